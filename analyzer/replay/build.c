@@ -1,6 +1,7 @@
 /* Begins, ends and nests allocations while events are replayed. */
 #include "replay/build.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SEGMENT_SHIFT 21u /* a framework's segments have 2 MiB or more */
@@ -246,4 +247,17 @@ int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uin
     if (vt_index_put(&build->free_index, event->thread_id, (uint32_t)build->free_count))
         return -ENOMEM;
     return VT_APPEND(build->frees, build->free_count, build->free_capacity, latest);
+}
+
+int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation)
+{
+    struct vt_replay *replay = build->replay;
+    uint32_t known = identity != 0 ? vt_index_get(&build->share_index, identity) : VT_INDEX_NONE;
+    if (identity == 0 || allocation == VT_INDEX_NONE ||
+        (known != VT_INDEX_NONE && replay->shares[known].allocation == allocation))
+        return 0;
+    if (vt_index_put(&build->share_index, identity, (uint32_t)replay->share_count))
+        return -ENOMEM;
+    return VT_APPEND(replay->shares, replay->share_count, build->share_capacity,
+                     (struct vt_share){.identity = identity, .allocation = allocation});
 }

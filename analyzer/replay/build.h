@@ -87,6 +87,8 @@ struct vt_build {
     size_t allocation_capacity;
     uint32_t event_index; /* of the event being replayed */
     struct vt_index memory, blocks, handle_index, mapping_index, pool_index, context_index; /* by address */
+    struct vt_index share_index; /* identity → the latest of its shares */
+    size_t share_capacity;
     struct vt_index graph_memory; /* addresses of graphs' allocation nodes */
     struct vt_index balances;     /* allocation → memory.c */
     struct vt_index free_index;   /* thread → its place in `frees` */
@@ -150,6 +152,9 @@ int vt_build_settle_pools(struct vt_build *build, int device_index);
 /* `event`, the one at hand, gives `what` back. */
 int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
 
+/* The allocation has this identity, 0 = none. */
+int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
+
 /* ---- memory.c: driver memory by address, and contexts ---- */
 
 int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
@@ -162,6 +167,8 @@ int vt_build_context_destroy(struct vt_build *build, const struct vt_event *even
 /* ---- virtual_memory.c: handles, mappings and bindings ---- */
 
 int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
+/* The allocation of a handle, VT_INDEX_NONE if there is none. */
+uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle);
 /* A release of the handle, or the unmapping `freed`, did not happen. */
 int vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
 int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);

@@ -101,7 +101,9 @@ int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
     if (!error)
         error = vt_index_put(&build->memory, event->address, made);
     if (!error && kind == VT_ALLOCATION_POOLED)
-        return vt_build_settle_pools(build, event->device_index);
+        error = vt_build_settle_pools(build, event->device_index);
+    if (!error && (event->flags & VT_FLAG_FOREIGN))
+        error = vt_build_share(build, event->total_bytes, made);
     return error || kind == VT_ALLOCATION_POOLED ? error : own(build, event, made);
 }
 

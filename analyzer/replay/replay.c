@@ -97,6 +97,14 @@ static int delta(struct vt_build *build, const struct vt_event *event)
     return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, event->device_index, now);
 }
 
+static int export(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t memory = vt_index_get(&build->memory, event->address);
+    if (!vt_build_is_alive(build, memory))
+        memory = vt_build_memory_of(build, event->address);
+    return vt_build_share(build, event->detail, memory);
+}
+
 static bool is_plausible(const struct vt_event *event)
 {
     uint64_t bytes = event->bytes;
@@ -152,6 +160,8 @@ static int replay_event(struct vt_build *build, const struct vt_event *event)
         return error || event->kind == VT_EVENT_UNRESERVE ? error : pool(build, event);
     case VT_EVENT_POOL:
         return pool(build, event);
+    case VT_EVENT_EXPORT:
+        return export(build, event);
     case VT_EVENT_MEMORY_INFO:
         return memory_info(build, event);
     case VT_EVENT_DELTA:
@@ -188,7 +198,8 @@ static void free_build(struct vt_build *build)
 {
     struct vt_index *indices[] = {&build->memory,        &build->blocks,       &build->handle_index,
                                   &build->mapping_index, &build->pool_index,   &build->context_index,
-                                  &build->balances,      &build->graph_memory, &build->free_index};
+                                  &build->balances,      &build->graph_memory, &build->share_index,
+                                  &build->free_index};
     for (size_t i = 0; i < sizeof indices / sizeof *indices; i++)
         vt_index_free(indices[i]);
     for (size_t i = 0; i < VT_DEVICE_SLOTS; i++) {
@@ -256,5 +267,6 @@ void vt_replay_free(struct vt_replay *replay)
     free(replay->first_freed);
     free(replay->next_freed);
     free(replay->devices);
+    free(replay->shares);
     free(replay);
 }

@@ -13,6 +13,13 @@ static uint32_t handle_index_of(const struct vt_build *build, uint64_t address)
     return vt_index_get(&build->handle_index, address);
 }
 
+uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle)
+{
+    uint32_t index = handle_index_of(build, handle);
+    return index != NO_HANDLE && build->handles[index].in_use ? build->handles[index].allocation
+                                                              : VT_INDEX_NONE;
+}
+
 static void drop_bound(struct vt_build *build, uint32_t memory);
 
 /* Ends a handle that nothing holds any more, and then what was bound to it and is held by nothing else. That
@@ -101,8 +108,11 @@ static int handle_create(struct vt_build *build, const struct vt_event *event)
         end_if_unused(build, old);
     }
     int error = new_handle(build, event, 1);
-    return error ? error
-                 : vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
+    if (!error)
+        error = vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
+    if (!error && (event->flags & VT_FLAG_FOREIGN))
+        error = vt_build_share(build, event->total_bytes, build->handles[build->handle_count - 1].allocation);
+    return error;
 }
 
 static int handle_reference(struct vt_build *build, const struct vt_event *event, bool retain)

@@ -287,12 +287,13 @@ enum vt_event_kind {
     VT_EVENT_NONE = 0,
     VT_EVENT_ALLOC = 1,       /* address, bytes; driver: detail = the pool (VT_FLAG_ASYNC), the external memory that is
                                  mapped, else the context that was current, which owns it, 0 = not known;
+                                 VT_FLAG_FOREIGN: total_bytes = identity as of VT_EVENT_EXPORT, 0 = not known;
                                  framework: detail = reserved bytes and total_bytes = allocated bytes after
                                  it, as the allocator itself counts them */
     VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
     VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not taken:
                                  that event has the same address, and did nothing */
-    VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes */
+    VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes; total_bytes as for alloc */
     VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
     VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
     VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle */
@@ -336,6 +337,9 @@ enum vt_event_kind {
     VT_EVENT_GAP_BEGIN = 35,
     VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
                               bytes, sequence = backward passes there, of which some are shown */
+    VT_EVENT_EXPORT = 38,  /* address of memory, or handle: it is given to other processes; bytes = of the whole
+                              allocation, 0 = not known; detail = identity: the same in each process that has it,
+                              by the handle that goes from one to the other; 0 = not known */
     VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
                               pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.

@@ -2,6 +2,7 @@
  * are what the device has given, so they are read, and recorded when they change. */
 #include "hooks/driver.h"
 #include "hooks/graph_memory.h"
+#include "hooks/identity.h"
 
 #include "guard.h"
 
@@ -306,7 +307,11 @@ VT_HOOK_ALLOCATE(cuMemPoolImportPointer,
                  (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData *shared),
                  (address, pool, shared), .flags = VT_FLAG_ASYNC | VT_FLAG_FOREIGN,
                  .address = done ? *address : 0, .bytes = done ? vt_range_bytes(*address) : 0,
-                 .detail = (uintptr_t)pool)
+                 .detail = (uintptr_t)pool,
+                 .total_bytes = done ? vt_identity_of_bytes(shared, sizeof(*shared)) : 0)
+VT_HOOK_EVENT(cuMemPoolExportPointer, VT_EVENT_EXPORT, VT_NO_DEVICE,
+              (CUmemPoolPtrExportData * shared, CUdeviceptr address), (shared, address), .address = address,
+              .bytes = vt_range_bytes(address), .detail = vt_identity_of_bytes(shared, sizeof(*shared)))
 
 VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
 {
