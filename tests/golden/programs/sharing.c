@@ -1,5 +1,5 @@
-/* Two processes that share memory: one makes it and exports it, by an IPC handle and by a descriptor; the other, its
- * child, imports both. Prints what is true: "owner PID", "user PID". */
+/* Two processes that share memory: one makes it and exports it, by an IPC handle and by a descriptor; the
+ * other, its child, imports both. Prints what is true: "owner PID", "user PID". */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
