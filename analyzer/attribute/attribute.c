@@ -46,6 +46,10 @@ static void label_by_kind(const struct vt_trace *trace, const struct vt_allocati
         label->evidence = trace->events[allocation->alloc_event].kind == VT_EVENT_DELTA ? VT_EVIDENCE_EXACT
                                                                                         : VT_EVIDENCE_WEAK;
         break;
+    case VT_ALLOCATION_GRAPH: /* what its nodes are for is not known */
+        label->category = VT_CATEGORY_WORKSPACE;
+        label->evidence = VT_EVIDENCE_WEAK;
+        break;
     case VT_ALLOCATION_HOST:
         label->category = VT_CATEGORY_HOST_PINNED;
         label->evidence = VT_EVIDENCE_EXACT;

@@ -111,6 +111,7 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_GAP_BEGIN] = "gap_begin",
         [VT_EVENT_GAP_END] = "gap_end",
         [VT_EVENT_RAN] = "ran",
+        [VT_EVENT_EXPORT] = "export",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";

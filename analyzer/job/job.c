@@ -47,9 +47,9 @@ static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *u
 
 static int make_all(struct vt_job_maker *maker)
 {
-    static int (*const parts[])(struct vt_job_maker *) = {vt_job_find_runs,    vt_job_find_cards,
-                                                          vt_job_find_layouts, vt_job_find_odd,
-                                                          vt_job_find_falls,   vt_job_make_rows};
+    static int (*const parts[])(struct vt_job_maker *) = {
+        vt_job_find_runs, vt_job_find_cards, vt_job_find_shared, vt_job_find_layouts,
+        vt_job_find_odd,  vt_job_find_falls, vt_job_make_rows};
     int result = 0;
 
     set_clock(&maker->job);

@@ -232,6 +232,38 @@ static int read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
     return 0;
 }
 
+static int read_shares(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    const struct vt_event *events = report->trace->events;
+    uint64_t start_ns = report->trace->header.start_monotonic_ns;
+
+    process->shares = vt_job_take(arena, replay->share_count, sizeof *process->shares);
+    if (!process->shares)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->share_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[replay->shares[i].allocation];
+        const struct vt_place *place = vt_report_place(report, replay->shares[i].allocation);
+        uint64_t begin_ns = events[allocation->alloc_event].t_ns - start_ns;
+        struct vt_job_share share = {.identity = replay->shares[i].identity,
+                                     .bytes = allocation->bytes,
+                                     .begin_ns = begin_ns,
+                                     .end_ns = allocation->free_event == VT_NEVER
+                                                   ? report->duration_ns
+                                                   : events[allocation->free_event].t_ns - start_ns,
+                                     .device_index = allocation->device_index,
+                                     .is_foreign = allocation->flags & VT_FLAG_FOREIGN,
+                                     .line = vt_job_copy(arena, place ? place->name : ""),
+                                     .file = vt_job_copy(arena, place ? place->frame.file : ""),
+                                     .line_number = place ? place->frame.line : 0};
+
+        if (!share.line || !share.file)
+            return -ENOMEM;
+        process->shares[process->share_count++] = share;
+    }
+    return 0;
+}
+
 static bool gathers(const struct vt_attribution *attribution)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++)
@@ -312,6 +344,8 @@ int vt_job_process_read(const struct vt_report *report, struct vt_job_process *p
         result = read_refusals(report, arena, process);
     if (!result)
         result = read_parameters(report->trace, arena, process);
+    if (!result)
+        result = read_shares(report, arena, process);
     if (!result)
         result = vt_job_read_launch(report->trace, arena, process);
     if (result)

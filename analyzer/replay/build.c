@@ -1,6 +1,7 @@
 /* Begins, ends and nests allocations while events are replayed. */
 #include "replay/build.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SEGMENT_SHIFT 21u /* a framework's segments have 2 MiB or more */
@@ -177,12 +178,11 @@ int vt_build_add_block(struct vt_build *build, const struct vt_event *event)
     return error ? error : vt_index_put(&build->blocks, event->address, made);
 }
 
-int vt_build_revive(struct vt_build *build, uint32_t index)
+void vt_build_revive(struct vt_build *build, uint32_t index)
 {
     struct vt_allocation *allocation = &build->replay->allocations[index];
     allocation->free_event = VT_NEVER;
     account(build, allocation, true);
-    return vt_build_enter(build, index);
 }
 
 int vt_build_begin_again(struct vt_build *build, uint32_t index)
@@ -208,7 +208,9 @@ int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, in
                         uint64_t bytes)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
-    struct vt_growth *growth = kind == VT_ALLOCATION_POOL ? &device->pool : &device->context;
+    struct vt_growth *growth = kind == VT_ALLOCATION_POOL    ? &device->pool
+                               : kind == VT_ALLOCATION_GRAPH ? &device->graph
+                                                             : &device->context;
     while (growth->bytes > bytes && growth->count > 0) {
         uint32_t last = growth->items[--growth->count];
         growth->bytes -= build->replay->allocations[last].bytes;
@@ -234,8 +236,35 @@ int vt_build_settle_pools(struct vt_build *build, int device_index)
     return vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
 }
 
-int vt_build_unknown_free(struct vt_build *build, uint64_t address)
+uint32_t vt_build_thread_of(const struct vt_build *build, const struct vt_event *event)
 {
-    build->replay->unknown_frees++;
-    return vt_index_put(&build->unknown_free, address, build->event_index);
+    const struct vt_trace *trace = build->replay->trace;
+    return event->thread_id != 0 ? event->thread_id : trace->stacks[event->stack_id].thread_id;
+}
+
+int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what)
+{
+    const struct vt_build_free latest = {.event_index = build->event_index, .what = what};
+    const uint32_t thread = vt_build_thread_of(build, event);
+    uint32_t known = vt_index_get(&build->free_index, thread);
+    if (known != VT_INDEX_NONE) {
+        build->frees[known] = latest;
+        return 0;
+    }
+    if (vt_index_put(&build->free_index, thread, (uint32_t)build->free_count))
+        return -ENOMEM;
+    return VT_APPEND(build->frees, build->free_count, build->free_capacity, latest);
+}
+
+int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation)
+{
+    struct vt_replay *replay = build->replay;
+    uint32_t known = identity != 0 ? vt_index_get(&build->share_index, identity) : VT_INDEX_NONE;
+    if (identity == 0 || allocation == VT_INDEX_NONE ||
+        (known != VT_INDEX_NONE && replay->shares[known].allocation == allocation))
+        return 0;
+    if (vt_index_put(&build->share_index, identity, (uint32_t)replay->share_count))
+        return -ENOMEM;
+    return VT_APPEND(replay->shares, replay->share_count, build->share_capacity,
+                     (struct vt_share){.identity = identity, .allocation = allocation});
 }

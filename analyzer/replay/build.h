@@ -26,15 +26,19 @@ struct vt_build_segment {
     uint32_t allocation;
 };
 
+struct vt_owned {
+    uint32_t *items; /* allocations */
+    size_t count, capacity;
+};
+
 struct vt_build_device {
     uint32_t memory_root;       /* ranges of driver memory; values are allocations */
     struct vt_intervals blocks; /* live ones; values are allocations */
     struct vt_build_segment known[VT_KNOWN_SEGMENTS];
     uint64_t driver_bytes, block_bytes;
     uint64_t pooled_bytes, pool_reserved_bytes;
-    struct vt_growth pool, context;
-    uint32_t *owned; /* allocations that die with the device's last context */
-    size_t owned_count, owned_capacity;
+    struct vt_growth pool, context, graph;
+    struct vt_owned owned; /* what dies with the device's last context */
     uint32_t contexts;
     bool info_seen;
 };
@@ -42,19 +46,20 @@ struct vt_build_device {
 /* Of physical memory or of a multicast object, which has no allocation. */
 struct vt_build_handle {
     uint32_t allocation; /* VT_INDEX_NONE: a multicast object */
-    uint32_t references, mappings;
-    uint32_t bindings;      /* of this memory, to multicast objects */
-    uint32_t release_event; /* of the last release */
-    uint64_t mapped_bytes;  /* in memory ranges */
-    uint32_t bound_root;    /* ranges of what is bound to this object (virtual_memory.c) */
-    bool is_object;         /* a multicast object, perhaps another process's: that one has an allocation */
-    bool in_use;            /* referred to, mapped or bound */
+    int32_t references;  /* below 0: released too often, by calls that may still turn out to have failed */
+    uint32_t mappings;
+    uint32_t bindings;     /* of this memory, to multicast objects */
+    uint64_t mapped_bytes; /* in memory ranges */
+    uint32_t bound_root;   /* ranges of what is bound to this object (virtual_memory.c) */
+    bool is_object;        /* a multicast object, perhaps another process's: that one has an allocation */
+    bool in_use;           /* referred to, mapped or bound */
 };
 
 struct vt_build_mapping {
     uint64_t address, bytes;
     uint32_t handle;
     uint32_t unmap_event; /* VT_NEVER = mapped */
+    uint32_t surplus;     /* unmappings since then */
     bool in_ranges;
     bool in_mapped; /* in `mapped_root` */
 };
@@ -65,17 +70,30 @@ struct vt_build_pool {
 };
 
 struct vt_build_context {
+    struct vt_owned owned;
     uint32_t references;
     int8_t device_index;
 };
+
+/* The latest event by which a thread gave something back: it may be taken back (VT_EVENT_FREE_FAILED). */
+struct vt_build_free {
+    uint32_t event_index; /* VT_NEVER = it was taken back */
+    uint32_t what;        /* the allocation, handle or mapping; VT_INDEX_NONE = there was none */
+};
+#define VT_BUILD_GRAPH_MEMORY (VT_INDEX_NONE - 1) /* what: memory that a graph's launch had made */
 
 struct vt_build {
     struct vt_replay *replay;
     size_t allocation_capacity;
     uint32_t event_index; /* of the event being replayed */
     struct vt_index memory, blocks, handle_index, mapping_index, pool_index, context_index; /* by address */
-    struct vt_index unknown_free;  /* address → event that freed it although it was not alive */
-    struct vt_index foreign_opens; /* address → how often it is open beyond the first time */
+    struct vt_index share_index; /* identity → the latest of its shares */
+    size_t share_capacity;
+    struct vt_index graph_memory; /* addresses of graphs' allocation nodes */
+    struct vt_index balances;     /* allocation → memory.c */
+    struct vt_index free_index;   /* thread → its place in `frees` */
+    struct vt_build_free *frees;
+    size_t free_count, free_capacity;
     struct vt_build_handle *handles;
     size_t handle_count, handle_capacity;
     struct vt_build_mapping *mappings;
@@ -114,8 +132,8 @@ int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t 
 int vt_build_add_block(struct vt_build *build, const struct vt_event *event);
 /* Ends an allocation at the current event, with its range and the blocks in it. */
 void vt_build_end(struct vt_build *build, uint32_t allocation);
-/* Undoes the end of driver memory: it was alive all the time. */
-int vt_build_revive(struct vt_build *build, uint32_t allocation);
+/* Undoes the end of driver memory: it was alive all the time. Its range is to be entered again. */
+void vt_build_revive(struct vt_build *build, uint32_t allocation);
 /* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
 int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
 /* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
@@ -126,21 +144,34 @@ int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, 
 void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start);
 /* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
-/* Makes a device's pool or context amount `bytes`. */
+/* Makes a device's pool, context or graph amount `bytes`. */
 int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
                         uint64_t bytes);
 /* Makes the pools' amount what they reserved, or what lives in them if that is more. */
 int vt_build_settle_pools(struct vt_build *build, int device_index);
-/* Counts a free of an address that was not alive. */
-int vt_build_unknown_free(struct vt_build *build, uint64_t address);
+uint32_t vt_build_thread_of(const struct vt_build *build, const struct vt_event *event);
+/* `event`, the one at hand, gives `what` back. */
+int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
+
+/* The allocation has this identity, 0 = none. */
+int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
+
+/* ---- memory.c: driver memory by address, and contexts ---- */
+
+int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
+int vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
+/* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
+int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
+int vt_build_context_create(struct vt_build *build, const struct vt_event *event);
+int vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
 
 /* ---- virtual_memory.c: handles, mappings and bindings ---- */
 
 int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
-/* NULL if there is none; valid until the next event. */
-const struct vt_build_handle *vt_build_handle_of(const struct vt_build *build, uint64_t address);
-/* A release or an unmapping did not happen. */
-int vt_build_keep_reference(struct vt_build *build, uint64_t address);
-int vt_build_map_again(struct vt_build *build, uint64_t address);
+/* The allocation of a handle, VT_INDEX_NONE if there is none. */
+uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle);
+/* A release of the handle, or the unmapping `freed`, did not happen. */
+int vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
+int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);
 
 #endif

@@ -20,6 +20,7 @@ enum vt_allocation_kind {
                               free) */
     VT_ALLOCATION_CONTEXT, /* context, modules, libraries: measured by differences of free memory */
     VT_ALLOCATION_HOST,    /* page-locked host memory: never part of a device's sum */
+    VT_ALLOCATION_GRAPH,   /* memory that a device holds for nodes of graphs, one allocation per change */
 };
 
 /* What is counted where. Managed memory counts on its device with its whole size, wherever its pages are.
@@ -66,6 +67,7 @@ static inline bool vt_is_driver_memory(const struct vt_allocation *allocation)
     case VT_ALLOCATION_DRIVER:
     case VT_ALLOCATION_POOL:
     case VT_ALLOCATION_CONTEXT:
+    case VT_ALLOCATION_GRAPH:
         return true;
     case VT_ALLOCATION_BLOCK:
         return allocation->parent == VT_NEVER;
@@ -108,11 +110,20 @@ struct vt_counts {
     uint64_t block_bytes, context_bytes, host_pinned_bytes;
 };
 
+/* Memory that several processes have: an allocation that this one exported, or that it imported (foreign).
+ * One for each allocation and identity. */
+struct vt_share {
+    uint64_t identity; /* the same in all of them */
+    uint32_t allocation;
+};
+
 struct vt_replay {
     const struct vt_trace *trace;
     struct vt_allocation *allocations; /* in order of alloc_event */
     size_t allocation_count;
     int device_count; /* 1 + the highest device index seen; at least 1 */
+    struct vt_share *shares;
+    size_t share_count;
     /* Disagreements met on the way, each counted and shown by `info`: */
     uint64_t unknown_frees;       /* of an address that no event had allocated */
     uint64_t doubled_allocations; /* address was alive already: the old one is closed there */

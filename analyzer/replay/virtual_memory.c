@@ -13,10 +13,11 @@ static uint32_t handle_index_of(const struct vt_build *build, uint64_t address)
     return vt_index_get(&build->handle_index, address);
 }
 
-const struct vt_build_handle *vt_build_handle_of(const struct vt_build *build, uint64_t address)
+uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle)
 {
-    uint32_t index = handle_index_of(build, address);
-    return index == NO_HANDLE ? NULL : &build->handles[index];
+    uint32_t index = handle_index_of(build, handle);
+    return index != NO_HANDLE && build->handles[index].in_use ? build->handles[index].allocation
+                                                              : VT_INDEX_NONE;
 }
 
 static void drop_bound(struct vt_build *build, uint32_t memory);
@@ -62,7 +63,7 @@ static int use(struct vt_build *build, uint32_t index)
     handle->in_use = true;
     int error = 0;
     if (handle->allocation != VT_INDEX_NONE && !vt_build_is_alive(build, handle->allocation))
-        error = vt_build_revive(build, handle->allocation);
+        vt_build_revive(build, handle->allocation);
     for (uint64_t at = 0;
          !error && (node = vt_ranges_overlap(&build->ranges, handle->bound_root, at, UINT64_MAX));) {
         uint32_t memory = node->value;
@@ -77,7 +78,7 @@ static int use(struct vt_build *build, uint32_t index)
 
 /* ---- Handles. */
 
-static int new_handle(struct vt_build *build, const struct vt_event *event, uint32_t references)
+static int new_handle(struct vt_build *build, const struct vt_event *event, int32_t references)
 {
     bool is_object = event->kind == VT_EVENT_MULTICAST_CREATE;
     uint32_t made = VT_INDEX_NONE;
@@ -86,12 +87,10 @@ static int new_handle(struct vt_build *build, const struct vt_event *event, uint
         error = vt_build_add(build, event->flags & VT_FLAG_HOST ? VT_ALLOCATION_HOST : VT_ALLOCATION_DRIVER,
                              event->bytes, event->device_index, &made);
     if (!error)
-        error = VT_APPEND(build->handles, build->handle_count, build->handle_capacity,
-                          (struct vt_build_handle){.allocation = made,
-                                                   .references = references,
-                                                   .release_event = VT_NEVER,
-                                                   .is_object = is_object,
-                                                   .in_use = true});
+        error = VT_APPEND(
+            build->handles, build->handle_count, build->handle_capacity,
+            (struct vt_build_handle){
+                .allocation = made, .references = references, .is_object = is_object, .in_use = true});
     return error;
 }
 
@@ -109,32 +108,41 @@ static int handle_create(struct vt_build *build, const struct vt_event *event)
         end_if_unused(build, old);
     }
     int error = new_handle(build, event, 1);
-    return error ? error
-                 : vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
+    if (!error)
+        error = vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
+    if (!error && (event->flags & VT_FLAG_FOREIGN))
+        error = vt_build_share(build, event->total_bytes, build->handles[build->handle_count - 1].allocation);
+    return error;
 }
 
 static int handle_reference(struct vt_build *build, const struct vt_event *event, bool retain)
 {
     uint32_t index = handle_index_of(build, event->address);
     struct vt_build_handle *handle = index == NO_HANDLE ? NULL : &build->handles[index];
-    if (!handle || (!retain && handle->references == 0))
-        return retain ? 0 : vt_build_unknown_free(build, event->address);
-    if (retain) {
-        handle->references++;
+    int error = retain ? 0 : vt_build_note_free(build, event, index);
+    if (error)
+        return error;
+    if (!retain)
+        build->replay->unknown_frees += !handle || handle->references <= 0;
+    if (!handle)
         return 0;
-    }
-    handle->references--;
-    handle->release_event = build->event_index;
+    handle->references += retain ? 1 : -1;
+    /* a retaining is recorded after the call: another thread's release may be here already */
+    if (retain)
+        return handle->references > 0 ? use(build, index) : 0;
     end_if_unused(build, index);
     return 0;
 }
 
-int vt_build_keep_reference(struct vt_build *build, uint64_t address)
+int vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t index)
 {
-    uint32_t index = handle_index_of(build, address);
-    build->handles[index].references++;
-    build->handles[index].release_event = VT_NEVER;
-    return use(build, index);
+    if (index == NO_HANDLE) {
+        build->replay->unknown_frees--;
+        return 0;
+    }
+    int32_t references = ++build->handles[index].references;
+    build->replay->unknown_frees -= references <= 0;
+    return references == 1 && handle_index_of(build, address) == index ? use(build, index) : 0;
 }
 
 /* ---- Mappings. */
@@ -221,35 +229,49 @@ static int map(struct vt_build *build, const struct vt_event *event)
 static int unmap(struct vt_build *build, const struct vt_event *event)
 {
     uint64_t at = event->address, end = event->address + event->bytes;
-    bool found = false;
+    uint32_t found = VT_INDEX_NONE;
     do { /* one call may unmap several adjacent mappings */
         uint32_t index = vt_index_get(&build->mapping_index, at);
-        if (index == VT_INDEX_NONE || build->mappings[index].unmap_event != VT_NEVER)
+        if (index == VT_INDEX_NONE)
             break;
-        unmap_one(build, &build->mappings[index]);
-        found = true;
+        if (build->mappings[index].unmap_event != VT_NEVER) {
+            build->mappings[index].surplus++;
+        } else {
+            unmap_one(build, &build->mappings[index]);
+            found = index;
+        }
         if (build->mappings[index].bytes == 0)
             break;
         at += build->mappings[index].bytes;
     } while (at < end);
-    return found ? 0 : vt_build_unknown_free(build, event->address);
+    build->replay->unknown_frees += found == VT_INDEX_NONE;
+    return vt_build_note_free(build, event, found);
 }
 
-int vt_build_map_again(struct vt_build *build, uint64_t address)
+int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest)
 {
-    uint32_t index = vt_index_get(&build->mapping_index, address);
-    uint32_t unmap_event = build->mappings[index].unmap_event;
-    while (index != VT_INDEX_NONE && build->mappings[index].unmap_event == unmap_event) {
+    uint64_t at = freed->address, end = freed->address + freed->bytes;
+    build->replay->unknown_frees -= latest.what == VT_INDEX_NONE;
+    do {
+        uint32_t index = vt_index_get(&build->mapping_index, at);
+        if (index == VT_INDEX_NONE)
+            break;
         struct vt_build_mapping *mapping = &build->mappings[index];
-        int error = use(build, mapping->handle);
-        build->handles[mapping->handle].mappings++;
-        mapping->unmap_event = VT_NEVER;
-        if (!error)
-            error = enter_mapping(build, index);
-        if (error || mapping->bytes == 0)
-            return error;
-        index = vt_index_get(&build->mapping_index, mapping->address + mapping->bytes);
-    }
+        if (mapping->surplus > 0) { /* another unmapping ended it in any case */
+            mapping->surplus--;
+        } else if (mapping->unmap_event == latest.event_index) {
+            int error = use(build, mapping->handle);
+            build->handles[mapping->handle].mappings++;
+            mapping->unmap_event = VT_NEVER;
+            if (!error)
+                error = enter_mapping(build, index);
+            if (error)
+                return error;
+        }
+        if (mapping->bytes == 0)
+            break;
+        at += mapping->bytes;
+    } while (at < end);
     return 0;
 }
 

@@ -34,7 +34,7 @@ const char *vt_shown_module(const struct vt_label *label)
 
 void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_block *block)
 {
-    static const char *const kinds[] = {"block", "segment", "driver", "pooled", "pool", "context", "host"};
+    static const char *const kinds[] = {"block", "segment", "driver", "pooled", "pool", "context", "host", "graph"};
     const struct vt_attribution *attribution = report->attribution;
     const struct vt_allocation *allocation = &attribution->replay->allocations[index];
     const struct vt_label *label = vt_label_of(attribution, allocation);

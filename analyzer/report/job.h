@@ -78,6 +78,16 @@ struct vt_job_refusal {
     int32_t line_number;
 };
 
+/* Memory that a process shares with others, or has from one. */
+struct vt_job_share {
+    uint64_t identity; /* the same in each process that has it */
+    uint64_t bytes, begin_ns, end_ns;
+    int32_t device_index;
+    bool is_foreign;         /* another process made it */
+    const char *line, *file; /* where it was made, or imported; "" = not known */
+    int32_t line_number;
+};
+
 struct vt_job_process {
     const char *path, *command, *host, *outcome;
     const char *label; /* "rank 3", else "pid 4711" */
@@ -101,6 +111,8 @@ struct vt_job_process {
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
     size_t parameter_count;
+    struct vt_job_share *shares;
+    size_t share_count;
     bool gathers;         /* whole copies of sharded parameters were seen */
     uint8_t identity[16]; /* of the recording: the same in copies; zero = not known */
     void *owner;          /* private to job/ */
@@ -202,6 +214,18 @@ struct vt_job_row {
     size_t columns;
 };
 
+/* One allocation that several processes have: it counts once, in the one that made it. */
+struct vt_job_shared {
+    bool has_owner; /* else it has no trace here */
+    uint32_t owner;
+    int32_t device_index;    /* as the owner counts; without an owner, as the first user does */
+    uint64_t bytes;          /* 0 = not known */
+    const char *line, *file; /* where the owner made it; else where it was imported; "" = not known */
+    int32_t line_number;
+    uint32_t *users; /* processes that imported it */
+    size_t user_count;
+};
+
 struct vt_job_unread {
     const char *path, *why;
     bool is_copy; /* of the trace of a process that is there by another */
@@ -227,6 +251,8 @@ struct vt_job {
     size_t run_count;
     struct vt_job_card *cards;
     size_t card_count;
+    struct vt_job_shared *shared; /* the largest first */
+    size_t shared_count;
     struct vt_job_node *nodes;
     size_t node_count;
     struct vt_job_row *rows;

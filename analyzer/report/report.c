@@ -389,6 +389,11 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     return 0;
 }
 
+const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t allocation)
+{
+    return vt_place_of(report->places, report->attribution->replay->allocations[allocation].stack_id);
+}
+
 uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index)
 {
     return event_index < report->trace->event_count

@@ -149,6 +149,10 @@ uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_i
 /* That of the last event before the next one that is not left out: where something ends that ends with it. */
 uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t event_index);
 
+/* The line that made an allocation (its index in the replay); NULL = not known. Found on first use: one
+ * thread at a time. */
+const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t allocation);
+
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);
 void vt_card_table_free(struct vt_card_table *table);

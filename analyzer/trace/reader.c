@@ -183,7 +183,6 @@ static int split_by_thread(struct vt_trace *trace)
             }
             event->stack_id = own;
         }
-        event->thread_id = 0;
     }
     vt_index_free(&known);
     return error;

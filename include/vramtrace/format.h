@@ -286,18 +286,23 @@ enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT
  * among those of its layer and kind. */
 enum vt_event_kind {
     VT_EVENT_NONE = 0,
-    VT_EVENT_ALLOC = 1,       /* address, bytes, detail = stream or pool; framework: detail = reserved bytes and
-                                 total_bytes = allocated bytes after it, as the allocator itself counts them */
+    VT_EVENT_ALLOC = 1,       /* address, bytes; driver: detail = the pool (VT_FLAG_ASYNC), the external memory that is
+                                 mapped, else the context that was current, which owns it, 0 = not known;
+                                 VT_FLAG_FOREIGN: total_bytes = identity as of VT_EVENT_EXPORT, 0 = not known;
+                                 framework: detail = reserved bytes and total_bytes = allocated bytes after
+                                 it, as the allocator itself counts them */
     VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
-    VT_EVENT_FREE_FAILED = 3, /* address: the free logged before for it did not happen */
-    VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes */
+    VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not taken:
+                                 that event has the same address, and did nothing */
+    VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes; total_bytes as for alloc */
     VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
     VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
     VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle */
     VT_EVENT_UNMAP = 8,          /* address, bytes */
     VT_EVENT_RESERVE = 9,        /* address, bytes: address space only */
     VT_EVENT_UNRESERVE = 10,     /* address, bytes */
-    VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now */
+    VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now.
+                                    VT_FLAG_CAPTURED: the device's pool of graphs' own memory, address = its index + 1 */
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
     VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
     VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
@@ -333,6 +338,9 @@ enum vt_event_kind {
     VT_EVENT_GAP_BEGIN = 35,
     VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
                               bytes, sequence = backward passes there, of which some are shown */
+    VT_EVENT_EXPORT = 38,  /* address of memory, or handle: it is given to other processes; bytes = of the whole
+                              allocation, 0 = not known; detail = identity: the same in each process that has it,
+                              by the handle that goes from one to the other; 0 = not known */
     VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
                               pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.
@@ -346,7 +354,7 @@ enum vt_event_flag {
     VT_FLAG_ASYNC = 4,    /* from a pool: its bytes are part of the pool's reserved bytes */
     VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
     VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
-    VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
+    VT_FLAG_CAPTURED = 32,   /* a graph's node, no memory yet: made in a stream capture, or by hand (detail = graph) */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
     VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
                                 inspection on) */

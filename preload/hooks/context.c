@@ -11,8 +11,17 @@ static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 /* Without a cuCtxAttach, the first cuCtxDetach destroys the context. */
 static _Atomic bool attached;
 
+static _Atomic unsigned created_contexts;
+
+uint64_t vt_context_of_several(void)
+{
+    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
+}
+
 static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)
 {
+    if (kind == VT_EVENT_CONTEXT_CREATE)
+        atomic_fetch_add_explicit(&created_contexts, 1, memory_order_relaxed);
     vt_driver_event(&(struct vt_allocation){.function = function,
                                             .kind = (uint8_t)kind,
                                             .device_index = vt_device_index(device),
@@ -131,3 +140,12 @@ RELEASE(cuDevicePrimaryCtxRelease_v2)
     }
 RESET(cuDevicePrimaryCtxReset)
 RESET(cuDevicePrimaryCtxReset_v2)
+
+/* ---- What else changes a context's memory. */
+
+VT_HOOK_BRACKETED(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
+VT_HOOK_BRACKETED(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags))
+VT_HOOK_BRACKETED(cuGreenCtxCreate,
+                  (CUgreenCtx * context, CUdevResourceDesc resources, CUdevice device, unsigned int flags),
+                  (context, resources, device, flags))
+VT_HOOK_BRACKETED(cuGreenCtxDestroy, (CUgreenCtx context), (context))

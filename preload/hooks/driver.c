@@ -32,6 +32,13 @@ static int8_t current_device(void)
     return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
 }
 
+uint64_t vt_current_context(void)
+{
+    VT_NEED(get_context, cuCtxGetCurrent);
+    CUcontext context;
+    return get_context != NULL && get_context(&context) == CUDA_SUCCESS ? (uintptr_t)context : 0;
+}
+
 void vt_query_open(struct vt_query *query)
 {
     *query = (struct vt_query){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
@@ -141,9 +148,9 @@ void vt_driver_event(const struct vt_allocation *event)
     vt_leave(saved_errno);
 }
 
-void vt_driver_event_within(const struct vt_allocation *event)
+void vt_driver_event_within(const struct vt_allocation *event, bool with_stack)
 {
-    record(event, false);
+    record(event, with_stack);
 }
 
 uint64_t vt_range_bytes(CUdeviceptr address)
@@ -190,6 +197,8 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
         event.address = 0;
         event.detail = result;
         event.total_bytes = 0;
+    } else if (event.kind == 0 && event.detail == 0 && !(event.flags & VT_FLAG_ASYNC)) {
+        event.detail = vt_current_context();
     }
     record(&event, true);
     vt_leave(saved_errno);
@@ -255,19 +264,20 @@ struct vt_bracket vt_bracket_open(void)
     return bracket;
 }
 
-void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function)
+void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function function,
+                           uint64_t counted_bytes)
 {
     uint64_t used;
     if (!bracket->open)
         return;
     struct vt_query query = vt_query_begin();
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
-        used != bracket->used_bytes) {
+        used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
             record(&(struct vt_allocation){.function = function,
                                            .kind = VT_EVENT_DELTA,
                                            .device_index = bracket->device_index,
-                                           .bytes = used - bracket->used_bytes},
+                                           .bytes = used - bracket->used_bytes - counted_bytes},
                    true);
         else
             vt_record_memory_info(bracket->device_index, true);

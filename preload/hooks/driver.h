@@ -73,12 +73,17 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result);
 void vt_before_free(const struct vt_allocation *freed);
 void vt_after_free(const struct vt_allocation *freed, CUresult result);
 
-/* Records an event with its stack. The second is for callers within the guard: without a stack. */
+/* Records an event with its stack. The second is for callers within the guard. */
 void vt_driver_event(const struct vt_allocation *event);
-void vt_driver_event_within(const struct vt_allocation *event);
+void vt_driver_event_within(const struct vt_allocation *event, bool with_stack);
 
 /* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
+
+/* 0 = none. */
+uint64_t vt_current_context(void);
+/* The same, but 0 as long as the process has had only one: tells contexts apart where there are several. */
+uint64_t vt_context_of_several(void);
 
 /* Before and after a call that changes the device's used memory without an allocation: records the
  * difference, if there is one and nothing else was recorded meanwhile. */
@@ -89,7 +94,13 @@ struct vt_bracket {
     uint64_t changes;
 };
 struct vt_bracket vt_bracket_open(void);
-void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function);
+/* `counted_bytes`, signed: what of the difference another event tells. */
+void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function function,
+                           uint64_t counted_bytes);
+static inline void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function)
+{
+    vt_bracket_close_less(bracket, function, 0);
+}
 
 /* For our own calls to libcuda that a stream capture, in this thread or another, forbids or that would break
  * it: enters the guard and makes this thread's capture mode relaxed. Not begun: the caller must not call

@@ -37,6 +37,7 @@ CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, C
                                         CUdeviceptr memptr, size_t size, unsigned long long flags);
 #endif
 #if CUDA_VERSION < 12040
+CUresult CUDAAPI cuFuncLoad(CUfunction function);
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,

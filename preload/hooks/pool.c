@@ -1,6 +1,8 @@
 /* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these
  * are what the device has given, so they are read, and recorded when they change. */
 #include "hooks/driver.h"
+#include "hooks/graph_memory.h"
+#include "hooks/identity.h"
 
 #include "guard.h"
 
@@ -85,7 +87,8 @@ static void record_if_changed(struct pool *pool, uint64_t handle, enum vt_functi
                                                    .device_index = pool->device_index,
                                                    .address = handle,
                                                    .detail = used,
-                                                   .total_bytes = reserved});
+                                                   .total_bytes = reserved},
+                           false);
 }
 
 /* Within a query. The host does not know that we read, so its destruction of the pool waits for us
@@ -99,12 +102,15 @@ static void poll_pool(struct pool *pool, enum vt_function function)
     atomic_fetch_sub(&pool->readers, 1);
 }
 
-static void forget_pool(uint64_t handle)
+/* Its place may be another's when this returns; its device and flags are in *was. */
+static void forget_pool(uint64_t handle, struct vt_allocation *was)
 {
     struct pool *pool;
     int saved_errno = errno;
     /* Two threads that met it first at the same time gave it a place each. */
     while (handle != 0 && (pool = find_pool(handle)) != NULL) {
+        was->device_index = pool->device_index;
+        was->flags = pool->flags;
         atomic_store(&pool->handle, 0);
         /* Bounded: a reader may be a thread of the process that forked this one, or have a lower priority. */
         for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
@@ -185,6 +191,8 @@ static void after(const struct call *call, CUresult result, const CUdeviceptr *a
                                                 .bytes = bytes,
                                                 .detail = call->pool_handle},
                         result);
+    if (result == CUDA_SUCCESS && (call->flags & VT_FLAG_CAPTURED))
+        vt_graph_node_made(call->device_index);
     if (call->pool == NULL || result != CUDA_SUCCESS || (call->flags & VT_FLAG_CAPTURED))
         return;
     struct vt_query query = vt_query_begin();
@@ -299,7 +307,11 @@ VT_HOOK_ALLOCATE(cuMemPoolImportPointer,
                  (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData *shared),
                  (address, pool, shared), .flags = VT_FLAG_ASYNC | VT_FLAG_FOREIGN,
                  .address = done ? *address : 0, .bytes = done ? vt_range_bytes(*address) : 0,
-                 .detail = (uintptr_t)pool)
+                 .detail = (uintptr_t)pool,
+                 .total_bytes = done ? vt_identity_of_bytes(shared, sizeof(*shared)) : 0)
+VT_HOOK_EVENT(cuMemPoolExportPointer, VT_EVENT_EXPORT, VT_NO_DEVICE,
+              (CUmemPoolPtrExportData * shared, CUdeviceptr address), (shared, address), .address = address,
+              .bytes = vt_range_bytes(address), .detail = vt_identity_of_bytes(shared, sizeof(*shared)))
 
 VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
 {
@@ -308,10 +320,15 @@ VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
                                   .kind = VT_EVENT_POOL_DESTROY,
                                   .device_index = VT_NO_DEVICE,
                                   .address = (uintptr_t)pool};
-    forget_pool((uintptr_t)pool);
+    struct vt_allocation was = {.device_index = VT_NO_DEVICE};
+    forget_pool((uintptr_t)pool, &was);
     vt_before_free(&freed);
     CUresult result = real(pool);
     vt_after_free(&freed, result);
+    if (result != CUDA_SUCCESS && was.device_index != VT_NO_DEVICE) { /* it is still there */
+        know_pool((uintptr_t)pool, was.device_index, was.flags);
+        vt_poll_pools(VT_FUNCTION_cuMemPoolDestroy, true);
+    }
     return result;
 }
 

@@ -2,6 +2,7 @@
  * A handle's memory is alive until it is neither referred to, mapped nor bound; the analyzer counts that from
  * these events. */
 #include "hooks/driver.h"
+#include "hooks/identity.h"
 
 VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
                       const CUmemAllocationProp *properties, unsigned long long flags))
@@ -25,7 +26,13 @@ VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
 VT_HOOK_ALLOCATE(cuMemImportFromShareableHandle,
                  (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType handle_type),
                  (handle, shared, handle_type), .kind = VT_EVENT_HANDLE_CREATE, .flags = VT_FLAG_FOREIGN,
-                 .address = done ? *handle : 0)
+                 .address = done ? *handle : 0,
+                 .total_bytes = done ? vt_identity_of_handle(shared, handle_type, false) : 0)
+VT_HOOK_EVENT(cuMemExportToShareableHandle, VT_EVENT_EXPORT, VT_NO_DEVICE,
+              (void *shared, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handle_type,
+               unsigned long long flags),
+              (shared, handle, handle_type, flags), .address = handle,
+              .detail = vt_identity_of_handle(shared, handle_type, true))
 
 VT_HOOK_EVENT(cuMemRetainAllocationHandle, VT_EVENT_HANDLE_RETAIN, VT_NO_DEVICE,
               (CUmemGenericAllocationHandle * handle, void *address), (handle, address), .address = *handle)

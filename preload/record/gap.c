@@ -17,7 +17,7 @@ static bool is_block(const struct vt_event *event)
 /* What a later event is compared by: of the same class and address. 0: nothing undoes it. */
 static uint64_t class_of(const struct vt_event *event)
 {
-    enum { BLOCK = 1, MEMORY, POOL, INFORMATION, RANGE };
+    enum { BLOCK = 1, MEMORY, POOL, INFORMATION, RANGE, EXPORT };
     switch (event->kind) {
     case VT_EVENT_ALLOC:
     case VT_EVENT_FREE:
@@ -25,6 +25,8 @@ static uint64_t class_of(const struct vt_event *event)
         return is_block(event) ? BLOCK : MEMORY + ((uint64_t)event->layer << 8);
     case VT_EVENT_POOL:
         return POOL;
+    case VT_EVENT_EXPORT:
+        return EXPORT;
     case VT_EVENT_MEMORY_INFO:
         return INFORMATION + ((uint64_t)(uint8_t)event->device_index << 8);
     case VT_EVENT_RANGE_PUSH:
@@ -465,6 +467,7 @@ bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
         break;
     case VT_EVENT_POOL:
     case VT_EVENT_MEMORY_INFO:
+    case VT_EVENT_EXPORT:
         replace(gap, event);
         break;
     case VT_EVENT_RANGE_PUSH:

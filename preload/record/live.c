@@ -96,20 +96,29 @@ static bool make_place(struct vt_live_table *table)
     return true;
 }
 
-static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
+/* NULL if it is not there. */
+static struct vt_live_entry *find(const struct vt_live_table *table, uint64_t address)
 {
     struct vt_live_entry *entries = table->entries;
-    const uint32_t mask = (UINT32_C(1) << table->bits) - 1;
     if (!entries)
-        return false;
+        return NULL;
     uint32_t i = home(table, address);
     while (entries[i].address != address) {
         if (!entries[i].address)
-            return false;
+            return NULL;
         i = next(table, i);
     }
-    *found = entries[i];
-    for (uint32_t hole = i, at = next(table, i);; at = next(table, at)) {
+    return &entries[i];
+}
+
+static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
+{
+    struct vt_live_entry *entries = table->entries, *there = find(table, address);
+    const uint32_t mask = (UINT32_C(1) << table->bits) - 1;
+    if (!there)
+        return false;
+    *found = *there;
+    for (uint32_t hole = (uint32_t)(there - entries), at = next(table, hole);; at = next(table, at)) {
         if (!entries[at].address) {
             entries[hole].address = 0;
             break;
@@ -160,7 +169,9 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
     if (made) {
         remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index});
     } else if (kept) {
-        remember(session, last_taken);
+        /* else another thread's free of it did succeed, and the address is in use again */
+        if (!find(&session->live, event->address))
+            remember(session, last_taken);
     } else if (take(&session->live, event->address, &last_taken)) {
         event->bytes = last_taken.bytes;
         event->device_index = (int8_t)last_taken.device;

@@ -1,7 +1,10 @@
 """What each family of driver functions is recorded as, against what the stand-in driver says is true."""
+import json
+import subprocess
+
 import pytest
 
-from harness import check_exactly_once, run
+from harness import ANALYZER, check_exactly_once, run
 
 MIB = 1 << 20
 DELTA_MODULUS = 1 << 64
@@ -21,6 +24,10 @@ def call(tmp_path, recorder, family, **extra):
 def one(events):
     assert len(events) == 1, events
     return events[0]
+
+
+def graph_pools(done):
+    return [event for event in done.of("pool") if event.has("captured")]
 
 
 def signed(delta):
@@ -82,9 +89,10 @@ def test_pools(tmp_path, recorder):
 def test_capture_has_no_memory(tmp_path, recorder):
     done, checks = call(tmp_path, recorder, "capture")
     assert one(done.of("alloc")).has("async", "captured") and one(done.of("free")).has("async", "captured")
-    assert [(e.function, signed(e.bytes)) for e in done.of("delta")] == [
-        ("cuGraphLaunch", checks["launch"][0]), ("cuDeviceGraphMemTrim", -checks["trim"][0])]
-    assert checks["launch"][0] == 64 * MIB
+    assert not done.of("delta")
+    assert [(e.function, e.address, e.device, e.total) for e in graph_pools(done)] == [
+        ("cuGraphLaunch", 1, 0, checks["launch"][0]), ("cuDeviceGraphMemTrim", 1, 0, 0)]
+    assert checks["launch"][0] == checks["trim"][0] == 64 * MIB
     stream, graph, executable = checks["stream"][0], checks["graph"][0], checks["exec"][0]
     assert [(e.kind, e.address, e.detail) for e in done.events if e.kind.startswith(("capture", "graph"))] == [
         ("capture", stream, 0), ("capture_end", stream, graph), ("graph", executable, graph),
@@ -94,8 +102,32 @@ def test_capture_has_no_memory(tmp_path, recorder):
 def test_many_graphs(tmp_path):
     """Programs that capture piece by piece have thousands; the first launch of each is looked at."""
     done, checks = call(tmp_path, "lines", "many_graphs")
-    launched = [signed(event.bytes) for event in done.of("delta") if event.function == "cuGraphLaunch"]
-    assert sum(launched) == checks["graphs"][0] > 0
+    assert graph_pools(done)[-1].total == checks["graphs"][0] > 0
+
+
+def test_graph_memory(tmp_path, recorder):
+    """Whatever makes a graph take memory, the device's pool for graphs has it, once."""
+    done, checks = call(tmp_path, recorder, "graph_memory", VRAMTRACE_STANDIN_DEVICES=2)
+    nodes = [(e.function, e.address, e.bytes, e.device) for e in done.of("alloc") if e.has("async", "captured")]
+    assert nodes == [(name, checks[name][0], size * MIB, device) for name, size, device in [
+        ("cuGraphAddMemAllocNode", 32, 0), ("cuGraphAddNode_v2", 64, 1), ("cuMemAllocAsync", 100, 0)]]
+    assert [(e.function, e.address) for e in done.of("free") if e.has("async", "captured")] == [
+        ("cuGraphAddMemFreeNode", checks["cuGraphAddMemAllocNode"][0]), ("cuGraphAddNode_v2", checks["cuGraphAddNode_v2"][0])]
+    assert not done.of("delta")
+    reserved, states = {0: 0, 1: 0}, []
+    for event in done.events:
+        if event.kind == "pool" and event.has("captured"):
+            assert event.address == event.device + 1 and event.stack
+            reserved[event.device] = event.total
+        elif event.kind == "reserve":  # a mark of the program's, after each part
+            states.append((reserved[0], reserved[1]))
+    assert states == list(zip(checks["graphs_0"], checks["graphs_1"]))
+    assert len(states) == 6 and states[-1][0] == 0 < max(states)[0]
+    if recorder == "trace":
+        report = json.loads(subprocess.check_output([ANALYZER, "report", "--json", tmp_path / "recorded"]))
+        assert report["devices"][0]["peak"]["categories"]["workspace"] == max(checks["graphs_0"])
+        info = json.loads(subprocess.check_output([ANALYZER, "info", "--json", tmp_path / "recorded"]))
+        assert info["disagreements"]["unknown_frees"] == 0
 
 
 def test_virtual_memory(tmp_path, recorder):
@@ -132,6 +164,21 @@ def test_loads(tmp_path, recorder):
     assert sum(library) == checks["library"][0] == 3 * MIB
     assert by_function["cuModuleUnload"] == by_function["cuLibraryUnload"] == [-3 * MIB]
     assert by_function["cuCtxSetLimit"] == checks["limit"] and checks["limit"][0] > 0
+
+
+def test_kernels(tmp_path, recorder):
+    """Kernels are loaded when they are first needed: the call that did it has the bytes, later ones record nothing."""
+    done, checks = call(tmp_path, recorder, "kernels", VRAMTRACE_STANDIN_KERNEL="1MiB")
+    deltas = [(event.function, signed(event.bytes)) for event in done.of("delta")]
+    assert not any(checks.pop("nothing"))
+    total, functions = checks.pop("all"), ("cuModuleLoadData", "cuLibraryLoadData", "cuModuleUnload")
+    for function, values in checks.items():
+        assert values == [MIB, 0, 0] * (len(values) // 3)
+        assert [size for name, size in deltas if name == function] == [MIB] * (len(values) // 3)
+    assert {name for name, _ in deltas} == set(checks) | set(functions)
+    context = 300 * MIB
+    assert [context + sum(size for _, size in deltas)] == total
+    assert all(event.stack for event in done.of("delta"))
 
 
 def test_contexts(tmp_path, recorder):

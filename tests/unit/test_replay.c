@@ -293,6 +293,86 @@ Test(replay, undoes_failed_frees)
     end(&f);
 }
 
+/* Events of two threads at one address: what a failed free takes back is its own thread's. */
+Test(replay, tells_failed_frees_by_thread)
+{
+    struct fixture f = begin();
+    const uint32_t one = builder_stack(f.builder, 1, NULL, 0, NULL, 0),
+                   two = builder_stack(f.builder, 2, NULL, 0, NULL, 0),
+                   three = builder_stack(f.builder, 3, NULL, 0, NULL, 0);
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = 2 * MIB, .stack_id = one));
+    /* Two that fail, around each other: it lives on. */
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT, .stack_id = two));          /* 1 */
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT, .stack_id = three));        /* 2 */
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = SEGMENT, .stack_id = two));   /* 3 */
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = SEGMENT, .stack_id = three)); /* 4 */
+    /* One that fails around one that does not: it is gone. */
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT, .stack_id = two)); /* 5 */
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT, .stack_id = one));
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = SEGMENT, .stack_id = two)); /* 7 */
+    /* One that fails while the address is given out and freed again by others. */
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT, .stack_id = two));
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = MIB, .stack_id = three)); /* 9 */
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT, .stack_id = three));
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = SEGMENT, .stack_id = two)); /* 11 */
+    /* The same for references of physical memory, whose retaining is recorded late. */
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x100, .bytes = 4 * MIB, .stack_id = one));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100, .stack_id = two)); /* 13: fails */
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100, .stack_id = one));
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = 0x100, .stack_id = two));     /* 15 */
+    builder_event(f.builder, DRIVER(HANDLE_RETAIN, .address = 0x100, .stack_id = three)); /* 16 */
+    replay(&f);
+    cr_assert_eq(driver(&f, 4), 2 * MIB);
+    cr_assert_eq(driver(&f, 7), 0);
+    cr_assert_eq(driver(&f, 9), MIB);
+    cr_assert_eq(driver(&f, 11), 0);
+    cr_assert_eq(driver(&f, 15), 4 * MIB); /* it was there all the time */
+    cr_assert_eq(f.replay->allocations[2].free_event, VT_NEVER);
+    cr_assert_eq(f.replay->unknown_frees, 0);
+    cr_assert_eq(f.replay->doubled_allocations, 0);
+    end(&f);
+}
+
+Test(replay, ends_memory_with_its_context)
+{
+    struct fixture f = begin();
+    builder_event(f.builder, DRIVER(CONTEXT_CREATE, .address = 0x10));
+    builder_event(f.builder, DRIVER(CONTEXT_CREATE, .address = 0x20));
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = MIB, .detail = 0x10));
+    builder_event(f.builder, DRIVER(ALLOC, .address = 2 * SEGMENT, .bytes = 2 * MIB, .detail = 0x20));
+    builder_event(f.builder,
+                  DRIVER(ALLOC, .address = 3 * SEGMENT, .bytes = 4 * MIB)); /* of which is not known */
+    builder_event(f.builder, DRIVER(CONTEXT_DESTROY, .address = 0x20, .device_index = -1)); /* 5 */
+    builder_event(f.builder, DRIVER(FREE, .address = 2 * SEGMENT));
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = 2 * SEGMENT));                  /* 7 */
+    builder_event(f.builder, DRIVER(CONTEXT_DESTROY, .address = 0x10, .device_index = -1)); /* 8 */
+    replay(&f);
+    cr_assert_eq(driver(&f, 4), 7 * MIB);
+    cr_assert_eq(driver(&f, 7), 5 * MIB);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(f.replay->allocations[i].free_event, i == 1 ? 5 : 8);
+    end(&f);
+}
+
+Test(replay, counts_graph_memory_apart)
+{
+    struct fixture f = begin();
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = 2 * MIB,
+                                    .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED));
+    builder_event(f.builder, DRIVER(POOL, .address = 1, .total_bytes = 32 * MIB, .flags = VT_FLAG_CAPTURED));
+    builder_event(f.builder,
+                  DRIVER(FREE, .address = SEGMENT, .flags = VT_FLAG_ASYNC)); /* of what a launch made */
+    builder_event(f.builder, DRIVER(POOL, .address = 1, .flags = VT_FLAG_CAPTURED));
+    replay(&f);
+    cr_assert_eq(driver(&f, 0), 0);
+    cr_assert_eq(driver(&f, 2), 32 * MIB);
+    cr_assert_eq(cached(&f, 2), 0);
+    cr_assert_eq(driver(&f, 3), 0);
+    cr_assert_eq(f.replay->allocations[0].kind, VT_ALLOCATION_GRAPH);
+    cr_assert_eq(f.replay->unknown_frees, 0);
+    end(&f);
+}
+
 Test(replay, counts_pools_by_what_they_reserve)
 {
     struct fixture f = begin();

@@ -432,6 +432,38 @@ static void card_table(struct vt_print *print, const struct vt_job *job)
     fputc('\n', print->stream);
 }
 
+/* ---- Shared memory ---- */
+
+static void shared_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_shared *shared)
+{
+    vt_table_cells(table, shared->has_owner ? job->processes[shared->owner].label : "no trace");
+    vt_table_cells(table, shared->bytes ? VT_BYTES(shared->bytes) : "",
+                   VT_JOB_RANKS(job, shared->users, shared->user_count), shared->line);
+}
+
+static void shared_table(struct vt_print *print, const struct vt_job *job)
+{
+    static const struct vt_column columns[] = {{.title = "Shared memory of"},
+                                               {.title = "", .right = true},
+                                               {.title = "also in"},
+                                               {.title = "made at", .cut = VT_CUT_PARTS, .minimum = 12}};
+    size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
+    struct vt_table table;
+
+    if (!job->shared_count)
+        return;
+    vt_table_begin(&table, columns, 4);
+    for (size_t i = 0; i < job->shared_count && i < limit; i++)
+        shared_row(&table, job, &job->shared[i]);
+    if (job->shared_count > limit) {
+        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->shared_count - limit);
+        vt_table_end_row(&table);
+    }
+    vt_table_print(&table, print);
+    vt_print_paragraph(print, 2, 2, "Each counts once, in the process that made it.");
+    fputc('\n', print->stream);
+}
+
 /* ---- The page ---- */
 
 static void differences(struct vt_print *print, const struct vt_job *job)
@@ -490,6 +522,7 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     differences(&print, job);
     timeline(&print, job);
     card_table(&print, job);
+    shared_table(&print, job);
     more(&print, job);
     return vt_print_finish(&print, out);
 }

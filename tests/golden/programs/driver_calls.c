@@ -14,6 +14,7 @@
 
 uint64_t standin_device_bytes(int device);
 uint64_t standin_allocation_bytes(int device);
+uint64_t standin_use_bytes(int device, const char *use);
 
 #define MIB ((size_t)1 << 20)
 #define GOOD(call)                                                                                           \
@@ -169,6 +170,65 @@ static void capture(void)
     GOOD(cuGraphExecDestroy(exec));
 }
 
+/* After each part: what both devices' pools for graphs hold, and an event by which the test finds the place.
+ */
+static void tell_graphs(void)
+{
+    CUdeviceptr place;
+    check_value("graphs_0", standin_use_bytes(0, "pool"));
+    check_value("graphs_1", standin_use_bytes(1, "pool"));
+    GOOD(cuMemAddressReserve(&place, 2 * MIB, 0, 0, 0));
+}
+
+static void graph_memory(void)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS first = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}},
+                                        .bytesize = 32 * MIB};
+    CUgraphNodeParams second = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+    CUgraphExecUpdateResultInfo information;
+    CUgraph graph, other;
+    CUgraphExec exec, other_exec;
+    CUgraphNode node;
+    CUdeviceptr captured;
+    CUstream stream;
+    GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    GOOD(cuGraphCreate(&graph, 0));
+    GOOD(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &first));
+    check_value("cuGraphAddMemAllocNode", first.dptr);
+    GOOD(cuGraphAddMemFreeNode(&node, graph, &node, 1, first.dptr));
+    second.alloc.poolProps = first.poolProps;
+    second.alloc.poolProps.location.id = 1;
+    second.alloc.bytesize = 64 * MIB;
+    GOOD(cuGraphAddNode_v2(&node, graph, NULL, NULL, 0, &second));
+    check_value("cuGraphAddNode_v2", second.alloc.dptr);
+    CUgraphNodeParams last = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free.dptr = second.alloc.dptr};
+    GOOD(cuGraphAddNode_v2(&node, graph, NULL, NULL, 0, &last));
+    GOOD(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    tell_graphs();
+    GOOD(cuGraphUpload(exec, stream));
+    tell_graphs();
+    for (int i = 0; i < 3; i++)
+        GOOD(cuGraphLaunch(exec, stream));
+    GOOD(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    GOOD(cuMemAllocAsync(&captured, 100 * MIB, stream));
+    check_value("cuMemAllocAsync", captured);
+    GOOD(cuStreamEndCapture(stream, &other));
+    GOOD(cuGraphInstantiateWithFlags(&other_exec, other, 0));
+    GOOD(cuGraphExecUpdate_v2(other_exec, other, &information));
+    GOOD(cuGraphLaunch(other_exec, stream));
+    tell_graphs();
+    GOOD(cuMemFreeAsync(captured, stream)); /* what the launch made: it stays in the pool */
+    GOOD(cuDeviceGraphMemTrim(0));
+    tell_graphs();
+    GOOD(cuGraphLaunch(exec, stream)); /* takes it anew */
+    tell_graphs();
+    GOOD(cuGraphExecDestroy(exec));
+    GOOD(cuGraphExecDestroy(other_exec));
+    GOOD(cuDeviceGraphMemTrim(0));
+    tell_graphs();
+}
+
 static void virtual_memory(void)
 {
     CUdeviceptr address;
@@ -265,6 +325,55 @@ static void loads(void)
     before = standin_device_bytes(0);
     GOOD(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 512 * MIB));
     check_value("limit", standin_device_bytes(0) - before);
+}
+
+/* Each way to a kernel's first use; what comes after costs nothing. */
+static void kernels(void)
+{
+    static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    CUmodule module;
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    CUlaunchConfig configuration = {1, 1, 1, 1, 1, 1, 0, NULL, NULL, 0};
+    GOOD(cuModuleLoadData(&module, image));
+    GOOD(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+#define FIRST(name, call)                                                                                    \
+    for (int times = 0; times < 3; times++) {                                                                \
+        uint64_t before = standin_device_bytes(0);                                                           \
+        GOOD(call);                                                                                          \
+        check_value(name, standin_device_bytes(0) - before);                                                 \
+    }
+    FIRST("cuModuleGetFunction", cuModuleGetFunction(&function, module, "one"))
+    FIRST("nothing", cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL))
+    FIRST("cuModuleGetFunction", cuModuleGetFunction(&function, module, "two"))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "three"))
+    FIRST("cuKernelGetFunction", cuKernelGetFunction(&function, kernel))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "four"))
+    FIRST("cuLaunchKernel", cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "five"))
+    FIRST("cuLaunchKernelEx", cuLaunchKernelEx(&configuration, (CUfunction)kernel, NULL, NULL))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "six"))
+    FIRST("cuFuncLoad", cuFuncLoad((CUfunction)kernel))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "seven"))
+    FIRST("cuLaunchCooperativeKernel_ptsz",
+          cuLaunchCooperativeKernel_ptsz((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL))
+    /* Handles may come again after an unloading. */
+    GOOD(cuModuleUnload(module));
+    GOOD(cuModuleLoadData(&module, image));
+    FIRST("cuModuleGetFunction", cuModuleGetFunction(&function, module, "one"))
+    check_value("all", standin_device_bytes(0));
+}
+
+/* Launches of one kernel, for their cost. */
+static void launches(void)
+{
+    CUmodule module;
+    CUfunction function;
+    GOOD(cuModuleLoadData(&module, ""));
+    GOOD(cuModuleGetFunction(&function, module, "one"));
+    for (int i = 0; i < 100000; i++)
+        GOOD(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 }
 
 static void contexts(void)
@@ -364,10 +473,13 @@ int main(int argc, char **argv)
                     {"failures", failures},
                     {"pools", pools},
                     {"capture", capture},
+                    {"graph_memory", graph_memory},
                     {"virtual_memory", virtual_memory},
                     {"arrays", arrays},
                     {"foreign", foreign},
                     {"loads", loads},
+                    {"kernels", kernels},
+                    {"launches", launches},
                     {"contexts", contexts},
                     {"no_context", no_context},
                     {"errno", leaves_errno},

@@ -53,7 +53,7 @@ static CUresult array_new(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descripto
     REQUIRE(element != 0 && descriptor->Width != 0);
     size_t bytes =
         element * descriptor->Width * at_least_one(descriptor->Height) * at_least_one(descriptor->Depth);
-    if (!standin_take(context->device, USE_ARRAY, bytes))
+    if (standin_fails() || !standin_take(context->device, USE_ARRAY, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUarray array = calloc(1, sizeof(*array));
     if (array == NULL)
@@ -83,7 +83,7 @@ static void array_free(CUarray array)
         link = &(*link)->next;
     *link = array->next;
     standin_give(array->device, USE_ARRAY, array->bytes);
-    free(array);
+    standin_free_handle(array);
 }
 
 static void mipmapped_free(CUmipmappedArray mipmapped)
@@ -94,7 +94,21 @@ static void mipmapped_free(CUmipmappedArray mipmapped)
     *link = mipmapped->next;
     for (unsigned i = 0; i < mipmapped->levels; i++)
         array_free(mipmapped->level[i]);
-    free(mipmapped);
+    standin_free_handle(mipmapped);
+}
+
+void standin_write_arrays(FILE *out)
+{
+    for (CUarray at = arrays; at != NULL; at = at->next) {
+        if (at->mipmapped == NULL)
+            fprintf(out, "array %p %zu %d\n", (void *)at, at->bytes, at->device);
+    }
+    for (CUmipmappedArray at = mipmapped_arrays; at != NULL; at = at->next) {
+        size_t bytes = 0;
+        for (unsigned i = 0; i < at->levels; i++)
+            bytes += at->level[i]->bytes;
+        fprintf(out, "array %p %zu %d\n", (void *)at, bytes, at->levels != 0 ? at->level[0]->device : -1);
+    }
 }
 
 void standin_free_arrays_of_context(CUcontext context)

@@ -60,6 +60,8 @@ static void free_if_of_context(struct standin_range *range, void *context)
     } else if (range->kind == KIND_REGISTERED) {
         standin_registered_used_bytes -= range->bytes;
         standin_range_remove(range);
+    } else if (range->kind == KIND_FOREIGN) {
+        standin_close(range);
     }
 }
 

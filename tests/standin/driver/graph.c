@@ -313,6 +313,16 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
     return CUDA_SUCCESS;
 }
 
+CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+                           CUgraphExecUpdateResult *updateResult_out)
+{
+    (void)hErrorNode_out;
+    DRIVER_CALL();
+    REQUIRE(hGraphExec != NULL && hGraph != NULL && updateResult_out != NULL);
+    *updateResult_out = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    return CUDA_SUCCESS;
+}
+
 /* Physical bytes for all allocation nodes that have none yet; they stay in the graph pool as reserved. */
 static CUresult upload(CUgraphExec instance)
 {

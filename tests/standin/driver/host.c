@@ -4,6 +4,8 @@
 static CUresult allocate_host(void **address, size_t bytes, unsigned flags)
 {
     REQUIRE(address != NULL && bytes != 0);
+    if (standin_fails())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     void *start = standin_map(bytes, 0, false);
     struct standin_range *range =
         start != NULL ? standin_range_add((uintptr_t)start, bytes, KIND_HOST, -1) : NULL;

@@ -5,7 +5,7 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes, enum standin_kind k
 {
     CUcontext context = standin_current_context();
     enum standin_use use = kind == KIND_MANAGED ? USE_MANAGED : USE_ALLOCATION;
-    if (!standin_take(context->device, use, bytes))
+    if (standin_fails() || !standin_take(context->device, use, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     /* The real driver hands out 2 MiB pages for what is that large, and so starts it on such a boundary. */
     void *start = standin_map(bytes, bytes >= STANDIN_GRANULARITY_BYTES ? STANDIN_GRANULARITY_BYTES : 0, low);

@@ -11,6 +11,7 @@ struct CUfunc_st { /* also what a CUkernel points to */
     CUfunction next;
     CUmodule module;
     enum named_kind kind;
+    bool loaded;         /* a function has been used */
     CUdeviceptr address; /* of a variable */
     size_t bytes;
     char name[];
@@ -67,6 +68,8 @@ static CUresult unload(CUmodule module)
             standin_unmap((void *)range->start, range->bytes);
             standin_range_remove(range);
         }
+        if (named->loaded)
+            standin_give(module->device, USE_MODULE, standin_settings.kernel_bytes);
         free(named);
     }
     standin_give(module->device, USE_MODULE, standin_settings.module_bytes);
@@ -106,6 +109,17 @@ static CUfunction named_of(CUmodule module, const char *name, enum named_kind ki
     made->next = module->named;
     module->named = made;
     return made;
+}
+
+/* At its first use, as with lazy loading. */
+static CUresult load_function(CUfunction function)
+{
+    if (function->loaded)
+        return CUDA_SUCCESS;
+    if (!standin_take(function->module->device, USE_MODULE, standin_settings.kernel_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    function->loaded = true;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -151,7 +165,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
     CONTEXT_CALL();
     REQUIRE(hfunc != NULL && name != NULL && *link_of(hmod) != NULL);
     *hfunc = named_of(hmod, name, NAMED_FUNCTION);
-    return CUDA_SUCCESS;
+    return load_function(*hfunc);
 }
 
 static CUresult variable(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
@@ -246,7 +260,7 @@ CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
     CONTEXT_CALL();
     REQUIRE(pFunc != NULL && kernel != NULL);
     *pFunc = (CUfunction)kernel;
-    return CUDA_SUCCESS;
+    return load_function(*pFunc);
 }
 
 CUresult cuKernelGetName(const char **name, CUkernel hfunc)
@@ -258,6 +272,21 @@ CUresult cuKernelGetName(const char **name, CUkernel hfunc)
 }
 
 /* ---- Functions. */
+
+CUresult cuFuncLoad(CUfunction function)
+{
+    CONTEXT_CALL();
+    REQUIRE(function != NULL);
+    return load_function(function);
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+    DRIVER_CALL();
+    REQUIRE(state != NULL && function != NULL);
+    *state = function->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+    return CUDA_SUCCESS;
+}
 
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 {
@@ -371,7 +400,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
     REQUIRE(f != NULL && gridDimX != 0 && gridDimY != 0 && gridDimZ != 0);
     REQUIRE(blockDimX != 0 && blockDimY != 0 && blockDimZ != 0);
     standin_graph_launch(hStream);
-    return CUDA_SUCCESS;
+    return load_function(f);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
@@ -381,7 +410,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
     CONTEXT_CALL();
     REQUIRE(config != NULL && f != NULL);
     standin_graph_launch(config->hStream);
-    return CUDA_SUCCESS;
+    return load_function(f);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

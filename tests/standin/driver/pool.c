@@ -89,7 +89,7 @@ static void remove_pool(CUmemoryPool pool)
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
-    free(pool);
+    standin_free_handle(pool);
 }
 
 void standin_pool_free(struct standin_range *range)
@@ -116,6 +116,8 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
 {
     REQUIRE(address != NULL && pool_known(pool));
     REQUIRE(bytes != 0);
+    if (standin_fails())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUgraph graph = standin_capturing(stream);
     if (graph != NULL)
         return standin_graph_allocate(graph, pool->location.id, bytes, address);
@@ -139,7 +141,10 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
     CONTEXT_CALL();
-    return allocate(dptr, bytesize, standin_devices[context->device].current_pool, hStream);
+    CUdevice device; /* the stream's, whatever the current context's is */
+    return cuStreamGetDevice(hStream, &device) == CUDA_SUCCESS
+               ? allocate(dptr, bytesize, standin_devices[device].current_pool, hStream)
+               : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
@@ -162,6 +167,16 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 }
 
 /* ---- Pools themselves. */
+
+void standin_write_pools(FILE *out)
+{
+    for (CUmemoryPool pool = pools; pool != NULL; pool = pool->next) {
+        bool graphs = on_device(pool) && pool == standin_devices[pool->location.id].graph_pool;
+        if (!pool->imported)
+            fprintf(out, "%s %p %lu %d\n", graphs ? "graphs" : "reserved", (void *)pool,
+                    (unsigned long)pool->reserved_bytes, on_device(pool) ? pool->location.id : -1);
+    }
+}
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {

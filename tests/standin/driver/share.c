@@ -43,6 +43,7 @@ static CUresult open_new(CUdeviceptr *address, const struct ipc_handle *handle, 
         if (range == NULL)
             return CUDA_ERROR_OUT_OF_MEMORY;
         range->references = 1;
+        range->context = standin_current_context();
         opened[i].from = *handle;
         opened[i].here = *address = range->start;
         return CUDA_SUCCESS;
@@ -81,6 +82,16 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned 
     return open_handle(pdptr, &handle, context->device);
 }
 
+void standin_close(struct standin_range *range)
+{
+    for (size_t i = 0; i < sizeof(opened) / sizeof(opened[0]); i++) {
+        if (opened[i].here == range->start)
+            opened[i].here = 0;
+    }
+    standin_unmap((void *)range->start, range->bytes);
+    standin_range_remove(range);
+}
+
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
     CONTEXT_CALL();
@@ -88,11 +99,8 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
         if (dptr == 0 || opened[i].here != dptr)
             continue;
         struct standin_range *range = standin_range_find((uintptr_t)dptr);
-        if (--range->references == 0) {
-            standin_unmap((void *)range->start, range->bytes);
-            standin_range_remove(range);
-            opened[i].here = 0;
-        }
+        if (--range->references == 0)
+            standin_close(range);
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_VALUE;

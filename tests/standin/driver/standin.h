@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define STANDIN_DRIVER_VERSION 13000
 #define STANDIN_MAXIMUM_DEVICES 16
@@ -80,8 +81,11 @@ struct standin_settings {
     uint64_t memory_bytes;              /* of each device */
     uint64_t context_bytes;             /* what each context costs */
     uint64_t module_bytes;              /* what each loaded module costs */
-    uint64_t multicast_bytes;           /* what a device's first multicast object costs */
+    uint64_t kernel_bytes;     /* what each kernel costs once it is loaded, which is at its first use */
+    uint64_t multicast_bytes;  /* what a device's first multicast object costs */
     uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
+    bool reuse; /* what was freed may be given out again: addresses, and handles of arrays and pools */
+    unsigned fail_every; /* each thread's allocation of that number fails, and every such one; 0 = none */
 };
 extern struct standin_settings standin_settings;
 extern struct standin_device standin_devices[STANDIN_MAXIMUM_DEVICES];
@@ -123,8 +127,11 @@ void standin_range_remove(struct standin_range *range);
 /* Calls visit for each range, in order of address; visit may remove the range it is given. */
 void standin_range_each(void (*visit)(struct standin_range *range, void *argument), void *argument);
 
+/* True where this allocation is to fail as if the device were full (VRAMTRACE_STANDIN_FAIL). */
+bool standin_fails(void);
 void *standin_map(size_t bytes, size_t alignment, bool low);
 void standin_unmap(void *address, size_t bytes);
+void standin_free_handle(void *handle); /* of calloc: free, unless handles are not to be used again */
 
 /* ---- Physical bytes. */
 bool standin_take(CUdevice device, enum standin_use use, uint64_t bytes); /* false: the device is full */
@@ -139,6 +146,7 @@ extern uint64_t standin_host_used_bytes, standin_registered_used_bytes;
 /* ---- Between files. */
 CUcontext standin_current_context(void);
 bool standin_context_alive(CUcontext context);
+void standin_close(struct standin_range *range); /* another process's memory, however often it was opened */
 CUresult standin_free_range(struct standin_range *range); /* any kind that cuMemFree takes */
 void standin_free_arrays_of_context(CUcontext context);
 void standin_free_modules_of_context(CUcontext context);
@@ -153,6 +161,11 @@ CUresult standin_graph_allocate(CUgraph graph, CUdevice device, size_t bytes, CU
 CUresult standin_graph_free(CUgraph graph, CUdeviceptr address);
 void standin_graph_memory_freed(struct standin_range *range);
 void standin_graph_launch(CUstream stream); /* a kernel node, where the stream is being captured */
+
+/* ---- The books, by truth.c. */
+void standin_write_physicals(FILE *out);
+void standin_write_arrays(FILE *out);
+void standin_write_pools(FILE *out);
 
 /* ---- Heads of entry points. */
 struct standin_counter {

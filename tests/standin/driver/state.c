@@ -83,7 +83,10 @@ __attribute__((constructor)) static void read_settings(void)
     standin_settings.memory_bytes = bytes_from_text("VRAMTRACE_STANDIN_MEMORY", 80ull << 30);
     standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
     standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);
+    standin_settings.kernel_bytes = bytes_from_text("VRAMTRACE_STANDIN_KERNEL", 0);
     standin_settings.multicast_bytes = bytes_from_text("VRAMTRACE_STANDIN_MULTICAST", 0);
+    standin_settings.reuse = bytes_from_text("VRAMTRACE_STANDIN_REUSE", 1) != 0;
+    standin_settings.fail_every = (unsigned)bytes_from_text("VRAMTRACE_STANDIN_FAIL", 0);
     standin_settings.copy_limit_bytes = bytes_from_text("VRAMTRACE_STANDIN_COPY", 64ull << 20);
     for (int i = 0; i < standin_settings.devices; i++)
         standin_devices[i].total_bytes = standin_settings.memory_bytes;
@@ -163,6 +166,12 @@ void standin_give(CUdevice device, enum standin_use use, uint64_t bytes)
     standin_publish(device);
 }
 
+bool standin_fails(void)
+{
+    static _Thread_local unsigned allocations;
+    return standin_settings.fail_every != 0 && ++allocations % standin_settings.fail_every == 0;
+}
+
 /* ---- Address space. */
 
 void *standin_map(size_t bytes, size_t alignment, bool low)
@@ -193,7 +202,17 @@ void *standin_map(size_t bytes, size_t alignment, bool low)
 
 void standin_unmap(void *address, size_t bytes)
 {
-    munmap(address, standin_round_up(bytes, 4096));
+    bytes = standin_round_up(bytes, 4096);
+    if (standin_settings.reuse)
+        munmap(address, bytes);
+    else
+        mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void standin_free_handle(void *handle)
+{
+    if (standin_settings.reuse)
+        free(handle);
 }
 
 static int compare_ranges(const void *a, const void *b)

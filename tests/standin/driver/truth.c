@@ -83,6 +83,32 @@ uint64_t standin_registered_bytes(void)
     return standin_registered_used_bytes;
 }
 
+static void write_range(struct standin_range *range, void *out)
+{
+    static const char *const names[] = {
+        [KIND_DEVICE] = "device",   [KIND_MANAGED] = "managed", [KIND_POOL] = "pooled",
+        [KIND_GRAPH] = "graph",     [KIND_HOST] = "host",       [KIND_REGISTERED] = "registered",
+        [KIND_MAPPED] = NULL, /* its handle has a line */
+        [KIND_FOREIGN] = "foreign", [KIND_GLOBAL] = "global",
+    };
+    if (names[range->kind] != NULL && (range->kind != KIND_GRAPH || range->live))
+        fprintf(out, "%s 0x%lx %zu %d\n", names[range->kind], (unsigned long)range->start, range->bytes,
+                range->device);
+}
+
+int standin_books(const char *path)
+{
+    FILE *out = fopen(path, "w");
+    if (out == NULL)
+        return -1;
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    standin_range_each(write_range, out);
+    standin_write_physicals(out);
+    standin_write_arrays(out);
+    standin_write_pools(out);
+    return fclose(out) == 0 ? 0 : -1;
+}
+
 uint64_t standin_calls(const char *name)
 {
     uint64_t calls = 0;

@@ -27,6 +27,11 @@ uint64_t standin_use_bytes(int device, const char *use);
 uint64_t standin_host_bytes(void);       /* page-locked memory that the driver gave */
 uint64_t standin_registered_bytes(void); /* the application's memory, page-locked */
 uint64_t standin_handles(void); /* physical handles and multicast objects that live, ours or imported */
+/* Writes all that lives to a new file: lines "KIND ADDRESS BYTES DEVICE", device -1 = the host. Kinds:
+ * device, managed, pooled, graph, host, registered, foreign, global by address; physical, imported, array by
+ * handle; reserved (a pool's bytes), graphs (those of a device's pool for graphs). 0, or -1 if it cannot be
+ * written. */
+int standin_books(const char *path);
 /* Calls of one exported function (cuMemAlloc_v2), of all with NULL. A _ptsz call counts as the plain one. */
 uint64_t standin_calls(const char *name);
 #pragma GCC visibility pop

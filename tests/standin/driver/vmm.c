@@ -108,6 +108,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
     REQUIRE(handle != NULL && properties_valid(prop) && flags == 0);
     REQUIRE(size != 0 && size % STANDIN_GRANULARITY_BYTES == 0);
     bool device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (standin_fails())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (device && !standin_take(prop->location.id, USE_PHYSICAL, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!device)
@@ -147,6 +149,15 @@ uint64_t standin_handles(void)
     for (struct standin_physical *at = physicals; at != NULL; at = at->next)
         count++;
     return count;
+}
+
+void standin_write_physicals(FILE *out)
+{
+    for (struct standin_physical *at = physicals; at != NULL; at = at->next) {
+        if (at->team == 0)
+            fprintf(out, "%s 0x%llx %zu %d\n", at->foreign ? "imported" : "physical", at->handle, at->bytes,
+                    on_device(at) ? at->properties.location.id : -1);
+    }
 }
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
@@ -200,7 +211,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
         if (reservation->start != (uintptr_t)ptr)
             continue;
         REQUIRE(reservation->bytes == size && !anything_mapped(reservation->start, size));
-        munmap((void *)reservation->start, size);
+        standin_unmap((void *)reservation->start, size);
         *link = reservation->next;
         free(reservation);
         return CUDA_SUCCESS;

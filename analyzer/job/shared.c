@@ -1,0 +1,129 @@
+/* Memory that several processes of a job have: one allocation, made by one of them and imported by others. */
+#include "job/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A share, with its process; times are the job's. */
+struct seen {
+    const struct vt_job_share *share; /* NULL: it is told with another */
+    uint32_t process, node;
+    uint64_t identity, begin_ns, end_ns;
+};
+
+/* Equal identities beside each other, those that made the memory before those that import it. */
+static int by_identity(const void *left, const void *right)
+{
+    const struct seen *a = left, *b = right;
+
+    if (a->node != b->node)
+        return (a->node > b->node) - (a->node < b->node);
+    if (a->identity != b->identity)
+        return (a->identity > b->identity) - (a->identity < b->identity);
+    if (a->share->is_foreign != b->share->is_foreign)
+        return a->share->is_foreign - b->share->is_foreign;
+    return a->begin_ns != b->begin_ns ? (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns)
+                                      : (a->process > b->process) - (a->process < b->process);
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct vt_job_shared *a = left, *b = right;
+
+    if (a->bytes != b->bytes)
+        return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+    if (a->owner != b->owner)
+        return (a->owner > b->owner) - (a->owner < b->owner);
+    return (a->line_number > b->line_number) - (a->line_number < b->line_number);
+}
+
+/* A handle's bytes may come again when the memory they named is gone: its life tells which is meant. */
+static bool is_same(const struct seen *made, const struct seen *imported)
+{
+    return made->node == imported->node && made->identity == imported->identity &&
+           made->begin_ns <= imported->end_ns && imported->begin_ns <= made->end_ns;
+}
+
+static void add_user(struct vt_job_shared *shared, uint32_t process)
+{
+    for (size_t i = 0; i < shared->user_count; i++)
+        if (shared->users[i] == process)
+            return;
+    shared->users[shared->user_count++] = process;
+}
+
+/* The allocation of `first`, with all those in [first, end) that imported it and are not yet told. */
+static int make_shared(struct vt_job_maker *maker, struct seen *first, const struct seen *end)
+{
+    const struct vt_job_share *share = first->share;
+    struct vt_job_shared *shared = &maker->job.shared[maker->job.shared_count];
+
+    *shared = (struct vt_job_shared){
+        .has_owner = !share->is_foreign,
+        .owner = share->is_foreign ? VT_JOB_NONE : first->process,
+        .device_index = share->device_index,
+        .bytes = share->bytes,
+        .line = share->line,
+        .file = share->file,
+        .line_number = share->line_number,
+        .users = vt_job_take(&maker->arena, (size_t)(end - first), sizeof *shared->users)};
+    if (!shared->users)
+        return -ENOMEM;
+    for (struct seen *other = first; other < end; other++)
+        if (other->share && other->share->is_foreign && is_same(first, other)) {
+            add_user(shared, other->process);
+            if (other != first)
+                other->share = NULL;
+        }
+    maker->job.shared_count += shared->user_count > 0;
+    return 0;
+}
+
+static size_t gather(const struct vt_job *job, struct seen *seen)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < job->process_count; i++)
+        for (size_t k = 0; k < job->processes[i].share_count; k++) {
+            const struct vt_job_share *share = &job->processes[i].shares[k];
+
+            seen[count++] = (struct seen){.share = share,
+                                          .process = i,
+                                          .node = job->processes[i].node,
+                                          .identity = share->identity,
+                                          .begin_ns = job->processes[i].start_ns + share->begin_ns,
+                                          .end_ns = job->processes[i].start_ns + share->end_ns};
+        }
+    return count;
+}
+
+int vt_job_find_shared(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+    struct seen *seen;
+    size_t count = 0;
+    int result = 0;
+
+    for (size_t i = 0; i < job->process_count; i++)
+        count += job->processes[i].share_count;
+    seen = malloc((count + 1) * sizeof *seen);
+    job->shared = vt_job_take(&maker->arena, count, sizeof *job->shared);
+    if (!seen || !job->shared) {
+        free(seen);
+        return -ENOMEM;
+    }
+    count = gather(job, seen);
+    qsort(seen, count, sizeof *seen, by_identity);
+    for (size_t first = 0, end; first < count && !result; first = end) {
+        for (end = first;
+             end < count && seen[end].node == seen[first].node && seen[end].identity == seen[first].identity;)
+            end++;
+        for (size_t i = first; i < end && !result; i++)
+            if (seen[i].share)
+                result = make_shared(maker, &seen[i], &seen[end]);
+    }
+    free(seen);
+    if (job->shared_count)
+        qsort(job->shared, job->shared_count, sizeof *job->shared, by_bytes);
+    return result;
+}
