@@ -286,7 +286,8 @@ enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT
 enum vt_event_kind {
     VT_EVENT_NONE = 0,
     VT_EVENT_ALLOC = 1,       /* address, bytes, detail = stream or pool; framework: detail = reserved bytes and
-                                 total_bytes = allocated bytes after it, as the allocator itself counts them */
+                                 total_bytes = allocated bytes after it, as the allocator itself counts them; from one
+                                 that does not count detail = 0, and total_bytes is the shim's count */
     VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
     VT_EVENT_FREE_FAILED = 3, /* address: the free logged before for it did not happen */
     VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes */

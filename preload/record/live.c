@@ -133,6 +133,31 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
         live->driver_peak_bytes = live->driver_bytes;
 }
 
+bool vt_live_block(struct vt_session *session, struct vt_event *event)
+{
+    const bool made = event->kind == VT_EVENT_ALLOC;
+    struct vt_live_entry known = {event->address, event->bytes, (uint8_t)event->device_index}, before = {0};
+    if (!event->address ||
+        (made && (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)) ||
+        !lock(&session->blocks))
+        return false;
+    bool had = take(&session->blocks, event->address, &before); /* if made: its free was not seen */
+    if (had)
+        session->block_bytes[before.device] -= before.bytes;
+    bool told = made ? make_place(&session->blocks) : had;
+    if (made && told) {
+        put(&session->blocks, known);
+        session->block_bytes[known.device] += known.bytes;
+    } else if (told) {
+        event->bytes = before.bytes;
+        event->device_index = (int8_t)before.device;
+    }
+    if (told)
+        event->total_bytes = session->block_bytes[(uint8_t)event->device_index];
+    unlock(&session->blocks);
+    return told;
+}
+
 static void remember(struct vt_session *session, struct vt_live_entry entry)
 {
     struct vt_live_entry before;
