@@ -1,6 +1,6 @@
-/* TensorFlow's BFC allocator ("best fit with coalescing"), which cuts the blocks of its tensors from few large regions.
- * libtensorflow_framework exports its methods and puts them into vtables by name, so that a preloaded definition
- * sees each block. (XLA's copy of it in JAX's plugin is hidden.)
+/* TensorFlow's BFC allocator ("best fit with coalescing"), which cuts the blocks of its tensors from few
+ * large regions. libtensorflow_framework exports its methods and puts them into vtables by name, so that a
+ * preloaded definition sees each block. (XLA's copy of it in JAX's plugin is hidden.)
  *
  * The same class serves page-locked and ordinary memory: only allocators of a device are recorded. */
 #include <ctype.h>

@@ -328,7 +328,7 @@ void vt_record(const struct vt_observation *seen)
                              .layer = seen->layer,
                              .device_index = seen->device_index,
                              .flags = seen->flags};
-    if (seen->uncounted && !vt_live_block(session, &event))
+    if (seen->uncounted && !vt_live_block(session, &event, seen->handle))
         return;
     event.stack_id = stack_id_of(session, seen);
     if (seen->layer == VT_LAYER_FRAMEWORK) {
