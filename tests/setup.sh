@@ -16,6 +16,7 @@
 #                      shells whose completions are tested
 # setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
 # setup_new_torch      PyTorch for each of these, in virtual environments beside them: tests/torch/pythons.sh trains with them
+# setup_frameworks     TensorFlow, and JAX with ONNX Runtime, in virtual environments (1.2 GB to load): tests/frameworks runs them
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -54,6 +55,9 @@ setup_new_torch_versions="2.11.0 2.15.0" # one for each of them
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 uv==0.13.9 ipython ipykernel jupyter_client"
+
+setup_tensorflow="tensorflow==2.21.0"
+setup_jax_and_onnxruntime="jax==0.10.2 jaxlib==0.10.2 jax-cuda13-plugin==0.10.2 jax-cuda13-pjrt==0.10.2 onnxruntime-gpu==1.31.1 onnx==1.23.2"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
@@ -199,6 +203,22 @@ setup_new_torch() {
             setup_locked setup_install_new_torch "$version" "$VRAMTRACE_CACHE/venv-torch-$1-py$version" "$1" || return 1
         shift
     done
+}
+
+setup_frameworks() {
+    local base
+    base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" tensorflow $setup_tensorflow &&
+        setup_locked setup_install_frameworks "$base" frameworks $setup_jax_and_onnxruntime
+}
+
+setup_install_frameworks() { # PYTHON NAME PACKAGE...
+    local python=$1 folder=$VRAMTRACE_CACHE/venv-$2
+    shift 2
+    [ "$(cat "$folder/.packages" 2>/dev/null)" = "$*" ] && return 0
+    [ -x "$folder/bin/python" ] || "$python" -m venv "$folder" >&2 || return 1
+    setup_say "installing $* into $folder"
+    timeout 1800 "$folder/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2 || return 1
+    printf '%s' "$*" >"$folder/.packages"
 }
 
 setup_install_new_torch() { # PYTHON_VERSION FOLDER TORCH_VERSION
@@ -418,7 +438,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
             sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
             exit 2
