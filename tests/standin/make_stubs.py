@@ -56,7 +56,7 @@ def run(*command):
 
 def wheel_libraries(folder, cuda):
     if cuda:
-        return sorted(path for path in folder.rglob("*.so*") if path.is_file())
+        return sorted(path for path in folder.rglob("*.so*") if path.is_file() and path.open("rb").read(4) == b"\x7fELF")
     torch_folder = folder
     libraries = sorted((torch_folder / "lib").glob("*.so*"))
     if not any(library.name == "libtorch_cuda.so" for library in libraries):
