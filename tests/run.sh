@@ -35,6 +35,7 @@ step python ./tests/python/run.sh
 if [ "$mode" = all ]; then
     setup_torch
     setup_readers
+    setup_frameworks || echo "other frameworks than PyTorch are not tested" >&2
     setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
     if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else
