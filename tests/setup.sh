@@ -16,6 +16,8 @@
 #                      shells whose completions are tested
 # setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
 # setup_new_torch      PyTorch for each of these, in virtual environments beside them: tests/torch/pythons.sh trains with them
+# setup_frameworks     JAX, ONNX Runtime, CuPy, RMM (0.7 GB to load) and TensorFlow (0.7 GB), in virtual environments: tests/frameworks
+#                      runs them, and is skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -55,6 +57,17 @@ setup_new_torch_versions="2.11.0 2.15.0" # one for each of them
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 uv==0.13.9 ipython ipykernel jupyter_client"
+
+# Frameworks beside PyTorch, as they come from PyPI without NVIDIA's packages: JAX, ONNX Runtime, CuPy and RMM together, as they are small.
+setup_frameworks_packages="cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinder==1.9.0 cupy-cuda13x==14.2.0 fastrlock==0.8.4
+    flatbuffers==25.12.19 jax==0.10.2 jax-cuda13-pjrt==0.10.2 jax-cuda13-plugin==0.10.2 jaxlib==0.10.2 librmm-cu13==26.10.0
+    ml_dtypes==0.6.0 numpy==2.4.6 onnx==1.23.2 onnxruntime-gpu==1.31.1 opt_einsum==3.4.0 packaging==26.3 protobuf==7.36.2
+    rapids-logger==0.3.0 rmm-cu13==26.10.0 scipy==1.17.1 typing_extensions==4.16.0"
+setup_tensorflow_packages="absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.18 charset-normalizer==3.5.2 flatbuffers==25.12.19 gast==0.7.0
+    google-pasta==0.2.0 grpcio==1.85.1 h5py==3.14.0 idna==3.20 keras==3.15.1 libclang==18.1.1 markdown-it-py==4.3.0 mdurl==0.1.2
+    ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6 opt_einsum==3.4.0 optree==0.20.0 packaging==26.3 protobuf==7.36.2
+    Pygments==2.21.0 requests==2.34.2 rich==15.0.0 six==1.17.0 tensorflow==2.21.0 termcolor==3.3.0 typing_extensions==4.16.0
+    urllib3==2.8.0 wrapt==2.5.2"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
@@ -200,6 +213,22 @@ setup_new_torch() {
             setup_locked setup_install_new_torch "$version" "$VRAMTRACE_CACHE/venv-torch-$1-py$version" "$1" || return 1
         shift
     done
+}
+
+setup_frameworks() {
+    local base
+    base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" frameworks $setup_frameworks_packages &&
+        setup_locked setup_install_frameworks "$base" tensorflow $setup_tensorflow_packages
+}
+
+setup_install_frameworks() { # PYTHON NAME PACKAGE...
+    local python=$1 folder=$VRAMTRACE_CACHE/venv-$2
+    shift 2
+    [ "$(cat "$folder/.packages" 2>/dev/null)" = "$*" ] && return 0
+    [ -x "$folder/bin/python" ] || "$python" -m venv "$folder" >&2 || return 1
+    setup_say "installing $* into $folder"
+    timeout 1800 "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-deps "$@" >&2 || return 1
+    printf '%s' "$*" >"$folder/.packages"
 }
 
 setup_install_new_torch() { # PYTHON_VERSION FOLDER TORCH_VERSION
@@ -419,7 +448,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
             sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
             exit 2

@@ -127,6 +127,8 @@ static void record(const struct vt_allocation *event, bool with_stack)
     if (event->device_index >= 0)
         record_device(event->device_index);
     atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
+    /* PyTorch's cudaMallocAsync backend takes each tensor from a pool. */
+    const bool is_tensor = with_stack && event->kind == 0 && event->flags & VT_FLAG_ASYNC;
     vt_record(&(struct vt_observation){.kind = event->kind != 0 ? event->kind : VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_DRIVER,
                                        .device_index = event->device_index,
@@ -136,7 +138,8 @@ static void record(const struct vt_allocation *event, bool with_stack)
                                        .address = event->address,
                                        .bytes = event->bytes,
                                        .detail = event->detail,
-                                       .total_bytes = event->total_bytes});
+                                       .total_bytes = event->total_bytes,
+                                       .sequence = is_tensor ? vt_current_sequence() : 0});
 }
 
 void vt_driver_event(const struct vt_allocation *event)

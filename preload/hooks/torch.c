@@ -129,6 +129,8 @@ static void look_up_autograd(void)
 #undef X
 }
 
+static uint64_t autograd_sequence(void);
+
 /* A library that is loaded and lacks a function never gets it. */
 static void look_up(void)
 {
@@ -142,8 +144,10 @@ static void look_up(void)
     bool has_autograd = vt_elf_find(is_library, NULL);
     if (has_autograd)
         look_up_autograd();
-    if (has_autograd && atomic_load(&torch.usage))
+    if (has_autograd && atomic_load(&torch.usage)) {
         atomic_store_explicit(&torch.complete, 1, memory_order_release);
+        atomic_store_explicit(&vt_autograd_sequence, autograd_sequence, memory_order_release);
+    }
     atomic_store_explicit(&torch.loads, loads, memory_order_relaxed);
 }
 
@@ -234,6 +238,7 @@ static void node_made(uint64_t number)
     int saved_errno;
     if (!vt_enter(&saved_errno))
         return;
+    look_up();
     if (atomic_load_explicit(&torch.complete, memory_order_acquire))
         vt_record_node(sequence_of(number, own_torch_thread(), false), backward_sequence());
     vt_leave(saved_errno);

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 static _Atomic(vt_dlsym_function *) library_dlsym; /* the C library's */
 static _Atomic(vt_dlsym_function *) next_dlsym;    /* the one that the host would call without us */
@@ -116,6 +117,10 @@ struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name, void *cal
     errno = saved_errno;
     if (ask_real.real_dlsym == NULL || name == NULL)
         return ask_real;
+    if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && strcmp(name, VT_PJRT_ENTRY) == 0) {
+        given.answer = vt_pjrt_entry(host_dlsym()(handle, name));
+        return given;
+    }
     enum vt_function function = vt_function_find(name);
     void *wrapper = vt_wrapper(function);
     if (wrapper == NULL || !answer_without_us(handle, name, caller, wrapper, &given.answer))

@@ -20,4 +20,8 @@ struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name, void *cal
 bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, bool is_library,
                    void **found);
 
+/* What the host gets instead of `found`, a plugin's function of this name. hooks/pjrt.c defines it. */
+#define VT_PJRT_ENTRY "GetPjrtApi"
+void *vt_pjrt_entry(void *found);
+
 #endif

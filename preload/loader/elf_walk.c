@@ -150,7 +150,8 @@ static bool symbol_fits(const struct vt_elf *object, uint32_t index, const char 
 {
     const ElfW(Sym) *symbol = &object->symbols[index];
     unsigned type = symbol->st_info & 0xf;
-    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0 || (type != STT_FUNC && type != STT_NOTYPE) ||
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0 ||
+        (type != STT_FUNC && type != STT_OBJECT && type != STT_NOTYPE) ||
         strcmp(object->strings + symbol->st_name, name) != 0)
         return false;
     unsigned version = object->symbol_versions != NULL ? object->symbol_versions[index] : 1;

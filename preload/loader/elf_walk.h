@@ -41,7 +41,7 @@ struct vt_elf_changes vt_elf_changes(void);
  * loader's lock, which would stay locked if a signal handler jumped out of it. */
 uint64_t vt_elf_loads_seen(void);
 
-/* The address of the function `name` that `object` defines in `version` (NULL: its default one), or NULL. */
+/* The address of the function or variable `name` that `object` defines in `version` (NULL: its default one), or NULL. */
 void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
 
 /* The definition that our export of `name` hides: the first one in a library loaded after ours, or NULL. A

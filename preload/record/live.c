@@ -142,6 +142,53 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
         live->driver_peak_bytes = live->driver_bytes;
 }
 
+/* The block is known by its handle from now on, or no longer; then its address is filled in. */
+static bool follow_handle(struct vt_session *session, struct vt_event *event, uint64_t handle)
+{
+    struct vt_live_entry known = {0};
+    bool had = take(&session->handles, handle, &known);
+    if (event->kind != VT_EVENT_ALLOC) {
+        event->address = known.bytes;
+        return had;
+    }
+    if (!make_place(&session->handles))
+        return false;
+    put(&session->handles, (struct vt_live_entry){handle, event->address, 0});
+    return true;
+}
+
+static bool follow_block(struct vt_session *session, struct vt_event *event)
+{
+    const bool made = event->kind == VT_EVENT_ALLOC;
+    struct vt_live_entry block = {event->address, event->bytes, (uint8_t)event->device_index}, before;
+    bool known = take(&session->blocks, event->address, &before); /* if made: its free was not seen */
+    if (known)
+        session->block_bytes[before.device] -= before.bytes;
+    if (made ? !make_place(&session->blocks) : !known)
+        return false;
+    if (made) {
+        put(&session->blocks, block);
+        session->block_bytes[block.device] += block.bytes;
+    } else {
+        event->bytes = before.bytes;
+        event->device_index = (int8_t)before.device;
+    }
+    event->total_bytes = session->block_bytes[(uint8_t)event->device_index];
+    return true;
+}
+
+bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle)
+{
+    if (event->kind == VT_EVENT_ALLOC &&
+        (!event->address || event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES))
+        return false;
+    if (!lock(&session->blocks))
+        return false;
+    bool known = (!handle || follow_handle(session, event, handle)) && follow_block(session, event);
+    unlock(&session->blocks);
+    return known;
+}
+
 static void remember(struct vt_session *session, struct vt_live_entry entry)
 {
     struct vt_live_entry before;

@@ -44,6 +44,8 @@ struct seen_stack {
     bool with_python, with_native;
 };
 
+uint64_t (*_Atomic vt_autograd_sequence)(void);
+
 uint16_t vt_set_runtime_label(uint16_t function)
 {
     uint16_t before = thread.label;
@@ -327,6 +329,8 @@ void vt_record(const struct vt_observation *seen)
                              .layer = seen->layer,
                              .device_index = seen->device_index,
                              .flags = seen->flags};
+    if (seen->uncounted && !vt_live_block(session, &event, seen->handle))
+        return;
     event.stack_id = stack_id_of(session, seen);
     if (seen->layer == VT_LAYER_FRAMEWORK) {
         if (frees_for_collector(seen))

@@ -23,6 +23,10 @@ struct vt_observation {
     uint8_t flags;     /* enum vt_event_flag */
     uint16_t function; /* enum vt_function of functions.h: the hooked function, 0 = none */
     bool with_stack;   /* capture native and Python frames of the calling thread */
+    bool uncounted; /* a framework's block, without its counter: we count, and know a free's bytes and device.
+                       A free of a block that we do not know is not recorded */
+    uint64_t handle; /* of an uncounted block that its framework knows by this instead of its address: a free
+                        needs no address */
     uint64_t address;
     uint64_t bytes;
     uint64_t detail;
@@ -75,6 +79,15 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes, 
 /* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
  * inside it. Returns the previous one, which the caller restores at the end of the call. */
 uint16_t vt_set_runtime_label(uint16_t function);
+
+/* The autograd node that an allocation of this thread belongs to (format.h, vt_event.sequence), asked within
+ * the guard; the pointer is NULL until PyTorch has been found (hooks/torch.c). */
+extern uint64_t (*_Atomic vt_autograd_sequence)(void) __attribute__((visibility("hidden")));
+static inline uint64_t vt_current_sequence(void)
+{
+    uint64_t (*ask)(void) = atomic_load_explicit(&vt_autograd_sequence, memory_order_acquire);
+    return ask ? ask() : 0;
+}
 
 /* The number of driver events that the calling thread has recorded: a runtime hook compares it before and
  * after the real call to see whether the driver layer saw the allocation. */

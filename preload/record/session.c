@@ -188,6 +188,8 @@ static void go_on_in_child(void)
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
     vt_live_replace_memory(&session->live);
+    vt_live_replace_memory(&session->blocks);
+    vt_live_replace_memory(&session->handles);
     if (session->deep_buffers)
         vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);
     for (size_t i = 0; i < VT_RECENT_THREADS; i++)

@@ -22,6 +22,8 @@ bool vt_guard_abandoned(uintptr_t frame)
     return false;
 }
 
+uint64_t (*_Atomic vt_autograd_sequence)(void);
+
 static __thread uint16_t runtime_label;
 static __thread uint64_t driver_events;
 static _Atomic bool recording;

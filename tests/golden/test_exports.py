@@ -16,6 +16,10 @@ RECORDER = {
     "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
     "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE",
     "_ZN2at15sequence_number17get_and_incrementEv",
+    *(f"_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator{method}"
+      for method in ("6mallocEmaP11CUstream_st", "6mallocEmiP11CUstream_st", "10raw_deleteEPv")),
+    "_ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE",
+    "_ZN3tsl12BFCAllocator13DeallocateRawEPv",
 }
 
 

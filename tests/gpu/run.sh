@@ -12,4 +12,4 @@ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 "$VRAMTRACE_PYTHON" -c 'import sys, torch; print("Python", sys.version.split()[0], "torch", torch.__version__)'
 [ -d "$VRAMTRACE_BUILD/meson-info" ] || meson setup "$VRAMTRACE_BUILD"
 ninja -C "$VRAMTRACE_BUILD"
-"$VRAMTRACE_PYTHON" -m pytest -q tests/torch tests/faults/test_killed.py tests/faults/test_bystanders.py
+"$VRAMTRACE_PYTHON" -m pytest -q tests/torch tests/frameworks tests/faults/test_killed.py tests/faults/test_bystanders.py

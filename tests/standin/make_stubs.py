@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Makes a folder of libraries under which the real PyTorch wheel runs without a GPU.
+"""Makes a folder of libraries under which the real PyTorch wheel runs without a GPU, or another framework's.
 
     make_stubs.py TORCH_FOLDER STANDIN_BUILD_FOLDER OUTPUT_FOLDER
+    make_stubs.py --cuda 12|13 FOLDER STANDIN_BUILD_FOLDER OUTPUT_FOLDER
 
 Prints a folder in OUTPUT_FOLDER that has one stub library per NVIDIA library that the wheel needs, with the symbols and
-versions that the wheel asks for, and links to our driver and runtime. Nearly every function returns 0; the few that must
+versions that the wheel asks for, and links to our driver and runtime. With --cuda also the libraries of that release which
+the framework's libraries open by themselves, with each function whose name they hold. Nearly every function returns 0; the few that must
 do more are in maths.c. Each wheel has a folder of its own, and it is there as a whole or not at all: several processes may
 ask at once. Nothing is made if it was made before from the same files.
 """
 import concurrent.futures
 import hashlib
+import mmap
 import os
 import re
 import subprocess
@@ -30,6 +33,18 @@ LIBRARY_BY_PREFIX = {
     "curand": "libcurand",
     "nvshmem": "libnvshmem_host",
 }
+# What frameworks open by themselves: the beginning of its functions' names, and its library of each release of CUDA.
+OPENED = {
+    "nvml": {12: "libnvidia-ml.so.1", 13: "libnvidia-ml.so.1"},
+    "cublas": {12: "libcublas.so.12", 13: "libcublas.so.13"},
+    "cublasLt": {12: "libcublasLt.so.12", 13: "libcublasLt.so.13"},
+    "cudnn": {12: "libcudnn.so.9", 13: "libcudnn.so.9"},
+    "cufft": {12: "libcufft.so.11", 13: "libcufft.so.12"},
+    "cusolver": {12: "libcusolver.so.11", 13: "libcusolver.so.12"},
+    "cusparse": {12: "libcusparse.so.12", 13: "libcusparse.so.12"},
+    "nccl": {12: "libnccl.so.2", 13: "libnccl.so.2"},
+    "cupti": {12: "libcupti.so.12", 13: "libcupti.so.13"},
+}
 RETURNS_TEXT = re.compile(r"(Get\w*(ErrorString|LastError|StatusString|StatusName|ErrorName))$")
 
 
@@ -40,7 +55,10 @@ def run(*command):
     return result.stdout
 
 
-def wheel_libraries(torch_folder):
+def wheel_libraries(folder, cuda):
+    if cuda:
+        return sorted(path for path in folder.rglob("*.so*") if path.is_file() and path.open("rb").read(4) == b"\x7fELF")
+    torch_folder = folder
     libraries = sorted((torch_folder / "lib").glob("*.so*"))
     if not any(library.name == "libtorch_cuda.so" for library in libraries):
         sys.exit(f"make_stubs.py: no libtorch_cuda.so under {torch_folder}: not a CUDA build of PyTorch?")
@@ -74,6 +92,16 @@ def undefined_symbols(libraries):
     return found
 
 
+def looked_up(libraries, cuda):
+    """{(symbol, library)}: names of functions that lie in the libraries as texts."""
+    found = set()
+    pattern = re.compile(rb"\0((" + "|".join(sorted(OPENED, key=len, reverse=True)).encode() + rb")[A-Z]\w*)(?=\0)")
+    for library in libraries:
+        with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            found |= {(name.decode(), OPENED[prefix.decode()][cuda]) for name, prefix in pattern.findall(data)}
+    return found
+
+
 def soname_of(symbol, version, sonames):
     if version in sonames:
         return version
@@ -102,7 +130,7 @@ def make_library(output, soname, symbols):
     write_source(source, symbols)
     nodes = defaultdict(list)
     for symbol, version in symbols.items():
-        nodes[version or soname].append(symbol)
+        nodes[version or soname.replace("-", "_")].append(symbol)
     with open(script, "w") as out:
         for node, names in sorted(nodes.items()):
             out.write(f"{node} {{ global: {' '.join(name + ';' for name in sorted(names))} }};\n")
@@ -117,24 +145,29 @@ def make_library(output, soname, symbols):
 
 
 def main():
-    if len(sys.argv) != 4:
+    arguments, cuda = sys.argv[1:], 0
+    if arguments[:1] == ["--cuda"] and arguments[1:2] in (["12"], ["13"]):
+        cuda, arguments = int(arguments[1]), arguments[2:]
+    if len(arguments) != 3:
         sys.exit(__doc__)
-    torch_folder, build_folder, output = map(Path, sys.argv[1:])
-    for name, folder in OURS.items():
-        if not (build_folder / folder / name).exists():
-            sys.exit(f"make_stubs.py: {build_folder / folder / name} is missing: build the stand-in first (ninja)")
-    libraries = wheel_libraries(torch_folder)
+    wheel, build_folder, output = map(Path, arguments)
+    for name, ours in OURS.items():
+        if not (build_folder / ours / name).exists():
+            sys.exit(f"make_stubs.py: {build_folder / ours / name} is missing: build the stand-in first (ninja)")
+    libraries = wheel_libraries(wheel, cuda)
     made = output / fingerprint(libraries, build_folder)[:16]
     print(made)
     if made.exists():
         return
     output.mkdir(parents=True, exist_ok=True)
-    sonames = needed_sonames(libraries)
+    sonames = needed_sonames(libraries) | {library[cuda] for library in OPENED.values() if cuda}
     symbols = {soname: {} for soname in sonames}
     for symbol, version in undefined_symbols(libraries):
         soname = soname_of(symbol, version, sonames)
         if soname:
             symbols[soname][symbol] = version
+    for symbol, soname in looked_up(libraries, cuda) if cuda else ():
+        symbols[soname].setdefault(symbol, "")
     with tempfile.TemporaryDirectory(dir=output) as unfinished:
         folder = Path(unfinished) / "stubs"
         folder.mkdir()

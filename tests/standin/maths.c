@@ -100,6 +100,11 @@ size_t cudnnGetVersion(void)
 {
     return 91900;
 } /* what PyTorch 2.11 was built with: it compares */
+int cudnnGetProperty(int part, int *value) /* XLA compares, too */
+{
+    static const int parts[] = {9, 19, 0};
+    return give_number(value, part >= 0 && part < 3 ? parts[part] : 0);
+}
 int cudnnCreate(void **out)
 {
     return give_handle(out);

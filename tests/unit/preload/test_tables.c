@@ -83,6 +83,36 @@ static struct vt_session *make_session(void)
     return session;
 }
 
+static bool block(struct vt_session *session, struct vt_event *event, int kind, uint64_t handle,
+                  uint64_t address, uint64_t bytes)
+{
+    *event = (struct vt_event){.kind = (uint8_t)kind,
+                               .address = address,
+                               .bytes = bytes,
+                               .device_index = kind == VT_EVENT_ALLOC ? 1 : -1};
+    return vt_live_block(session, event, handle);
+}
+
+Test(live, blocks_of_a_framework_that_does_not_count)
+{
+    struct vt_session *session = make_session();
+    struct vt_event event;
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 0, 512, 0)); /* not known */
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 0, 512, 100));
+    cr_assert_eq(event.total_bytes, 100);
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 7, 1024, 30));
+    cr_assert_eq(event.total_bytes, 130);
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 0, 512, 50)); /* its free was not seen */
+    cr_assert_eq(event.total_bytes, 80);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 8, 0, 0));
+    cr_assert(block(session, &event, VT_EVENT_FREE, 7, 0, 0)); /* by its handle */
+    cr_assert(event.address == 1024 && event.bytes == 30 && event.device_index == 1 &&
+              event.total_bytes == 50);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 7, 0, 0));
+    cr_assert(block(session, &event, VT_EVENT_FREE, 0, 512, 0));
+    cr_assert(event.bytes == 50 && event.total_bytes == 0);
+}
+
 Test(live, sums_are_those_of_a_plain_list)
 {
     enum { ROUNDS = 400000, PLACES = 100000 };

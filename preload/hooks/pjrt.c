@@ -1,0 +1,231 @@
+/* XLA as a plugin: JAX's CUDA plugin, and who else loads it. Its own allocator is hidden, but it is used
+ * through a table of functions, which never changes but by growing (PJRT's C API). The host gets a copy of
+ * the table in which the functions that make and give up buffers are ours: a block is a buffer, by the object
+ * that holds it.
+ *
+ * What an executable needs while it runs is not in the table: it counts as cached. */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "guard.h"
+#include "loader/dlsym.h"
+#include "record/record.h"
+
+/* ---- PJRT's structures ---- */
+
+#define LIBRARY_NAME_HAS "cuda"
+#define DEVICE_MEMORY "device" /* other kinds of memory are the host's */
+
+enum {
+#define VT_PJRT_CALLED(field, place) field = place,
+#include "hooks/pjrt.def"
+    PLACES = 512 /* of a table that we copy */
+};
+
+typedef void *pjrt_function(void *arguments); /* returns an error object, NULL = none */
+
+struct table {
+    size_t struct_bytes;
+    void *header[4]; /* extensions, version */
+    pjrt_function *functions[PLACES];
+};
+
+/* The arguments of all functions that ask one thing of one object. A structure may be larger than needed. */
+struct question {
+    size_t struct_bytes;
+    void *extension;
+    const void *object;
+    union {
+        void *pointer;
+        uint64_t number;
+        int integer;
+        bool yes;
+        struct {
+            const char *text;
+            size_t text_bytes;
+        };
+    };
+};
+
+struct execution { /* PJRT_LoadedExecutable_Execute_Args */
+    size_t struct_bytes;
+    void *extension;
+    const void *executable;
+    void *options;
+    void *const *const *argument_lists;
+    size_t devices, arguments;
+    void **const *output_lists;
+};
+
+static const struct table *real; /* the plugin's own; set before the host has ours */
+static struct table ours;
+static const struct table *(*_Atomic real_entry)(void);
+
+/* ---- asking ---- */
+
+static bool ask(int function, const void *object, struct question *question)
+{
+    *question = (struct question){.struct_bytes = sizeof *question, .object = object};
+    void *error = real->functions[function](question);
+    if (error)
+        real->functions[Error_Destroy](&(struct question){.struct_bytes = sizeof *question, .object = error});
+    return !error;
+}
+
+/* The card that a buffer lies on, or -1. */
+static int8_t device_of(const void *buffer)
+{
+    struct question memory, kind, device, number;
+    if (!ask(Buffer_Memory, buffer, &memory) || !ask(Memory_Kind, memory.pointer, &kind) ||
+        kind.text_bytes != strlen(DEVICE_MEMORY) || memcmp(kind.text, DEVICE_MEMORY, kind.text_bytes) != 0 ||
+        !ask(Buffer_Device, buffer, &device) || !ask(Device_LocalHardwareId, device.pointer, &number) ||
+        number.integer < 0 || number.integer >= (int)VT_MAX_DEVICES)
+        return -1;
+    return (int8_t)number.integer;
+}
+
+static size_t outputs_of(const void *loaded)
+{
+    struct question executable, outputs, destroyed;
+    if (!ask(LoadedExecutable_GetExecutable, loaded, &executable))
+        return 0;
+    bool known = ask(Executable_NumOutputs, executable.pointer, &outputs);
+    ask(Executable_Destroy, executable.pointer, &destroyed);
+    return known ? outputs.number : 0;
+}
+
+/* ---- recording, within the guard ---- */
+
+static void made(void *buffer)
+{
+    struct question bytes, address;
+    int8_t device_index = buffer ? device_of(buffer) : -1;
+    if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
+        !ask(Buffer_UnsafePointer, buffer, &address))
+        return;
+    vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
+                                       .layer = VT_LAYER_FRAMEWORK,
+                                       .device_index = device_index,
+                                       .with_stack = true,
+                                       .uncounted = true,
+                                       .handle = (uintptr_t)buffer,
+                                       .address = address.number,
+                                       .bytes = bytes.number});
+}
+
+static void gone(const void *buffer)
+{
+    vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
+                                       .layer = VT_LAYER_FRAMEWORK,
+                                       .device_index = -1,
+                                       .uncounted = true,
+                                       .handle = (uintptr_t)buffer});
+}
+
+/* ---- our functions ---- */
+
+static void *making(pjrt_function *function, void *arguments, size_t result)
+{
+    int saved_errno;
+    void *buffer, *error = function(arguments);
+    if (!error && vt_recording() && vt_enter_event(&saved_errno)) {
+        memcpy(&buffer, (char *)arguments + result, sizeof buffer);
+        made(buffer);
+        vt_leave(saved_errno);
+    }
+    return error;
+}
+
+#define VT_PJRT_MAKES(field, place, result)                                                                  \
+    static void *make_##field(void *arguments)                                                               \
+    {                                                                                                        \
+        return making(real->functions[place], arguments, result);                                            \
+    }
+#include "hooks/pjrt.def"
+
+static void releasing(const struct question *arguments)
+{
+    int saved_errno;
+    if (vt_recording() && vt_enter_event(&saved_errno)) {
+        gone(arguments->object);
+        vt_leave(saved_errno);
+    }
+}
+
+static void *destroy(void *arguments)
+{
+    releasing(arguments);
+    return real->functions[Buffer_Destroy](arguments);
+}
+
+static void *delete_memory(void *arguments)
+{
+    releasing(arguments);
+    return real->functions[Buffer_Delete](arguments);
+}
+
+/* Arguments that the program gave up with the call (donated ones) are deleted by it. */
+static void *execute(void *arguments)
+{
+    const struct execution *call = arguments;
+    struct question deleted;
+    int saved_errno;
+    void *error = real->functions[LoadedExecutable_Execute](arguments);
+    if (error || !vt_recording() || !vt_enter_event(&saved_errno))
+        return error;
+    for (size_t device = 0; device < call->devices; device++)
+        for (size_t i = 0; i < call->arguments; i++)
+            if (ask(Buffer_IsDeleted, call->argument_lists[device][i], &deleted) && deleted.yes)
+                gone(call->argument_lists[device][i]);
+    size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
+    for (size_t device = 0; device < call->devices; device++)
+        for (size_t i = 0; i < outputs; i++)
+            made(call->output_lists[device][i]);
+    vt_leave(saved_errno);
+    return error;
+}
+
+/* ---- the table ---- */
+
+static void replace(int place, pjrt_function *function)
+{
+    if (ours.struct_bytes >= offsetof(struct table, functions[place + 1]) && ours.functions[place])
+        ours.functions[place] = function;
+}
+
+/* In place of GetPjrtApi, which returns the same table each time: threads that fill in ours at once write the
+ * same. */
+static const struct table *entry(void)
+{
+    const struct table *table = atomic_load_explicit(&real_entry, memory_order_acquire)();
+    if (!table || table->struct_bytes > sizeof ours ||
+        table->struct_bytes < offsetof(struct table, functions[Buffer_UnsafePointer + 1]))
+        return table;
+    real = table;
+    memcpy(&ours, table, table->struct_bytes);
+#define VT_PJRT_MAKES(field, place, result) replace(place, make_##field);
+#include "hooks/pjrt.def"
+    replace(Buffer_Destroy, destroy);
+    replace(Buffer_Delete, delete_memory);
+    replace(LoadedExecutable_Execute, execute);
+    return &ours;
+}
+
+void *vt_pjrt_entry(void *found)
+{
+    const struct table *(*none)(void) = NULL, *(*plugin)(void) = (const struct table *(*)(void))found;
+    Dl_info library;
+    if (!found || dladdr(found, &library) == 0 || !library.dli_fname)
+        return found;
+    const char *name = strrchr(library.dli_fname, '/');
+    if (!strstr(name ? name : library.dli_fname, LIBRARY_NAME_HAS))
+        return found;
+    /* One plugin: a second one is left alone. */
+    if (!atomic_compare_exchange_strong(&real_entry, &none, plugin) && none != plugin)
+        return found;
+    return (void *)entry;
+}

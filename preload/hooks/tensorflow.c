@@ -1,0 +1,108 @@
+/* TensorFlow's BFC allocator ("best fit with coalescing"), which cuts the blocks of its tensors from few
+ * large regions. libtensorflow_framework exports its methods and puts them into vtables by name, so that a
+ * preloaded definition sees each block. (XLA's copy of it in JAX's plugin is hidden.)
+ *
+ * The same class serves page-locked and ordinary memory: only allocators of a device are recorded. */
+#include <ctype.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guard.h"
+#include "loader/elf_walk.h"
+#include "record/record.h"
+
+#define STRING_OF(symbol) #symbol
+#define STRING(symbol) STRING_OF(symbol)
+
+/* Exported by us. */
+#define ALLOCATE _ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE
+#define RELEASE _ZN3tsl12BFCAllocator13DeallocateRawEPv
+
+/* Called by us: X(field, result, parameters, symbol). A string is returned through a hidden pointer. */
+struct string { /* of libstdc++ */
+    char *text;
+    size_t bytes;
+    char inside[16]; /* a short text lies here */
+};
+#define METHODS(X)                                                                                           \
+    X(allocate, void *, (void *, size_t, size_t, const void *), STRING(ALLOCATE))                            \
+    X(release, void, (void *, void *), STRING(RELEASE))                                                      \
+    X(block_bytes, size_t, (const void *, const void *), "_ZNK3tsl12BFCAllocator13AllocatedSizeEPKv")        \
+    X(memory_type, int, (const void *), "_ZNK3tsl12BFCAllocator13GetMemoryTypeEv")                           \
+    X(name, void, (struct string *, void *), "_ZN3tsl12BFCAllocator4NameB5cxx11Ev")
+#define X(field, result, parameters, symbol) typedef result field##_function parameters;
+METHODS(X)
+#undef X
+
+enum { MEMORY_OF_A_DEVICE = 1 }; /* tsl::AllocatorMemoryType */
+
+static struct {
+#define X(field, result, parameters, symbol) _Atomic(field##_function *) field;
+    METHODS(X)
+#undef X
+} bfc;
+
+static void look_up(void)
+{
+#define X(field, result, parameters, symbol)                                                                 \
+    atomic_store(&bfc.field, (field##_function *)vt_elf_next_definition(symbol));
+    METHODS(X)
+#undef X
+}
+
+/* By the allocator's name: "GPU_0_bfc". */
+static int8_t device_of(void *allocator)
+{
+    struct string name;
+    int device = -1;
+    if (!bfc.memory_type || !bfc.name || !bfc.block_bytes || bfc.memory_type(allocator) != MEMORY_OF_A_DEVICE)
+        return -1;
+    bfc.name(&name, allocator);
+    if (name.bytes > 4 && memcmp(name.text, "GPU_", 4) == 0 && isdigit((unsigned char)name.text[4]))
+        device = atoi(name.text + 4);
+    if (name.text != name.inside)
+        free(name.text);
+    return device < (int)VT_MAX_DEVICES ? (int8_t)device : -1;
+}
+
+__attribute__((visibility("default"))) allocate_function ALLOCATE;
+void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attributes)
+{
+    int saved_errno;
+    int8_t device_index;
+    if (!bfc.allocate)
+        look_up();
+    void *address = bfc.allocate ? bfc.allocate(allocator, alignment, bytes, attributes) : NULL;
+    if (address && vt_enter_event(&saved_errno)) {
+        if ((device_index = device_of(allocator)) >= 0)
+            vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
+                                               .layer = VT_LAYER_FRAMEWORK,
+                                               .device_index = device_index,
+                                               .with_stack = true,
+                                               .uncounted = true,
+                                               .address = (uintptr_t)address,
+                                               .bytes = bfc.block_bytes(allocator, address)});
+        vt_leave(saved_errno);
+    }
+    return address;
+}
+
+__attribute__((visibility("default"))) release_function RELEASE;
+void RELEASE(void *allocator, void *address)
+{
+    int saved_errno;
+    if (address && vt_recording() && vt_enter_event(&saved_errno)) {
+        vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
+                                           .layer = VT_LAYER_FRAMEWORK,
+                                           .device_index = -1,
+                                           .uncounted = true,
+                                           .address = (uintptr_t)address});
+        vt_leave(saved_errno);
+    }
+    if (!bfc.release)
+        look_up();
+    if (bfc.release)
+        bfc.release(allocator, address);
+}

@@ -1,0 +1,101 @@
+/* torch.cuda.memory.CUDAPluggableAllocator: the program's own functions in place of PyTorch's caching
+ * allocator (RMM's among them). PyTorch's profiler is not told of their blocks, and its history refuses them;
+ * but libtorch_cuda calls its own class through the PLT and the vtable, by name, so that a preloaded
+ * definition sees them all.
+ *
+ * A MemPool may take its segments from such an allocator, which is not the current one then: those are no
+ * blocks. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "guard.h"
+#include "loader/elf_walk.h"
+#include "record/record.h"
+
+#define CLASS(rest) _ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator##rest
+#define STRING_OF(symbol) #symbol
+#define STRING(symbol) STRING_OF(symbol)
+
+/* The device was an int before PyTorch 2.1. */
+#define ALLOCATE CLASS(6mallocEmaP11CUstream_st)
+#define OLD_ALLOCATE CLASS(6mallocEmiP11CUstream_st)
+#define RELEASE CLASS(10raw_deleteEPv)
+
+#define CURRENT_LIBRARY "libc10_cuda.so"
+#define CURRENT "_ZN3c104cuda20CUDACachingAllocator9allocatorE" /* std::atomic<CUDAAllocator *> */
+
+typedef void *allocate_function(void *allocator, size_t bytes, int device, void *stream);
+typedef void release_function(void *allocator, void *address);
+
+static _Atomic(allocate_function *) real_allocate, real_old_allocate;
+static _Atomic(release_function *) real_release;
+static _Atomic(void *_Atomic *) current;
+
+static bool find_current(const struct vt_elf *object, void *found)
+{
+    if (strcmp(object->soname, CURRENT_LIBRARY) != 0)
+        return false;
+    *(void **)found = vt_elf_symbol(object, CURRENT, NULL);
+    return true;
+}
+
+/* Where it is not known which allocator is the current one, nothing is taken for a block. */
+static bool is_current(const void *allocator)
+{
+    void *_Atomic *known = atomic_load_explicit(&current, memory_order_relaxed);
+    if (!known) {
+        void *found = NULL;
+        vt_elf_find(find_current, &found);
+        atomic_store_explicit(&current, known = found, memory_order_relaxed);
+    }
+    return known && atomic_load_explicit(known, memory_order_relaxed) == allocator;
+}
+
+static void *allocate(allocate_function *real, void *allocator, size_t bytes, int device, void *stream)
+{
+    int saved_errno;
+    void *address = real ? real(allocator, bytes, device, stream) : NULL;
+    if (address && vt_enter_event(&saved_errno)) {
+        if (is_current(allocator))
+            vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
+                                               .layer = VT_LAYER_FRAMEWORK,
+                                               .device_index = (int8_t)device,
+                                               .with_stack = true,
+                                               .uncounted = true,
+                                               .address = (uintptr_t)address,
+                                               .bytes = bytes,
+                                               .sequence = vt_current_sequence()});
+        vt_leave(saved_errno);
+    }
+    return address;
+}
+
+#define EXPORT_ALLOCATE(symbol, real)                                                                        \
+    __attribute__((visibility("default"))) allocate_function symbol;                                         \
+    void *symbol(void *allocator, size_t bytes, int device, void *stream)                                    \
+    {                                                                                                        \
+        if (!real)                                                                                           \
+            real = (allocate_function *)vt_elf_next_definition(STRING(symbol));                              \
+        return allocate(real, allocator, bytes, device, stream);                                             \
+    }
+EXPORT_ALLOCATE(ALLOCATE, real_allocate)
+EXPORT_ALLOCATE(OLD_ALLOCATE, real_old_allocate)
+
+__attribute__((visibility("default"))) release_function RELEASE;
+void RELEASE(void *allocator, void *address)
+{
+    int saved_errno;
+    if (address && vt_recording() && vt_enter_event(&saved_errno)) {
+        vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
+                                           .layer = VT_LAYER_FRAMEWORK,
+                                           .device_index = -1,
+                                           .uncounted = true,
+                                           .address = (uintptr_t)address});
+        vt_leave(saved_errno);
+    }
+    if (!real_release)
+        real_release = (release_function *)vt_elf_next_definition(STRING(RELEASE));
+    if (real_release)
+        real_release(allocator, address);
+}
