@@ -44,6 +44,7 @@ struct walk {
     const struct vt_report *report;
     struct vt_moment at;
     bool has_blocks;
+    uint64_t driver_peak_bytes;
     struct vt_state peak, reserved, last, at_state;
 };
 
@@ -69,6 +70,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
     keep_larger(walk, &walk->peak);
     if (!walk->reserved.present || walk->last.segment_bytes > walk->reserved.segment_bytes)
         walk->reserved = walk->last;
+    if (walk->last.driver_bytes - walk->last.context_bytes > walk->driver_peak_bytes)
+        walk->driver_peak_bytes = walk->last.driver_bytes - walk->last.context_bytes;
     return 0;
 }
 
@@ -102,6 +105,8 @@ int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
         return result;
     set_instant(report, &walk.peak, walk.peak.event_index, &device->peak);
     set_instant(report, &walk.last, last_event, &device->end);
+    device->reserved_peak_bytes = walk.reserved.segment_bytes;
+    device->driver_peak_bytes = walk.driver_peak_bytes;
     if (at && at->peak)
         device->at = device->peak;
     else if (at && at->end)
