@@ -251,6 +251,8 @@ def test_traces_of_a_job_are_read_together(trained, readers, tmp_path):
     (tmp_path / "job").mkdir()
     script = ("import duckdb, json, sys; print(json.dumps(duckdb.sql(f\"SELECT trace, peak_block_bytes FROM "
               "'{sys.argv[1]}/*/devices.parquet' ORDER BY trace\").fetchall()))")
-    export_parquet(tmp_path / "job", tmp_path / "rank0.vrt", tmp_path / "rank1.vrt")
+    export_parquet(tmp_path / "job", "--summary", tmp_path / "rank0.vrt", tmp_path / "rank1.vrt")
+    assert {path.stem for path in (tmp_path / "job" / "rank0-parquet").iterdir()} == {
+        "trace", "devices", "peak", "leaks", "out_of_memory", "columns"}
     peak = report(trained[0])["devices"][0]["peak"]["block_bytes"]
     assert readers(script, tmp_path / "job") == [["rank0.vrt", peak], ["rank1.vrt", peak]]
