@@ -29,26 +29,40 @@ import uuid
 import zlib
 
 FLUSH_BYTES = 16 << 20  # of a table that a worker holds
-File = collections.namedtuple("File", "path url bytes changed")  # url: None = a local file
+File = collections.namedtuple("File", "path remote bytes changed")  # remote: None, or (URL that was named, path there)
 
 
 # ---- What there is to do ----
 
+def list_folder(root, errors):
+    """{path: facts} of a folder or a file of this machine."""
+    paths = [root] if not os.path.isdir(root) else [
+        os.path.join(folder, name) for folder, _, names in os.walk(root, onerror=errors.append) for name in names]
+    facts = {}
+    for path in paths:
+        with contextlib.suppress(OSError):  # a link to nothing: reading it says so
+            status = os.stat(path)
+            facts[path] = {"size": status.st_size, "mtime": status.st_mtime_ns}
+    return {path: facts.get(path, {}) for path in paths}
+
+
 def find_files(places, pattern):
-    """All traces below folders and URLs, by path."""
+    """(all traces below folders and URLs, by path; what could not be looked into)"""
     import fsspec
-    found = {}
+    found, errors = {}, []
     for place in places:
         system, root = fsspec.core.url_to_fs(place)
         local = "file" in system.protocol or "local" in system.protocol
-        listed = {root: system.info(root)} if system.isfile(root) else system.find(root, detail=True)
+        if not system.exists(root):
+            sys.exit(f"fleet: {place}: there is nothing of this name")
+        listed = (list_folder(root, errors) if local else {root: system.info(root)} if system.isfile(root) else
+                  system.find(root, detail=True))
         for path, facts in listed.items():
             if fnmatch.fnmatch(path.rsplit("/", 1)[-1], pattern):
-                url = None if local else (path if "::" in place else system.unstrip_protocol(path))
-                changed = str(facts.get("mtime") or facts.get("LastModified") or facts.get("ETag") or facts.get("updated") or "")
-                name = path if local else url
-                found[name] = File(name, None if local else (place, path), facts.get("size") or 0, changed)
-    return [found[path] for path in sorted(found)]
+                name = path if local or "::" in place else system.unstrip_protocol(path)
+                changed = facts.get("mtime") or facts.get("LastModified") or facts.get("ETag") or facts.get("updated") or ""
+                found[name] = File(name, None if local else (place, path), facts.get("size") or 0, str(changed))
+    return [found[path] for path in sorted(found)], errors
 
 
 def read_done(tables):
@@ -109,12 +123,12 @@ def read_trace(file, folder, options):
     from vramtrace import parquet
     path, tables = file.path, os.path.join(folder, "tables")
     shutil.rmtree(tables, ignore_errors=True)
-    if file.url:
+    if file.remote:
         import fsspec
-        system, _ = fsspec.core.url_to_fs(file.url[0])
+        system, _ = fsspec.core.url_to_fs(file.remote[0])
         path = os.path.join(folder, "trace.vrt")
         try:
-            system.get_file(file.url[1], path)
+            system.get_file(file.remote[1], path)
         except Exception as error:  # each store has its own
             return f"cannot be copied here: {error or type(error).__name__}", {}
     reason = run_vramtrace(path, tables, options)
@@ -275,13 +289,15 @@ def parse(words):
 def main():
     options = parse(sys.argv[1:])
     os.makedirs(options.out, exist_ok=True)
-    files = find_files(options.places, options.pattern)
+    files, errors = find_files(options.places, options.pattern)
+    for error in errors:
+        print(f"fleet: {error}", file=sys.stderr)
     parts = plan(files, options)
     todo = sum(len(some) for _, some in parts)
     print(f"fleet: {len(files)} traces, {todo} to read, in {len(parts)} parts", flush=True)
     remove_unfinished(parts, options.out)
     if not parts:
-        return 0
+        return 1 if errors else 0
     if options.shard or not (options.scheduler or options.workers):
         results = list(each_here(parts, options))
     else:
@@ -294,7 +310,7 @@ def main():
     remove_unfinished(parts, options.out)
     unread = sum(count for _, count in results)
     print(f"fleet: {sum(count for count, _ in results)} read, {unread} of them could not be: see the column reason of files.parquet")
-    return 1 if unread else 0
+    return 1 if unread or errors else 0
 
 
 if __name__ == "__main__":

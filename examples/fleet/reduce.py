@@ -6,6 +6,7 @@
 Prints tables, and writes each to TABLES/results/NAME.parquet. Needs DuckDB. The views that the queries use are there for --sql too.
 """
 import argparse
+import glob
 import os
 import sys
 
@@ -78,8 +79,10 @@ def connect(tables):
     """A database with a view of each table, and `runs` and `lines`."""
     database = duckdb.connect()
     for table in TABLES:
-        files = quoted(os.path.join(tables, "part=*", f"{table}.parquet"))
-        database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet({files}, hive_partitioning = true)")
+        files = os.path.join(tables, "part=*", f"{table}.parquet")
+        if not glob.glob(files):
+            sys.exit(f"reduce: {tables} has no {table}.parquet: fleet.py makes them, of traces that can be read")
+        database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet({quoted(files)}, hive_partitioning = true, union_by_name = true)")
     database.execute(RUNS)
     database.execute(LINES)
     return database

@@ -16,7 +16,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import LIBRARY, PYTHON, RUN  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-RANKS = 8
 # Where they are in the file's header (format.h).
 VERSION, FEATURE_BITS = 8, 48
 
@@ -86,14 +85,14 @@ IN_PART = ("truncated", "flipped")
 
 def make(folder, count, damaged):
     """`count` traces, and `damaged` more that are damaged."""
-    trainings = max(2, count // 100)
+    trainings, most_ranks = (6, 40) if count >= 1000 else (2, 8)
     truth, jobs = {}, 0
     for number in range(trainings):
         truth.update(train(folder, f"v{number % 2 + 1}", f"train{number // 2}", number, max(2, count // 5 // trainings)))
     while len(truth) < count:
-        ranks = min(RANKS, count - len(truth))
+        ranks = min(most_ranks, count - len(truth))
         label = f"v{jobs % 2 + 1}"
-        truth.update(hold(folder, label, f"hold{jobs // 2}", jobs // 2 * RANKS, ranks, 1 + jobs % 2))
+        truth.update(hold(folder, label, f"hold{jobs // 2}", jobs // 2 * most_ranks, ranks, 1 + jobs % 2))
         jobs += 1
     made = {}
     for number, origin in zip(range(damaged), sorted(truth)):

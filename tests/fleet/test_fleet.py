@@ -245,6 +245,20 @@ def test_it_goes_on_where_it_ended(corpus, alone, tmp_path):
     assert peaks == {path: one["peak_bytes"] for path, one in true.items()}
 
 
+def test_what_cannot_be_looked_into_is_named(corpus, tmp_path):
+    folder, truth, _ = corpus
+    (tmp_path / "traces" / "locked").mkdir(parents=True)
+    os.link(folder / sorted(truth)[0], tmp_path / "traces" / "one.vrt")
+    (tmp_path / "traces" / "locked").chmod(0)
+    try:
+        status, said = fleet(tmp_path / "tables", tmp_path / "traces", "--workers", 0)
+    finally:
+        (tmp_path / "traces" / "locked").chmod(0o755)
+    assert status == 1 and f"Permission denied: '{tmp_path}/traces/locked'" in said and "1 traces, 1 to read" in said
+    status, said = fleet(tmp_path / "tables", tmp_path / "nothing", "--workers", 0)
+    assert (status, said) == (1, f"fleet: {tmp_path}/nothing: there is nothing of this name\n")
+
+
 def test_shards_are_the_whole(corpus, alone, tmp_path):
     folder, _, _ = corpus
     for number in range(3):
