@@ -43,6 +43,7 @@ setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config pytho
 # What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang less"
+setup_launchers="openmpi-bin mpich slurm-wlm" # of jobs of many ranks
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_browser_packages="chromium chromium-driver nodejs golang-go"
@@ -78,7 +79,7 @@ setup_packages() {
 setup_hosts() {
     local missing
     command -v dpkg-query >/dev/null || return 0
-    missing=$(setup_not_installed $setup_allocators)
+    missing=$(setup_not_installed $setup_allocators $setup_launchers)
     [ -z "$missing" ] || setup_install $missing || setup_say "without them some tests are skipped:$missing"
 }
 

@@ -21,13 +21,14 @@ enum vt_exit {
     VT_EXIT_NOT_WRITTEN = 4
 };
 
-/* What follows a command's options. WORDS: the command parses its own command line. TRACES, TWO and FILE (a
- * trace and a source file): the newest trace of the folder stands in for a missing one. PATHS: traces and
- * folders. */
+/* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder stands
+ * for the traces in it), JOB (traces and folders as a whole), TWO and FILE (a trace and a source file): the
+ * newest trace of the folder stands in for a missing one. PATHS: traces and folders. */
 enum vt_takes {
     VT_TAKES_WORDS,
     VT_TAKES_NOTHING,
     VT_TAKES_TRACES,
+    VT_TAKES_JOB,
     VT_TAKES_TWO,
     VT_TAKES_FILE,
     VT_TAKES_PATHS
@@ -36,33 +37,33 @@ enum vt_takes {
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
     X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
-    X(REPORT, "report", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                               \
+    X(REPORT, "report", vt_command_job, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                  \
       "the post-mortem: the peak, its contents, the code that allocated them")                               \
-    X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                               \
+    X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                        \
       "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                     \
+    X(OOM, "oom", vt_command_job, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                        \
       "out of memory: what was requested, what had filled the card")                                         \
-    X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                       \
+    X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                \
       "fragmentation: segments, their holes, the blocks that keep them")                                     \
-    X(LEAKS, "leaks", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                     \
+    X(LEAKS, "leaks", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                              \
       "what grows with every step, why, and the line to check")                                              \
-    X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                     \
+    X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                              \
       "one line per training step; steps that stand out")                                                    \
     X(ANNOTATE, "annotate", vt_command_annotate, FILE, "[OPTIONS] [TRACE] [FILE]",                           \
       "source code with the memory of each line beside it")                                                  \
     X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
       "compare two runs, or two moments of one: what grew, what shrank")                                     \
-    X(HTML, "html", vt_command_html, TRACES, "[OPTIONS] [TRACE...]",                                         \
+    X(HTML, "html", vt_command_html, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                     \
       "a page for the browser: the whole run, zoomed, searched and linked")                                  \
-    X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE...]",                                      \
+    X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                               \
       "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
-    X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE...]",                   \
+    X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE|FOLDER...]",            \
       "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
     X(CTL, "ctl", vt_command_ctl, PATHS, "[PID|TRACE start|stop|mark|inspect|snapshot [WORD]]",              \
       "what the recorder of a running process shall do; alone: which ones record")                           \
     X(TOP, "top", vt_command_top, PATHS, "[OPTIONS] [PID|DIR...]",                                           \
       "live: what the processes that record now hold on each GPU")                                           \
-    X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
+    X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                  \
       "what a trace contains: process, devices, events, losses")                                             \
     X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
       "answer an assistant's questions about traces (Model Context Protocol)")                               \

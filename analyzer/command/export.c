@@ -1,5 +1,6 @@
 /* export: a trace in the formats of other tools. Each output file holds one trace. */
 #include "command/command.h"
+#include "command/files.h"
 #include "diagnose/diagnose.h"
 #include "view/exports.h"
 
@@ -77,13 +78,6 @@ static const struct format *find_format(const struct vt_command *command, const 
 
 /* ---- Where to ---- */
 
-static bool is_folder(const char *path)
-{
-    struct stat status;
-
-    return path && !stat(path, &status) && S_ISDIR(status.st_mode);
-}
-
 /* The output of a trace: -o, or in the folder -o a file named after the trace. Owned; NULL without memory. */
 static char *target_of(const char *output, const char *trace, const struct format *format)
 {
@@ -91,7 +85,7 @@ static char *target_of(const char *output, const char *trace, const struct forma
     size_t stem = strlen(name), folder = strlen(output);
     char *path;
 
-    if (!is_folder(output))
+    if (!vt_is_folder(output))
         return strdup(output);
     while (folder > 1 && output[folder - 1] == '/')
         folder--;
@@ -134,7 +128,7 @@ static int check_target(const struct vt_command *command, const struct vt_argume
                             format->one_moment ? "other formats have none" : "so does --table");
     if (arguments->at && !format->one_moment)
         return vt_wrong_use(command, "no --at with --format %s, which holds the whole trace", format->name);
-    if (arguments->operand_count > 1 && !is_folder(output))
+    if (arguments->operand_count > 1 && !vt_is_folder(output))
         return vt_wrong_use(command, "a file holds one trace; for %d, give a folder that exists: -o FOLDER",
                             arguments->operand_count);
     if (arguments->table >= 0 && format != &one_table)
@@ -149,7 +143,7 @@ static int check_target(const struct vt_command *command, const struct vt_argume
     if (to_stream && format->binary && isatty(STDOUT_FILENO))
         return vt_wrong_use(command, "%s is binary, not for a terminal: give a file, -o x%s", format->name,
                             format->suffix);
-    return is_folder(output) ? check_names(command, arguments, format) : 0;
+    return vt_is_folder(output) ? check_names(command, arguments, format) : 0;
 }
 
 /* ---- Writing ---- */

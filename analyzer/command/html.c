@@ -1,15 +1,12 @@
 /* html: one page about one trace, the traces of a job, or two to compare. */
 #include "command/command.h"
+#include "command/files.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/format.h"
-#include "base/index.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/diff.h"
 #include "view/html/page.h"
@@ -25,87 +22,15 @@ static int no_memory(const struct vt_command *command)
 
 /* ---- Which traces, and where to ---- */
 
-struct trace_path {
-    char *path; /* owned */
-    bool found; /* in a folder, not named */
-};
-struct paths {
-    struct trace_path *items; /* owned */
-    size_t count, capacity;
-    size_t left_out; /* found, but not to be read */
-};
-
-static void free_paths(struct paths *paths)
-{
-    for (size_t i = 0; i < paths->count; i++)
-        free(paths->items[i].path);
-    free(paths->items);
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat status;
-
-    return !stat(path, &status) && S_ISDIR(status.st_mode);
-}
-
-static int is_trace_name(const struct dirent *entry)
-{
-    size_t length = strlen(entry->d_name);
-
-    return length > 4 && !strcmp(entry->d_name + length - 4, ".vrt");
-}
-
-static int add_path(struct paths *paths, const char *folder, const char *name)
-{
-    char *path = NULL;
-
-    if (asprintf(&path, "%s%s%s", folder, folder[0] && folder[strlen(folder) - 1] != '/' ? "/" : "", name) >=
-            0 &&
-        !VT_APPEND(paths->items, paths->count, paths->capacity,
-                   (struct trace_path){.path = path, .found = folder[0] != '\0'}))
-        return 0;
-    free(path);
-    return -ENOMEM;
-}
-
-/* The traces in a folder, rank 2 before rank 10. */
-static int add_folder(const struct vt_command *command, const char *folder, struct paths *paths)
-{
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, is_trace_name, versionsort), result = 0;
-
-    for (int i = 0; i < count; i++) {
-        result = result ? result : add_path(paths, folder, entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-    if (count > 0)
-        return result ? no_memory(command) : 0;
-    if (count < 0)
-        vt_say(command, "cannot read %s: %s", folder, strerror(errno));
-    else
-        vt_say(command, "%s has no traces (*.vrt)", folder);
-    return VT_EXIT_UNREADABLE;
-}
-
 static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                       struct paths *paths)
+                       struct vt_files *files)
 {
-    int result = 0;
+    int status = vt_files_find(command, arguments, files);
 
-    for (int i = 0; !result && i < arguments->operand_count; i++) {
-        const char *operand = arguments->operands[i];
-
-        if (is_folder(operand))
-            result = add_folder(command, operand, paths);
-        else if (add_path(paths, "", operand))
-            result = no_memory(command);
-    }
-    if (!result && arguments->diff && paths->count != 2)
-        result = vt_wrong_use(command, "--diff compares two traces, not %zu: vramtrace html --diff A B",
-                              paths->count);
-    return result;
+    if (!status && arguments->diff && files->count != 2)
+        status = vt_wrong_use(command, "--diff compares two traces, not %zu: vramtrace html --diff A B",
+                              files->count);
+    return status;
 }
 
 /* "run.html" of "run.vrt"; of a folder, a file in it. NULL without memory; the caller frees it. */
@@ -114,7 +39,7 @@ static char *usual_output(const char *operand)
     size_t length = strlen(operand);
     char *path = NULL;
 
-    if (is_folder(operand)) {
+    if (vt_is_folder(operand)) {
         if (asprintf(&path, "%s%s" FOLDER_PAGE, operand, operand[length - 1] == '/' ? "" : "/") < 0)
             path = NULL;
         return path;
@@ -160,24 +85,24 @@ static int compare(const struct vt_command *command, const struct vt_loaded side
  * traces those that cannot be read are left out, and the page says so: a rank that died must not hide the
  * others. */
 static int add_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                      struct paths *paths, struct vt_html *page)
+                      const struct vt_files *files, size_t *left_out, struct vt_html *page)
 {
     struct vt_loaded loaded[2] = {{0}};
     int result = 0;
 
-    for (size_t i = 0; !result && i < paths->count; i++) {
+    for (size_t i = 0; !result && i < files->count; i++) {
         struct vt_loaded *at = &loaded[arguments->diff ? i : 0];
         struct vt_report *oom = NULL;
 
         vt_unload(at);
-        result = load(command, arguments, paths->items[i].path, at, &oom);
+        result = load(command, arguments, files->items[i].path, at, &oom);
         if (!result && vt_html_add(page, at->report, oom))
             result = no_memory(command);
         vt_report_free(oom);
-        if (result != VT_EXIT_UNREADABLE || !paths->items[i].found || arguments->diff)
+        if (result != VT_EXIT_UNREADABLE || !files->items[i].found || arguments->diff)
             continue;
-        vt_html_leave_out(page, paths->items[i].path);
-        result = ++paths->left_out < paths->count ? 0 : result;
+        vt_html_leave_out(page, files->items[i].path);
+        result = ++*left_out < files->count ? 0 : result;
     }
     if (!result && arguments->diff)
         result = compare(command, loaded, page);
@@ -205,24 +130,25 @@ static int finish(const struct vt_command *command, struct vt_output *output, si
 }
 
 static int write_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                      struct paths *paths, struct vt_output *output)
+                      const struct vt_files *files, struct vt_output *output)
 {
     char *usual = arguments->output ? NULL : usual_output(arguments->operands[0]);
     struct vt_html *page = NULL;
+    size_t left_out = 0;
     int status = 0;
 
     if (vt_html_make(&page) || (!arguments->output && !usual))
         status = no_memory(command);
     else
-        status = add_traces(command, arguments, paths, page);
+        status = add_traces(command, arguments, files, &left_out, page);
     if (!status && usual)
         status = vt_output_begin(command, usual, output);
     if (!status)
         status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
     vt_html_free(page);
-    status = finish(command, output, paths->count - paths->left_out, status);
-    if (!status && paths->left_out) {
-        vt_say(command, "left out %zu of %zu traces, which cannot be read", paths->left_out, paths->count);
+    status = finish(command, output, files->count - left_out, status);
+    if (!status && left_out) {
+        vt_say(command, "left out %zu of %zu traces, which cannot be read", left_out, files->count);
         status = VT_EXIT_UNREADABLE;
     }
     free(usual);
@@ -232,15 +158,15 @@ static int write_page(const struct vt_command *command, const struct vt_argument
 int vt_command_html(const struct vt_command *command, struct vt_arguments *arguments,
                     struct vt_output *output)
 {
-    struct paths paths = {0};
+    struct vt_files files = {0};
     int status = 0;
 
     if (!output->path && arguments->output && isatty(fileno(output->stream)))
         status = vt_wrong_use(command, "a page is for a browser, not for a terminal: -o report.html");
     if (!status)
-        status = list_traces(command, arguments, &paths);
+        status = list_traces(command, arguments, &files);
     if (!status)
-        status = write_page(command, arguments, &paths, output);
-    free_paths(&paths);
+        status = write_page(command, arguments, &files, output);
+    vt_files_free(&files);
     return status;
 }

@@ -1,151 +1,20 @@
 /* report and oom: of a folder or of several traces merged, as those of a job; of one trace by report.c. */
 #include "command/command.h"
+#include "command/files.h"
 #include "job/job.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/index.h"
 #include "base/progress.h"
 #include "base/task.h"
 #include "diagnose/diagnose.h"
 #include "vramtrace/format.h"
-
-#define FOLDER_DEPTH 8 /* of folders in folders; links to folders are not followed */
-
-/* ---- Which files ---- */
-
-struct file {
-    char *path; /* owned */
-    dev_t device;
-    ino_t inode;
-};
-struct files {
-    struct file *items;
-    size_t count, capacity;
-    bool once; /* each file, however often it is named */
-    bool failed;
-};
-
-static void add_file(struct files *files, const char *path, const struct stat *status)
-{
-    struct file file = {.device = status->st_dev, .inode = status->st_ino};
-
-    for (size_t i = 0; files->once && status->st_ino && i < files->count; i++)
-        if (files->items[i].device == file.device && files->items[i].inode == file.inode)
-            return;
-    file.path = strdup(path);
-    if (!file.path || VT_APPEND(files->items, files->count, files->capacity, file)) {
-        free(file.path);
-        files->failed = true;
-    }
-}
-
-static bool has_trace_name(const char *name)
-{
-    size_t length = strlen(name);
-
-    return length > 4 && !strcmp(name + length - 4, ".vrt");
-}
-
-/* One by its first bytes, of a file that is not called one. */
-static bool looks_like_trace(int folder, const char *name)
-{
-    char magic[sizeof(((struct vt_file_header *)0)->magic)] = "";
-    int file;
-
-    file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return false;
-    if (read(file, magic, sizeof magic) < 0)
-        magic[0] = '\0';
-    close(file);
-    return !memcmp(magic, VT_MAGIC, sizeof magic);
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-/* 0 or an errno. */
-static int add_folder(struct files *files, const char *path, int depth)
-{
-    struct dirent **entries;
-    int count = scandir(path, &entries, NULL, by_name),
-        folder = count < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (count < 0)
-        return errno;
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        struct stat status;
-        char *inner;
-
-        if (name[0] != '.' && !fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW)) {
-            if (asprintf(&inner, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", name) < 0) {
-                files->failed = true;
-            } else {
-                bool is_link = S_ISLNK(status.st_mode) && !fstatat(folder, name, &status, 0);
-
-                if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH)
-                    add_folder(files, inner, depth + 1);
-                else if (!S_ISDIR(status.st_mode) &&
-                         (has_trace_name(name) ||
-                          (S_ISREG(status.st_mode) && looks_like_trace(folder, name))))
-                    add_file(files, inner, &status);
-                free(inner);
-            }
-        }
-        free(entries[i]);
-    }
-    free(entries);
-    if (folder >= 0)
-        close(folder);
-    return 0;
-}
-
-static void free_files(struct files *files)
-{
-    for (size_t i = 0; i < files->count; i++)
-        free(files->items[i].path);
-    free(files->items);
-}
-
-static int find_files(const struct vt_command *command, const struct vt_arguments *arguments,
-                      struct files *files)
-{
-    for (int i = 0; i < arguments->operand_count; i++) {
-        const char *path = arguments->operands[i];
-        size_t before = files->count;
-        struct stat status = {0};
-        int error;
-
-        if (stat(path, &status) || !S_ISDIR(status.st_mode)) {
-            add_file(files, path, &status); /* what is wrong with it, reading it tells */
-            continue;
-        }
-        error = add_folder(files, path, 0);
-        if (error || files->count == before) {
-            vt_say(command, "%s: %s", path, error ? strerror(error) : "no trace is in this folder");
-            return VT_EXIT_UNREADABLE;
-        }
-    }
-    if (!files->failed)
-        return 0;
-    vt_say(command, "out of memory");
-    return VT_EXIT_UNREADABLE;
-}
 
 /* ---- Reading ---- */
 
@@ -157,7 +26,7 @@ struct reading {
     bool thinned; /* long traces */
     struct vt_report_options options;
     unsigned findings;
-    const struct files *files;
+    const struct vt_files *files;
     struct vt_job_process *processes; /* by file */
     char **errors;                    /* by file; NULL = it was read. Owned */
     _Atomic size_t next;
@@ -368,11 +237,8 @@ static bool is_job(const struct vt_arguments *arguments)
 {
     bool any = arguments->operand_count > 1;
 
-    for (int i = 0; i < arguments->operand_count; i++) {
-        struct stat status;
-
-        any |= !stat(arguments->operands[i], &status) && S_ISDIR(status.st_mode);
-    }
+    for (int i = 0; i < arguments->operand_count; i++)
+        any |= vt_is_folder(arguments->operands[i]);
     return any;
 }
 
@@ -390,28 +256,8 @@ static const char *option_of_one(const struct vt_arguments *arguments)
                                     : NULL;
 }
 
-/* Each file of the operands by itself. */
-static int report_each(const struct vt_command *command, struct vt_arguments *arguments,
-                       struct vt_output *output, const struct files *files)
-{
-    char **paths = calloc(files->count + 1, sizeof *paths);
-    int status;
-
-    if (!paths) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
-    for (size_t i = 0; i < files->count; i++)
-        paths[i] = files->items[i].path;
-    arguments->operands = paths;
-    arguments->operand_count = (int)files->count;
-    status = vt_command_report(command, arguments, output);
-    free(paths);
-    return status;
-}
-
 static int report_merged(const struct vt_command *command, struct vt_arguments *arguments,
-                         struct vt_output *output, const struct files *files)
+                         struct vt_output *output, const struct vt_files *files)
 {
     bool oom = command->bit == 1u << VT_COMMAND_OOM;
     struct reading reading = {
@@ -455,7 +301,7 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
 int vt_command_job(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *option = arguments->each ? NULL : option_of_one(arguments);
-    struct files files = {.once = !arguments->each};
+    struct vt_files files = {.once = true};
     int status;
 
     if (!is_job(arguments))
@@ -464,9 +310,16 @@ int vt_command_job(const struct vt_command *command, struct vt_arguments *argume
         return vt_wrong_use(command,
                             "%s is about one trace: name one, or add --each for a %s of each trace by itself",
                             option, command->name);
-    status = find_files(command, arguments, &files);
-    if (!status)
-        status = (arguments->each ? report_each : report_merged)(command, arguments, output, &files);
-    free_files(&files);
+    if (arguments->each) {
+        files.once = false;
+        status = vt_files_to_operands(command, arguments, &files);
+        if (!status)
+            status = vt_command_report(command, arguments, output);
+    } else {
+        status = vt_files_find(command, arguments, &files);
+        if (!status)
+            status = report_merged(command, arguments, output, &files);
+    }
+    vt_files_free(&files);
     return status;
 }

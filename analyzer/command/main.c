@@ -1,6 +1,7 @@
 /* Finds the command and runs it: options, the traces meant, -o and the exit status of writing. */
 #include "base/heap.h"
 #include "command/command.h"
+#include "command/files.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -55,6 +56,7 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
 {
     struct vt_arguments arguments;
     struct vt_output output = {.stream = stdout};
+    struct vt_files files = {0};
     int status = vt_parse_arguments(command, argc, argv, &arguments);
 
     if (status)
@@ -64,6 +66,8 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
         return vt_output_end(command, &output, 0);
     }
     status = vt_find_traces(command, &arguments);
+    if (!status && command->takes == VT_TAKES_TRACES)
+        status = vt_files_to_operands(command, &arguments, &files);
     if (!status) {
         status = vt_output_begin(command, arguments.output, &output);
         if (!status)
@@ -71,6 +75,7 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
         status = vt_output_end(command, &output, status);
         status = vt_pager_end(command, &output, status);
     }
+    vt_files_free(&files);
     free(arguments.found_path);
     return status;
 }

@@ -397,8 +397,7 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
 
     *loaded = (struct vt_loaded){0};
     if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
-        vt_say(command, "%s is a folder; name the traces in it: vramtrace %s %s/*.vrt", path, command->name,
-               path);
+        vt_say(command, "%s is a folder; name a trace in it", path);
         return VT_EXIT_UNREADABLE;
     }
     warn_of_newer(command, arguments, path);

@@ -58,6 +58,16 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
     return NULL;
 }
 
+/* Of a process that learnt its rank after it had begun: Ray's workers, torch.multiprocessing.spawn. */
+static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
+{
+    launch->run = vt_launch_variable(trace, "RAY_JOB_ID");
+    launch->launcher = launch->run ? "Ray" : "torch.distributed";
+    launch->rank = trace->group_rank;
+    launch->world_size = trace->group_size;
+    launch->store = trace->group_store;
+}
+
 void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch)
 {
     const struct launcher *launcher = launcher_of(trace);
@@ -69,6 +79,8 @@ void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch)
                                  .node_rank = -1,
                                  .attempt = -1,
                                  .visible_devices = vt_launch_variable(trace, "CUDA_VISIBLE_DEVICES")};
+    if (!launcher && trace->group_size > 1)
+        read_group(trace, launch);
     if (!launcher)
         return;
     launch->rank = number_of(trace, launcher->rank);

@@ -9,13 +9,14 @@ struct vt_report;
 struct vt_trace;
 struct vt_trace_facts;
 
-/* By the variables that a launcher had set. Numbers: -1 = not known; text: NULL = not known. Text belongs to
- * the trace. */
+/* By the variables that a launcher had set, else by PyTorch's default group of processes. Numbers: -1 = not
+ * known; text: NULL = not known. Text belongs to the trace. */
 struct vt_launch {
     const char *launcher; /* "torchrun", "Slurm", … */
     const char *run;      /* the launcher's name of the run */
     int32_t rank, local_rank, world_size, local_world_size, node_rank, attempt;
     const char *visible_devices;
+    const char *store; /* where the default group met; NULL = variables told */
 };
 void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch);
 /* The value of a variable of preload/launch.def; NULL = it was not set. */

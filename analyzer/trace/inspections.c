@@ -296,6 +296,18 @@ static int read_collections(struct reading *reading, struct field *fields, size_
     return 0;
 }
 
+static int read_group(struct reading *reading, struct field *fields, size_t count)
+{
+    struct vt_trace *trace = reading->trace;
+    uint64_t rank, size;
+    if (count < 4 || !take_number(&fields[1], &rank) || !take_number(&fields[2], &size) || rank >= size ||
+        size > INT32_MAX)
+        return -EBADMSG;
+    trace->group_rank = (int32_t)rank;
+    trace->group_size = (int32_t)size;
+    return take_text(reading, &fields[3], &trace->group_store);
+}
+
 static int read_line(struct reading *reading, char *line, char *end)
 {
     struct field fields[FIELDS] = {{0}};
@@ -323,6 +335,8 @@ static int read_line(struct reading *reading, char *line, char *end)
         return read_written(reading, fields, count);
     case 'C':
         return read_census(reading, fields, count);
+    case 'D':
+        return read_group(reading, fields, count);
     case 'G':
         return read_collections(reading, fields, count);
     case 'E':

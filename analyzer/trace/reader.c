@@ -201,7 +201,8 @@ static int new_trace(const char *path, struct vt_trace **made)
     }
     trace->tables = tables;
     trace->arguments = no_arguments;
-    trace->command = trace->working_folder = trace->executable = "";
+    trace->command = trace->working_folder = trace->executable = trace->group_store = "";
+    trace->group_rank = trace->group_size = -1;
     trace->path = strdup(path);
     trace->stacks = calloc(1, sizeof *trace->stacks); /* 0 = the empty stack */
     trace->codes = calloc(1, sizeof *trace->codes);

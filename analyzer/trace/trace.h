@@ -129,6 +129,10 @@ struct vt_trace {
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
     const struct vt_trace_variable *launch;
     size_t launch_count;
+    /* Of PyTorch's default group of processes, as the last inspection that saw one tells: -1, -1 = none did;
+     * and where its processes met, "" = not known. */
+    int32_t group_rank, group_size;
+    const char *group_store;
 
     /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail
      * and total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */

@@ -497,6 +497,8 @@ struct vt_symbol {
  *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
  *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
  *                                     Without this line nothing was searched for holders
+ *   D rank size store                 the process's place in PyTorch's default group of processes. store: "host:port" of what
+ *                                     all of them meet at, or a file's path
  *   G young middle old                how often Python's garbage collector has run so far, by generation
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {

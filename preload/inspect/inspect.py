@@ -427,6 +427,33 @@ def report_written(inspection):
     written[:] = [len(maps)]
 
 
+def property_of(module, kind, name, thing):
+    """What a property that a class of C++ has says of THING; None where that has another class."""
+    known = module.get(kind)
+    if type(known) is not type(None) and has_class(thing, known):
+        return type.__getattribute__(known, "__dict__")[name].__get__(thing)
+    return None
+
+
+def report_group(inspection):
+    """The process's place in the default group of processes, whatever launched it, and where they meet."""
+    module = attributes(sys.modules.get("torch.distributed.distributed_c10d"))
+    own = attributes(sys.modules.get("torch._C._distributed_c10d"))
+    group = (attributes((module or {}).get("_world")) or {}).get("_default_pg")
+    kind = (own or {}).get("ProcessGroup")
+    if group is None or kind is None or not has_class(group, kind):
+        return
+    functions = type.__getattribute__(kind, "__dict__")
+    rank, size = functions["rank"](group), functions["size"](group)
+    stores = [store for known, (_, store) in entries(module.get("_pg_map") or {}) if known is group]
+    store = stores[0] if stores else None
+    while (inner := property_of(own, "PrefixStore", "underlying_store", store)) is not None:
+        store = inner
+    host, path = property_of(own, "TCPStore", "host", store), property_of(own, "FileStore", "path", store)
+    met = f"{host}:{property_of(own, 'TCPStore', 'port', store)}" if host else path or ""
+    inspection.lines.append(f"D\t{rank}\t{size}\t{text(met)}\n")
+
+
 def find(variables, torch):
     module_class = sys.modules["torch.nn.modules.module"].Module
     optimizer_module = sys.modules.get("torch.optim.optimizer")
@@ -454,6 +481,10 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
         parts = max(2, len(walked) / max(1, len(inspection.reported)))
         return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
     report_written(inspection)
+    try:
+        report_group(inspection)
+    except Exception:  # of another version
+        pass
     if census_ns:
         until_ns = now_ns() + census_ns
         take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)

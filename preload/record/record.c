@@ -21,6 +21,7 @@ enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048, INSPECTION_PART_BYTES 
 
 /* Python frames that a walk can put on the caller's stack, which may be a small one. */
 enum { SHALLOW_DEPTH = 128 };
+enum { ASKED_TURNS = 500 }; /* of a millisecond: a program that asks for an inspection waits for it anyway */
 
 struct thread_cache {
     uint64_t driver_events;
@@ -459,8 +460,13 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
         at += inspection_part_bytes(session, text + at, bytes - at);
     for (uint32_t part = 0; part < parts; part++) {
         size_t length = inspection_part_bytes(session, text, bytes);
-        struct vt_inspection_part *record =
-            vt_ring_reserve(&session->ring, VT_RECORD_INSPECTION, (uint32_t)(sizeof *record + length));
+        struct vt_inspection_part *record = NULL;
+        for (int turn = 0; !record && turn < (reason & VT_INSPECTION_ASKED ? ASKED_TURNS : 1); turn++) {
+            if (turn)
+                vt_nap(1000 * 1000);
+            record =
+                vt_ring_reserve(&session->ring, VT_RECORD_INSPECTION, (uint32_t)(sizeof *record + length));
+        }
         if (!record) {
             count_dropped(&session->ring.header->counters.dropped_definitions);
             break;

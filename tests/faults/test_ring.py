@@ -293,12 +293,14 @@ def test_a_process_adopts_as_long_as_it_lives(tmp_path):
 
 def test_a_trace_that_was_moved(tmp_path):
     """Its ring is still found by who reads it, but takes little memory."""
-    left = [killed(tmp_path / f"{number}.vrt", 1000, reap=True) for number in range(3)]
+    left = [killed(tmp_path / f"{number}.vrt", 1000) for number in range(3)]
     (tmp_path / "0.vrt").rename(tmp_path / "moved.vrt")
     (tmp_path / "1.vrt").unlink()
     (tmp_path / "1.vrt").write_text("something else")
     (tmp_path / "2.vrt").rename(tmp_path / "two.vrt")
     other = live(tmp_path / "2.vrt", 7)
+    while unreaped:
+        unreaped.pop().reap()
     process = live(tmp_path / "later.vrt")
     for _ in range(100):
         blocks = [ring.stat().st_blocks for ring in left]

@@ -75,8 +75,7 @@ def test_no_such_trace(command, tmp_path):
 
 @pytest.mark.parametrize("command", READERS)
 def test_folder(command, tmp_path):
-    of_jobs = command in ("report", "oom")
-    check_refused(run(command, tmp_path), 3, str(tmp_path), "folder", "no trace" if of_jobs else "*.vrt")
+    check_refused(run(command, tmp_path), 3, str(tmp_path), "folder", "name a trace" if command == "annotate" else "no trace")
 
 
 @pytest.mark.parametrize("command", READERS)

@@ -1,4 +1,4 @@
-"""report and oom of a folder or of several traces: what is found, what is merged, what is said of the rest."""
+"""Commands on a folder or on several traces: what is found, what report and oom merge, what is said of the rest."""
 import json
 import os
 import struct
@@ -119,6 +119,28 @@ def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
     path.write_bytes(data[:8192 + 64 * 8])  # the ring is cut
     told = merged(job)
     assert len(told["processes"]) == 4 and not told["processes"][1]["complete"]
+
+
+@pytest.mark.parametrize("command", ["leaks", "steps", "timeline", "frag", "info"])
+def test_other_commands_take_a_folders_traces_one_by_one(job, command):
+    for number in range(4, 11):
+        write_rank(job / f"x.{number}.vrt", number, world=11)
+    (job / "deep").mkdir()
+    (job / "x.3.vrt").rename(job / "deep" / "x.3.vrt")
+    result = run(command, "--json", job)
+    assert result.returncode == 0, result.stderr
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    named = run(command, "--json", *[job / ("deep" if number == 3 else "") / f"x.{number}.vrt" for number in (3, 0, 1, 2, *range(4, 11))])
+    assert len(told) == 11 and result.stdout == named.stdout  # 10 after 9
+
+
+def test_a_limit_holds_for_each_trace_of_a_folder(job):
+    assert run("check", "--allow-lost", "--max-peak", "128MiB", job).returncode == 0
+    result = run("check", "--allow-lost", "--max-peak", "127MiB", job)
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1 and "x.2.vrt" in result.stdout
+    (job / "x.1.vrt").write_bytes(b"")
+    result = run("check", "--allow-lost", "--max-peak", "127MiB", job)
+    assert result.returncode == 3 and "x.2.vrt" in result.stdout and "x.1.vrt" in result.stderr
 
 
 def test_nothing_to_read(tmp_path):

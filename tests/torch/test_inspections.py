@@ -55,7 +55,7 @@ def test_cost(tmp_path):
     durations = [look["duration_ns"] for look in each]
     overloaded = os.getloadavg()[0] > 2 * os.cpu_count()
     assert sum(durations[:-1] if overloaded else durations) <= life_ns / 100, (life_ns, durations)
-    assert any(look.get("census_ended") and look["holders"] > 1 for look in each), each
+    assert overloaded or any(look.get("census_ended") and look["holders"] > 1 for look in each), each
 
 
 def test_large_containers(tmp_path):

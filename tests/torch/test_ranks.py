@@ -2,6 +2,7 @@
 import json
 import pathlib
 import re
+import socket
 import sys
 
 import pytest
@@ -120,6 +121,27 @@ def test_the_example(tmp_path):
     peaks = dict(re.findall(r"rank (\d): peak ([\d.]+ MiB)", told.stdout))
     text = vramtrace("report", tmp_path).stdout
     assert len(peaks) == 3 and all(peak in text for peak in peaks.values()) and "Rank 1 peaks at" in text
+
+
+def test_ranks_that_no_launcher_names(tmp_path):
+    """torch.multiprocessing.spawn: what they told PyTorch, and who met whom. Two such jobs in one folder."""
+    script = SCRIPT.with_name("spawned_script.py")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        urls = [f"tcp://127.0.0.1:{free.getsockname()[1]}", f"file://{tmp_path}/met"]
+    jobs = " & ".join(f"{PYTHON} {script} {tmp_path} {url} {ranks}" for url, ranks in zip(urls, (3, 2))) + " & wait"
+    run([PROGRAM, "run", "--quiet", "-o", tmp_path, "sh", "-c", jobs], preload=False, OMP_NUM_THREADS="1")
+    counted = {int(path.stem): json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    told = merged(tmp_path)
+    workers = [process for process in told["processes"] if process["pid"] in counted]
+    assert len(workers) == 5
+    for process in workers:
+        truth = counted[process["pid"]]
+        assert process["rank"] == truth["rank"] and process["devices"][0]["peak"]["block_bytes"] == truth["allocated_peak"]
+    runs = [run_told for run_told in told["runs"] if run_told["launcher"] == "torch.distributed"]
+    assert sorted(run_told["world_size"] for run_told in runs) == [2, 3] and not any(run_told["missing_ranks"] for run_told in runs)
+    for run_told in runs:
+        stores = {counted[process["pid"]]["store"] for process in workers if process["run"] == told["runs"].index(run_told)}
+        assert len(stores) == 1
 
 
 def test_two_trainings_on_one_card(tmp_path):
