@@ -29,7 +29,7 @@ def main():
             begin = time.monotonic()
             told = subprocess.check_output(
                 [os.environ["VRAMTRACE_READERS"], "-c", WATCHED, os.environ["VRAMTRACE_READERS"], ROOT / "examples" / "fleet" / "fleet.py",
-                 "-o", f"{folder}/tables", "--workers", str(workers), "--part", "32", traces], text=True,
+                 "-o", f"{folder}/tables", "--workers", str(workers), "--part", "8", traces], text=True,
                 env={**os.environ, "VRAMTRACE": str(program if pause else PROGRAM), "PYTHONPATH": str(ROOT / "python")})
             status, cpu, kib = told.split()
             assert status in "01", told
