@@ -94,6 +94,7 @@ struct vt_arguments {
     bool once, prometheus;            /* top */
     int interval, count, sort;        /* top: seconds, samples, enum vt_top_key; 0, 0, -1 = not given */
     int table;                        /* enum vt_table_id, -1 = all */
+    bool summary;                     /* export */
     char **operands;
     int operand_count;
     char *found_path, *found[2]; /* a trace that was not named (owned), and the operands with it */

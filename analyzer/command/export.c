@@ -32,9 +32,10 @@ static const struct format formats[] = {
     {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL, NULL},
     {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
      NULL},
-    {"csv", "-csv", false, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
-    {"sqlite", ".sqlite", true, false, true, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
-    {"parquet", "-parquet", true, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL,
+    {"csv", "-csv", false, false, true, VT_FIND_STEPS | VT_FIND_LEAKS, vt_csv_write, TO_FOLDER, NULL, NULL},
+    {"sqlite", ".sqlite", true, false, true, VT_FIND_STEPS | VT_FIND_LEAKS, vt_sqlite_write, TO_FILE, NULL,
+     NULL},
+    {"parquet", "-parquet", true, false, true, VT_FIND_STEPS | VT_FIND_LEAKS, vt_csv_write, TO_FOLDER, NULL,
      vt_parquet_convert},
 };
 _Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
@@ -46,7 +47,8 @@ const char *vt_export_format_name(unsigned format)
 
 /* csv with --table. */
 static const struct format one_table = {
-    "csv", ".csv", false, false, false, VT_FIND_STEPS, vt_csv_table_write, TO_STREAM, NULL, NULL};
+    "csv",     ".csv", false, false, false, VT_FIND_STEPS | VT_FIND_LEAKS, vt_csv_table_write,
+    TO_STREAM, NULL,   NULL};
 
 /* Tables that have a row for each event or allocation, or are of the largest state of each. */
 #define OF_EACH_EVENT                                                                                        \
@@ -121,6 +123,9 @@ static int check_target(const struct vt_command *command, const struct vt_argume
     const char *output = arguments->export_path;
     bool to_stream = !output || !strcmp(output, "-");
 
+    if (arguments->summary && (format->one_moment || arguments->table >= 0))
+        return vt_wrong_use(command, "--summary chooses tables of csv, sqlite and parquet; %s",
+                            format->one_moment ? "other formats have none" : "so does --table");
     if (arguments->at && !format->one_moment)
         return vt_wrong_use(command, "no --at with --format %s, which holds the whole trace", format->name);
     if (arguments->operand_count > 1 && !vt_is_folder(output))
@@ -148,7 +153,8 @@ static int write_export(const struct vt_report *report, const struct vt_argument
 {
     struct vt_export export = {
         .report = report, .stream = stream, .path = path, .table = (unsigned)arguments->table};
-    int result = vt_tables_make(report, &export.tables);
+    int result =
+        vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES, &export.tables);
 
     if (!result)
         result = format->write(&export);
@@ -164,7 +170,8 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
                                         .groups = VT_NO_GROUPS,
                                         .timeline_columns = 1};
 
-    return vt_load_report(command, arguments, path, &options, format->findings, loaded);
+    return vt_load_report(command, arguments, path, &options,
+                          arguments->summary ? VT_FIND_LEAKS : format->findings, loaded);
 }
 
 static int export_to_file(const struct vt_command *command, const struct vt_arguments *arguments,
@@ -211,8 +218,8 @@ static int export_one(const struct vt_command *command, const struct vt_argument
                       const char *path, const struct format *format)
 {
     char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
-    const bool each_event =
-        format->each_event || (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
+    const bool each_event = (format->each_event && !arguments->summary) ||
+                            (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
     int status;
 
     if (arguments->export_path && !target) {

@@ -582,13 +582,13 @@ static int make_database(struct call *call, struct vt_mcp_kept *kept)
     const struct vt_refusal *last;
     struct vt_tables *tables;
     struct vt_report *report;
-    int result =
-        vt_try_report(&kept->loaded, &options, VT_FIND_STEPS, &report, call->error, sizeof call->error);
+    int result = vt_try_report(&kept->loaded, &options, VT_FIND_STEPS | VT_FIND_LEAKS, &report, call->error,
+                               sizeof call->error);
 
     if (result)
         return result;
     last = report->refusal_count ? &report->refusals[report->refusal_count - 1] : NULL;
-    result = vt_tables_make(report, &tables);
+    result = vt_tables_make(report, VT_ALL_TABLES, &tables);
     if (!result)
         result = vt_query_begin(tables, last ? last->device_index : -1, last ? last->event_index : 0,
                                 &kept->database);

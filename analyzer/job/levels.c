@@ -45,10 +45,6 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     uint64_t own = counts->driver_bytes - counts->context_bytes,
              t_ns = vt_event_time(reading->trace, event_index);
 
-    if (own > device->driver_peak_bytes)
-        device->driver_peak_bytes = own;
-    if (counts->segment_bytes > device->reserved_peak_bytes)
-        device->reserved_peak_bytes = counts->segment_bytes;
     if (counts->context_bytes && !device->context_bytes)
         device->context_ns = t_ns;
     if (counts->context_bytes > device->context_bytes)

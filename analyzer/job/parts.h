@@ -21,7 +21,7 @@ const char *vt_job_copy(struct vt_arena *arena, const char *text); /* NULL stays
 struct vt_trace;
 int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process);
 
-/* levels.c: fills levels, reserved_peak_bytes, driver_peak_bytes and the context of a device. */
+/* levels.c: fills levels and the context of a device. */
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device);
 
 /* Each of these fills its part of the job. 0 or -ENOMEM. */

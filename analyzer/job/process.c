@@ -131,6 +131,8 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         .peak = without_context(from->peak.state),
         .end = without_context(from->end.state),
         .shown = without_context(from->shown->state),
+        .reserved_peak_bytes = from->reserved_peak_bytes,
+        .driver_peak_bytes = from->driver_peak_bytes,
         .leaks = from->leaks.leak_count,
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),

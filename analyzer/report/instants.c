@@ -47,6 +47,7 @@ struct walk {
     bool has_reading;
     uint32_t reading_event; /* the last one's */
     struct vt_state peak, reserved, last, at_state, last_read;
+    uint64_t driver_peak_bytes;
 };
 
 static void keep_larger(const struct walk *walk, struct vt_state *state)
@@ -73,6 +74,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
         walk->last_read = walk->last;
     if (!walk->reserved.present || walk->last.segment_bytes > walk->reserved.segment_bytes)
         walk->reserved = walk->last;
+    if (walk->last.driver_bytes - walk->last.context_bytes > walk->driver_peak_bytes)
+        walk->driver_peak_bytes = walk->last.driver_bytes - walk->last.context_bytes;
     return 0;
 }
 
@@ -112,6 +115,8 @@ int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
     device->last_read = walk.last_read;
     if (walk.last_read.present)
         vt_state_finish(report, &device->last_read);
+    device->reserved_peak_bytes = walk.reserved.segment_bytes;
+    device->driver_peak_bytes = walk.driver_peak_bytes;
     if (at && at->peak)
         device->at = device->peak;
     else if (at && at->end)

@@ -19,6 +19,8 @@ struct vt_device_report {
     struct vt_instant peak; /* first event with the most block bytes; without blocks, with the most
                                driver bytes that are not cached (in a pool) */
     struct vt_instant end;
+    uint64_t reserved_peak_bytes; /* the most that the framework's segments had at any time */
+    uint64_t driver_peak_bytes;   /* the most that the driver had given, without the context */
     struct vt_instant at;              /* present only with --at */
     const struct vt_instant *shown;    /* what tables are about: `at` if present, else `peak` */
     struct vt_explanation explanation; /* of what is shown */

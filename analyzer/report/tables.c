@@ -14,6 +14,7 @@
 
 struct vt_tables {
     const struct vt_report *report;
+    unsigned wanted;
     struct vt_frame_row *frames;
     size_t frame_count, frame_capacity;
     struct vt_index frame_index; /* hash of a frame's content → its id */
@@ -313,7 +314,56 @@ static int walk_instants(struct walk *walk)
 
 static int walk_trace(struct walk *walk)
 {
-    return walk->visit(walk->context, &walk->tables->report->facts);
+    struct vt_trace_row row;
+    int result = vt_trace_row_make(walk->tables->report, &row);
+
+    return result ? result : walk->visit(walk->context, &row);
+}
+
+static int walk_peak(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t d = 0; d < report->device_count && !result; d++) {
+        struct vt_peak_rows rows = {.count = 0};
+
+        result = vt_peak_rows_make(report, &report->devices[d], &rows);
+        for (size_t i = 0; i < rows.count && !result; i++)
+            result = walk->visit(walk->context, &rows.items[i]);
+        free(rows.items);
+    }
+    return result;
+}
+
+static int walk_leaks(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t d = 0; d < report->device_count; d++)
+        for (size_t i = 0; i < report->devices[d].leaks.count && !result; i++) {
+            const struct vt_leak *leak = &report->devices[d].leaks.items[i];
+
+            result =
+                walk->visit(walk->context, &(struct vt_leak_row){report->devices[d].index, leak,
+                                                                 leak->line_count ? &leak->lines[0] : NULL});
+        }
+    return result;
+}
+
+static int walk_out_of_memory(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t i = 0; i < report->refusal_count && !result; i++) {
+        struct vt_refusal refusal = report->refusals[i];
+
+        refusal.event_index = numbered(report, refusal.event_index);
+        result = walk->visit(walk->context, &refusal);
+    }
+    return result;
 }
 
 static int walk_devices(struct walk *walk)
@@ -337,6 +387,8 @@ static int walk_columns(struct walk *walk)
     int result = 0;
 
     for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++) {
+        if (!vt_table_wanted(walk->tables, table))
+            continue;
         result = vt_columns_make(vt_table_object(table), &columns);
         for (size_t i = 0; i < columns.count && !result; i++) {
             const struct vt_column *column = &columns.items[i];
@@ -374,10 +426,12 @@ static int count_row(void *context, const void *row)
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
 {
     const struct vt_report *report = tables->report;
-    uint64_t steps = 0;
+    uint64_t steps = 0, leaks = 0;
 
-    for (size_t d = 0; d < report->device_count; d++)
+    for (size_t d = 0; d < report->device_count; d++) {
         steps += report->devices[d].steps.count;
+        leaks += report->devices[d].leaks.count;
+    }
     switch ((enum vt_table_id)table) {
     case VT_TABLE_EVENTS:
         return report->trace->event_count;
@@ -401,6 +455,12 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
         return 1;
     case VT_TABLE_DEVICES:
         return report->device_count;
+    case VT_TABLE_PEAK:
+        return report->attribution->replay->allocation_count;
+    case VT_TABLE_LEAKS:
+        return leaks;
+    case VT_TABLE_OUT_OF_MEMORY:
+        return report->refusal_count;
     case VT_TABLE_COLUMNS:
         return tables->column_rows;
     case VT_TABLE_COUNT:
@@ -409,15 +469,22 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
     return 0;
 }
 
-int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
+bool vt_table_wanted(const struct vt_tables *tables, unsigned table)
 {
-    int result;
+    return tables->wanted >> table & 1;
+}
+
+int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
+{
+    int result = 0;
 
     *tables = calloc(1, sizeof **tables);
     if (!*tables)
         return -ENOMEM;
     (*tables)->report = report;
-    result = vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
+    (*tables)->wanted = wanted;
+    if (wanted & 1u << VT_TABLE_STACKS)
+        result = vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
     if (!result)
         result = vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
     if (!result)

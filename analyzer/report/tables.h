@@ -6,6 +6,8 @@
 #define VT_TABLES_H
 
 #include "report/info.h"
+#include "report/peak_rows.h"
+#include "report/program.h"
 #include "report/report.h"
 #include "report/schema.h"
 
@@ -19,8 +21,11 @@
     X(PHASES, phases, struct vt_phase_row)                                                                   \
     X(MARKS, marks, struct vt_mark)                                                                          \
     X(INSTANTS, instants, struct vt_instant_row)                                                             \
-    X(TRACE, trace, struct vt_trace_facts)                                                                   \
+    X(TRACE, trace, struct vt_trace_row)                                                                     \
     X(DEVICES, devices, struct vt_device_report)                                                             \
+    X(PEAK, peak, struct vt_peak_row)                                                                        \
+    X(LEAKS, leaks, struct vt_leak_row)                                                                      \
+    X(OUT_OF_MEMORY, out_of_memory, struct vt_refusal)                                                       \
     X(COLUMNS, columns, struct vt_column_row)
 enum vt_table_id {
 #define X(id, name, row) VT_TABLE_##id,
@@ -28,6 +33,12 @@ enum vt_table_id {
 #undef X
         VT_TABLE_COUNT
 };
+/* Those that are small however long a trace is, and hold nothing that a thinned trace lacks: what a fleet's
+ * traces are compared by. */
+#define VT_SUMMARY_TABLES                                                                                    \
+    (1u << VT_TABLE_TRACE | 1u << VT_TABLE_DEVICES | 1u << VT_TABLE_PEAK | 1u << VT_TABLE_LEAKS |            \
+     1u << VT_TABLE_OUT_OF_MEMORY | 1u << VT_TABLE_COLUMNS)
+#define VT_ALL_TABLES ((1u << VT_TABLE_COUNT) - 1)
 
 /* An event as it is in the trace. */
 struct vt_event_row {
@@ -42,8 +53,8 @@ struct vt_event_row {
     char flags[72]; /* "host,async" */
 };
 
-/* A named tensor of a list. Allocations name the list of the tensors that lie in them; several may name the same:
- * a flat buffer that is made again in each step. */
+/* A named tensor of a list. Allocations name the list of the tensors that lie in them; several may name the
+ * same: a flat buffer that is made again in each step. */
 struct vt_tensor_row {
     uint32_t tensor_list;
     const char *name;          /* "layers.3.attn.in_proj.weight · exp_avg" */
@@ -108,6 +119,12 @@ struct vt_instant_row {
     struct vt_state state;
 };
 
+struct vt_leak_row {
+    int device_index;
+    const struct vt_leak *leak;
+    const struct vt_place *place; /* the likeliest of its lines; NULL = none is known */
+};
+
 /* A column of one of these tables. */
 struct vt_column_row {
     const char *table, *column;
@@ -115,9 +132,12 @@ struct vt_column_row {
     const char *about;
 };
 
-/* `report` must outlive the tables. Steps are those that vt_diagnose found (VT_FIND_STEPS). -ENOMEM. */
+/* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; frames are numbered by the stacks, so
+ * both or neither. Steps and leaks are those that vt_diagnose found (VT_FIND_STEPS, VT_FIND_LEAKS). -ENOMEM.
+ */
 struct vt_tables;
-int vt_tables_make(const struct vt_report *report, struct vt_tables **tables);
+int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables);
+bool vt_table_wanted(const struct vt_tables *tables, unsigned table);
 void vt_tables_free(struct vt_tables *tables);
 
 extern const char *const vt_table_names[]; /* by enum vt_table_id, then NULL */
@@ -131,7 +151,7 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
 /* The tensors of an allocation, in a walk of allocations; valid until the next call. NULL without any, or
  * without memory. Ask once for each list: a list can be long, and be of many allocations. */
 const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row);
-/* How many rows a walk visits; of `instants` and `tensors` at most. */
+/* How many rows a walk visits; of `instants`, `tensors` and `peak` at most. */
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table);
 
 #endif

@@ -45,24 +45,25 @@ def schema_of(columns):
     return pyarrow.schema(fields, metadata={"vramtrace.table": columns[0]["table_name"]})
 
 
-def read_batches(path, schema):
+def read_batches(path, schema, trace):
     """The rows of a CSV file, some at a time: a table may be larger than memory."""
+    import pyarrow
     from pyarrow import csv as arrow_csv
     convert = arrow_csv.ConvertOptions(column_types={field.name: field.type for field in schema if field.name != "trace"},
                                        null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
                                        true_values=["true"], false_values=["false"])
-    return arrow_csv.open_csv(path, convert_options=convert, read_options=arrow_csv.ReadOptions(block_size=1 << 24),
-                              parse_options=arrow_csv.ParseOptions(newlines_in_values=True))
+    for batch in arrow_csv.open_csv(path, convert_options=convert, read_options=arrow_csv.ReadOptions(block_size=1 << 24),
+                                    parse_options=arrow_csv.ParseOptions(newlines_in_values=True)):
+        name = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * len(batch), pyarrow.int32()), [trace])
+        yield pyarrow.record_batch([name, *batch.columns], schema=schema)
 
 
 def convert(path, target, trace, columns):
-    import pyarrow
     from pyarrow import parquet
     schema = schema_of(columns)
     with parquet.ParquetWriter(target, schema, compression="zstd") as writer:
-        for batch in read_batches(path, schema):
-            name = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * len(batch), pyarrow.int32()), [trace])
-            writer.write_batch(pyarrow.record_batch([name, *batch.columns], schema=schema))
+        for batch in read_batches(path, schema, trace):
+            writer.write_batch(batch)
 
 
 def main():

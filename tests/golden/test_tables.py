@@ -23,7 +23,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
 import make_tables  # noqa: E402
 
 MIB = 1 << 20
-TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "instants", "trace", "devices", "columns"]
+TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "instants", "trace", "devices", "peak", "leaks",
+          "out_of_memory", "columns"]
+SUMMARY = ["trace", "devices", "peak", "leaks", "out_of_memory", "columns"]
 # What a spreadsheet, a shell, a page or a database could stumble over; no letter that a trace does not keep.
 NAMES = ["'; DROP TABLE events; --", '"', '""', ",", ";a,b;", "=cmd()", "a\nb", "\t", " ", "</script>", "émoji 🦊", "\u202eturned",
          "n" * 10_000, "NULL", "null", "true", "0", "-1", "\\N", "%s%n", "\\", "{}"]
@@ -144,6 +146,30 @@ def test_what_a_hostile_trace_says(hostile, tmp_path):
     assert trace[columns.index("file")] == told["trace"]["file"] and trace[columns.index("command")] == told["trace"]["command"]
 
 
+@pytest.mark.parametrize("form", ["csv", "sqlite"])
+def test_summary_is_of_any_length(form, little, tmp_path, monkeypatch):
+    """The same rows with and without the other tables, also of a trace that is too long for those."""
+    whole = exported(little, form, tmp_path / "whole")
+    monkeypatch.setenv("VRAMTRACE_THIN_ABOVE", "3")
+    assert export(little, form, tmp_path / "long").returncode == 2
+    read = read_csv if form == "csv" else read_sqlite
+    told, some = read(whole), read(exported(little, form, tmp_path / "some", "--summary"))
+    assert sorted(some) == sorted(SUMMARY)
+    for table in ("devices", "peak", "leaks", "out_of_memory"):
+        assert some[table] == told[table]
+    assert {row[0] for row in some["columns"][1]} == set(SUMMARY)
+
+
+def test_peak_rows_sum_to_the_device(little, tmp_path):
+    tables = read_sqlite(exported(little, "sqlite", tmp_path / "x.sqlite"))
+    (device,) = [dict(zip(tables["devices"][0], row)) for row in tables["devices"][1]]
+    rows = [dict(zip(tables["peak"][0], row)) for row in tables["peak"][1]]
+    assert sum(row["bytes"] for row in rows) == device["peak_driver_bytes"]
+    assert {row["category"]: row["bytes"] for row in rows if row["category"] in ("cached", "context")} == {
+        name: device[f"peak_{name}_bytes"] for name in ("cached", "context") if device[f"peak_{name}_bytes"]}
+    assert sum(row["blocks"] for row in rows) == 2 and sum(row["bytes"] for row in rows if row["place_function"] == "Model.forward") == 9 * MIB
+
+
 def test_one_table(little):
     shown = run("export", "--format", "csv", "--table", "devices", little)
     assert shown.returncode == 0
@@ -156,6 +182,7 @@ def test_one_table(little):
     (["sqlite"], "needs a file"), (["sqlite", "-o", "/dev/null"], "/dev/null is none"),
     (["sqlite", "--table", "steps", "-o", "x"], "--table chooses one table of --format csv; sqlite always has all of them"),
     (["pprof", "--table", "steps", "-o", "x"], "pprof has no tables"),
+    (["pprof", "--summary", "-o", "x"], "other formats have none"), (["csv", "--summary", "--table", "peak"], "so does --table"),
     (["csv", "--table", "blocks"], "blocks"), (["csv", "--at", "end", "-o", "x"], "no --at")])
 def test_wrong_use(words, said, little, tmp_path):
     done = subprocess.run([PROGRAM.resolve(), "export", "--format", *words, little], capture_output=True, text=True, cwd=tmp_path,

@@ -105,6 +105,34 @@ def test_devices_and_steps_are_the_report(trained):
     assert [tuple(row) for row in rows] == [(step["step"], step["peak"]["used_bytes"], step["duration_ns"]) for step in steps]
 
 
+def test_peak_is_what_is_alive_there(trained):
+    """By category, module and line: the sums of the allocations that are alive at the peak; all of them are what the driver gave."""
+    _, _, database = trained
+    keys = "category, phase, module, operator, place_name, place_line"
+    alive = database.execute(f"SELECT {keys}, SUM(counted_bytes) AS bytes FROM alive_at_peak WHERE counted_bytes > 0 AND kind <> 'context' "
+                             f"AND owner IS NULL GROUP BY {keys}")
+    told = database.execute(f"SELECT {keys}, SUM(bytes) AS bytes FROM peak WHERE category NOT IN ('cached', 'context') AND owner IS NULL GROUP BY {keys}")
+    assert sorted(map(str, map(tuple, told))) == sorted(map(str, map(tuple, alive)))
+    device = database.execute("SELECT * FROM devices").fetchone()
+    sums = dict(tuple(row) for row in database.execute("SELECT category, SUM(bytes) FROM peak GROUP BY category"))
+    assert sums == {name: device[f"peak_{name}_bytes"] for name in sums} and sum(sums.values()) == device["peak_driver_bytes"]
+    owned = database.execute("SELECT owner, SUM(bytes) FROM peak WHERE role = 'parameter' GROUP BY owner").fetchall()
+    shares = database.execute("SELECT name, SUM(share_bytes) FROM alive_at_peak JOIN tensors USING (tensor_list) WHERE role = 'parameter' GROUP BY name")
+    assert owned and sorted(map(tuple, owned)) == sorted(map(tuple, shares.fetchall()))
+
+
+def test_the_trace_says_what_ran(trained):
+    trace, truth, database = trained
+    row = database.execute("SELECT * FROM trace").fetchone()
+    assert (row["script"], row["python_version"]) == (str(SCRIPT), subprocess.check_output(
+        [PYTHON, "-c", "import platform; print(platform.python_version())"], text=True).strip())
+    assert row["model"] and row["steps"] == STEPS and row["outcome"] == "complete" and row["loss"] is None
+    device = database.execute("SELECT * FROM devices").fetchone()
+    assert device["reserved_peak_bytes"] >= max(mark["reserved"] for mark in truth["marks"])
+    assert device["driver_peak_bytes"] == database.execute(
+        "SELECT MAX(driver_bytes - context_bytes) FROM instants WHERE device = 0").fetchone()[0]
+
+
 def test_stacks_are_those_of_the_trace(trained):
     trace, _, database = trained
     listed = vramtrace("info", "--events", "--stacks", "--json", trace).stdout.splitlines()
@@ -136,7 +164,7 @@ def test_queries_of_the_page(query, trained):
     _, _, database = trained
     event = database.execute("SELECT peak_event FROM devices").fetchone()[0]
     rows = database.execute(query, {"event": event} if ":event" in query else {}).fetchall()
-    assert rows or "'oom'" in query
+    assert rows or "'oom'" in query or "is_leak" in query
     assert not rows or all(row[key] is not None for row in rows for key in row.keys() if key.endswith("bytes"))
 
 
@@ -223,6 +251,8 @@ def test_traces_of_a_job_are_read_together(trained, readers, tmp_path):
     (tmp_path / "job").mkdir()
     script = ("import duckdb, json, sys; print(json.dumps(duckdb.sql(f\"SELECT trace, peak_block_bytes FROM "
               "'{sys.argv[1]}/*/devices.parquet' ORDER BY trace\").fetchall()))")
-    export_parquet(tmp_path / "job", tmp_path / "rank0.vrt", tmp_path / "rank1.vrt")
+    export_parquet(tmp_path / "job", "--summary", tmp_path / "rank0.vrt", tmp_path / "rank1.vrt")
+    assert {path.stem for path in (tmp_path / "job" / "rank0-parquet").iterdir()} == {
+        "trace", "devices", "peak", "leaks", "out_of_memory", "columns"}
     peak = report(trained[0])["devices"][0]["peak"]["block_bytes"]
     assert readers(script, tmp_path / "job") == [["rank0.vrt", peak], ["rank1.vrt", peak]]

@@ -139,6 +139,7 @@ int vt_csv_write(const struct vt_export *export)
     int result = 0;
 
     for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
-        result = write_file(export, table);
+        if (vt_table_wanted(export->tables, table))
+            result = write_file(export, table);
     return result;
 }

@@ -392,7 +392,7 @@ int vt_page_trace_add(const struct vt_report *report, const struct vt_report *oo
 {
     struct parts parts = {.report = report, .json = json};
     struct vt_tables *tables;
-    int result = vt_tables_make(report, &tables);
+    int result = vt_tables_make(report, VT_ALL_TABLES, &tables);
 
     if (result)
         return result;

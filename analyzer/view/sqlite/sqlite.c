@@ -27,6 +27,9 @@ static const struct layout {
     [VT_TABLE_INSTANTS] = {"device, event", {"event"}},
     [VT_TABLE_TRACE] = {NULL, {NULL}},
     [VT_TABLE_DEVICES] = {"device", {NULL}},
+    [VT_TABLE_PEAK] = {NULL, {"category", "module", "place_name"}},
+    [VT_TABLE_LEAKS] = {NULL, {NULL}},
+    [VT_TABLE_OUT_OF_MEMORY] = {"event", {NULL}},
     [VT_TABLE_COLUMNS] = {"table_name, column_name", {NULL}},
 };
 
@@ -221,8 +224,9 @@ static int write_all(struct writing *writing, struct vt_tables *tables)
     int result = execute(writing, BEGIN);
 
     for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
-        result = write_table(writing, tables, table);
-    if (!result)
+        if (vt_table_wanted(tables, table))
+            result = write_table(writing, tables, table);
+    if (!result && vt_table_wanted(tables, VT_TABLE_ALLOCATIONS))
         result = execute(writing, views);
     return result ? result : execute(writing, "COMMIT");
 }
