@@ -215,7 +215,8 @@ static int map(struct vt_build *build, const struct vt_event *event)
     }
     build->handles[handle].mappings++;
     uint32_t allocation = build->handles[handle].allocation, made = (uint32_t)build->mapping_count;
-    if (allocation != VT_INDEX_NONE && vt_build_allocation(build, allocation)->address == 0)
+    if (allocation != VT_INDEX_NONE && vt_build_allocation(build, allocation)->address == 0 &&
+        event->bytes > 0)
         vt_build_allocation(build, allocation)->address = event->address;
     int error = VT_APPEND(
         build->mappings, build->mapping_count, build->mapping_capacity,
@@ -251,7 +252,7 @@ static int unmap(struct vt_build *build, const struct vt_event *event)
 int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest)
 {
     uint64_t at = freed->address, end = freed->address + freed->bytes;
-    build->replay->unknown_frees -= latest.what == VT_INDEX_NONE;
+    bool another = false; /* which counted as of something unknown, and was not */
     do {
         uint32_t index = vt_index_get(&build->mapping_index, at);
         if (index == VT_INDEX_NONE)
@@ -259,6 +260,7 @@ int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, str
         struct vt_build_mapping *mapping = &build->mappings[index];
         if (mapping->surplus > 0) { /* another unmapping ended it in any case */
             mapping->surplus--;
+            another = true;
         } else if (mapping->unmap_event == latest.event_index) {
             int error = use(build, mapping->handle);
             build->handles[mapping->handle].mappings++;
@@ -272,6 +274,8 @@ int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, str
             break;
         at += mapping->bytes;
     } while (at < end);
+    if ((latest.what == VT_INDEX_NONE || another) && build->replay->unknown_frees > 0)
+        build->replay->unknown_frees--;
     return 0;
 }
 

@@ -298,7 +298,8 @@ enum vt_event_kind {
     VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes; total_bytes as for alloc */
     VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
     VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
-    VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle */
+    VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle; bytes 0: into a
+                                    sparse array, address tells the place in it, and of UNMAP too */
     VT_EVENT_UNMAP = 8,          /* address, bytes */
     VT_EVENT_RESERVE = 9,        /* address, bytes: address space only */
     VT_EVENT_UNRESERVE = 10,     /* address, bytes */

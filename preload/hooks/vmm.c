@@ -1,6 +1,7 @@
 /* Virtual memory management: physical handles, address space, and mappings between them; multicast objects.
  * A handle's memory is alive until it is neither referred to, mapped nor bound; the analyzer counts that from
  * these events. */
+#include "hash.h"
 #include "hooks/driver.h"
 #include "hooks/identity.h"
 
@@ -53,6 +54,46 @@ VT_HOOK_EVENT(cuMemMap, VT_EVENT_MAP, VT_NO_DEVICE,
               .total_bytes = offset)
 VT_HOOK_FREE(cuMemUnmap, VT_EVENT_UNMAP, (CUdeviceptr address, size_t bytes), (address, bytes),
              .address = address, .bytes = bytes)
+
+/* A place in a sparse array has no address: what tells it from others stands for one, above all that there
+ * are. */
+static uint64_t place_in_array(const CUarrayMapInfo *part)
+{
+    const bool is_tail = part->subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
+    uint64_t hash = vt_hash_add((uintptr_t)part->resource.array, part->subresourceType);
+    if (is_tail) {
+        hash =
+            vt_hash_add(vt_hash_add(hash, part->subresource.miptail.layer), part->subresource.miptail.offset);
+    } else {
+        const unsigned words[] = {part->subresource.sparseLevel.level, part->subresource.sparseLevel.layer,
+                                  part->subresource.sparseLevel.offsetX,
+                                  part->subresource.sparseLevel.offsetY,
+                                  part->subresource.sparseLevel.offsetZ};
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+            hash = vt_hash_add(hash, words[i]);
+    }
+    return hash | UINT64_C(1) << 63;
+}
+
+/* Recorded after the call, also what is unmapped: one call has many parts, and fails as a whole. */
+#define MAP_ARRAY(symbol)                                                                                    \
+    VT_HOOK(symbol, (CUarrayMapInfo * parts, unsigned int count, CUstream stream))                           \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real(parts, count, stream);                                                        \
+        for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++) {                                 \
+            const bool mapped = parts[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP;                      \
+            vt_driver_event(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
+                                                    .kind = mapped ? VT_EVENT_MAP : VT_EVENT_UNMAP,          \
+                                                    .device_index = VT_NO_DEVICE,                            \
+                                                    .address = place_in_array(&parts[i]),                    \
+                                                    .detail = mapped ? parts[i].memHandle.memHandle : 0,     \
+                                                    .total_bytes = mapped ? parts[i].offset : 0});           \
+        }                                                                                                    \
+        return result;                                                                                       \
+    }
+MAP_ARRAY(cuMemMapArrayAsync)
+MAP_ARRAY(cuMemMapArrayAsync_ptsz)
 
 /* A refusal is no lack of memory, so it is not recorded. */
 VT_HOOK_EVENT(cuMulticastCreate, VT_EVENT_MULTICAST_CREATE, VT_NO_DEVICE,

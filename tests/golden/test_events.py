@@ -144,6 +144,23 @@ def test_virtual_memory(tmp_path, recorder):
         assert made.address == checks["host"][0] and made.has("host")
 
 
+def test_sparse_arrays(tmp_path, recorder):
+    """Physical memory lives as long as a tile of an array holds it."""
+    done, checks = call(tmp_path, recorder, "sparse")
+    assert checks["held"] == [4 * MIB, 4 * MIB, 0] and checks["refused"] == [1]
+    mapped = [(e.kind, e.address, e.bytes) for e in done.of("map", "unmap")]
+    first, second = mapped[0][1], mapped[1][1]
+    assert mapped == [("map", first, 0), ("map", second, 0), ("unmap", first, 0), ("unmap", second, 0)]
+    assert first != second and {event.detail for event in done.of("map")} == {one(done.of("handle_create")).address}
+    if recorder == "trace":
+        trace = tmp_path / "recorded"
+        subprocess.run([ANALYZER, "export", "--format", "csv", "-o", tmp_path / "csv", trace], check=True)
+        rows = (tmp_path / "csv" / "allocations.csv").read_text().splitlines()
+        physical = [row.split(",") for row in rows if row.split(",")[4] == str(4 * MIB)]
+        numbers = [number for number, event in enumerate(done.events) if event.kind == "unmap"]
+        assert [row[6] for row in physical] == [str(numbers[1])]
+
+
 def test_foreign(tmp_path, recorder):
     done, checks = call(tmp_path, recorder, "foreign")
     foreign = {e.address: e for e in done.of("alloc") if e.has("foreign")}

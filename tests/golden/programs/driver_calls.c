@@ -282,6 +282,41 @@ static void arrays(void)
     GOOD(cuMipmappedArrayDestroy(mipmap));
 }
 
+/* Memory that only tiles of a sparse array hold. */
+static void sparse(void)
+{
+    CUDA_ARRAY3D_DESCRIPTOR plane = {.Width = 1024,
+                                     .Height = 1024,
+                                     .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 1,
+                                     .Flags = CUDA_ARRAY3D_SPARSE};
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUarrayMapInfo parts[2] = {{.resourceType = CU_RESOURCE_TYPE_ARRAY,
+                                .subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL,
+                                .memOperationType = CU_MEM_OPERATION_TYPE_MAP,
+                                .memHandleType = CU_MEM_HANDLE_TYPE_GENERIC}};
+    CUmemGenericAllocationHandle handle;
+    CUarray array;
+    GOOD(cuArray3DCreate_v2(&array, &plane));
+    GOOD(cuMemCreate(&handle, 4 * MIB, &properties, 0));
+    parts[0].resource.array = array;
+    parts[0].memHandle.memHandle = handle;
+    parts[1] = parts[0];
+    parts[1].subresource.sparseLevel.offsetX = 512;
+    GOOD(cuMemMapArrayAsync(parts, 2, NULL));
+    GOOD(cuMemRelease(handle));
+    check_value("held", standin_allocation_bytes(0));
+    parts[0].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+    GOOD(cuMemMapArrayAsync_ptsz(parts, 1, NULL));
+    check_value("held", standin_allocation_bytes(0));
+    parts[1].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+    GOOD(cuMemMapArrayAsync(&parts[1], 1, NULL));
+    check_value("held", standin_allocation_bytes(0));
+    check_value("refused", cuMemMapArrayAsync(&parts[1], 1, NULL));
+    GOOD(cuArrayDestroy(array));
+}
+
 static void foreign(void)
 {
     CUdeviceptr own, opened;
@@ -476,6 +511,7 @@ int main(int argc, char **argv)
                     {"graph_memory", graph_memory},
                     {"virtual_memory", virtual_memory},
                     {"arrays", arrays},
+                    {"sparse", sparse},
                     {"foreign", foreign},
                     {"loads", loads},
                     {"kernels", kernels},

@@ -53,6 +53,8 @@ static CUresult array_new(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descripto
     REQUIRE(element != 0 && descriptor->Width != 0);
     size_t bytes =
         element * descriptor->Width * at_least_one(descriptor->Height) * at_least_one(descriptor->Depth);
+    if (descriptor->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+        bytes = 0; /* mapped later */
     if (standin_fails() || !standin_take(context->device, USE_ARRAY, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUarray array = calloc(1, sizeof(*array));

@@ -249,6 +249,58 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
     return CUDA_SUCCESS;
 }
 
+/* ---- Tiles of sparse arrays: what holds memory of theirs. Arrays are told by their handles alone. */
+
+struct tile {
+    struct tile *next;
+    CUarrayMapInfo place;
+    struct standin_physical *physical;
+};
+static struct tile *tiles;
+
+static struct tile **tile_at(const CUarrayMapInfo *place)
+{
+    struct tile **link = &tiles;
+    while (*link != NULL &&
+           ((*link)->place.resource.array != place->resource.array ||
+            (*link)->place.subresourceType != place->subresourceType ||
+            memcmp(&(*link)->place.subresource, &place->subresource, sizeof(place->subresource)) != 0))
+        link = &(*link)->next;
+    return link;
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream)
+{
+    (void)hStream;
+    CONTEXT_CALL();
+    REQUIRE(mapInfoList != NULL && count != 0);
+    for (unsigned int i = 0; i < count; i++) { /* all or nothing */
+        bool map = mapInfoList[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP;
+        REQUIRE(map ? standin_physical_of(mapInfoList[i].memHandle.memHandle) != NULL
+                    : *tile_at(&mapInfoList[i]) != NULL);
+    }
+    for (unsigned int i = 0; i < count; i++) {
+        struct tile **link = tile_at(&mapInfoList[i]), *tile = *link;
+        if (tile != NULL) {
+            *link = tile->next;
+            tile->physical->mappings--;
+            standin_physical_drop(tile->physical);
+            free(tile);
+        }
+        if (mapInfoList[i].memOperationType != CU_MEM_OPERATION_TYPE_MAP)
+            continue;
+        tile = calloc(1, sizeof(*tile));
+        if (tile == NULL)
+            abort();
+        *tile = (struct tile){.next = tiles,
+                              .place = mapInfoList[i],
+                              .physical = standin_physical_of(mapInfoList[i].memHandle.memHandle)};
+        tile->physical->mappings++;
+        tiles = tile;
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
     DRIVER_CALL();
