@@ -39,6 +39,7 @@ EXCEPTIONS = [
     ("oom", r"\.freed_next\W", "what would be freed next is judged by the steps in windows"),
     ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between windows have no category"),
     ("steps", r"\.(peak|end)\.(event|t_ns)$", "of a step between windows, the event before that is kept"),
+    ("report", r"\.last_card\.", "of the last reading at a moment in windows"),
     ("info", r"\.total_mismatches$", "the framework's counter is compared at events in windows"),
 ]
 # Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.
