@@ -191,27 +191,29 @@ static void *execute(void *arguments)
 
 /* ---- the table ---- */
 
-static void replace(int place, pjrt_function *function)
+static void replace(struct table *table, int place, pjrt_function *function)
 {
-    if (ours.struct_bytes >= offsetof(struct table, functions[place + 1]) && ours.functions[place])
-        ours.functions[place] = function;
+    if (table->struct_bytes >= offsetof(struct table, functions[place + 1]) && table->functions[place])
+        table->functions[place] = function;
 }
 
-/* In place of GetPjrtApi, which returns the same table each time: threads that fill in ours at once write the
+/* In place of GetPjrtApi, which returns the same table each time: whoever fills in ours again writes the
  * same. */
 static const struct table *entry(void)
 {
     const struct table *table = atomic_load_explicit(&real_entry, memory_order_acquire)();
-    if (!table || table->struct_bytes > sizeof ours ||
+    struct table copy;
+    if (!table || table->struct_bytes > sizeof copy ||
         table->struct_bytes < offsetof(struct table, functions[Buffer_UnsafePointer + 1]))
         return table;
-    real = table;
-    memcpy(&ours, table, table->struct_bytes);
-#define VT_PJRT_MAKES(field, place, result) replace(place, make_##field);
+    memcpy(&copy, table, table->struct_bytes);
+#define VT_PJRT_MAKES(field, place, result) replace(&copy, place, make_##field);
 #include "hooks/pjrt.def"
-    replace(Buffer_Destroy, destroy);
-    replace(Buffer_Delete, delete_memory);
-    replace(LoadedExecutable_Execute, execute);
+    replace(&copy, Buffer_Destroy, destroy);
+    replace(&copy, Buffer_Delete, delete_memory);
+    replace(&copy, LoadedExecutable_Execute, execute);
+    real = table;
+    memcpy(&ours, &copy, table->struct_bytes);
     return &ours;
 }
 

@@ -14,7 +14,8 @@ def take(name):
 
 
 def make_weights():
-    return [tf.Variable(tf.zeros(shape), name=name) for name, shape in (("first", (300, 200)), ("second", (200, 10)))]
+    first = tf.Variable(tf.zeros((300, 200)), name="first")
+    return [first, tf.Variable(tf.zeros((200, 10)), name="second")]
 
 
 def step(weights, batch):
