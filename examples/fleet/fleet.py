@@ -302,7 +302,7 @@ def main():
         results = list(each_here(parts, options))
     else:
         from distributed import Client, LocalCluster
-        cluster = None if options.scheduler else LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None)
+        cluster = None if options.scheduler else LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=":0")
         with Client(options.scheduler or cluster) as client:
             results = list(each_by_dask(parts, options, client))
         if cluster:
