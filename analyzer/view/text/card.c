@@ -25,7 +25,16 @@ static const struct {
 
 static void add_bytes(struct vt_table *table, int64_t bytes)
 {
-    vt_table_cell(table, "%s%s", bytes < 0 ? "-" : "", VT_BYTES((uint64_t)(bytes < 0 ? -bytes : bytes)));
+    vt_table_cell(table, "%s%s", bytes < 0 ? "−" : "", VT_BYTES((uint64_t)(bytes < 0 ? -bytes : bytes)));
+}
+
+/* As the report's other tables call it. */
+static const char *label_of(const char *category)
+{
+    for (unsigned i = 0; i < VT_CATEGORY_COUNT; i++)
+        if (!strcmp(category, vt_category_name(i)))
+            return vt_category_label(i);
+    return category;
 }
 
 /* A command without the folder of its program. */
@@ -49,7 +58,8 @@ static void add_name(struct vt_table *table, const struct vt_card_row *row)
     while (i + 1 < sizeof kinds / sizeof *kinds && strcmp(kinds[i].kind, row->kind))
         i++;
     if (row->name)
-        vt_table_cell(table, "%s%s%s", kinds[i].before, row->name, kinds[i].after);
+        vt_table_cell(table, "%s%s%s", kinds[i].before,
+                      strcmp(row->kind, "category") ? row->name : label_of(row->name), kinds[i].after);
     else
         vt_table_cells(table, kinds[i].words);
 }
