@@ -16,6 +16,7 @@
 #define KIND_TOGETHER "context_and_processes"
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_SETTINGS "settings"
+#define KIND_GRAPH_MEMORY "graph_memory"
 
 /* What took memory of the device without an allocation, by the names of functions; the first that fits. */
 static const struct {
@@ -53,7 +54,8 @@ static int add(struct maker *maker, const char *kind, const char *name, int64_t 
 
 /* ---- What this process has ---- */
 
-/* Memory that a library asked CUDA for itself, and memory of others that is mapped here. */
+/* Memory that a library asked CUDA for itself, that of graphs' nodes, and that of others which is mapped
+ * here. */
 static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT], uint64_t *foreign_bytes)
 {
     const struct vt_attribution *attribution = maker->report->attribution;
@@ -66,9 +68,15 @@ static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_CO
         const char *path, *name;
 
         if (allocation->device_index != maker->device_index ||
-            (allocation->kind != VT_ALLOCATION_DRIVER && allocation->kind != VT_ALLOCATION_POOLED) ||
+            (allocation->kind != VT_ALLOCATION_DRIVER && allocation->kind != VT_ALLOCATION_POOLED &&
+             allocation->kind != VT_ALLOCATION_GRAPH) ||
             !vt_alive_at(allocation, maker->table->event_index))
             continue;
+        if (allocation->kind == VT_ALLOCATION_GRAPH) {
+            categories[attribution->labels[i].category] -= allocation->bytes;
+            result = add(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
+            continue;
+        }
         if (allocation->flags & VT_FLAG_FOREIGN)
             *foreign_bytes += allocation->bytes;
         path = vt_allocation_own_bytes(allocation)

@@ -73,8 +73,8 @@ struct vt_leaks {
 
 struct vt_card_row {
     const char
-        *kind; /* "category", "library", "cached", "modules", "graphs", "settings", "context", "process",
-                  "context_and_processes", "unexplained"; told: "foreign", "host", "reserved" */
+        *kind; /* "category", "library", "cached", "graph_memory", "modules", "graphs", "settings", "context",
+                  "process", "context_and_processes", "unexplained"; told: "foreign", "host", "reserved" */
     const char *name;    /* of the category, the library; NULL = has none */
     const char *command; /* of a process; NULL = not known */
     uint32_t pid;        /* of a process, as the driver tells it */

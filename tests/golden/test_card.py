@@ -64,6 +64,16 @@ def test_one_process(tmp_path):
         100 * MIB, 6 * MIB, 12 * MIB, 300 * MIB)
 
 
+def test_memory_of_graphs(tmp_path):
+    """Of nodes that allocate: what the driver's books have as a pool's, since the program has none of its own."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", "graph:24", PAUSE, f"truth:{books}"))
+    books, table = json.loads(books.read_text()), read(trace)["last_card"]
+    found = rows(table)
+    assert table["device_bytes"] == books["own"] and found["graph_memory"] == books["pool"] >= 24 * MIB
+    assert found["category"] == 40 * MIB and found["unexplained"] == 0
+
+
 LIBRARY = """
 extern int cuMemAlloc_v2(unsigned long long *, unsigned long), cuModuleLoadData(void **, const char *);
 int take_memory(void)

@@ -13,6 +13,7 @@ static const struct {
     {"cached", "cached", "", ""},
     {"modules", "kernels and modules", "kernels and modules of ", ""},
     {"graphs", "CUDA graphs", "", ""},
+    {"graph_memory", "memory of CUDA graphs", "", ""},
     {"settings", "limits and other settings", "", ""},
     {"context", "CUDA context", "", ""},
     {"context_and_processes", "CUDA context and other processes", "", ""},

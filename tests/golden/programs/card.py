@@ -1,6 +1,6 @@
 """Does what its arguments say on device 0, one after the other, and tells what the stand-in driver's books say.
 
-    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
+    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
     truth:FILE     as JSON: bytes by use, of other processes, and in all
     nvml:SECONDS   uses NVML itself meanwhile, and looks at its own descriptors
 """
@@ -40,6 +40,20 @@ def module():
 
 def limit(size):
     check(cuda.cuCtxSetLimit(2, ctypes.c_size_t(int(size))))  # the device's heap
+
+
+class AllocationNode(ctypes.Structure):  # CUDA_MEM_ALLOC_NODE_PARAMS
+    _fields_ = [("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("device", ctypes.c_int), ("rest", ctypes.c_char * 72),
+                ("accesses", ctypes.c_void_p), ("access_count", ctypes.c_size_t), ("bytes", ctypes.c_size_t), ("address", ctypes.c_uint64)]
+
+
+def graph(mib):
+    made, executable, node = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    parameters = AllocationNode(kind=1, place=1, device=0, bytes=int(mib) << 20)
+    check(cuda.cuGraphCreate(ctypes.byref(made), 0))
+    check(cuda.cuGraphAddMemAllocNode(ctypes.byref(node), made, None, ctypes.c_size_t(0), ctypes.byref(parameters)))
+    check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), made, ctypes.c_uint64(0)))
+    check(cuda.cuGraphLaunch(executable, None))
 
 
 class IpcHandle(ctypes.Structure):
@@ -108,7 +122,7 @@ context = ctypes.c_void_p()
 check(cuda.cuInit(0))
 check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
 check(cuda.cuCtxSetCurrent(context))
-actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "export": export, "open": open_,
+actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "graph": graph, "export": export, "open": open_,
            "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
