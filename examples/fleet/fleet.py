@@ -16,6 +16,7 @@ import collections
 import contextlib
 import fnmatch
 import hashlib
+import importlib.util
 import os
 import pathlib
 import re
@@ -288,6 +289,11 @@ def parse(words):
 
 def main():
     options = parse(sys.argv[1:])
+    needed = ["distributed"] if options.scheduler else ["pyarrow", "vramtrace"] + (["distributed"] if options.workers and not options.shard else [])
+    missing = [name for name in needed if not importlib.util.find_spec(name)]
+    if missing:
+        print(f"fleet: Python has no {' and no '.join(missing)} here: pip install {' '.join(missing)}", file=sys.stderr)
+        return 2
     os.makedirs(options.out, exist_ok=True)
     files, errors = find_files(options.places, options.pattern)
     for error in errors:

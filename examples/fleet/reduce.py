@@ -92,7 +92,7 @@ def shown(name, value):
     if value is None:
         return ""
     if name.endswith("bytes"):
-        return f"{value / (1 << 20):,.2f} MiB"
+        return f"{value / (1 << 30):,.2f} GiB" if abs(value) >= 1 << 30 else f"{value / (1 << 20):.2f} MiB"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
