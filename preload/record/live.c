@@ -182,10 +182,13 @@ bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t 
     if (event->kind == VT_EVENT_ALLOC &&
         (!event->address || event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES))
         return false;
-    if (!lock(&session->blocks))
-        return false;
-    bool known = (!handle || follow_handle(session, event, handle)) && follow_block(session, event);
-    unlock(&session->blocks);
+    const bool locked = lock(&session->blocks);
+    const bool known =
+        locked && (!handle || follow_handle(session, event, handle)) && follow_block(session, event);
+    if (locked)
+        unlock(&session->blocks);
+    if (!known && (!locked || event->kind == VT_EVENT_ALLOC))
+        __atomic_fetch_add(&session->ring.header->counters.dropped, 1, __ATOMIC_RELAXED);
     return known;
 }
 

@@ -27,8 +27,8 @@ void vt_live_replace_memory(struct vt_live_table *table);
 void vt_live_driver(struct vt_session *session, struct vt_event *event);
 
 /* Fills in the total of a block of a framework that does not count, and a free's bytes and device; with a
- * `handle` (else 0), its address too. False: a free of what is not known, or a block that there is no memory
- * to know. */
+ * `handle` (else 0), its address too. False: a free of what is not known, or there is no memory to know the
+ * block or its holder does not let the table go; the last two are counted as dropped. */
 bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle);
 
 /* The framework's own counter after a block event. Returns whether more is alive than ever before. */

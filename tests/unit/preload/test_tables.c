@@ -113,6 +113,19 @@ Test(live, blocks_of_a_framework_that_does_not_count)
     cr_assert(event.bytes == 50 && event.total_bytes == 0);
 }
 
+Test(live, blocks_that_cannot_be_followed_are_counted_as_dropped)
+{
+    struct vt_session *session = make_session();
+    struct vt_event event;
+    atomic_store(&session->blocks.busy, 1); /* by a thread that was stopped there */
+    cr_assert(!block(session, &event, VT_EVENT_ALLOC, 0, 512, 100));
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 0, 512, 0));
+    cr_assert_eq(session->ring.header->counters.dropped, 2);
+    atomic_store(&session->blocks.busy, 0);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 0, 512, 0)); /* not known, which is no loss */
+    cr_assert_eq(session->ring.header->counters.dropped, 2);
+}
+
 Test(live, sums_are_those_of_a_plain_list)
 {
     enum { ROUNDS = 400000, PLACES = 100000 };
