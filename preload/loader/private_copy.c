@@ -85,10 +85,20 @@ static int copy_file(const char *path)
     return copy;
 }
 
+/* The loader keeps the name, and who looks at loaded libraries later may open it: then there is to be no
+ * descriptor of that number, in any thread. */
+static int move_away(int file)
+{
+    enum { UNUSED_NUMBER = 1000 };
+    const int moved = fcntl(file, F_DUPFD_CLOEXEC, UNUSED_NUMBER);
+    close(file);
+    return moved;
+}
+
 void *vt_load_private_copy(const char *path)
 {
     char name[48];
-    const int copy = copy_file(path);
+    const int file = copy_file(path), copy = file < 0 ? -1 : move_away(file);
     if (copy < 0)
         return NULL;
     snprintf(name, sizeof name, "/proc/thread-self/fd/%d", copy);
