@@ -60,7 +60,7 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
                                         .oom = VT_AT_OOM_NEVER,
                                         .timeline_columns = VT_PAGE_COLUMNS};
     int result = vt_load_report(command, arguments, path, &options,
-                                VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_STEPS, loaded);
+                                VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_STEPS | VT_FIND_CARD, loaded);
 
     *oom = NULL;
     if (result || !loaded->report->refusal_count)

@@ -8,7 +8,8 @@
 enum {
     CHAINS_PER_REGION = 64, /* at least: a small region has shorter chains */
     SAMPLES = 32,           /* chains that are kept over the whole run, at most */
-    WAIT_MS = 10000,
+    TURN_MS = 100,
+    LAST_WAIT_MS = 10000, /* for the other region, once the process ends */
     ALIGNMENT = 4096,
 };
 
@@ -297,8 +298,12 @@ bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
     const unsigned region = flight->region;
     if (!flight->compacts)
         begin(flight, chunk);
-    if (flight->compacts)
-        vt_compaction_wait(&flight->compaction, WAIT_MS);
+    /* However long a busy machine takes for it: meanwhile the ring fills, and what does not fit is counted.
+     */
+    for (int waited = 0; flight->compacts && waited < LAST_WAIT_MS &&
+                         atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS;
+         waited += atomic_load(&flight->session->stopping) ? TURN_MS : 0)
+        vt_compaction_wait(&flight->compaction, TURN_MS);
     if (flight->compacts && atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS)
         vt_compaction_stop(&flight->compaction);
     if (flight->compacts)

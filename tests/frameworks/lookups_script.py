@@ -32,6 +32,15 @@ def addresses(name):
     return {symbols[function]: function for function in hooked if function in symbols}
 
 
+def end_of(path):
+    """Of a library in memory: an unnamed mapping right after it may have more than its .bss."""
+    base = min(int(begin, 16) for begin, _, _, _, other in maps if other == path)
+    headers = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True,
+                             env={**os.environ, "LD_PRELOAD": ""}).stdout
+    parts = [line.split() for line in headers.splitlines() if line.split()[:1] == ["LOAD"]]
+    return base + max(int(fields[2], 16) + int(fields[5], 16) for fields in parts)
+
+
 owners = {"shim": addresses("/libvramtrace.so"), "driver": addresses("/libcuda.so")}
 kept, path_before = {owner: set() for owner in owners}, ""
 with open("/proc/self/mem", "rb", 0) as memory:
@@ -39,7 +48,7 @@ with open("/proc/self/mem", "rb", 0) as memory:
         # .bss has no name: it comes right after its library's last mapping.
         if rights.startswith("rw") and (part in path or (not path and part in path_before)):
             memory.seek(int(begin, 16))
-            words = memory.read(int(end, 16) - int(begin, 16))
+            words = memory.read(max(0, min(int(end, 16), end_of(path or path_before)) - int(begin, 16)))
             for (word,) in struct.iter_unpack("Q", words[:len(words) // 8 * 8]):
                 for owner, names in owners.items():
                     if word in names:

@@ -282,7 +282,7 @@ def test_ranks(tmp_path):
     check_refused(run("html", "-o", tmp_path / "x.html", job / "rank1.vrt", job / "rank3.vrt"), 3, "rank3")
     check_refused(run("html", tmp_path / "none"), 3, "none")
     (tmp_path / "empty").mkdir()
-    check_refused(run("html", tmp_path / "empty"), 3, "no traces")
+    check_refused(run("html", tmp_path / "empty"), 3, "no trace is in this folder")
 
 
 def test_where_it_is_written(tmp_path):

@@ -172,7 +172,7 @@ def main():
         folder = Path(unfinished) / "stubs"
         folder.mkdir()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda soname: make_library(folder, soname, symbols[soname]), sorted(sonames)))
+            list(pool.map(lambda soname: make_library(folder, soname, symbols[soname]), sorted(set(sonames) - set(OURS))))
         for name, ours in OURS.items():
             (folder / name).symlink_to((build_folder / ours / name).resolve())
         try:

@@ -26,7 +26,7 @@ def by_kind(table):
             for kind in {row["kind"] for row in table["rows"]}}
 
 
-def test_training(tmp_path):
+def test_every_byte_of_the_card_while_training(tmp_path):
     trace, out = tmp_path / "a.vrt", tmp_path / "truth.json"
     run([PYTHON, SCRIPT, out, 40], trace=trace, VRAMTRACE_STANDIN_MODULE="3MiB")
     truth = json.loads(out.read_text())
