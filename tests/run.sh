@@ -38,14 +38,14 @@ if [ "$mode" = all ]; then
     setup_frameworks || echo "other frameworks than PyTorch are not tested" >&2
     setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
-    if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else
-        step "stand-in libraries" ./tests/standin/run.sh true
-        export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
-    fi
     suites=(tests/golden tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet)
 else
     suites=(tests/golden)
     setup_pytest
+fi
+if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else
+    step "stand-in libraries" ./tests/standin/run.sh true
+    export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
 fi
 # The shim as another compiler makes it, in the hosts that would notice it.
 clang_build() {

@@ -254,37 +254,60 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
 
 /* ---- walks made lately ---- */
 
-/* Notes that a walk depends on the word at `slot`. One that reads too many is not remembered. */
-static inline __attribute__((always_inline)) void note(struct vt_recent_walk *notes, uintptr_t slot,
-                                                       uint64_t value)
+/* Words that a walk read: more than VT_RECENT_WORDS are counted, but not kept. */
+struct notes {
+    struct vt_recent_walk *walk;
+    uint32_t words;
+    bool far; /* one was too far from the start, or between two words */
+};
+
+/* Notes that a walk depends on the word at `slot`. */
+static inline __attribute__((always_inline)) void note(struct notes *notes, uintptr_t slot)
 {
     if (!notes)
         return;
-    uint32_t at = notes->words < VT_RECENT_WORDS ? notes->words : VT_RECENT_WORDS - 1;
-    notes->offsets[at] = (uint32_t)(slot - notes->start);
-    notes->values[at] = value;
+    const uintptr_t offset = slot - notes->walk->start;
+    notes->walk->offsets[notes->words < VT_RECENT_WORDS ? notes->words : VT_RECENT_WORDS - 1] =
+        (uint16_t)(offset / 8);
+    notes->far |= offset % 8 != 0 || offset / 8 > UINT16_MAX;
     notes->words++;
 }
 
-/* Stacks of different calls differ most near the interpreter. */
-static inline __attribute__((no_sanitize("address", "thread"))) bool
-still_holds(const struct vt_recent_walk *recent)
+enum { LANES = 4 }; /* so that a multiplication need not wait for the one before */
+
+static inline __attribute__((always_inline, no_sanitize("address", "thread"))) uint64_t
+hash_words(const struct vt_recent_walk *walk)
 {
-    for (uint32_t i = recent->words; i-- > 0;)
-        if (*(const volatile uint64_t *)(recent->start + recent->offsets[i]) != recent->values[i])
-            return false;
+    const volatile uint64_t *start = (const volatile uint64_t *)walk->start;
+    uint64_t lanes[LANES] = {VT_HASH_1, VT_HASH_2, VT_HASH_3, VT_HASH_4};
+    for (uint32_t i = 0; i < walk->words; i += LANES)
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            lanes[lane] = vt_hash_add(lanes[lane], start[walk->offsets[i + lane]]);
+    return vt_hash_add(vt_hash_add(lanes[0], lanes[1]), vt_hash_add(lanes[2], lanes[3]));
+}
+
+/* False if it cannot be kept. */
+static bool finish_notes(struct notes *notes)
+{
+    struct vt_recent_walk *walk = notes->walk;
+    if (notes->far || notes->words > VT_RECENT_WORDS)
+        return false;
+    _Static_assert(VT_RECENT_WORDS % LANES == 0, "whole lanes");
+    while (notes->words % LANES)
+        walk->offsets[notes->words++] = walk->offsets[0];
+    walk->words = (uint16_t)notes->words;
+    walk->words_hash = hash_words(walk);
     return true;
 }
 
 /* False if it takes walk_full. The base pointer is the word at `base_slot`. */
 static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, const uint64_t *frame,
-                                                            struct vt_stack_range *range,
-                                                            struct vt_recent_walk *notes)
+                                                            struct vt_stack_range *range, struct notes *notes)
 {
     /* A frame begins with its caller's base pointer and the address to return to. */
     uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
               address = frame[1];
-    note(notes, (uintptr_t)(frame + 1), address);
+    note(notes, (uintptr_t)(frame + 1));
     for (uint64_t before = walk->hash; take(walk, address); before = walk->hash) {
         uint64_t step = step_from(address), value;
         int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
@@ -294,14 +317,14 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
             cfa = stack + (uintptr_t)offset;
             break;
         case STEP_FROM_BASE:
-            note(notes, base_slot, base);
+            note(notes, base_slot);
             cfa = base + (uintptr_t)offset;
             break;
         case STEP_FROM_MEMORY:
             if (!vt_stack_read(range, base + (uintptr_t)offset, &value))
                 return true;
-            note(notes, base_slot, base);
-            note(notes, base + (uintptr_t)offset, value);
+            note(notes, base_slot);
+            note(notes, base + (uintptr_t)offset);
             cfa = value;
             break;
         default:
@@ -311,10 +334,10 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
             return true;
         if (__builtin_expect(cfa <= stack || !vt_stack_read(range, cfa - 8, &value), 0))
             return true;
-        note(notes, cfa - 8, value);
+        note(notes, cfa - 8);
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
         if (words == BASE_AT_ITSELF)
-            note(notes, base_slot, base);
+            note(notes, base_slot);
         if (words != BASE_SAME) {
             base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
             if (!vt_stack_read(range, base_slot, &base_value))
@@ -337,6 +360,28 @@ static __attribute__((noinline)) void walk_stack(struct walk *walk, const uint64
     walk_full(walk);
 }
 
+static bool still_holds(const struct vt_recent_walk *made, const struct walk *walk, const uint64_t *frame,
+                        const struct vt_stack_range *range)
+{
+    return made->start == (uintptr_t)frame && made->words && made->generation == walk->generation &&
+           made->entry_frame == walk->entry_frame && made->stack_end == range->high &&
+           hash_words(made) == made->words_hash;
+}
+
+/* The index of the walk that starts at `frame` and would be made anew in the same way; `set` has it, or what
+ * follows a walk did so before. -1: none. */
+static int find_recent(const struct vt_recent_walks *recent, size_t set, const struct walk *walk,
+                       const uint64_t *frame, const struct vt_stack_range *range)
+{
+    const size_t likely = recent->walks[recent->latest].next;
+    if (still_holds(&recent->walks[likely], walk, frame, range))
+        return (int)likely;
+    for (size_t at = set * VT_RECENT_WAYS; at < (set + 1) * VT_RECENT_WAYS; at++)
+        if (at != likely && still_holds(&recent->walks[at], walk, frame, range))
+            return (int)at;
+    return -1;
+}
+
 static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
 {
     struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
@@ -345,32 +390,34 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recen
         return;
     }
     const size_t set = vt_hash((uintptr_t)frame >> 4) >> 32 & (VT_RECENT_SETS - 1);
-    for (int way = 0; way < VT_RECENT_WAYS; way++) {
-        const struct vt_recent_walk *made = &recent->walks[set][way];
-        if (made->start == (uintptr_t)frame && made->words && made->generation == walk->generation &&
-            made->entry_frame == walk->entry_frame && made->stack_end == range.high && still_holds(made)) {
-            walk->hash = made->hash;
-            return;
-        }
+    const int found = find_recent(recent, set, walk, frame, &range);
+    const size_t at =
+        found >= 0 ? (size_t)found : set * VT_RECENT_WAYS + recent->oldest[set]++ % VT_RECENT_WAYS;
+    struct vt_recent_walk *made = &recent->walks[at];
+    recent->walks[recent->latest].next = (uint16_t)at;
+    recent->latest = (uint16_t)at;
+    if (found >= 0) {
+        walk->hash = made->hash;
+        return;
     }
-    struct vt_recent_walk *notes = &recent->walks[set][recent->oldest[set]++ % VT_RECENT_WAYS];
+    struct notes notes = {.walk = made};
     struct walk again = *walk;
-    notes->stack_end = 0; /* no stack's, until the rest is there: a signal handler may jump out of here */
+    made->stack_end = 0; /* no stack's, until the rest is there: a signal handler may jump out of here */
     atomic_signal_fence(memory_order_seq_cst);
-    notes->words = 0;
-    notes->start = (uintptr_t)frame;
-    bool whole = walk_fast(walk, frame, &range, notes);
+    made->words = 0;
+    made->start = (uintptr_t)frame;
+    bool whole = walk_fast(walk, frame, &range, &notes);
     if (!whole) {
         *walk = again;
         walk_full(walk);
     }
-    if (!whole || walk->truncated || notes->words > VT_RECENT_WORDS)
-        notes->words = 0;
-    notes->generation = walk->generation;
-    notes->entry_frame = walk->entry_frame;
-    notes->hash = walk->hash;
+    if (!whole || walk->truncated || !finish_notes(&notes))
+        made->words = 0;
+    made->generation = walk->generation;
+    made->entry_frame = walk->entry_frame;
+    made->hash = walk->hash;
     atomic_signal_fence(memory_order_seq_cst);
-    notes->stack_end = range.high;
+    made->stack_end = range.high;
 }
 
 #elif defined __aarch64__

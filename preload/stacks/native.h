@@ -27,20 +27,22 @@ void vt_native_find_interpreter(void);
  * at the loop of autograd's engine, which is not included. */
 void vt_native_note_symbol(uint64_t return_address, const char *linkage_name);
 
-/* Walks that a thread made lately, each with the words of the stack that it read: while they all hold the same
- * values, the same walk need not be made again. Zero at first; of one thread at a time. */
-enum { VT_RECENT_SETS = 32, VT_RECENT_WAYS = 4, VT_RECENT_WORDS = 48 };
+/* Walks that a thread made lately, each with the places on the stack that it read: while the words there hash
+ * to the same, the same walk need not be made again. Zero at first; of one thread at a time. */
+enum { VT_RECENT_SETS = 64, VT_RECENT_WAYS = 4, VT_RECENT_WORDS = 96 };
 struct vt_recent_walk {
     uintptr_t start, entry_frame, stack_end; /* where it began, what it was given, how far it could read */
-    uint64_t hash;
-    uint32_t generation; /* of the rules that it went by */
-    uint32_t words;      /* 0 = none */
-    uint32_t offsets[VT_RECENT_WORDS]; /* bytes from `start` */
-    uint64_t values[VT_RECENT_WORDS];
+    uint64_t hash;                           /* its result */
+    uint64_t words_hash;                     /* of the words that it read */
+    uint32_t generation;                     /* of the rules that it went by */
+    uint16_t words;                          /* a multiple of 4; 0 = none */
+    uint16_t next;                           /* the walk after it, when it was made last */
+    uint16_t offsets[VT_RECENT_WORDS];       /* in words of 8 bytes from `start` */
 };
 struct vt_recent_walks {
-    struct vt_recent_walk walks[VT_RECENT_SETS][VT_RECENT_WAYS];
+    struct vt_recent_walk walks[VT_RECENT_SETS * VT_RECENT_WAYS];
     uint8_t oldest[VT_RECENT_SETS];
+    uint16_t latest;
 };
 
 /* Return addresses of the calling thread's frames outside of this library, innermost first, at most

@@ -294,7 +294,6 @@ static void first_page(struct vt_print *print, const struct vt_shortage *shortag
         vt_text_advice(print, shortage->device);
         fputc('\n', print->stream);
     }
-    freed_next(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
 }
 
 static void sections(struct vt_print *print)
@@ -308,6 +307,7 @@ static void sections(struct vt_print *print)
         first_page(print, shortage, rows);
     card(print, shortage);
     if (print->style->brief) {
+        freed_next(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
         vt_text_modules(print, shortage->device, rows);
         vt_text_stacks(print, shortage->device, rows);
     } else {
