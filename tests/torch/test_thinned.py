@@ -133,11 +133,14 @@ def check(trace, above, command, *arguments, **options):
 
 
 def check_bytes(trace, above, moment):
-    """Within a step between inspections, names of gradients may be known by other steps, which are not there: bytes are promised."""
+    """Within a step between inspections, names of gradients, and with them what was asked for, may be known by other steps, which are
+    not there: the other bytes are promised, and not more rounding than with all events."""
     for is_json, *both in pairs(trace, above, "report", "--at", moment):
         if is_json:
             told = [[{key: part for key, part in device["at"].items() if isinstance(part, int) or key == "categories"}
                      for device in json.loads(one)["devices"]] for one in both]
+            rounding = [[at.pop("rounding_bytes") for at in one] for one in told]
+            assert all(few <= many for few, many in zip(*rounding)), moment
             assert told[0] == told[1] and all("categories" in at and at["driver_bytes"] for at in told[0]), moment
 
 
