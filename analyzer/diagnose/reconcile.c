@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
@@ -17,13 +18,15 @@
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_SETTINGS "settings"
 #define KIND_GRAPH_MEMORY "graph_memory"
+#define KIND_MODULES "modules"
 
 /* What took memory of the device without an allocation, by the names of functions; the first that fits. */
 static const struct {
     const char *beginning, *kind;
 } silent_calls[] = {
-    {"cuGraph", "graphs"},   {"cuDeviceGraph", "graphs"}, {"cuModule", "modules"}, {"cuLibrary", "modules"},
-    {"cuKernel", "modules"}, {"cuFunc", "modules"},       {"cuLaunch", "modules"}, {"", KIND_SETTINGS},
+    {"cuGraph", "graphs"},       {"cuDeviceGraph", "graphs"}, {"cuModule", KIND_MODULES},
+    {"cuLibrary", KIND_MODULES}, {"cuKernel", KIND_MODULES},  {"cuFunc", KIND_MODULES},
+    {"cuLaunch", KIND_MODULES},  {"", KIND_SETTINGS},
 };
 
 struct maker {
@@ -32,6 +35,7 @@ struct maker {
     int device_index;
     struct vt_card_table *table;
     size_t capacity;
+    bool *gone; /* by rare event: its context has ended, and what it gave with it, when the table is */
 };
 
 /* Adds to the row of that kind and name. */
@@ -101,7 +105,7 @@ static const char *kind_of_call(const struct vt_trace *trace, const struct vt_ev
     return function ? silent_calls[i].kind : KIND_SETTINGS;
 }
 
-/* Of modules: whose they are. */
+/* Of modules and contexts: whose they are. */
 static const char *library_of_call(const struct vt_trace *trace, const struct vt_event *event)
 {
     const char *path = vt_cuda_caller(trace, event->stack_id);
@@ -110,27 +114,67 @@ static const char *library_of_call(const struct vt_trace *trace, const struct vt
     return name ? name : slash ? slash + 1 : path;
 }
 
+/* The context that an event's bytes end with, 0 = the device's last. */
+static uint64_t context_of(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_DELTA ? event->detail : event->address;
+}
+
+static bool is_silent(const struct maker *maker, const struct vt_event *event)
+{
+    return event->device_index == maker->device_index &&
+           (event->kind == VT_EVENT_DELTA || (event->kind == VT_EVENT_CONTEXT_CREATE && event->bytes));
+}
+
+/* Which silent calls up to an event are of a context that ended up to it: looked at backwards, since an
+ * address may be of several contexts, one after the other. */
+static int find_gone(struct maker *maker, uint32_t event_index)
+{
+    const struct vt_trace *trace = maker->report->trace;
+    struct vt_index ended = {0};
+    int result = 0;
+
+    memset(maker->gone, 0, trace->rare_event_count * sizeof *maker->gone);
+    for (size_t i = trace->rare_event_count; !result && i-- > 0;) {
+        const struct vt_event *event = &trace->events[trace->rare_events[i]];
+        const uint64_t context = context_of(event);
+
+        if (trace->rare_events[i] > event_index)
+            continue;
+        if (event->kind == VT_EVENT_CONTEXT_DESTROY)
+            result = vt_index_put(&ended, context, true);
+        else if (is_silent(maker, event) && context)
+            maker->gone[i] = vt_index_get(&ended, context) == true;
+        if (event->kind == VT_EVENT_CONTEXT_CREATE)
+            result = vt_index_put(&ended, context, false);
+    }
+    vt_index_free(&ended);
+    return result;
+}
+
 /* The silent calls of an era up to an event, as one sum or with `maker` as rows. */
 static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, bool as_rows, int64_t *sum)
 {
     const struct vt_trace *trace = maker->report->trace;
-    int result = 0;
+    int result = find_gone(maker, event_index);
 
     *sum = 0;
     for (size_t i = 0; !result && i < trace->rare_event_count; i++) {
         const uint32_t index = trace->rare_events[i];
         const struct vt_event *event = &trace->events[index];
+        const bool is_context = event->kind == VT_EVENT_CONTEXT_CREATE;
         const char *kind;
 
-        if (event->kind != VT_EVENT_DELTA || event->device_index != maker->device_index ||
-            index < maker->readings->era_starts[era] || index > event_index)
+        if (!is_silent(maker, event) || maker->gone[i] || index < maker->readings->era_starts[era] ||
+            index > event_index)
             continue;
         *sum += (int64_t)event->bytes;
         if (!as_rows)
             continue;
-        kind = kind_of_call(trace, event);
-        result = add(maker, kind, strcmp(kind, "modules") ? NULL : library_of_call(trace, event),
-                     (int64_t)event->bytes);
+        kind = is_context ? KIND_CONTEXT : kind_of_call(trace, event);
+        result =
+            add(maker, kind, is_context || !strcmp(kind, KIND_MODULES) ? library_of_call(trace, event) : NULL,
+                (int64_t)event->bytes);
     }
     return result;
 }
@@ -288,6 +332,9 @@ static int make_table(const struct vt_report *report, const struct vt_readings *
 
     if (!reading || !state->present)
         return 0;
+    maker.gone = calloc(report->trace->rare_event_count + 1, sizeof *maker.gone);
+    if (!maker.gone)
+        return -ENOMEM;
     moved_bytes = (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
     *table = (struct vt_card_table){.present = true,
                                     .event_index = state->event_index,
@@ -300,6 +347,7 @@ static int make_table(const struct vt_report *report, const struct vt_readings *
                                     .total_bytes = reading->total_bytes};
     result = add_own(&maker, state, reading->era, &foreign_bytes, &silent_bytes);
     result = result ? result : add_rest(&maker, reading, state, silent_bytes);
+    free(maker.gone);
     tell(table, "foreign", foreign_bytes);
     tell(table, "host", state->host_pinned_bytes);
     tell(table, "reserved", reading->use ? reading->use->reserved_bytes : 0);

@@ -74,6 +74,40 @@ def test_memory_of_graphs(tmp_path):
     assert found["category"] == 40 * MIB and found["unexplained"] == 0
 
 
+@pytest.mark.parametrize("nvml", ["1", "0"])
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("how", ["context", "elsewhere"])
+def test_a_further_context(tmp_path, how, early, nvml):
+    """Charged to who made it, with the code and limits that it has, and gone with it; whenever it was told first."""
+    trace, books = tmp_path / "a.vrt", [tmp_path / "during", tmp_path / "after"]
+    code = ["module", f"limit:{20 << 20}"] if how == "context" else []
+    finish(start(trace, "alloc:40", "module", *([PAUSE] if early else []), how, *code, "alloc:8", PAUSE, f"truth:{books[0]}",
+                 "destroy", "sleep:0.1", "alloc:2", PAUSE, f"truth:{books[1]}", VRAMTRACE_NVML=nvml))
+    during, after = (json.loads(path.read_text()) for path in books)
+    device = read(trace)
+    base = "context" if nvml == "1" else "context_and_processes"
+    (other,) = [row for row in device["card"]["rows"] if row["kind"] == "context" and row["name"]]
+    assert other["bytes"] == during["context"] - 300 * MIB == 300 * MIB
+    found = rows(device["card"])
+    assert device["card"]["device_bytes"] == during["own"] and found["unexplained"] == 0
+    assert found["context"] + found.get("context_and_processes", 0) == during["context"]
+    assert (found["category"], found["modules"], found.get("settings", 0)) == (
+        during["allocation"], during["module"], during["limit"])
+    # what was made with the context is gone; what the primary one owns is not
+    table = device["last_card"]
+    assert table["device_bytes"] == after["own"] and rows(table) == {
+        "category": after["allocation"], "modules": 3 * MIB, base: after["context"], "unexplained": 0}
+    assert after["context"] == 300 * MIB and after["module"] == 3 * MIB and after["limit"] == 0
+
+
+def test_a_primary_context_beside_another(tmp_path):
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "release", "context", "alloc:8", "retain", PAUSE, f"truth:{books}"))
+    books, table = json.loads(books.read_text()), read(trace)["last_card"]
+    assert rows(table) == {"category": 8 * MIB, "context": books["context"], "unexplained": 0} and books["context"] == 600 * MIB
+    assert [row["bytes"] for row in table["rows"] if row["kind"] == "context"] == [300 * MIB] * 2
+
+
 LIBRARY = """
 extern int cuMemAlloc_v2(unsigned long long *, unsigned long), cuModuleLoadData(void **, const char *);
 int take_memory(void)

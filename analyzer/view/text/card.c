@@ -15,7 +15,7 @@ static const struct {
     {"graphs", "CUDA graphs", "", ""},
     {"graph_memory", "memory of CUDA graphs", "", ""},
     {"settings", "limits and other settings", "", ""},
-    {"context", "CUDA context", "", ""},
+    {"context", "CUDA context", "another CUDA context, of ", ""},
     {"context_and_processes", "CUDA context and other processes", "", ""},
     {"unexplained", "unexplained", "", ""},
     {"foreign", "of others, mapped here", "", ""},

@@ -1,6 +1,8 @@
 """Does what its arguments say on device 0, one after the other, and tells what the stand-in driver's books say.
 
     alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
+    context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
+    release, retain (the primary context)
     truth:FILE     as JSON: bytes by use, of other processes, and in all
     nvml:SECONDS   uses NVML itself meanwhile, and looks at its own descriptors
 """
@@ -9,6 +11,7 @@ import json
 import os
 import pathlib
 import sys
+import threading
 import time
 
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -40,6 +43,32 @@ def module():
 
 def limit(size):
     check(cuda.cuCtxSetLimit(2, ctypes.c_size_t(int(size))))  # the device's heap
+
+
+contexts = []
+
+
+def another_context():
+    contexts.append(ctypes.c_void_p())
+    check(cuda.cuCtxCreate_v2(ctypes.byref(contexts[-1]), 0, 0))
+
+
+def elsewhere():
+    thread = threading.Thread(target=another_context)
+    thread.start()
+    thread.join()
+
+
+def destroy():
+    check(cuda.cuCtxDestroy_v2(contexts.pop()))
+
+
+def release():
+    check(cuda.cuDevicePrimaryCtxRelease_v2(0))
+
+
+def retain():
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
 
 
 class AllocationNode(ctypes.Structure):  # CUDA_MEM_ALLOC_NODE_PARAMS
@@ -123,6 +152,7 @@ check(cuda.cuInit(0))
 check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
 check(cuda.cuCtxSetCurrent(context))
 actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "graph": graph, "export": export, "open": open_,
+           "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
