@@ -454,6 +454,8 @@ enum vt_card_use_flag {
     VT_CARD_PROCESSES = 1,     /* the list of processes was told; without it nothing is known of them */
     VT_CARD_PROCESSES_CUT = 2, /* there were more */
     VT_CARD_UNSTEADY = 4,      /* the used bytes changed while the list was read, each time */
+    VT_CARD_NESTED = 8,        /* the process may be in a pid namespace of its own: the list may lack those outside, or
+                                  have their numbers there */
 };
 struct vt_card_process {
     uint32_t pid; /* as the driver tells it: in a container it may be that of another namespace */
