@@ -1,8 +1,8 @@
-"""Does what its arguments say on device 0, one after the other, and tells what the stand-in driver's books say.
+"""Does what its arguments say on device 0, or the one chosen by device:NUMBER, one after the other, and tells what the stand-in driver's books say.
 
     alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
     context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
-    release, retain (the primary context)
+    release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
     truth:FILE     as JSON: bytes by use, of other processes, and in all
     nvml:SECONDS   uses NVML itself meanwhile, and looks at its own descriptors
 """
@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -39,6 +40,25 @@ def host(mib):
 
 def module():
     check(cuda.cuModuleLoadData(ctypes.byref(ctypes.c_void_p()), b"image"))
+
+
+def kernel():
+    global kernels
+    kernels += 1
+    if kernels == 1:
+        check(cuda.cuModuleLoadData(ctypes.byref(loaded), b"image"))
+    check(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), loaded, f"kernel{kernels}".encode()))
+
+
+def device(number):
+    global current
+    current = int(number)
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), current))
+    check(cuda.cuCtxSetCurrent(context))
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def limit(size):
@@ -113,9 +133,9 @@ def open_(path):
 
 
 def truth(path):
-    books = {use: cuda.standin_use_bytes(0, use.encode())
+    books = {use: cuda.standin_use_bytes(current, use.encode())
              for use in ("context", "limit", "module", "allocation", "managed", "array", "physical", "pool")}
-    books |= {"pid": os.getpid(), "own": cuda.standin_device_bytes(0), "others": cuda.standin_other_bytes(0),
+    books |= {"pid": os.getpid(), "own": cuda.standin_device_bytes(current), "others": cuda.standin_other_bytes(current),
               "host": cuda.standin_host_bytes()}
     assert sum(books[use] for use in ("context", "limit", "module", "allocation", "managed", "array", "physical",
                                       "pool")) == books["own"]
@@ -147,12 +167,12 @@ def nvml(seconds):
         print("nvml copies", sum("memfd:vramtrace" in line for line in maps) > 0)
 
 
-context = ctypes.c_void_p()
+context, loaded, kernels, current = ctypes.c_void_p(), ctypes.c_void_p(), 0, 0
 check(cuda.cuInit(0))
-check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-check(cuda.cuCtxSetCurrent(context))
+device(current)
 actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
+           "kernel": kernel, "device": device, "die": die,
            "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
