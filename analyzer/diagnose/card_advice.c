@@ -61,7 +61,7 @@ static int64_t of_setting(const struct vt_card_row *row)
 static void name_row(const struct vt_card_row *row, char *text, size_t bytes)
 {
     if (row->pid && row->command)
-        snprintf(text, bytes, "process %" PRIu32 " (%.40s)", row->pid, row->command);
+        snprintf(text, bytes, "process %" PRIu32 " (%.40s)", row->pid, vt_without_folder(row->command));
     else if (row->pid)
         snprintf(text, bytes, "process %" PRIu32, row->pid);
     else

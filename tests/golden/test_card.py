@@ -73,7 +73,7 @@ def test_killed_before_nvml_told(tmp_path):
     """Then it is what the driver said."""
     trace = tmp_path / "a.vrt"
     start(trace, "alloc:40", "die").wait(60)
-    table = read(trace)["last_card"]
+    table = read(trace)["card"]
     assert (table["source"], table["processes"], table["steady"]) == ("driver", "no_nvml", True)
     assert rows(table) == {"category": 40 * MIB, "context_and_processes": 300 * MIB, "unexplained": 0}
 
@@ -144,18 +144,19 @@ def test_memory_that_libraries_take(tmp_path):
 def test_two_traced_processes_and_one_that_is_not(tmp_path):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     traces = [tmp_path / "a.vrt", tmp_path / "b.vrt"]
-    books = [tmp_path / name for name in ("a", "b", "c")]
-    handle, end = tmp_path / "handle", tmp_path / "end"
-    finishing = [f"wait:{end}"]
+    books = [tmp_path / name for name in ("a", "b", "c", "b_before")]
+    handle, turn = tmp_path / "handle", tmp_path / "turn"
+    # each has its peak when the others stand still, and waits for a sample
     processes = [
-        start(traces[0], "alloc:40", f"export:{handle}", "module", *finishing, PAUSE, f"truth:{books[0]}", **shared),
-        start(traces[1], f"open:{handle}", "alloc:80", *finishing, PAUSE, f"truth:{books[1]}", **shared),
-        start(None, f"wait:{handle}", "alloc:160", "sleep:0.8", f"ready:{end}", PAUSE, "sleep:1", f"truth:{books[2]}",
-              **shared)]
+        start(traces[0], "alloc:30", f"export:{handle}", "module", f"wait:{books[2]}", f"wait:{books[3]}", "alloc:10", PAUSE, f"ready:{turn}",
+              f"wait:{books[1]}", f"truth:{books[0]}", **shared),
+        start(traces[1], f"open:{handle}", "alloc:60", f"truth:{books[3]}", f"wait:{turn}", "alloc:20", PAUSE, f"truth:{books[1]}",
+              f"wait:{books[0]}", **shared),
+        start(None, f"wait:{handle}", "alloc:160", f"truth:{books[2]}", f"wait:{books[0]}", **shared)]
     finish(*processes)
     books = [json.loads(path.read_text()) for path in books]
-    whole = books[2]["own"] + sum(book["own"] for book in books[:2])
-    for mine, other, trace in ((books[0], books[1], traces[0]), (books[1], books[0], traces[1])):
+    for mine, other, trace in ((books[0], books[3], traces[0]), (books[1], books[0], traces[1])):
+        whole = books[2]["own"] + mine["own"] + other["own"]
         tables = read(trace)["card"], read(trace)["last_card"]
         found = rows(tables[0])
         assert tables[0]["device_bytes"] == whole

@@ -48,22 +48,13 @@ static const char *label_of(const char *category)
     return category;
 }
 
-/* A command without the folder of its program. */
-static const char *without_folder(const char *command)
-{
-    const size_t word = strcspn(command, " ");
-    const char *slash = memrchr(command, '/', word);
-
-    return slash ? slash + 1 : command;
-}
-
 static void add_name(struct vt_table *table, const struct vt_card_row *row)
 {
     size_t i = 0;
 
     if (row->pid) {
         vt_table_cell(table, "process %" PRIu32 "%s%s", row->pid, row->command ? ": " : "",
-                      row->command ? without_folder(row->command) : "");
+                      row->command ? vt_without_folder(row->command) : "");
         return;
     }
     while (i + 1 < sizeof kinds / sizeof *kinds && strcmp(kinds[i].kind, row->kind))
