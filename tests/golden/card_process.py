@@ -8,7 +8,7 @@ from harness import ANALYZER, HERE, LIBRARIES, environment
 
 MIB = 1 << 20
 CARD = [sys.executable, HERE / "programs" / "card.py"]
-PAUSE = "sleep:0.6"  # some samples
+PAUSE = "sampled"
 
 
 def start(trace, *steps, libraries=None, before=(), together=(), stderr=None, **extra):

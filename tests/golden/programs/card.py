@@ -1,6 +1,6 @@
 """Does what its arguments say on device 0, or the one chosen by device:NUMBER, one after the other, and tells what the stand-in driver's books say.
 
-    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
+    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
     context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
     release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
     truth:FILE     as JSON: bytes by use, of other processes, and in all
@@ -16,7 +16,8 @@ import threading
 import time
 
 cuda = ctypes.CDLL("libcuda.so.1")
-for name in ("standin_device_bytes", "standin_other_bytes", "standin_use_bytes", "standin_host_bytes"):
+for name in ("standin_device_bytes", "standin_other_bytes", "standin_use_bytes", "standin_host_bytes",
+             "standin_card_readings"):
     getattr(cuda, name).restype = ctypes.c_uint64
 
 
@@ -89,6 +90,20 @@ def release():
 
 def retain():
     check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+
+
+def sampled():
+    """Until the recorder has asked NVML, from a while after the last change on; without either, a while."""
+    time.sleep(0.15)
+    libraries = os.environ["LD_LIBRARY_PATH"].split(":")
+    asked = ("LD_PRELOAD" in os.environ and os.environ.get("VRAMTRACE_NVML") != "0" and
+             os.environ.get("VRAMTRACE_STANDIN_NVML") != "fails" and
+             any(os.path.exists(f"{folder}/libnvidia-ml.so.1") for folder in libraries))
+    # an answer takes three readings, the writer thread takes it within 100 ms
+    enough, end = cuda.standin_card_readings() + 6, time.monotonic() + (60 if asked else 0.5)
+    while (not asked or cuda.standin_card_readings() < enough) and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.25)
 
 
 class AllocationNode(ctypes.Structure):  # CUDA_MEM_ALLOC_NODE_PARAMS
@@ -173,7 +188,7 @@ device(current)
 actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "kernel": kernel, "device": device, "die": die,
-           "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
+           "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
     actions[action](*arguments)
