@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 char *vt_format_bytes(uint64_t bytes, char *text)
 {
@@ -79,4 +80,12 @@ char *vt_format_count(uint64_t count, char *text)
     }
     *end = '\0';
     return text;
+}
+
+const char *vt_without_folder(const char *command)
+{
+    const size_t word = strcspn(command, " ");
+    const char *slash = memrchr(command, '/', word);
+
+    return slash ? slash + 1 : command;
 }

@@ -1,4 +1,4 @@
-/* Numbers for people. Each function writes to `text`, which it returns. */
+/* Numbers and commands for people. Each function but the last writes to `text`, which it returns. */
 #ifndef VT_FORMAT_TEXT_H
 #define VT_FORMAT_TEXT_H
 
@@ -18,5 +18,8 @@ char *vt_format_percent(uint64_t part, uint64_t whole, char *text);
 
 /* "5,700". `text` holds at least 32 bytes. */
 char *vt_format_count(uint64_t count, char *text);
+
+/* A command without the folder of its program: a part of `command`. */
+const char *vt_without_folder(const char *command);
 
 #endif

@@ -25,6 +25,7 @@ struct format {
     int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
 };
 
+#define OF_TABLES (VT_FIND_STEPS | VT_FIND_LEAKS | VT_FIND_CARD)
 static const struct format formats[] = {
     {"perfetto", ".pftrace", true, true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
     {"pprof", ".pb.gz", true, true, false, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
@@ -32,11 +33,9 @@ static const struct format formats[] = {
     {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL, NULL},
     {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
      NULL},
-    {"csv", "-csv", false, false, true, VT_FIND_STEPS | VT_FIND_LEAKS, vt_csv_write, TO_FOLDER, NULL, NULL},
-    {"sqlite", ".sqlite", true, false, true, VT_FIND_STEPS | VT_FIND_LEAKS, vt_sqlite_write, TO_FILE, NULL,
-     NULL},
-    {"parquet", "-parquet", true, false, true, VT_FIND_STEPS | VT_FIND_LEAKS, vt_csv_write, TO_FOLDER, NULL,
-     vt_parquet_convert},
+    {"csv", "-csv", false, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, NULL},
+    {"sqlite", ".sqlite", true, false, true, OF_TABLES, vt_sqlite_write, TO_FILE, NULL, NULL},
+    {"parquet", "-parquet", true, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
 };
 _Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
 
@@ -46,9 +45,8 @@ const char *vt_export_format_name(unsigned format)
 }
 
 /* csv with --table. */
-static const struct format one_table = {
-    "csv",     ".csv", false, false, false, VT_FIND_STEPS | VT_FIND_LEAKS, vt_csv_table_write,
-    TO_STREAM, NULL,   NULL};
+static const struct format one_table = {"csv",     ".csv", false, false, false, OF_TABLES, vt_csv_table_write,
+                                        TO_STREAM, NULL,   NULL};
 
 /* Tables that have a row for each event or allocation, or are of the largest state of each. */
 #define OF_EACH_EVENT                                                                                        \

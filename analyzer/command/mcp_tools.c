@@ -582,8 +582,8 @@ static int make_database(struct call *call, struct vt_mcp_kept *kept)
     const struct vt_refusal *last;
     struct vt_tables *tables;
     struct vt_report *report;
-    int result = vt_try_report(&kept->loaded, &options, VT_FIND_STEPS | VT_FIND_LEAKS, &report, call->error,
-                               sizeof call->error);
+    int result = vt_try_report(&kept->loaded, &options, VT_FIND_STEPS | VT_FIND_LEAKS | VT_FIND_CARD, &report,
+                               call->error, sizeof call->error);
 
     if (result)
         return result;

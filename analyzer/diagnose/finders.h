@@ -41,6 +41,9 @@ int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32
 /* Every byte of the device's card, of what is shown and at the last reading. */
 int vt_reconcile(const struct vt_report *report, struct vt_device_report *device);
 
+/* What could be done about it, of a table that is complete but for this (card_advice.c). */
+int vt_card_advise(const struct vt_report *report, struct vt_card_table *table);
+
 /* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
  * is that refusal. */
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);

@@ -4,52 +4,67 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "diagnose/finders.h"
+#include "diagnose/silent.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
 
 #define KIND_CATEGORY "category"
 #define KIND_LIBRARY "library"
 #define KIND_CACHED "cached"
-#define KIND_CONTEXT "context"
+#define KIND_CONTEXT VT_SILENT_CONTEXT
 #define KIND_PROCESS "process"
 #define KIND_TOGETHER "context_and_processes"
 #define KIND_UNEXPLAINED "unexplained"
-#define KIND_SETTINGS "settings"
 #define KIND_GRAPH_MEMORY "graph_memory"
-
-/* What took memory of the device without an allocation, by the names of functions; the first that fits. */
-static const struct {
-    const char *beginning, *kind;
-} silent_calls[] = {
-    {"cuGraph", "graphs"},   {"cuDeviceGraph", "graphs"}, {"cuModule", "modules"}, {"cuLibrary", "modules"},
-    {"cuKernel", "modules"}, {"cuFunc", "modules"},       {"cuLaunch", "modules"}, {"", KIND_SETTINGS},
-};
 
 struct maker {
     const struct vt_report *report;
     const struct vt_readings *readings;
     int device_index;
     struct vt_card_table *table;
-    size_t capacity;
+    size_t capacity, told_capacity;
+    bool own_trusted; /* what NVML is taken to tell of this process has fitted it, mostly */
 };
+
+static struct vt_card_row *find_row(const struct maker *maker, const char *kind, const char *name)
+{
+    for (size_t i = 0; i < maker->table->row_count; i++) {
+        struct vt_card_row *row = &maker->table->rows[i];
+
+        if (!strcmp(row->kind, kind) && !row->pid &&
+            (row->name && name ? !strcmp(row->name, name) : row->name == name))
+            return row;
+    }
+    return NULL;
+}
 
 /* Adds to the row of that kind and name. */
 static int add(struct maker *maker, const char *kind, const char *name, int64_t bytes)
 {
     struct vt_card_table *table = maker->table;
-    const struct vt_card_row row = {.kind = kind, .name = name, .bytes = bytes};
+    struct vt_card_row *row = find_row(maker, kind, name);
+    const struct vt_card_row made = {.kind = kind, .name = name, .bytes = bytes, .known = true};
 
-    for (size_t i = 0; i < table->row_count; i++) {
-        struct vt_card_row *known = &table->rows[i];
+    if (row)
+        row->bytes += bytes;
+    return row || !bytes ? 0 : VT_APPEND(table->rows, table->row_count, maker->capacity, made);
+}
 
-        if (!strcmp(known->kind, kind) && !known->pid &&
-            (known->name && name ? !strcmp(known->name, name) : known->name == name)) {
-            known->bytes += bytes;
-            return 0;
-        }
-    }
-    return bytes ? VT_APPEND(table->rows, table->row_count, maker->capacity, row) : 0;
+/* Adds to what is told beside the rows. */
+static int tell(struct maker *maker, const struct vt_card_row *row)
+{
+    struct vt_card_table *table = maker->table;
+
+    return VT_APPEND(table->told, table->told_count, maker->told_capacity, *row);
+}
+
+static int tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
+{
+    const struct vt_card_row row = {.kind = kind, .bytes = (int64_t)bytes, .known = true};
+
+    return bytes && bytes != UINT64_MAX ? tell(maker, &row) : 0;
 }
 
 /* ---- What this process has ---- */
@@ -91,47 +106,30 @@ static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_CO
     return result;
 }
 
-static const char *kind_of_call(const struct vt_trace *trace, const struct vt_event *event)
+/* The calls of an era up to an event. */
+static int find_silents(const struct maker *maker, uint32_t era, uint32_t event_index,
+                        struct vt_silents *silents)
 {
-    const char *function = vt_trace_function(trace, trace->stacks[event->stack_id].function);
-    size_t i = 0;
-
-    while (function && strncmp(function, silent_calls[i].beginning, strlen(silent_calls[i].beginning)))
-        i++;
-    return function ? silent_calls[i].kind : KIND_SETTINGS;
+    return vt_silents_find(maker->report->trace, maker->device_index, maker->readings->era_starts[era],
+                           event_index, silents);
 }
 
-/* Of modules: whose they are. */
-static const char *library_of_call(const struct vt_trace *trace, const struct vt_event *event)
+static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, int64_t *sum)
 {
-    const char *path = vt_cuda_caller(trace, event->stack_id);
-    const char *name = path ? vt_cuda_library(path) : NULL, *slash = path ? strrchr(path, '/') : NULL;
+    struct vt_silents silents;
+    int result = find_silents(maker, era, event_index, &silents);
 
-    return name ? name : slash ? slash + 1 : path;
-}
+    for (size_t i = 0; !result && i < silents.count; i++) {
+        const struct vt_silent *silent = &silents.items[i];
+        struct vt_card_row *row;
 
-/* The silent calls of an era up to an event, as one sum or with `maker` as rows. */
-static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, bool as_rows, int64_t *sum)
-{
-    const struct vt_trace *trace = maker->report->trace;
-    int result = 0;
-
-    *sum = 0;
-    for (size_t i = 0; !result && i < trace->rare_event_count; i++) {
-        const uint32_t index = trace->rare_events[i];
-        const struct vt_event *event = &trace->events[index];
-        const char *kind;
-
-        if (event->kind != VT_EVENT_DELTA || event->device_index != maker->device_index ||
-            index < maker->readings->era_starts[era] || index > event_index)
-            continue;
-        *sum += (int64_t)event->bytes;
-        if (!as_rows)
-            continue;
-        kind = kind_of_call(trace, event);
-        result = add(maker, kind, strcmp(kind, "modules") ? NULL : library_of_call(trace, event),
-                     (int64_t)event->bytes);
+        result = add(maker, silent->kind, silent->name, silent->bytes);
+        row = silent->of_module ? find_row(maker, silent->kind, silent->name) : NULL;
+        if (row)
+            row->module_bytes += silent->bytes;
     }
+    *sum = silents.bytes;
+    free(silents.items);
     return result;
 }
 
@@ -148,17 +146,58 @@ static int add_own(struct maker *maker, const struct vt_state *state, uint32_t e
             result = add(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
                          c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
     result = result ? result : add(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
-    return result ? result : add_silent(maker, era, state->event_index, true, silent_bytes);
+    return result ? result : add_silent(maker, era, state->event_index, silent_bytes);
 }
 
 /* ---- Contexts and other processes ---- */
 
-static bool tells_own(const struct vt_reading *reading)
+static const struct vt_trace_card_process *own_of(const struct vt_reading *reading)
 {
     return reading->use && reading->use->flags & VT_CARD_PROCESSES &&
-           reading->use->own < reading->use->process_count &&
-           reading->use->processes[reading->use->own].bytes >= reading->own_bytes &&
-           reading->use->processes[reading->use->own].bytes <= reading->used_bytes;
+                   reading->use->own < reading->use->process_count
+               ? &reading->use->processes[reading->use->own]
+               : NULL;
+}
+
+/* That process can be this one. */
+static bool fits(const struct vt_reading *reading, const struct vt_trace_card_process *own)
+{
+    return own->bytes >= reading->own_bytes && own->bytes <= reading->used_bytes;
+}
+
+/* In a container another process may have the number that is taken for ours. */
+static bool is_own_trusted(const struct vt_readings *readings)
+{
+    size_t right = 0, wrong = 0;
+
+    for (size_t i = 0; i < readings->count; i++) {
+        const struct vt_trace_card_process *own = own_of(&readings->items[i]);
+
+        if (own && readings->items[i].steady && own->bytes != UINT64_MAX)
+            *(fits(&readings->items[i], own) ? &right : &wrong) += 1;
+    }
+    return right >= wrong;
+}
+
+/* How processes are known: vt_card_table.processes. */
+static const char *told_processes(const struct maker *maker, const struct vt_reading *reading)
+{
+    const struct vt_trace_card_process *own = own_of(reading);
+
+    if (!reading->use)
+        return VT_PROCESSES_NO_NVML;
+    if (!(reading->use->flags & VT_CARD_PROCESSES))
+        return VT_PROCESSES_NOT_LISTED;
+    if (!own)
+        return VT_PROCESSES_WITHOUT_THIS;
+    if (own->bytes == UINT64_MAX)
+        return VT_PROCESSES_WITHOUT_BYTES;
+    return maker->own_trusted && fits(reading, own) ? VT_PROCESSES_TOLD : VT_PROCESSES_DO_NOT_FIT;
+}
+
+static bool tells_own(const struct maker *maker, const struct vt_reading *reading)
+{
+    return !strcmp(told_processes(maker, reading), VT_PROCESSES_TOLD);
 }
 
 /* What NVML charged this process with beyond what is known, when it first told in that era. What the card had
@@ -166,64 +205,89 @@ static bool tells_own(const struct vt_reading *reading)
 static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
 {
     const struct vt_reading *first = NULL;
-    int64_t silent_bytes = 0, own_bytes, before_bytes;
+    struct vt_silents silents = {0};
+    int64_t own_bytes, before_bytes;
     int result;
 
     for (size_t i = 0; i < maker->readings->count && !first; i++)
         if (maker->readings->items[i].era == era && maker->readings->items[i].steady &&
-            tells_own(&maker->readings->items[i]))
+            tells_own(maker, &maker->readings->items[i]))
             first = &maker->readings->items[i];
     *context_bytes = 0;
     if (!first)
         return 0;
-    result = add_silent(maker, era, first->event_index, false, &silent_bytes);
-    own_bytes = (int64_t)(first->use->processes[first->use->own].bytes - first->own_bytes) - silent_bytes;
-    before_bytes = (int64_t)first->context_bytes - silent_bytes;
+    result = find_silents(maker, era, first->event_index, &silents);
+    own_bytes = (int64_t)(own_of(first)->bytes - first->own_bytes) - silents.bytes;
+    before_bytes = (int64_t)first->context_bytes - silents.bytes;
     if (first->context_bytes && before_bytes < own_bytes)
         own_bytes = before_bytes;
     *context_bytes = own_bytes > 0 ? (uint64_t)own_bytes : 0;
+    free(silents.items);
     return result;
 }
 
+/* Other processes have rows. Where it is not known which of them is this one, they are told apart from the
+ * rows, and so is one whose bytes are not told. */
 static int add_processes(struct maker *maker, const struct vt_reading *reading)
 {
     const struct vt_trace_card_use *use = reading->use;
+    const bool known = maker->table->processes_known;
     int result = 0;
 
-    for (uint32_t i = 0; !result && i < use->process_count; i++) {
+    for (uint32_t i = 0; !result && use && i < use->process_count; i++) {
         const struct vt_trace_card_process *process = &use->processes[i];
+        const bool has_bytes = process->bytes <= reading->used_bytes;
         const struct vt_card_row row = {.kind = KIND_PROCESS,
                                         .command = process->command[0] ? process->command : NULL,
                                         .pid = process->pid,
-                                        .bytes = (int64_t)process->bytes};
+                                        .bytes = has_bytes ? (int64_t)process->bytes : 0,
+                                        .known = has_bytes};
 
-        if (i != use->own && process->bytes <= reading->used_bytes)
+        if (known && i == use->own)
+            continue;
+        if (known && has_bytes)
             result = VT_APPEND(maker->table->rows, maker->table->row_count, maker->capacity, row);
+        else
+            result = tell(maker, &row);
     }
     return result;
+}
+
+/* Of what nothing explains: what NVML charges this process with beyond its rows. */
+static void find_own_unexplained(struct maker *maker, const struct vt_reading *reading)
+{
+    struct vt_card_table *table = maker->table;
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < table->row_count; i++)
+        sum += strcmp(table->rows[i].kind, KIND_PROCESS) ? table->rows[i].bytes : 0;
+    table->own_unexplained_bytes = (int64_t)own_of(reading)->bytes + table->moved_bytes - sum;
 }
 
 static int add_rest(struct maker *maker, const struct vt_reading *reading, const struct vt_state *state,
                     int64_t silent_bytes)
 {
+    struct vt_card_table *table = maker->table;
     uint64_t context_bytes;
     int64_t sum = 0;
     int result;
 
-    maker->table->processes_known = tells_own(reading);
-    if (maker->table->processes_known) {
+    table->processes = told_processes(maker, reading);
+    table->processes_known = tells_own(maker, reading);
+    if (table->processes_known) {
         result = find_context(maker, reading->era, &context_bytes);
         result = result ? result : add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
-        result = result ? result : add_processes(maker, reading);
+        find_own_unexplained(maker, reading);
     } else {
         result = add(maker, KIND_TOGETHER, NULL, (int64_t)state->context_bytes - silent_bytes);
     }
-    for (size_t i = 0; i < maker->table->row_count; i++)
-        sum += maker->table->rows[i].bytes;
+    result = result ? result : add_processes(maker, reading);
+    for (size_t i = 0; i < table->row_count; i++)
+        sum += table->rows[i].bytes;
     /* also where it is 0: that is worth saying */
-    const struct vt_card_row row = {.kind = KIND_UNEXPLAINED,
-                                    .bytes = (int64_t)maker->table->device_bytes - sum};
-    return result ? result : VT_APPEND(maker->table->rows, maker->table->row_count, maker->capacity, row);
+    const struct vt_card_row row = {
+        .kind = KIND_UNEXPLAINED, .bytes = (int64_t)table->device_bytes - sum, .known = true};
+    return result ? result : VT_APPEND(table->rows, table->row_count, maker->capacity, row);
 }
 
 /* ---- The table of a moment ---- */
@@ -235,22 +299,24 @@ static uint64_t distance(const struct vt_reading *reading, uint64_t t_ns)
                                     : 0;
 }
 
-/* 0 = the best: steady, and this process had as much. */
-static unsigned rank_of(const struct vt_reading *reading, const struct vt_state *state)
+/* 0 = the best: steady, this process had as much, and which process it is was known. */
+static unsigned rank_of(const struct maker *maker, const struct vt_reading *reading,
+                        const struct vt_state *state)
 {
     const bool equal = reading->own_bytes == state->driver_bytes - state->context_bytes &&
                        reading->context_bytes == state->context_bytes;
 
-    return reading->steady && equal ? 0 : reading->steady ? 1 : 2;
+    return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
 }
 
-static const struct vt_reading *choose(const struct vt_readings *readings, const struct vt_state *state)
+static const struct vt_reading *choose(const struct maker *maker, const struct vt_state *state)
 {
     const struct vt_reading *best = NULL;
 
-    for (size_t i = 0; i < readings->count; i++) {
-        const struct vt_reading *reading = &readings->items[i];
-        const unsigned rank = rank_of(reading, state), best_rank = best ? rank_of(best, state) : 0;
+    for (size_t i = 0; i < maker->readings->count; i++) {
+        const struct vt_reading *reading = &maker->readings->items[i];
+        const unsigned rank = rank_of(maker, reading, state),
+                       best_rank = best ? rank_of(maker, best, state) : 0;
 
         if (!best || rank < best_rank ||
             (rank == best_rank && distance(reading, state->t_ns) < distance(best, state->t_ns)))
@@ -260,34 +326,40 @@ static const struct vt_reading *choose(const struct vt_readings *readings, const
 }
 
 /* The last of the best. */
-static const struct vt_reading *choose_last(const struct vt_readings *readings, const struct vt_state *state)
+static const struct vt_reading *choose_last(const struct maker *maker, const struct vt_state *state)
 {
     const struct vt_reading *last = NULL;
 
-    for (size_t i = 0; i < readings->count; i++)
-        if (!last || rank_of(&readings->items[i], state) <= rank_of(last, state))
-            last = &readings->items[i];
+    for (size_t i = 0; i < maker->readings->count; i++) {
+        const struct vt_reading *reading = &maker->readings->items[i];
+
+        if (!last || rank_of(maker, reading, state) <= rank_of(maker, last, state))
+            last = reading;
+    }
     return last;
 }
 
-static void tell(struct vt_card_table *table, const char *kind, uint64_t bytes)
+static void bound_modules(struct vt_card_table *table)
 {
-    if (bytes && bytes != UINT64_MAX)
-        table->told[table->told_count++] = (struct vt_card_row){.kind = kind, .bytes = (int64_t)bytes};
+    for (size_t i = 0; i < table->row_count; i++) {
+        struct vt_card_row *row = &table->rows[i];
+
+        row->module_bytes = row->module_bytes > row->bytes ? row->bytes : row->module_bytes;
+        row->module_bytes = row->module_bytes > 0 ? row->module_bytes : 0;
+    }
 }
 
-static int make_table(const struct vt_report *report, const struct vt_readings *readings, int device_index,
-                      const struct vt_state *state, const struct vt_reading *reading,
+static int make_table(const struct maker *of, const struct vt_state *state, const struct vt_reading *reading,
                       struct vt_card_table *table)
 {
-    struct maker maker = {
-        .report = report, .readings = readings, .device_index = device_index, .table = table};
+    struct maker maker = *of;
     int64_t silent_bytes = 0, moved_bytes;
     uint64_t foreign_bytes;
     int result;
 
     if (!reading || !state->present)
         return 0;
+    maker.table = table;
     moved_bytes = (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
     *table = (struct vt_card_table){.present = true,
                                     .event_index = state->event_index,
@@ -295,28 +367,32 @@ static int make_table(const struct vt_report *report, const struct vt_readings *
                                     .source = reading->use ? "nvml" : "driver",
                                     .measured_ns = reading->begin_ns,
                                     .steady = reading->steady,
+                                    .nested = reading->use && reading->use->flags & VT_CARD_NESTED,
                                     .device_bytes = reading->used_bytes + (uint64_t)moved_bytes,
                                     .moved_bytes = moved_bytes,
                                     .total_bytes = reading->total_bytes};
     result = add_own(&maker, state, reading->era, &foreign_bytes, &silent_bytes);
     result = result ? result : add_rest(&maker, reading, state, silent_bytes);
-    tell(table, "foreign", foreign_bytes);
-    tell(table, "host", state->host_pinned_bytes);
-    tell(table, "reserved", reading->use ? reading->use->reserved_bytes : 0);
-    return result;
+    result = result ? result : tell_bytes(&maker, "foreign", foreign_bytes);
+    result = result ? result : tell_bytes(&maker, "host", state->host_pinned_bytes);
+    result =
+        result ? result : tell_bytes(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
+    bound_modules(table);
+    return result ? result : vt_card_advise(maker.report, table);
 }
 
 int vt_reconcile(const struct vt_report *report, struct vt_device_report *device)
 {
     const struct vt_state *shown = &device->shown->state, *last = &device->last_read;
     struct vt_readings readings;
+    struct maker maker = {.report = report, .readings = &readings, .device_index = device->index};
     int result = vt_readings_find(report, device->index, &readings);
 
+    maker.own_trusted = is_own_trusted(&readings);
     if (!result)
-        result = make_table(report, &readings, device->index, shown, choose(&readings, shown), &device->card);
+        result = make_table(&maker, shown, choose(&maker, shown), &device->card);
     if (!result)
-        result = make_table(report, &readings, device->index, last, choose_last(&readings, last),
-                            &device->last_card);
+        result = make_table(&maker, last, choose_last(&maker, last), &device->last_card);
     vt_readings_free(&readings);
     return result;
 }

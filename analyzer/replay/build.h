@@ -71,6 +71,7 @@ struct vt_build_pool {
 
 struct vt_build_context {
     struct vt_owned owned;
+    uint64_t bytes; /* signed: of the device's context bytes, what ends with it */
     uint32_t references;
     int8_t device_index;
 };
@@ -162,6 +163,8 @@ int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
 int vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
 /* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
 int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
+/* Signed bytes that a device gave without an allocation; they end with the context, if that is known. */
+int vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
 int vt_build_context_create(struct vt_build *build, const struct vt_event *event);
 int vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
 

@@ -31,11 +31,16 @@ static int end_for_good(struct vt_build *build, uint32_t allocation)
     return set_balance(build, allocation, 0);
 }
 
+static struct vt_build_context *context_at(struct vt_build *build, uint64_t address)
+{
+    uint32_t index = address != 0 ? vt_index_get(&build->context_index, address) : VT_INDEX_NONE;
+    return index != VT_INDEX_NONE ? &build->contexts[index] : NULL;
+}
+
 /* The context that was current when it was made; NULL if that is not known. */
 static struct vt_build_context *owner_of(struct vt_build *build, const struct vt_event *made)
 {
-    uint32_t index = made->detail != 0 ? vt_index_get(&build->context_index, made->detail) : VT_INDEX_NONE;
-    return index != VT_INDEX_NONE ? &build->contexts[index] : NULL;
+    return context_at(build, made->detail);
 }
 
 static bool went_with_context(struct vt_build *build, uint32_t allocation)
@@ -133,6 +138,22 @@ int vt_build_driver_free(struct vt_build *build, const struct vt_event *event)
 
 /* ---- Contexts. */
 
+static int change_growth(struct vt_build *build, int device_index, uint64_t bytes)
+{
+    uint64_t now = vt_build_device(build, device_index)->context.bytes;
+    const uint64_t less = 0 - bytes;
+    now = (int64_t)bytes >= 0 ? now + bytes : less < now ? now - less : 0;
+    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, now);
+}
+
+int vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes)
+{
+    struct vt_build_context *owner = context_at(build, context);
+    if (owner != NULL && owner->references > 0 && owner->device_index == device_index)
+        owner->bytes += bytes;
+    return change_growth(build, device_index, bytes);
+}
+
 int vt_build_context_create(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->context_index, event->address);
@@ -146,7 +167,9 @@ int vt_build_context_create(struct vt_build *build, const struct vt_event *event
         return -ENOMEM;
     vt_build_device(build, event->device_index)->contexts++;
     build->context_total++;
-    return 0;
+    return event->device_index < 0
+               ? 0
+               : vt_build_silent(build, event->device_index, event->address, event->bytes);
 }
 
 static int end_owned(struct vt_build *build, struct vt_owned *owned)
@@ -173,6 +196,8 @@ int vt_build_context_destroy(struct vt_build *build, const struct vt_event *even
         vt_build_device(build, device_index)->contexts--;
         build->context_total--;
         error = end_owned(build, &context->owned);
+        if (!error && device_index >= 0)
+            error = change_growth(build, device_index, 0 - context->bytes);
     } else if (device_index < 0) {
         return 0; /* its creation was not recorded, and its device is unknown */
     }

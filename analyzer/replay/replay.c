@@ -85,16 +85,8 @@ static int memory_info(struct vt_build *build, const struct vt_event *event)
 
 static int delta(struct vt_build *build, const struct vt_event *event)
 {
-    if (event->device_index < 0)
-        return 0;
-    uint64_t now = vt_build_device(build, event->device_index)->context.bytes;
-    if ((int64_t)event->bytes < 0) {
-        uint64_t less = 0 - event->bytes;
-        now = less < now ? now - less : 0;
-    } else {
-        now += event->bytes;
-    }
-    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, event->device_index, now);
+    return event->device_index < 0 ? 0
+                                   : vt_build_silent(build, event->device_index, event->detail, event->bytes);
 }
 
 static int export(struct vt_build *build, const struct vt_event *event)

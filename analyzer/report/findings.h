@@ -69,54 +69,69 @@ struct vt_leaks {
     uint64_t bytes_per_step; /* of all leaks of device memory */
 };
 
-/* ---- Every byte of a card ---- */
-
-struct vt_card_row {
-    const char
-        *kind; /* "category", "library", "cached", "graph_memory", "modules", "graphs", "settings", "context",
-                  "process", "context_and_processes", "unexplained"; told: "foreign", "host", "reserved" */
-    const char *name;    /* of the category, the library; NULL = has none */
-    const char *command; /* of a process; NULL = not known */
-    uint32_t pid;        /* of a process, as the driver tells it */
-    int64_t bytes;
-};
-
-/* Of one moment. The rows sum to device_bytes. */
-struct vt_card_table {
-    bool present;
-    uint32_t event_index;
-    uint64_t t_ns;            /* of the moment, since recording began */
-    const char *source;       /* "nvml" or "driver" */
-    uint64_t measured_ns;     /* when the source told the bytes in use */
-    bool steady;              /* our own driver memory did not change then */
-    bool processes_known;     /* else contexts and other processes are one row */
-    uint64_t device_bytes;    /* in use: as told, and moved_bytes */
-    int64_t moved_bytes;      /* what this process had more at the moment than when it was told */
-    uint64_t total_bytes;     /* of the card, as the source has it */
-    struct vt_card_row *rows; /* owned */
-    size_t row_count;
-    struct vt_card_row
-        told[3]; /* beside device_bytes: of others and mapped here, of the host, of the driver itself */
-    size_t told_count;
-};
-
 /* ---- Advice ---- */
 
 struct vt_advice {
     const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "empty_cache" */
+                         "foreach", "in_place", "empty_cache"; of the card: card_advice.c */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
     uint32_t stack_id; /* 0 = none */
-    uint64_t bytes;    /* by which the peak would have been lower; of empty_cache, the driver's bytes then */
-    double share;      /* of the peak */
+    uint64_t bytes;    /* by which the peak would have been lower; of empty_cache, the driver's bytes then; of
+                          the    card: see card_advice.c */
+    double share;      /* of the peak; of the card's bytes in use */
 };
 
 struct vt_advices {
     struct vt_advice *items; /* leaks first, then the largest */
     size_t count;
-    uint64_t peak_bytes;
+    uint64_t peak_bytes; /* of the card: in use on it */
+};
+
+/* ---- Every byte of a card ---- */
+
+struct vt_card_row {
+    const char
+        *kind; /* "category", "library", "cached", "graph_memory", "modules", "graphs", "settings", "context",
+                  "process", "context_and_processes", "unexplained"; told: "foreign", "host", "reserved", and
+                  "process": listed, but its bytes are not told, or it may be this one */
+    const char *name;    /* of the category, the library, who made a further context; NULL = has none */
+    const char *command; /* of a process; NULL = not known */
+    uint32_t pid;        /* of a process, as the driver tells it */
+    int64_t bytes;
+    bool known;           /* the bytes; false of told processes only */
+    int64_t module_bytes; /* of modules: what was loaded with a module, not at a kernel's first use */
+};
+
+/* Whether the bytes of other processes are told from those of this one's context, or why not. */
+#define VT_PROCESSES_TOLD "told"
+#define VT_PROCESSES_NO_NVML "no_nvml"
+#define VT_PROCESSES_NOT_LISTED "not_listed"     /* NVML refused to list processes */
+#define VT_PROCESSES_WITHOUT_THIS "without_this" /* none of those listed is surely this one */
+#define VT_PROCESSES_WITHOUT_BYTES "without_bytes"
+#define VT_PROCESSES_DO_NOT_FIT                                                                              \
+    "do_not_fit" /* who is taken for this one has less than it, or more than the card */
+
+/* Of one moment. The rows sum to device_bytes. */
+struct vt_card_table {
+    bool present;
+    uint32_t event_index;
+    uint64_t t_ns;                   /* of the moment, since recording began */
+    const char *source;              /* "nvml" or "driver" */
+    uint64_t measured_ns;            /* when the source told the bytes in use */
+    bool steady;                     /* our own driver memory did not change then */
+    const char *processes;           /* VT_PROCESSES_* */
+    bool processes_known;            /* VT_PROCESSES_TOLD; else contexts and other processes are one row */
+    bool nested;                     /* NVML may not list processes outside of this one's container */
+    uint64_t device_bytes;           /* in use: as told, and moved_bytes */
+    int64_t moved_bytes;             /* what this process had more at the moment than when it was told */
+    uint64_t total_bytes;            /* of the card, as the source has it */
+    int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
+                                        rows */
+    struct vt_card_row *rows, *told; /* owned; told: beside device_bytes */
+    size_t row_count, told_count;
+    struct vt_advices advices; /* of this moment, largest first */
 };
 
 /* ---- Fragmentation ---- */

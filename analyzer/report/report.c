@@ -439,6 +439,8 @@ void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
 void vt_card_table_free(struct vt_card_table *table)
 {
     free(table->rows);
+    free(table->told);
+    free(table->advices.items);
     *table = (struct vt_card_table){0};
 }
 

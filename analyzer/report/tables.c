@@ -381,6 +381,38 @@ static int walk_devices(struct walk *walk)
     return result;
 }
 
+static int walk_card(struct walk *walk, struct vt_card_table_row row)
+{
+    struct vt_card_table table = *row.table;
+    int result = 0;
+
+    table.event_index = numbered(walk->tables->report, table.event_index);
+    row.table = &table;
+    for (size_t i = 0; i < table.row_count + table.told_count && !result; i++) {
+        row.counted = i < table.row_count;
+        row.row = row.counted ? &table.rows[i] : &table.told[i - table.row_count];
+        result = walk->visit(walk->context, &row);
+    }
+    return result;
+}
+
+static int walk_cards(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t d = 0; d < report->device_count && !result; d++) {
+        const struct vt_device_report *device = &report->devices[d];
+
+        result =
+            walk_card(walk, (struct vt_card_table_row){device->index, "peak", &device->card, NULL, false});
+        if (!result)
+            result = walk_card(
+                walk, (struct vt_card_table_row){device->index, "last", &device->last_card, NULL, false});
+    }
+    return result;
+}
+
 static int walk_columns(struct walk *walk)
 {
     struct vt_columns columns;
@@ -426,11 +458,13 @@ static int count_row(void *context, const void *row)
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
 {
     const struct vt_report *report = tables->report;
-    uint64_t steps = 0, leaks = 0;
+    uint64_t steps = 0, leaks = 0, card_rows = 0;
 
     for (size_t d = 0; d < report->device_count; d++) {
         steps += report->devices[d].steps.count;
         leaks += report->devices[d].leaks.count;
+        card_rows += report->devices[d].card.row_count + report->devices[d].card.told_count;
+        card_rows += report->devices[d].last_card.row_count + report->devices[d].last_card.told_count;
     }
     switch ((enum vt_table_id)table) {
     case VT_TABLE_EVENTS:
@@ -461,6 +495,8 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
         return leaks;
     case VT_TABLE_OUT_OF_MEMORY:
         return report->refusal_count;
+    case VT_TABLE_CARDS:
+        return card_rows;
     case VT_TABLE_COLUMNS:
         return tables->column_rows;
     case VT_TABLE_COUNT:

@@ -26,6 +26,7 @@
     X(PEAK, peak, struct vt_peak_row)                                                                        \
     X(LEAKS, leaks, struct vt_leak_row)                                                                      \
     X(OUT_OF_MEMORY, out_of_memory, struct vt_refusal)                                                       \
+    X(CARDS, cards, struct vt_card_table_row)                                                                \
     X(COLUMNS, columns, struct vt_column_row)
 enum vt_table_id {
 #define X(id, name, row) VT_TABLE_##id,
@@ -125,6 +126,15 @@ struct vt_leak_row {
     const struct vt_place *place; /* the likeliest of its lines; NULL = none is known */
 };
 
+/* A part of a card's bytes, at the peak or when they were told last. */
+struct vt_card_table_row {
+    int device_index;
+    const char *moment; /* "peak", "last" */
+    const struct vt_card_table *table;
+    const struct vt_card_row *row;
+    bool counted; /* among the card's bytes in use */
+};
+
 /* A column of one of these tables. */
 struct vt_column_row {
     const char *table, *column;
@@ -133,7 +143,8 @@ struct vt_column_row {
 };
 
 /* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; frames are numbered by the stacks, so
- * both or neither. Steps and leaks are those that vt_diagnose found (VT_FIND_STEPS, VT_FIND_LEAKS). -ENOMEM.
+ * both or neither. Steps, leaks and cards are those that vt_diagnose found (VT_FIND_STEPS and so on).
+ * -ENOMEM.
  */
 struct vt_tables;
 int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables);

@@ -308,9 +308,11 @@ enum vt_event_kind {
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
     VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
     VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
-                                    `function` that is no allocation (module load, limit, graph upload) */
-    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context */
-    VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned */
+                                    `function` that is no allocation (module load, limit, graph upload); detail = the
+                                    context that was current, with which it ends, 0 = not known */
+    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context, bytes = what the device gave for it beside another one of the
+                                      process; 0 = not known: that of the first is not told apart from what others have */
+    VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned, and those bytes */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
     VT_EVENT_ALLOC_FAILED = 18,    /* driver or runtime: bytes = asked, detail = error number */
     VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a training step ends or begins here */
@@ -452,6 +454,8 @@ enum vt_card_use_flag {
     VT_CARD_PROCESSES = 1,     /* the list of processes was told; without it nothing is known of them */
     VT_CARD_PROCESSES_CUT = 2, /* there were more */
     VT_CARD_UNSTEADY = 4,      /* the used bytes changed while the list was read, each time */
+    VT_CARD_NESTED = 8,        /* the process may be in a pid namespace of its own: the list may lack those outside, or
+                                  have their numbers there */
 };
 struct vt_card_process {
     uint32_t pid; /* as the driver tells it: in a container it may be that of another namespace */

@@ -1,4 +1,5 @@
-/* Contexts. Their memory shows in the memory information read beside these events. Creation and destruction
+/* Contexts. The memory of a device's first shows in the memory information read beside these events; that of
+ * a further one is the difference of the device's used memory across its creation. Creation and destruction
  * are both recorded after the call: taking back the end of a context that refused would be harder than one
  * address used again too early. */
 #include "hooks/driver.h"
@@ -18,20 +19,35 @@ uint64_t vt_context_of_several(void)
     return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
 }
 
-static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)
+static struct vt_bracket open_bracket(CUdevice device)
+{
+    const int8_t device_index = vt_device_index(device);
+    return vt_bracket_open_on(device_index,
+                              device_index >= 0 ? atomic_load(&primary_contexts[device_index]) : 0);
+}
+
+static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context,
+                   uint64_t bytes)
 {
     if (kind == VT_EVENT_CONTEXT_CREATE)
         atomic_fetch_add_explicit(&created_contexts, 1, memory_order_relaxed);
     vt_driver_event(&(struct vt_allocation){.function = function,
                                             .kind = (uint8_t)kind,
                                             .device_index = vt_device_index(device),
-                                            .address = context});
+                                            .address = context,
+                                            .bytes = bytes});
+}
+
+static void ended(enum vt_function function, CUdevice device, uint64_t context)
+{
+    record(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
 }
 
 /* The new context is current: used memory now includes it. */
-static void created(enum vt_function function, CUdevice device, CUcontext context)
+static void created(enum vt_function function, CUdevice device, CUcontext context,
+                    const struct vt_bracket *bracket)
 {
-    record(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context);
+    record(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context, vt_bracket_bytes(bracket));
     struct vt_query query = vt_query_begin();
     if (query.begun)
         vt_record_memory_info(vt_device_index(device), true);
@@ -42,9 +58,10 @@ static void created(enum vt_function function, CUdevice device, CUcontext contex
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
+        const struct vt_bracket bracket = open_bracket(device);                                              \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS && context != NULL)                                                       \
-            created(VT_FUNCTION_##symbol, device, *context);                                                 \
+            created(VT_FUNCTION_##symbol, device, *context, &bracket);                                       \
         return result;                                                                                       \
     }
 CREATE(cuCtxCreate, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
@@ -63,7 +80,7 @@ CREATE(cuCtxCreate_v4,
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(context);                                                                     \
         if (result == CUDA_SUCCESS)                                                                          \
-            record(VT_FUNCTION_##symbol, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);                  \
+            ended(VT_FUNCTION_##symbol, -1, (uintptr_t)context);                                             \
         return result;                                                                                       \
     }
 DESTROY(cuCtxDestroy)
@@ -81,18 +98,22 @@ VT_HOOK(cuCtxDetach, (CUcontext context))
     VT_REAL(cuCtxDetach);
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && !atomic_load_explicit(&attached, memory_order_relaxed))
-        record(VT_FUNCTION_cuCtxDetach, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);
+        ended(VT_FUNCTION_cuCtxDetach, -1, (uintptr_t)context);
     return result;
 }
 
 VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
 {
     VT_REAL(cuDevicePrimaryCtxRetain);
-    CUresult result = real(context, device);
     int8_t device_index = vt_device_index(device);
+    struct vt_bracket bracket = {.open = false};
+    if (device_index >= 0 && atomic_load(&primary_contexts[device_index]) == 0)
+        bracket = open_bracket(device);
+    CUresult result = real(context, device);
     if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
         atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
-        record(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context);
+        record(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context,
+               vt_bracket_bytes(&bracket));
     return result;
 }
 
@@ -114,7 +135,7 @@ static void primary_gone(enum vt_function function, CUdevice device)
     int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
-        record(function, VT_EVENT_CONTEXT_DESTROY, device, context);
+        ended(function, device, context);
 }
 
 #define RELEASE(symbol)                                                                                      \

@@ -252,19 +252,64 @@ static bool used_bytes(uint64_t *used)
     return true;
 }
 
+/* A primary context's handle stays good when the context has ended meanwhile: then this is refused. */
+static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
+{
+    VT_NEED(push, cuCtxPushCurrent_v2);
+    VT_NEED(pop, cuCtxPopCurrent_v2);
+    CUcontext popped;
+    if (current_device() == device_index)
+        return used_bytes(used);
+    if (primary == 0 || push == NULL || pop == NULL || push((CUcontext)(uintptr_t)primary) != CUDA_SUCCESS)
+        return false;
+    const bool known = used_bytes(used);
+    pop(&popped);
+    return known;
+}
+
+/* Within a query. */
+static void open_bracket(struct vt_bracket *bracket)
+{
+    if (bracket->device_index < 0)
+        return;
+    record_device(bracket->device_index);
+    bracket->changes = atomic_load_explicit(&changes, memory_order_relaxed);
+    bracket->open = used_bytes_on(bracket->device_index, bracket->primary, &bracket->used_bytes);
+}
+
 struct vt_bracket vt_bracket_open(void)
 {
     struct vt_bracket bracket = {.device_index = VT_NO_DEVICE};
     struct vt_query query = vt_query_begin();
-    if (query.begun)
+    if (query.begun) {
         bracket.device_index = current_device();
-    if (bracket.device_index >= 0) {
-        record_device(bracket.device_index);
-        bracket.changes = atomic_load_explicit(&changes, memory_order_relaxed);
-        bracket.open = used_bytes(&bracket.used_bytes);
+        open_bracket(&bracket);
     }
     vt_query_end(&query);
     return bracket;
+}
+
+struct vt_bracket vt_bracket_open_on(int8_t device_index, uint64_t primary)
+{
+    struct vt_bracket bracket = {.device_index = device_index, .primary = primary};
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
+        open_bracket(&bracket);
+    vt_query_end(&query);
+    return bracket;
+}
+
+uint64_t vt_bracket_bytes(const struct vt_bracket *bracket)
+{
+    uint64_t used = bracket->used_bytes;
+    if (!bracket->open)
+        return 0;
+    struct vt_query query = vt_query_begin();
+    if (query.begun && (!used_bytes_on(bracket->device_index, bracket->primary, &used) ||
+                        atomic_load_explicit(&changes, memory_order_relaxed) != bracket->changes))
+        used = bracket->used_bytes;
+    vt_query_end(&query);
+    return used - bracket->used_bytes;
 }
 
 void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function function,
@@ -280,7 +325,8 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
             record(&(struct vt_allocation){.function = function,
                                            .kind = VT_EVENT_DELTA,
                                            .device_index = bracket->device_index,
-                                           .bytes = used - bracket->used_bytes - counted_bytes},
+                                           .bytes = used - bracket->used_bytes - counted_bytes,
+                                           .detail = vt_context_of_several()},
                    true);
         else
             vt_record_memory_info(bracket->device_index, true);

@@ -92,8 +92,14 @@ struct vt_bracket {
     int8_t device_index;
     uint64_t used_bytes;
     uint64_t changes;
+    uint64_t primary; /* that is made current for a reading, 0 = none */
 };
 struct vt_bracket vt_bracket_open(void);
+/* The same for a device whose context need not be current: `primary`, its primary context where that is alive
+ * (else 0), is made current for the reading. */
+struct vt_bracket vt_bracket_open_on(int8_t device_index, uint64_t primary);
+/* The difference so far, instead of recording it; 0 if anything was recorded meanwhile. */
+uint64_t vt_bracket_bytes(const struct vt_bracket *bracket);
 /* `counted_bytes`, signed: what of the difference another event tells. */
 void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function function,
                            uint64_t counted_bytes);

@@ -6,6 +6,7 @@ enum { MOST_READINGS = 4 };
 
 static _Atomic uint32_t devices_with_nodes; /* a bit each */
 static _Atomic uint64_t recorded_bytes[VT_MAX_DEVICES];
+static _Atomic unsigned recordings[VT_MAX_DEVICES];
 
 void vt_graph_node_made(int8_t device_index)
 {
@@ -33,13 +34,15 @@ static uint64_t read_bytes(int device_index, CUgraphMem_attribute attribute)
     return known ? bytes : 0;
 }
 
-/* Within a query. Read again after recording: another thread may have recorded a later reading before. */
+/* Within a query. Recorded again, if meanwhile another thread has recorded one: the later reading may be the
+ * earlier event. */
 static void record_pool(int device_index, enum vt_function function)
 {
-    for (int i = 0; i < MOST_READINGS; i++) {
+    bool alone = false;
+    for (int i = 0; i < MOST_READINGS && !alone; i++) {
+        unsigned earlier = atomic_load(&recordings[device_index]);
         uint64_t reserved = read_bytes(device_index, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
-        if (atomic_exchange_explicit(&recorded_bytes[device_index], reserved, memory_order_relaxed) ==
-            reserved)
+        if (i == 0 && atomic_load(&recorded_bytes[device_index]) == reserved)
             return;
         vt_driver_event_within(
             &(struct vt_allocation){.function = function,
@@ -50,6 +53,8 @@ static void record_pool(int device_index, enum vt_function function)
                                     .detail = read_bytes(device_index, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
                                     .total_bytes = reserved},
             true);
+        atomic_store(&recorded_bytes[device_index], reserved);
+        alone = atomic_fetch_add(&recordings[device_index], 1) == earlier;
     }
 }
 

@@ -26,6 +26,7 @@ struct vt_flight {
         uint64_t bytes, chain; /* number of the chain, 0 = of the chunk at hand */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
     int64_t driver_bytes[VT_MAX_DEVICES];
+    uint64_t graph_bytes[VT_MAX_DEVICES]; /* of these, of graphs' own nodes */
     bool compacts;
     struct vt_compaction compaction;
 };
@@ -92,6 +93,10 @@ static void look_at_memory(struct vt_flight *flight, const struct vt_event *even
     }
     int64_t *bytes = &flight->driver_bytes[event->device_index];
     *bytes += driver_change(event);
+    if (event->kind == VT_EVENT_POOL && event->flags & VT_FLAG_CAPTURED) {
+        *bytes += (int64_t)(event->total_bytes - flight->graph_bytes[event->device_index]);
+        flight->graph_bytes[event->device_index] = event->total_bytes;
+    }
     look_at_peak(&flight->driver_peaks[event->device_index], *bytes > 0 ? (uint64_t)*bytes : 0);
 }
 

@@ -203,8 +203,22 @@ static void remember(struct vt_session *session, struct vt_live_entry entry)
     add(session, (int8_t)entry.device, entry.bytes);
 }
 
+static void set_graph_bytes(struct vt_session *session, const struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES || !lock(&session->live))
+        return;
+    uint64_t *known = &session->graph_bytes[event->device_index];
+    add(session, event->device_index, event->total_bytes - *known);
+    *known = event->total_bytes;
+    unlock(&session->live);
+}
+
 void vt_live_driver(struct vt_session *session, struct vt_event *event)
 {
+    if (event->kind == VT_EVENT_POOL && event->flags & VT_FLAG_CAPTURED) {
+        set_graph_bytes(session, event);
+        return;
+    }
     const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
     bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
                 !(event->flags & not_device);

@@ -40,7 +40,8 @@ struct vt_nvml {
     struct vt_buffer answer;
     uint64_t cost_ns; /* of the answer */
     /* The writer's. */
-    uint64_t next_ns, earliest_ns, shortest_ns, seen_change, hashes[VT_MAX_DEVICES];
+    uint64_t next_ns, earliest_ns, shortest_ns, hashes[VT_MAX_DEVICES];
+    uint64_t polled_change, seen_change, seen_urgent; /* change: of the process's own memory */
     uint64_t recorded;
     bool changed; /* since the last answer, when this one was asked for */
 };
@@ -131,10 +132,10 @@ static bool is_device_known(const struct vt_nvml *nvml)
 }
 
 /* A number that differs once the process's own memory has changed. */
-static uint64_t change_of(const struct vt_nvml *nvml, uint64_t urgent)
+static uint64_t change_of(const struct vt_nvml *nvml)
 {
     const struct vt_ring_header *ring = nvml->session->ring.header;
-    uint64_t sum = ring->tally.driver_made_bytes * 3 + urgent;
+    uint64_t sum = ring->tally.driver_made_bytes * 3;
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
         sum += __atomic_load_n(&ring->counters.live[i].driver_bytes, __ATOMIC_RELAXED) * (2 * i + 5);
     return sum;
@@ -168,18 +169,23 @@ static void take_answer(struct vt_nvml *nvml, struct vt_buffer *definitions)
 
 void vt_nvml_tend(struct vt_nvml *nvml, uint64_t urgent, struct vt_buffer *definitions)
 {
-    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), change = change_of(nvml, urgent);
+    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), change = change_of(nvml);
+    /* Not while it goes on changing: an answer beside a change is hard to use. */
+    const bool settled = change == nvml->polled_change;
+    const bool changed = change != nvml->seen_change || urgent != nvml->seen_urgent;
+    const bool wanted = urgent != nvml->seen_urgent || (changed && settled);
     int state = atomic_load(&nvml->state);
     if (state == ANSWERED) {
         take_answer(nvml, definitions);
         atomic_store(&nvml->state, state = WAITS);
     }
-    if (state == ENDED || state == ASKED ||
-        (now < nvml->next_ns && (change == nvml->seen_change || now < nvml->earliest_ns)) ||
+    nvml->polled_change = change;
+    if (state == ENDED || state == ASKED || (now < nvml->next_ns && (!wanted || now < nvml->earliest_ns)) ||
         (state == NONE && (now < nvml->next_ns || !is_device_known(nvml))))
         return;
-    nvml->changed = change != nvml->seen_change;
+    nvml->changed = changed;
     nvml->seen_change = change;
+    nvml->seen_urgent = urgent;
     set_state(nvml, ASKED);
     if (state == NONE) {
         atomic_store(&loaded_in, getpid());

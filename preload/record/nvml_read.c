@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "loader/elf_walk.h"
 #include "loader/private_copy.h"
 #include "read_file.h"
+#include "record/own_pid.h"
 
 enum {
     SUCCESS = 0,
@@ -48,19 +48,8 @@ struct vt_nvml_library {
         list_function *list;
         bool is_v1;
     } lists[2]; /* of what computes, of what draws */
-    uint32_t own_pid;
+    struct vt_own_pid own;
 };
-
-/* A process may have its pid by another namespace's count: the first that the kernel names is that of /proc,
- * which is NVML's too if that knows of namespaces at all. */
-static uint32_t find_own_pid(void)
-{
-    char text[4096];
-    text[vt_read_file("/proc/self/status", text, sizeof text - 1)] = 0;
-    const char *line = strstr(text, "\nNSpid:");
-    const long pid = line ? strtol(line + strlen("\nNSpid:"), NULL, 10) : 0;
-    return pid > 0 ? (uint32_t)pid : (uint32_t)getpid();
-}
 
 /* ---- finding the library ---- */
 
@@ -128,7 +117,7 @@ const struct vt_nvml_library *vt_nvml_load(void)
     find(library, "nvmlDeviceGetMemoryInfo_v2", &found.memory_v2);
     find_list(library, "nvmlDeviceGetComputeRunningProcesses", &found, 0);
     find_list(library, "nvmlDeviceGetGraphicsRunningProcesses", &found, 1);
-    found.own_pid = find_own_pid();
+    vt_own_pid_find(&found.own);
     return found.init && found.by_uuid && found.memory && found.init() == SUCCESS ? &found : NULL;
 }
 
@@ -224,16 +213,18 @@ static int by_bytes(const void *left, const void *right)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-static bool record(const struct vt_card_use *use, struct list *list, uint32_t own_pid,
+static bool record(const struct vt_card_use *use, struct list *list, const struct vt_own_pid *own_pid,
                    struct vt_buffer *definitions)
 {
+    uint32_t pids[LISTED];
     char commands[RECORDED][COMMAND_BYTES];
     size_t command_bytes[RECORDED], bytes = 0;
     qsort(list->items, list->count, sizeof *list->items, by_bytes);
     const unsigned count = list->count < RECORDED ? list->count : RECORDED;
-    uint32_t own = UINT32_MAX;
-    for (unsigned i = 0; i < count; i++)
-        own = list->items[i].pid == own_pid ? i : own;
+    for (unsigned i = 0; i < list->count; i++)
+        pids[i] = list->items[i].pid;
+    uint32_t own = vt_own_pid_place(own_pid, pids, list->count, vt_pid_exists_in_proc);
+    own = own < count ? own : UINT32_MAX;
     /* Without ourselves in the list, its numbers may be of another namespace: they name nobody here. */
     for (unsigned i = 0; i < count; i++) {
         commands[i][0] = 0;
@@ -248,7 +239,9 @@ static bool record(const struct vt_card_use *use, struct list *list, uint32_t ow
     made->head = head;
     made->own = own;
     made->process_count = count;
-    made->flags |= (list->told ? VT_CARD_PROCESSES : 0u) | (list->count > count ? VT_CARD_PROCESSES_CUT : 0u);
+    made->flags |= (list->told ? VT_CARD_PROCESSES : 0u) |
+                   (list->count > count ? VT_CARD_PROCESSES_CUT : 0u) |
+                   (own_pid->is_nested ? VT_CARD_NESTED : 0u);
     struct vt_card_process *processes = (struct vt_card_process *)(made + 1);
     char *text = (char *)(processes + count);
     for (unsigned i = 0; i < count; i++) {
@@ -279,5 +272,5 @@ bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t de
     use.total_bytes = after.total;
     use.used_bytes = after.used;
     use.reserved_bytes = after.reserved;
-    return record(&use, &list, library->own_pid, definitions);
+    return record(&use, &list, &library->own, definitions);
 }

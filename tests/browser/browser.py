@@ -11,7 +11,7 @@ from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-TABS = ("who", "blocks", "map", "leaks", "oom", "frag", "advice", "steps", "source")
+TABS = ("who", "blocks", "map", "leaks", "oom", "frag", "advice", "card", "steps", "source")
 WAIT_SECONDS = 60
 
 

@@ -1,52 +1,13 @@
 """Every byte of a card in one row: the table of `report`, against the stand-in driver's books, to the byte."""
 import json
 import subprocess
-import sys
+import time
 
 import pytest
 
+from card_process import MIB, PAUSE, finish, read, rows, start, told
 from trace_file import ALLOC, DRIVER, FREE, MEMORY_INFO, TraceFile
-from harness import ANALYZER, HERE, LIBRARIES, STANDIN, environment
-
-MIB = 1 << 20
-CARD = [sys.executable, HERE / "programs" / "card.py"]
-PAUSE = "sleep:0.6"  # some samples
-
-
-def start(trace, *steps, libraries=None, **extra):
-    """A process of card.py; trace None: without the recorder."""
-    env = environment(LIBRARIES["trace"] if trace else None, VRAMTRACE_OUT=trace, VRAMTRACE_STANDIN_MODULE="3MiB",
-                      VRAMTRACE_STANDIN_CONTEXT="300MiB", VRAMTRACE_STANDIN_MEMORY="16GiB", **extra)
-    if libraries:
-        env["LD_LIBRARY_PATH"] = str(libraries)
-    return subprocess.Popen([str(part) for part in (*CARD, *steps)], env=env, text=True, stdout=subprocess.PIPE)
-
-
-def finish(*processes):
-    output = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0] * len(processes)
-    return output
-
-
-def read(trace, *options):
-    report = json.loads(subprocess.check_output([ANALYZER, "report", "--json", *options, trace], text=True))
-    (device,) = report["devices"]
-    return device
-
-
-def rows(table):
-    """Bytes by kind, and of processes by pid; the sum is checked."""
-    assert sum(row["bytes"] for row in table["rows"]) == table["device_bytes"]
-    found = {}
-    for row in table["rows"]:
-        key = row.get("pid") or row["kind"]
-        found[key] = found.get(key, 0) + row["bytes"]
-    return found
-
-
-def told(table):
-    return {row["kind"]: row["bytes"] for row in table["told"]}
-
+from harness import ANALYZER, STANDIN
 
 def test_one_process(tmp_path):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
@@ -72,6 +33,83 @@ def test_memory_of_graphs(tmp_path):
     found = rows(table)
     assert table["device_bytes"] == books["own"] and found["graph_memory"] == books["pool"] >= 24 * MIB
     assert found["category"] == 40 * MIB and found["unexplained"] == 0
+
+
+def test_graphs_while_they_run_and_at_the_end(tmp_path):
+    """`top` and the line at exit count what the device holds for graphs, as the driver's books do."""
+    trace, books, go = tmp_path / "a.vrt", tmp_path / "books", tmp_path / "go"
+    host = start(trace, "alloc:40", "graph:24", "graph:90", "sleep:0.3", f"truth:{books}", f"wait:{go}", stderr=subprocess.PIPE)
+    while not books.exists():
+        time.sleep(0.05)
+    books = json.loads(books.read_text())
+    sample = json.loads(subprocess.check_output([ANALYZER, "top", "--once", "--json", str(books["pid"])], text=True))
+    go.touch()
+    (use,) = sample["processes"][0]["devices"]
+    assert use["driver_bytes"] == use["driver_peak_bytes"] == books["allocation"] + books["pool"] > 154 * MIB
+    assert f"peak {(books['allocation'] + books['pool']) / MIB:.2f} MiB on GPU 0" in host.communicate(timeout=60)[1]
+
+
+def test_a_part_of_a_card(tmp_path):
+    """MIG: NVML knows it by a UUID of its own."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_NVML="mig"))
+    table = read(trace)["last_card"]
+    assert table["source"] == "nvml" and table["device_bytes"] == json.loads(books.read_text())["own"]
+    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
+
+
+def test_a_card_by_another_number(tmp_path):
+    """Device 0 of a process that may use the second card only: not the first one's bytes."""
+    shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared", "VRAMTRACE_STANDIN_DEVICES": "2"}
+    trace, books, other, end = (tmp_path / name for name in ("a.vrt", "books", "other", "end"))
+    beside = start(None, "alloc:100", f"truth:{other}", f"wait:{end}", **shared)
+    finish(start(trace, f"wait:{other}", "alloc:40", PAUSE, f"truth:{books}", f"ready:{end}", **shared, CUDA_VISIBLE_DEVICES="1"), beside)
+    table = read(trace)["last_card"]
+    assert table["device_bytes"] == json.loads(books.read_text())["own"] == 340 * MIB
+    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
+
+
+def test_killed_before_nvml_told(tmp_path):
+    """Then it is what the driver said."""
+    trace = tmp_path / "a.vrt"
+    start(trace, "alloc:40", "die").wait(60)
+    table = read(trace)["card"]
+    assert (table["source"], table["processes"], table["steady"]) == ("driver", "no_nvml", True)
+    assert rows(table) == {"category": 40 * MIB, "context_and_processes": 300 * MIB, "unexplained": 0}
+
+
+@pytest.mark.parametrize("nvml", ["1", "0"])
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("how", ["context", "elsewhere"])
+def test_a_further_context(tmp_path, how, early, nvml):
+    """Charged to who made it, with the code and limits that it has, and gone with it; whenever it was told first."""
+    trace, books = tmp_path / "a.vrt", [tmp_path / "during", tmp_path / "after"]
+    code = ["module", f"limit:{20 << 20}"] if how == "context" else []
+    finish(start(trace, "alloc:40", "module", *([PAUSE] if early else []), how, *code, "alloc:8", PAUSE, f"truth:{books[0]}",
+                 "destroy", "sleep:0.1", "alloc:2", PAUSE, f"truth:{books[1]}", VRAMTRACE_NVML=nvml))
+    during, after = (json.loads(path.read_text()) for path in books)
+    device = read(trace)
+    base = "context" if nvml == "1" else "context_and_processes"
+    (other,) = [row for row in device["card"]["rows"] if row["kind"] == "context" and row["name"]]
+    assert other["bytes"] == during["context"] - 300 * MIB == 300 * MIB
+    found = rows(device["card"])
+    assert device["card"]["device_bytes"] == during["own"] and found["unexplained"] == 0
+    assert found["context"] + found.get("context_and_processes", 0) == during["context"]
+    assert (found["category"], found["modules"], found.get("settings", 0)) == (
+        during["allocation"], during["module"], during["limit"])
+    # what was made with the context is gone; what the primary one owns is not
+    table = device["last_card"]
+    assert table["device_bytes"] == after["own"] and rows(table) == {
+        "category": after["allocation"], "modules": 3 * MIB, base: after["context"], "unexplained": 0}
+    assert after["context"] == 300 * MIB and after["module"] == 3 * MIB and after["limit"] == 0
+
+
+def test_a_primary_context_beside_another(tmp_path):
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "release", "context", "alloc:8", "retain", PAUSE, f"truth:{books}"))
+    books, table = json.loads(books.read_text()), read(trace)["last_card"]
+    assert rows(table) == {"category": 8 * MIB, "context": books["context"], "unexplained": 0} and books["context"] == 600 * MIB
+    assert [row["bytes"] for row in table["rows"] if row["kind"] == "context"] == [300 * MIB] * 2
 
 
 LIBRARY = """
@@ -106,18 +144,19 @@ def test_memory_that_libraries_take(tmp_path):
 def test_two_traced_processes_and_one_that_is_not(tmp_path):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     traces = [tmp_path / "a.vrt", tmp_path / "b.vrt"]
-    books = [tmp_path / name for name in ("a", "b", "c")]
-    handle, end = tmp_path / "handle", tmp_path / "end"
-    finishing = [f"wait:{end}"]
+    books = [tmp_path / name for name in ("a", "b", "c", "b_before")]
+    handle, turn = tmp_path / "handle", tmp_path / "turn"
+    # each has its peak when the others stand still, and waits for a sample
     processes = [
-        start(traces[0], "alloc:40", f"export:{handle}", "module", *finishing, PAUSE, f"truth:{books[0]}", **shared),
-        start(traces[1], f"open:{handle}", "alloc:80", *finishing, PAUSE, f"truth:{books[1]}", **shared),
-        start(None, f"wait:{handle}", "alloc:160", "sleep:0.8", f"ready:{end}", PAUSE, "sleep:1", f"truth:{books[2]}",
-              **shared)]
+        start(traces[0], "alloc:30", f"export:{handle}", "module", f"wait:{books[2]}", f"wait:{books[3]}", "alloc:10", PAUSE, f"ready:{turn}",
+              f"wait:{books[1]}", f"truth:{books[0]}", **shared),
+        start(traces[1], f"open:{handle}", "alloc:60", f"truth:{books[3]}", f"wait:{turn}", "alloc:20", PAUSE, f"truth:{books[1]}",
+              f"wait:{books[0]}", **shared),
+        start(None, f"wait:{handle}", "alloc:160", f"truth:{books[2]}", f"wait:{books[0]}", **shared)]
     finish(*processes)
     books = [json.loads(path.read_text()) for path in books]
-    whole = books[2]["own"] + sum(book["own"] for book in books[:2])
-    for mine, other, trace in ((books[0], books[1], traces[0]), (books[1], books[0], traces[1])):
+    for mine, other, trace in ((books[0], books[3], traces[0]), (books[1], books[0], traces[1])):
+        whole = books[2]["own"] + mine["own"] + other["own"]
         tables = read(trace)["card"], read(trace)["last_card"]
         found = rows(tables[0])
         assert tables[0]["device_bytes"] == whole
@@ -187,89 +226,3 @@ def test_text(tmp_path):
     for line in ("unknown", "kernels and modules of ", "CUDA context", "unexplained", "in use"):
         assert line in table
     assert "40.00 MiB" in table and "343.00 MiB" in table and "300.00 MiB" in table
-
-
-# ---- Made by hand: what does not fit together ----
-
-GIB = 1 << 30
-NOT_TOLD = (1 << 64) - 1
-
-
-def made(tmp_path, fill):
-    """A process with a context of 300 MiB beside 100 MiB of others', which then has 40 MiB."""
-    trace = TraceFile()
-    trace.event(MEMORY_INFO, DRIVER, size=16 * GIB - 400 * MIB, total=16 * GIB)
-    trace.event(ALLOC, DRIVER, 0x1000000, 40 * MIB)
-    fill(trace)
-    trace.write(tmp_path / "made.vrt")
-    return read(tmp_path / "made.vrt")
-
-
-def test_a_moment_without_a_reading_of_its_own(tmp_path):
-    """What the others have is as when it was told; the sum is moved by what this process had more or less."""
-    def fill(trace):
-        trace.card_use(450 * MIB, [(7, 340 * MIB, b"me"), (8, 110 * MIB, b"you")], own=0)
-        trace.event(ALLOC, DRIVER, 0x8000000, 60 * MIB, after_ns=60_000_000)
-        trace.event(FREE, DRIVER, 0x8000000, after_ns=60_000_000)
-    device = made(tmp_path, fill)
-    for table, moved in ((device["card"], 60 * MIB), (device["last_card"], 0)):
-        assert table["moved_bytes"] == moved and table["device_bytes"] == 450 * MIB + moved and table["steady"]
-        assert rows(table) == {"category": 40 * MIB + moved, "context": 300 * MIB, 8: 110 * MIB, "unexplained": 0}
-
-
-def test_a_reading_while_memory_changes(tmp_path):
-    """It is taken only if there is no other, and said to be unsteady."""
-    def fill(trace):
-        trace.card_use(440 * MIB, [(7, 340 * MIB, b"me")], own=0, begin_ns=trace.t_ns + 1000)
-        steady.append(trace.t_ns)
-        if len(steady) > 1:
-            trace.card_use(345 * MIB, [(7, 345 * MIB, b"me")], own=0)
-    steady = []
-    table = made(tmp_path, fill)["card"]
-    assert not table["steady"] and table["device_bytes"] == 440 * MIB and table["processes_known"]
-    table = made(tmp_path, fill)["card"]
-    assert table["steady"] and table["device_bytes"] == 345 * MIB
-    assert rows(table) == {"category": 40 * MIB, "context": 305 * MIB, "unexplained": 0}
-
-
-def test_more_is_known_than_was_in_use(tmp_path):
-    """Silent memory that went away: unexplained is negative, and the sum holds."""
-    def fill(trace):
-        trace.card_use(440 * MIB, [(7, 340 * MIB, b"me"), (8, 100 * MIB, b"")], own=0)
-        trace.card_use(420 * MIB, [(7, 320 * MIB, b"me"), (8, 100 * MIB, b"")], own=0, begin_ns=trace.t_ns + 90_000_000)
-    table = made(tmp_path, fill)["last_card"]
-    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, 8: 100 * MIB, "unexplained": -20 * MIB}
-    assert table["rows"][-1]["kind"] == "unexplained" and [row["command"] for row in table["rows"] if row["kind"] == "process"] == [None]
-
-
-def test_a_list_that_is_not_ours(tmp_path):
-    """Pids of another namespace; and one that would have less than was recorded, so it cannot be this process."""
-    def fill(trace):
-        trace.card_use(440 * MIB, [(7, 340 * MIB, b""), (8, 100 * MIB, b"")], own=own)
-    for own in (0xffffffff, 2):
-        table = made(tmp_path, fill)["card"]
-        assert not table["processes_known"]
-        assert rows(table) == {"category": 40 * MIB, "context_and_processes": 400 * MIB, "unexplained": 0}
-
-    def less(trace):
-        trace.card_use(440 * MIB, [(8, 400 * MIB, b""), (7, 39 * MIB, b"")], own=1)
-    assert not made(tmp_path, less)["card"]["processes_known"]
-
-
-def test_hostile_records(tmp_path):
-    def fill(trace):
-        one = [(7, 340 * MIB, b"me")]
-        trace.card_use(440 * MIB, one, count=1 << 31)
-        trace.card_use(440 * MIB, one, count=2, text=b"")
-        trace.card_use(440 * MIB, one, begin_ns=5000, end_ns=4000)
-        trace.card_use(440 * MIB, one, device=77)
-        trace.card_use(NOT_TOLD, one)
-        trace.card_use(1 << 60, one, own=0)
-        trace.card_use(440 * MIB, [(7, NOT_TOLD, b"me"), (0, NOT_TOLD, b"x" * 5000)], own=0, begin_ns=NOT_TOLD, end_ns=NOT_TOLD,
-                       total=NOT_TOLD, reserved=NOT_TOLD, text=b"\x1b[31mred")
-    device = made(tmp_path, fill)
-    for table in (device["card"], device["last_card"]):
-        rows(table)
-        assert table["device_bytes"] == 440 * MIB and not table["processes_known"] and not table["told"]
-    text = subprocess.check_output([ANALYZER, "report", tmp_path / "made.vrt"], text=True)
-    assert "unexplained" in text and "\x1b" not in text

@@ -24,7 +24,7 @@ import make_tables  # noqa: E402
 
 MIB = 1 << 20
 TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "instants", "trace", "devices", "peak", "leaks",
-          "out_of_memory", "columns"]
+          "out_of_memory", "cards", "columns"]
 SUMMARY = ["trace", "devices", "peak", "leaks", "out_of_memory", "columns"]
 # What a spreadsheet, a shell, a page or a database could stumble over; no letter that a trace does not keep.
 NAMES = ["'; DROP TABLE events; --", '"', '""', ",", ";a,b;", "=cmd()", "a\nb", "\t", " ", "</script>", "émoji 🦊", "\u202eturned",

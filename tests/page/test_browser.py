@@ -15,7 +15,7 @@ PAGE = HERE.parent.parent / "analyzer" / "view" / "html"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NEEDED = {"chromium": CHROMIUM, "chromedriver": shutil.which("chromedriver"), "node": shutil.which("node"), "esbuild": shutil.which("esbuild")}
 pytestmark = pytest.mark.skipif(not all(NEEDED.values()), reason=f"not found: {[name for name, path in NEEDED.items() if not path]}")
-TABS = ["who", "blocks", "map", "leaks", "oom", "frag", "advice", "steps", "source"]
+TABS = ["who", "blocks", "map", "leaks", "oom", "frag", "advice", "card", "steps", "source"]
 
 
 @pytest.fixture(scope="session")

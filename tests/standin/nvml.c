@@ -2,8 +2,11 @@
  * PyTorch and monitors ask for. As the real one it keeps a descriptor from nvmlInit on, and does nothing
  * without it.
  *
- * VRAMTRACE_STANDIN_NVML: "fails" (nvmlInit does), "no-permission" (for processes), "old" (no
- * nvmlDeviceGetMemoryInfo_v2). VRAMTRACE_STANDIN_RESERVED: bytes of each card that are the driver's own. */
+ * VRAMTRACE_STANDIN_NVML, words apart by commas: "fails" (nvmlInit does), "no-permission" (for processes),
+ * "old" (no nvmlDeviceGetMemoryInfo_v2), "mig" (cards are parts of one, with such UUIDs). Of processes, as in
+ * containers: "empty" (none is listed), "without-us" (the others are), "host-pids" (numbers that are not
+ * ours), "clash" (the same, and another one's is ours). As with vGPU, WSL: "no-bytes", "no-bytes-of-others".
+ * VRAMTRACE_STANDIN_RESERVED: bytes of each card that are the driver's own. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -60,7 +63,12 @@ static __typeof__(&standin_card_bytes) bytes_of;
 static bool is_mode(const char *mode)
 {
     const char *text = getenv("VRAMTRACE_STANDIN_NVML");
-    return text != NULL && strcmp(text, mode) == 0;
+    const size_t length = strlen(mode);
+    for (; text != NULL; text = strchr(text, ',') != NULL ? strchr(text, ',') + 1 : NULL) {
+        if (strncmp(text, mode, length) == 0 && (text[length] == ',' || text[length] == '\0'))
+            return true;
+    }
+    return false;
 }
 
 static int card_count(void)
@@ -151,7 +159,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *
 EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t card, char *uuid, unsigned length)
 {
     const char text[] = "stand-in device"; /* and the number: see the driver's device.c */
-    char whole[64] = "GPU-";
+    char whole[64];
+    strcpy(whole, is_mode("mig") ? "MIG-" : "GPU-");
     for (int i = 0, at = 4; i < 16; i++)
         at += sprintf(whole + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                       i < 15 ? text[i] : '0' + card->number);
@@ -225,6 +234,30 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t card, struct nvmlMem
     return SUCCESS;
 }
 
+/* What is told of the processes, which the books have; how many. */
+static unsigned tell(struct standin_process *processes, unsigned count)
+{
+    enum { OTHER_NAMESPACE = 3000000 };
+    unsigned kept = 0;
+    bool clashes = is_mode("clash");
+    for (unsigned i = 0; i < count; i++) {
+        struct standin_process process = processes[i];
+        const bool is_own = process.pid == getpid();
+        if (is_mode("empty") || (is_own && is_mode("without-us")))
+            continue;
+        if (is_mode("no-bytes") || (!is_own && is_mode("no-bytes-of-others")))
+            process.bytes = UINT64_MAX; /* NVML_VALUE_NOT_AVAILABLE */
+        if (is_mode("host-pids") || is_mode("clash"))
+            process.pid += OTHER_NAMESPACE;
+        if (clashes && !is_own) {
+            process.pid = getpid();
+            clashes = false;
+        }
+        processes[kept++] = process;
+    }
+    return kept;
+}
+
 static nvmlReturn_t list(nvmlDevice_t card, unsigned *count, void *infos, bool is_v1)
 {
     struct standin_process found[PROCESSES];
@@ -232,7 +265,7 @@ static nvmlReturn_t list(nvmlDevice_t card, unsigned *count, void *infos, bool i
         return UNINITIALIZED;
     if (is_mode("no-permission"))
         return NO_PERMISSION;
-    const unsigned listed = (unsigned)processes_of(card->number, found, PROCESSES);
+    const unsigned listed = tell(found, (unsigned)processes_of(card->number, found, PROCESSES));
     if (*count < listed) {
         *count = listed;
         return INSUFFICIENT_SIZE;

@@ -15,13 +15,23 @@ static const struct {
     {"graphs", "CUDA graphs", "", ""},
     {"graph_memory", "memory of CUDA graphs", "", ""},
     {"settings", "limits and other settings", "", ""},
-    {"context", "CUDA context", "", ""},
+    {"context", "CUDA context", "another CUDA context, of ", ""},
     {"context_and_processes", "CUDA context and other processes", "", ""},
     {"unexplained", "unexplained", "", ""},
     {"foreign", "of others, mapped here", "", ""},
     {"host", "page-locked, on the host", "", ""},
     {"reserved", "reserved by the driver for itself", "", ""},
     {"category", "of no known category", "", ""},
+};
+
+/* Why contexts and other processes are one row. */
+static const struct {
+    const char *processes, *why;
+} reasons[] = {
+    {VT_PROCESSES_NOT_LISTED, "NVML did not list processes (no permission?)"},
+    {VT_PROCESSES_WITHOUT_THIS, "none of the processes that NVML lists is surely this one (a container?)"},
+    {VT_PROCESSES_WITHOUT_BYTES, "NVML does not tell the bytes of processes here (WSL, virtual GPUs)"},
+    {VT_PROCESSES_DO_NOT_FIT, "what NVML tells of processes does not fit this one"},
 };
 
 static void add_bytes(struct vt_table *table, int64_t bytes)
@@ -38,22 +48,13 @@ static const char *label_of(const char *category)
     return category;
 }
 
-/* A command without the folder of its program. */
-static const char *without_folder(const char *command)
-{
-    const size_t word = strcspn(command, " ");
-    const char *slash = memrchr(command, '/', word);
-
-    return slash ? slash + 1 : command;
-}
-
 static void add_name(struct vt_table *table, const struct vt_card_row *row)
 {
     size_t i = 0;
 
     if (row->pid) {
         vt_table_cell(table, "process %" PRIu32 "%s%s", row->pid, row->command ? ": " : "",
-                      row->command ? without_folder(row->command) : "");
+                      row->command ? vt_without_folder(row->command) : "");
         return;
     }
     while (i + 1 < sizeof kinds / sizeof *kinds && strcmp(kinds[i].kind, row->kind))
@@ -79,8 +80,29 @@ static void say_when(struct vt_print *print, const struct vt_card_table *card)
                 VT_BYTES((uint64_t)llabs(card->moved_bytes)), card->moved_bytes < 0 ? "more" : "less");
     if (!card->steady)
         fputs("; its memory changed meanwhile", print->paragraph);
-    fputs("." VT_RESET, print->paragraph);
+    fputs(".", print->paragraph);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (!strcmp(reasons[i].processes, card->processes))
+            fprintf(print->paragraph, " Other processes cannot be told from this one's context: %s.",
+                    reasons[i].why);
+    if (card->processes_known && card->nested)
+        fputs(" Processes outside of this container may be among the unexplained.", print->paragraph);
+    fputs(VT_RESET, print->paragraph);
     vt_end_paragraph(print, 2, 2);
+}
+
+/* What could be done about these bytes; of what nothing explains, what it may be. */
+static void print_advice(struct vt_print *print, const struct vt_advices *advices)
+{
+    for (size_t i = 0; i < advices->count; i++) {
+        const struct vt_advice *advice = &advices->items[i];
+        const bool unexplained = !strcmp(advice->kind, "unexplained");
+
+        vt_print_paragraph(print, 2, 4, VT_BOLD "%s%s" VT_RESET " (%s)  %s", unexplained ? "" : "−",
+                           VT_BYTES(advice->bytes), VT_PERCENT(advice->bytes, advices->peak_bytes),
+                           advice->what);
+        vt_print_paragraph(print, 4, 4, VT_DIM "%s." VT_RESET, advice->why);
+    }
 }
 
 bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device)
@@ -110,10 +132,18 @@ void vt_text_card_table(struct vt_print *print, const struct vt_device_report *d
     add_bytes(&table, (int64_t)card->device_bytes);
     vt_table_cell(&table, VT_DIM "of %s" VT_RESET, VT_BYTES(card->total_bytes));
     for (size_t i = 0; i < card->told_count; i++) {
-        add_name(&table, &card->told[i]);
-        add_bytes(&table, card->told[i].bytes);
-        vt_table_cells(&table, VT_DIM "not counted" VT_RESET);
+        const struct vt_card_row *row = &card->told[i];
+
+        add_name(&table, row);
+        if (row->known)
+            add_bytes(&table, row->bytes);
+        else
+            vt_table_cells(&table, "not told");
+        vt_table_cells(&table, row->pid && row->known ? VT_DIM "perhaps this one" VT_RESET
+                               : row->known           ? VT_DIM "not counted" VT_RESET
+                                                      : "");
     }
     vt_table_print(&table, print);
     say_when(print, card);
+    print_advice(print, &card->advices);
 }

@@ -1,6 +1,8 @@
-"""Does what its arguments say on device 0, one after the other, and tells what the stand-in driver's books say.
+"""Does what its arguments say on device 0, or the one chosen by device:NUMBER, one after the other, and tells what the stand-in driver's books say.
 
-    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
+    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
+    context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
+    release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
     truth:FILE     as JSON: bytes by use, of other processes, and in all
     nvml:SECONDS   uses NVML itself meanwhile, and looks at its own descriptors
 """
@@ -8,11 +10,14 @@ import ctypes
 import json
 import os
 import pathlib
+import signal
 import sys
+import threading
 import time
 
 cuda = ctypes.CDLL("libcuda.so.1")
-for name in ("standin_device_bytes", "standin_other_bytes", "standin_use_bytes", "standin_host_bytes"):
+for name in ("standin_device_bytes", "standin_other_bytes", "standin_use_bytes", "standin_host_bytes",
+             "standin_card_readings"):
     getattr(cuda, name).restype = ctypes.c_uint64
 
 
@@ -38,8 +43,67 @@ def module():
     check(cuda.cuModuleLoadData(ctypes.byref(ctypes.c_void_p()), b"image"))
 
 
+def kernel():
+    global kernels
+    kernels += 1
+    if kernels == 1:
+        check(cuda.cuModuleLoadData(ctypes.byref(loaded), b"image"))
+    check(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), loaded, f"kernel{kernels}".encode()))
+
+
+def device(number):
+    global current
+    current = int(number)
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), current))
+    check(cuda.cuCtxSetCurrent(context))
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def limit(size):
     check(cuda.cuCtxSetLimit(2, ctypes.c_size_t(int(size))))  # the device's heap
+
+
+contexts = []
+
+
+def another_context():
+    contexts.append(ctypes.c_void_p())
+    check(cuda.cuCtxCreate_v2(ctypes.byref(contexts[-1]), 0, 0))
+
+
+def elsewhere():
+    thread = threading.Thread(target=another_context)
+    thread.start()
+    thread.join()
+
+
+def destroy():
+    check(cuda.cuCtxDestroy_v2(contexts.pop()))
+
+
+def release():
+    check(cuda.cuDevicePrimaryCtxRelease_v2(0))
+
+
+def retain():
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+
+
+def sampled():
+    """Until the recorder has asked NVML, from a while after the last change on; without either, a while."""
+    time.sleep(0.15)
+    libraries = os.environ["LD_LIBRARY_PATH"].split(":")
+    asked = ("LD_PRELOAD" in os.environ and os.environ.get("VRAMTRACE_NVML") != "0" and
+             os.environ.get("VRAMTRACE_STANDIN_NVML") != "fails" and
+             any(os.path.exists(f"{folder}/libnvidia-ml.so.1") for folder in libraries))
+    # an answer takes three readings, the writer thread takes it within 100 ms
+    enough, end = cuda.standin_card_readings() + 6, time.monotonic() + (60 if asked else 0.5)
+    while (not asked or cuda.standin_card_readings() < enough) and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.25)
 
 
 class AllocationNode(ctypes.Structure):  # CUDA_MEM_ALLOC_NODE_PARAMS
@@ -84,9 +148,9 @@ def open_(path):
 
 
 def truth(path):
-    books = {use: cuda.standin_use_bytes(0, use.encode())
+    books = {use: cuda.standin_use_bytes(current, use.encode())
              for use in ("context", "limit", "module", "allocation", "managed", "array", "physical", "pool")}
-    books |= {"pid": os.getpid(), "own": cuda.standin_device_bytes(0), "others": cuda.standin_other_bytes(0),
+    books |= {"pid": os.getpid(), "own": cuda.standin_device_bytes(current), "others": cuda.standin_other_bytes(current),
               "host": cuda.standin_host_bytes()}
     assert sum(books[use] for use in ("context", "limit", "module", "allocation", "managed", "array", "physical",
                                       "pool")) == books["own"]
@@ -118,12 +182,13 @@ def nvml(seconds):
         print("nvml copies", sum("memfd:vramtrace" in line for line in maps) > 0)
 
 
-context = ctypes.c_void_p()
+context, loaded, kernels, current = ctypes.c_void_p(), ctypes.c_void_p(), 0, 0
 check(cuda.cuInit(0))
-check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-check(cuda.cuCtxSetCurrent(context))
+device(current)
 actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "graph": graph, "export": export, "open": open_,
-           "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
+           "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
+           "kernel": kernel, "device": device, "die": die,
+           "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
     actions[action](*arguments)

@@ -39,10 +39,18 @@ uint64_t standin_other_bytes(int device)
     return standin_device_valid(device) ? standin_used_by_others(device) : 0;
 }
 
+static uint64_t card_readings;
+
+uint64_t standin_card_readings(void)
+{
+    return __atomic_load_n(&card_readings, __ATOMIC_RELAXED);
+}
+
 int standin_card_processes(int card, struct standin_process *processes, int maximum)
 {
     __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
     int count = 0;
+    __atomic_fetch_add(&card_readings, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < standin_settings.devices && count < maximum; i++) {
         if (standin_settings.cards[i] == card && standin_used(i) != 0)
             processes[count++] = (struct standin_process){getpid(), standin_used(i)};

@@ -21,6 +21,7 @@ struct standin_process {
     uint64_t bytes;
 };
 int standin_card_processes(int card, struct standin_process *processes, int maximum);
+uint64_t standin_card_readings(void); /* how often the function above was called, by the stand-in NVML */
 uint64_t standin_card_bytes(int card);
 /* One use: "context", "limit", "module", "allocation", "managed", "array", "physical" or "pool". */
 uint64_t standin_use_bytes(int device, const char *use);

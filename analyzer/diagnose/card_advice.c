@@ -1,0 +1,261 @@
+/* What could be done about a card's bytes: those of other processes, of code, contexts and limits, and those
+ * that nothing explains. Each piece has the bytes of its rows; none under 1 % of what is in use. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "base/index.h"
+#include "diagnose/finders.h"
+#include "diagnose/silent.h"
+#include "report/program.h"
+
+#define NAMED 3 /* rows that a sentence names */
+
+struct card_adviser {
+    const struct vt_card_table *table;
+    const char *loading; /* CUDA_MODULE_LOADING; NULL = it was not set */
+    struct vt_advices *advices;
+    size_t capacity;
+};
+
+/* Rows of one kind of advice, and as what a sentence names them. */
+struct rows {
+    int64_t bytes;
+    size_t count;
+    char named[240];
+    char first[64]; /* the largest alone, without its bytes */
+};
+
+/* How much of a row it is about; 0 = it is not. */
+typedef int64_t share_of(const struct vt_card_row *row);
+
+static int64_t of_process(const struct vt_card_row *row)
+{
+    return strcmp(row->kind, "process") ? 0 : row->bytes;
+}
+
+static int64_t of_whole_module(const struct vt_card_row *row)
+{
+    return row->module_bytes;
+}
+
+static int64_t of_first_use(const struct vt_card_row *row)
+{
+    return strcmp(row->kind, VT_SILENT_MODULES) ? 0 : row->bytes - row->module_bytes;
+}
+
+static int64_t of_further_context(const struct vt_card_row *row)
+{
+    return strcmp(row->kind, VT_SILENT_CONTEXT) || !row->name ? 0 : row->bytes;
+}
+
+static int64_t of_setting(const struct vt_card_row *row)
+{
+    return strcmp(row->kind, VT_SILENT_SETTINGS) ? 0 : row->bytes;
+}
+
+static void name_row(const struct vt_card_row *row, char *text, size_t bytes)
+{
+    if (row->pid && row->command)
+        snprintf(text, bytes, "process %" PRIu32 " (%.40s)", row->pid, vt_without_folder(row->command));
+    else if (row->pid)
+        snprintf(text, bytes, "process %" PRIu32, row->pid);
+    else
+        snprintf(text, bytes, "%.48s", row->name ? row->name : "the program");
+}
+
+/* The rows with a share, the largest first; the first few are named. */
+static struct rows find_rows(const struct vt_card_table *table, share_of *share)
+{
+    struct rows rows = {0};
+    const struct vt_card_row *last = NULL;
+    int64_t left;
+    char name[96], bytes[24];
+    size_t used = 0;
+
+    for (size_t i = 0; i < table->row_count; i++) {
+        rows.bytes += share(&table->rows[i]) > 0 ? share(&table->rows[i]) : 0;
+        rows.count += share(&table->rows[i]) > 0;
+    }
+    left = rows.bytes;
+    for (size_t named = 0; named < NAMED && named < rows.count; named++) {
+        const struct vt_card_row *next = NULL;
+
+        for (const struct vt_card_row *row = table->rows; row < table->rows + table->row_count; row++) {
+            const bool after = !last || share(row) < share(last) || (share(row) == share(last) && row > last);
+
+            if (share(row) > 0 && after && (!next || share(row) > share(next)))
+                next = row;
+        }
+        if (!next)
+            break;
+        name_row(next, name, sizeof name);
+        if (!last)
+            snprintf(rows.first, sizeof rows.first, "%.60s", name);
+        used += (size_t)snprintf(rows.named + used, sizeof rows.named - used, "%s%s %s", last ? ", " : "",
+                                 name, vt_format_bytes((uint64_t)share(next), bytes));
+        used = used < sizeof rows.named ? used : sizeof rows.named - 1;
+        left -= share(next);
+        last = next;
+    }
+    if (left > 0)
+        snprintf(rows.named + used, sizeof rows.named - used, ", %zu more %s", rows.count - NAMED,
+                 vt_format_bytes((uint64_t)left, bytes));
+    return rows;
+}
+
+static int advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                  const char *why, ...) __attribute__((format(printf, 5, 6)));
+static int advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                  const char *why, ...)
+{
+    struct vt_advices *advices = adviser->advices;
+    struct vt_advice advice = {.kind = kind, .where = "", .bytes = (uint64_t)bytes};
+    va_list arguments;
+
+    if (bytes <= 0 || (uint64_t)bytes < advices->peak_bytes / 100)
+        return 0;
+    advice.share = (double)bytes / (double)advices->peak_bytes;
+    snprintf(advice.what, sizeof advice.what, "%s", what);
+    va_start(arguments, why);
+    vsnprintf(advice.why, sizeof advice.why, why, arguments);
+    va_end(arguments);
+    return VT_APPEND(advices->items, advices->count, adviser->capacity, advice);
+}
+
+/* ---- Each kind ---- */
+
+static int about_processes(struct card_adviser *adviser)
+{
+    const struct rows rows = find_rows(adviser->table, of_process);
+    char what[160];
+
+    if (rows.count == 1)
+        snprintf(what, sizeof what, "%s on another card, or at another time", rows.first);
+    else
+        snprintf(what, sizeof what, "the %zu other processes on other cards, or at another time", rows.count);
+    return advise(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
+}
+
+static int about_modules(struct card_adviser *adviser)
+{
+    const struct rows whole = find_rows(adviser->table, of_whole_module),
+                      used = find_rows(adviser->table, of_first_use);
+    const bool lazy = adviser->loading && !strcmp(adviser->loading, "LAZY");
+    int result;
+
+    if (lazy)
+        result =
+            advise(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
+                   "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
+    else
+        result = advise(
+            adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
+            "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
+            "take memory",
+            adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)" : "",
+            whole.named);
+    return result ? result
+                  : advise(adviser, "kernels", used.bytes,
+                           "fewer libraries with kernels of their own, and one process on the card",
+                           "Kernels that were loaded at their first use: %s. Each process has its own",
+                           used.named);
+}
+
+static int about_contexts(struct card_adviser *adviser)
+{
+    const struct rows rows = find_rows(adviser->table, of_further_context);
+
+    return advise(adviser, "contexts", rows.bytes,
+                  "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
+                  "Further contexts of this process were made by %s", rows.named);
+}
+
+static int about_settings(struct card_adviser *adviser)
+{
+    const struct rows rows = find_rows(adviser->table, of_setting);
+
+    return advise(
+        adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
+        "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
+        "the buffer of printf");
+}
+
+/* Why others' bytes may be among what nothing explains. */
+static const char *why_unexplained(const struct vt_card_table *table)
+{
+    static const struct {
+        const char *processes, *why;
+    } reasons[] = {
+        {VT_PROCESSES_NO_NVML, "without NVML, other processes that came or grew later are not seen"},
+        {VT_PROCESSES_NOT_LISTED,
+         "NVML listed no processes (no permission?): those that came or grew are not seen"},
+        {VT_PROCESSES_WITHOUT_THIS,
+         "which of NVML's processes is this one is not known (a container?), so none is told"},
+        {VT_PROCESSES_WITHOUT_BYTES,
+         "NVML tells no process's bytes here (WSL, virtual GPUs), so none is told"},
+        {VT_PROCESSES_DO_NOT_FIT, "what NVML tells of processes does not fit this one, so none is told"},
+    };
+
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (!strcmp(reasons[i].processes, table->processes))
+            return reasons[i].why;
+    return table->nested
+               ? "NVML lists no processes outside of this container"
+               : "no process that NVML lists has it: the driver itself, or a process that just ended";
+}
+
+static int about_unexplained(struct card_adviser *adviser)
+{
+    const struct vt_card_table *table = adviser->table;
+    const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
+    int64_t own = table->processes_known ? table->own_unexplained_bytes : 0;
+    char own_text[24], rest_text[24];
+
+    own = own < 0 ? 0 : own > bytes ? bytes : own;
+    if (bytes <= 0)
+        return 0;
+    vt_format_bytes((uint64_t)own, own_text);
+    vt_format_bytes((uint64_t)(bytes - own), rest_text);
+    if (own == bytes)
+        return advise(
+            adviser, "unexplained", bytes, "not seen: what this process took by other ways",
+            "NVML charges this process with all of it: calls before the recorder was loaded or that it has "
+            "no hook for (graphics, video), or memory that the driver took later by itself");
+    if (own)
+        return advise(
+            adviser, "unexplained", bytes, "not seen: what this process took by other ways, and others",
+            "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
+            "driver by itself). The other %s: %s",
+            own_text, rest_text, why_unexplained(table));
+    return advise(adviser, "unexplained", bytes, "not seen: what others took",
+                  "None of it is known to be of this process: %s", why_unexplained(table));
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct vt_advice *a = left, *b = right;
+
+    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
+}
+
+int vt_card_advise(const struct vt_report *report, struct vt_card_table *table)
+{
+    static int (*const kinds[])(struct card_adviser *) = {about_processes, about_modules, about_contexts,
+                                                          about_settings, about_unexplained};
+    struct card_adviser adviser = {.table = table,
+                                   .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
+                                   .advices = &table->advices};
+    int result = 0;
+
+    table->advices.peak_bytes = table->device_bytes;
+    for (size_t i = 0; !result && i < sizeof kinds / sizeof *kinds; i++)
+        result = kinds[i](&adviser);
+    if (table->advices.count)
+        qsort(table->advices.items, table->advices.count, sizeof *table->advices.items, by_bytes);
+    return result;
+}

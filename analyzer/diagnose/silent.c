@@ -1,0 +1,111 @@
+#include "diagnose/silent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+#include "trace/frameworks.h"
+#include "trace/trace.h"
+
+/* What took memory of the device without an allocation, by the names of functions; the first that fits. */
+static const struct {
+    const char *beginning, *kind;
+    bool of_module;
+} calls[] = {
+    {"cuGraph", VT_SILENT_GRAPHS, false},
+    {"cuDeviceGraph", VT_SILENT_GRAPHS, false},
+    {"cuModuleGetFunction", VT_SILENT_MODULES, false},
+    {"cuModule", VT_SILENT_MODULES, true},
+    {"cuLibrary", VT_SILENT_MODULES, true},
+    {"cuKernel", VT_SILENT_MODULES, false},
+    {"cuFunc", VT_SILENT_MODULES, false},
+    {"cuLaunch", VT_SILENT_MODULES, false},
+    {"", VT_SILENT_SETTINGS, false},
+};
+
+static bool is_silent(const struct vt_event *event, int device_index)
+{
+    return event->device_index == device_index &&
+           (event->kind == VT_EVENT_DELTA || (event->kind == VT_EVENT_CONTEXT_CREATE && event->bytes));
+}
+
+/* The context that an event's bytes end with, 0 = the device's last. */
+static uint64_t context_of(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_DELTA ? event->detail : event->address;
+}
+
+/* By rare event, true: its context ended up to `last_event`. Looked at backwards, since an address may be of
+ * several contexts, one after the other. */
+static int find_gone(const struct vt_trace *trace, uint32_t last_event, bool *gone)
+{
+    struct vt_index ended = {0};
+    int result = 0;
+
+    for (size_t i = trace->rare_event_count; !result && i-- > 0;) {
+        const struct vt_event *event = &trace->events[trace->rare_events[i]];
+        const uint64_t context = context_of(event);
+
+        if (trace->rare_events[i] > last_event || !context)
+            continue;
+        if (event->kind == VT_EVENT_DELTA || event->kind == VT_EVENT_CONTEXT_CREATE)
+            gone[i] = vt_index_get(&ended, context) == true;
+        if (event->kind == VT_EVENT_CONTEXT_CREATE || event->kind == VT_EVENT_CONTEXT_DESTROY)
+            result = vt_index_put(&ended, context, event->kind == VT_EVENT_CONTEXT_DESTROY);
+    }
+    vt_index_free(&ended);
+    return result;
+}
+
+/* The library or program that called CUDA. */
+static const char *caller_of(const struct vt_trace *trace, const struct vt_event *event)
+{
+    const char *path = vt_cuda_caller(trace, event->stack_id);
+    const char *name = path ? vt_cuda_library(path) : NULL, *slash = path ? strrchr(path, '/') : NULL;
+
+    return name ? name : slash ? slash + 1 : path;
+}
+
+static struct vt_silent describe(const struct vt_trace *trace, const struct vt_event *event)
+{
+    const char *function = vt_trace_function(trace, trace->stacks[event->stack_id].function);
+    struct vt_silent made = {.kind = VT_SILENT_CONTEXT, .bytes = (int64_t)event->bytes};
+    size_t i = 0;
+
+    if (event->kind == VT_EVENT_DELTA) {
+        function = function ? function : "";
+        while (strncmp(function, calls[i].beginning, strlen(calls[i].beginning)))
+            i++;
+        made.kind = calls[i].kind;
+        made.of_module = calls[i].of_module;
+    }
+    if (!strcmp(made.kind, VT_SILENT_CONTEXT) || !strcmp(made.kind, VT_SILENT_MODULES))
+        made.name = caller_of(trace, event);
+    return made;
+}
+
+int vt_silents_find(const struct vt_trace *trace, int device_index, uint32_t first_event, uint32_t last_event,
+                    struct vt_silents *silents)
+{
+    bool *gone = calloc(trace->rare_event_count + 1, sizeof *gone);
+    size_t capacity = 0;
+    int result = gone ? find_gone(trace, last_event, gone) : -ENOMEM;
+
+    *silents = (struct vt_silents){0};
+    for (size_t i = 0; !result && i < trace->rare_event_count; i++) {
+        const struct vt_event *event = &trace->events[trace->rare_events[i]];
+
+        if (gone[i] || !is_silent(event, device_index) || trace->rare_events[i] < first_event ||
+            trace->rare_events[i] > last_event)
+            continue;
+        silents->bytes += (int64_t)event->bytes;
+        result = VT_APPEND(silents->items, silents->count, capacity, describe(trace, event));
+    }
+    free(gone);
+    if (result) {
+        free(silents->items);
+        *silents = (struct vt_silents){0};
+    }
+    return result;
+}

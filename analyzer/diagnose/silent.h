@@ -1,0 +1,35 @@
+/* Memory that a device gave this process without an allocation: to calls that loaded code, raised a limit,
+ * uploaded a graph, or made a further context. */
+#ifndef VT_SILENT_H
+#define VT_SILENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vt_trace;
+
+/* Kinds, as rows of a card's table have them. */
+#define VT_SILENT_MODULES "modules"
+#define VT_SILENT_GRAPHS "graphs"
+#define VT_SILENT_SETTINGS "settings"
+#define VT_SILENT_CONTEXT "context"
+
+struct vt_silent {
+    const char *kind;
+    const char *name; /* of modules and contexts: the library or program that they are of; NULL = not known */
+    int64_t bytes;    /* negative: the call gave back */
+    bool of_module;   /* a module's loading or unloading, not a kernel's first use */
+};
+struct vt_silents {
+    struct vt_silent *items; /* in order of time; the caller frees them */
+    size_t count;
+    int64_t bytes; /* their sum */
+};
+
+/* Of calls from `first_event` to `last_event`, without those whose context ended by then. -ENOMEM; then there
+ * is nothing to free. */
+int vt_silents_find(const struct vt_trace *trace, int device_index, uint32_t first_event, uint32_t last_event,
+                    struct vt_silents *silents);
+
+#endif

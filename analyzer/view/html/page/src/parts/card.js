@@ -1,0 +1,111 @@
+// Every byte in use on the card, of all processes, and what could be done about it.
+import { h, name, swatch } from "../dom.js";
+import { categoryLabel, deviceOf } from "./view.js";
+import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
+import { column, createTable } from "./table.js";
+
+const KINDS = {
+    library: (row) => `${row.name}, for itself`,
+    cached: () => "cached",
+    modules: (row) => `kernels and modules${row.name ? ` of ${row.name}` : ""}`,
+    graphs: () => "CUDA graphs",
+    graph_memory: () => "memory of CUDA graphs",
+    settings: () => "limits and other settings",
+    context: (row) => (row.name ? `another CUDA context, of ${row.name}` : "CUDA context"),
+    context_and_processes: () => "CUDA context and other processes",
+    process: (row) => `process ${row.pid}${row.command ? `: ${row.command.replace(/^\S*\//, "")}` : ""}`,
+    unexplained: () => "unexplained",
+    foreign: () => "of others, mapped here",
+    host: () => "page-locked, on the host",
+    reserved: () => "reserved by the driver for itself"
+};
+const REASONS = {
+    no_nvml: "there was no NVML",
+    not_listed: "NVML did not list processes (no permission?)",
+    without_this: "none of the processes that NVML lists is surely this one (a container?)",
+    without_bytes: "NVML does not tell the bytes of processes here (WSL, virtual GPUs)",
+    do_not_fit: "what NVML tells of processes does not fit this one"
+};
+
+function title(model, row) {
+    if (row.kind === "category")
+        return row.name ? categoryLabel(model, row.name) : "of no known category";
+    return KINDS[row.kind] ? KINDS[row.kind](row) : row.kind;
+}
+
+function tableOf(context, caption, rows, whole) {
+    const { model, format } = context;
+    const table = createTable({
+        context,
+        caption,
+        search: false,
+        sort: null,
+        columns: [
+            column("what", "What", "text", (row) => title(model, row), {
+                cell: (row) => h("span", {}, row.kind === "category" && row.name ? swatch(row.name) : null,
+                    name(title(model, row), "vp-wrap"))
+            }),
+            column("bytes", "Bytes", "bytes", (row) => row.bytes, {
+                cell: (row) => h("span", {}, row.bytes === null ? "not told" : format.bytes(row.bytes))
+            }),
+            whole ? column("share", "of what is in use", "share", (row) => (row.bytes >= 0 ? row.bytes / whole : null)) : null
+        ].filter(Boolean)
+    });
+    table.set(rows);
+    return table.element;
+}
+
+function sentences(table, format) {
+    const apart = table.measured_t_ns - table.t_ns, own = table.moved_bytes;
+    const text = [`${table.source === "nvml" ? "NVML" : "The driver"} told the bytes in use ${
+        format.duration(Math.abs(apart))} ${apart < 0 ? "before" : "after"} that moment${
+        own ? `; this process then had ${format.bytes(Math.abs(own))} ${own < 0 ? "more" : "less"}` : ""}${
+        table.steady ? "" : "; its memory changed meanwhile"}.`];
+    if (REASONS[table.processes])
+        text.push(`Other processes cannot be told from this one's context: ${REASONS[table.processes]}.`);
+    else if (table.nested)
+        text.push("Processes outside of this container may be among the unexplained.");
+    return text.join(" ");
+}
+
+function adviceCard(advice, format) {
+    const sign = advice.kind === "unexplained" ? "" : "−";
+    return card({
+        heading: name(advice.what, "vp-wrap"),
+        figure: `${sign}${format.bytes(advice.bytes)} · ${format.percent(advice.share, 1)}`
+    },
+        factList([["Why", name(advice.why, "vp-wrap")]]));
+}
+
+function moment(root, context, heading, table) {
+    const { format } = context;
+    root.append(
+        card({
+            heading,
+            figure: `${format.bytes(table.device_bytes)} of ${format.bytes(table.total_bytes)} in use`,
+            button: showButton(context, { event: table.event })
+        },
+            tableOf(context, `In use on the card, ${heading.toLowerCase()}`, table.rows, table.device_bytes),
+            table.told?.length ? tableOf(context, `Not counted, ${heading.toLowerCase()}`, table.told, 0) : null,
+            h("p", { class: "vp-muted" }, sentences(table, format))),
+        ...(table.advice || []).map((advice) => adviceCard(advice, format)));
+}
+
+function draw(root, document, context) {
+    const device = deviceOf(document, context.model);
+    if (!device?.card && !device?.last_card)
+        return void root.append(emptyState("Nobody told what is in use on the whole card."));
+    if (device.card)
+        moment(root, context, "At the peak", device.card);
+    if (device.last_card)
+        moment(root, context, "When it was told last", device.last_card);
+    return undefined;
+}
+
+export const part = documentPart({
+    id: "card",
+    title: "Card",
+    read: (model) => model.document("report"),
+    absent: "The page was made without the report.",
+    draw
+});

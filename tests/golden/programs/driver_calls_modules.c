@@ -1,0 +1,87 @@
+/* Code and contexts: memory that no allocation asks for. */
+#include "driver_calls.h"
+
+void loads(void)
+{
+    CUmodule module;
+    CUlibrary library;
+    static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    uint64_t before = standin_device_bytes(0);
+    GOOD(cuModuleLoadData(&module, image));
+    check_value("module", standin_device_bytes(0) - before);
+    GOOD(cuModuleUnload(module));
+    before = standin_device_bytes(0);
+    GOOD(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    GOOD(cuLibraryGetModule(&module, library));
+    check_value("library", standin_device_bytes(0) - before);
+    GOOD(cuLibraryUnload(library));
+    before = standin_device_bytes(0);
+    GOOD(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 512 * MIB));
+    check_value("limit", standin_device_bytes(0) - before);
+}
+
+/* Each way to a kernel's first use; what comes after costs nothing. */
+void kernels(void)
+{
+    static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    CUmodule module;
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    CUlaunchConfig configuration = {1, 1, 1, 1, 1, 1, 0, NULL, NULL, 0};
+    GOOD(cuModuleLoadData(&module, image));
+    GOOD(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+#define FIRST(name, call)                                                                                    \
+    for (int times = 0; times < 3; times++) {                                                                \
+        uint64_t before = standin_device_bytes(0);                                                           \
+        GOOD(call);                                                                                          \
+        check_value(name, standin_device_bytes(0) - before);                                                 \
+    }
+    FIRST("cuModuleGetFunction", cuModuleGetFunction(&function, module, "one"))
+    FIRST("nothing", cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL))
+    FIRST("cuModuleGetFunction", cuModuleGetFunction(&function, module, "two"))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "three"))
+    FIRST("cuKernelGetFunction", cuKernelGetFunction(&function, kernel))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "four"))
+    FIRST("cuLaunchKernel", cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "five"))
+    FIRST("cuLaunchKernelEx", cuLaunchKernelEx(&configuration, (CUfunction)kernel, NULL, NULL))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "six"))
+    FIRST("cuFuncLoad", cuFuncLoad((CUfunction)kernel))
+    FIRST("nothing", cuLibraryGetKernel(&kernel, library, "seven"))
+    FIRST("cuLaunchCooperativeKernel_ptsz",
+          cuLaunchCooperativeKernel_ptsz((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL))
+    /* Handles may come again after an unloading. */
+    GOOD(cuModuleUnload(module));
+    GOOD(cuModuleLoadData(&module, image));
+    FIRST("cuModuleGetFunction", cuModuleGetFunction(&function, module, "one"))
+    check_value("all", standin_device_bytes(0));
+}
+
+/* Launches of one kernel, for their cost. */
+void launches(void)
+{
+    CUmodule module;
+    CUfunction function;
+    GOOD(cuModuleLoadData(&module, ""));
+    GOOD(cuModuleGetFunction(&function, module, "one"));
+    for (int i = 0; i < 100000; i++)
+        GOOD(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+}
+
+void contexts(void)
+{
+    CUcontext own, again;
+    check_value("primary", (uintptr_t)primary_context);
+    GOOD(cuDevicePrimaryCtxRetain(&again, 0));
+    GOOD(cuDevicePrimaryCtxRelease_v2(0));
+    GOOD(cuCtxCreate_v2(&own, 0, 0));
+    check_value("own", (uintptr_t)own);
+    GOOD(cuCtxDestroy_v2(own));
+    GOOD(cuCtxCreate_v4(&own, NULL, 0, 0));
+    check_value("own", (uintptr_t)own);
+    GOOD(cuCtxDestroy_v2(own));
+    GOOD(cuDevicePrimaryCtxRelease_v2(0));
+    GOOD(cuDevicePrimaryCtxRetain(&again, 0));
+    GOOD(cuDevicePrimaryCtxReset_v2(0));
+}
