@@ -161,18 +161,31 @@ static bool tells_own(const struct vt_reading *reading)
            reading->use->processes[reading->use->own].bytes <= reading->used_bytes;
 }
 
+/* The first of an era that tells what this process has: a steady one, if there is any. */
+static const struct vt_reading *first_of_own(const struct maker *maker, uint32_t era)
+{
+    const struct vt_reading *unsteady = NULL;
+
+    for (size_t i = 0; i < maker->readings->count; i++) {
+        const struct vt_reading *reading = &maker->readings->items[i];
+
+        if (reading->era != era || !tells_own(reading))
+            continue;
+        if (reading->steady)
+            return reading;
+        unsteady = unsteady ? unsteady : reading;
+    }
+    return unsteady;
+}
+
 /* What NVML charged this process with beyond what is known, when it first told in that era. What the card had
  * in use before the first allocation bounds it. */
 static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
 {
-    const struct vt_reading *first = NULL;
+    const struct vt_reading *first = first_of_own(maker, era);
     int64_t silent_bytes = 0, own_bytes, before_bytes;
     int result;
 
-    for (size_t i = 0; i < maker->readings->count && !first; i++)
-        if (maker->readings->items[i].era == era && maker->readings->items[i].steady &&
-            tells_own(&maker->readings->items[i]))
-            first = &maker->readings->items[i];
     *context_bytes = 0;
     if (!first)
         return 0;
