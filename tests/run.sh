@@ -42,7 +42,7 @@ if [ "$mode" = all ]; then
         step "stand-in libraries" ./tests/standin/run.sh true
         export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
     fi
-    suites=(tests/golden tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet)
+    suites=(tests/golden tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu)
 else
     suites=(tests/golden)
     setup_pytest

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs what tests/gpu/run.sh needs compiled, for a machine without network or compilers:
 #
-#     tests/gpu/pack.sh [FILE] [--wheel WHEEL]     FILE: default gpu-prebuilt.tar.gz (4 MB)
+#     tests/gpu/pack.sh [FILE] [--wheel WHEEL]     FILE: default gpu-prebuilt.tar.gz (3 MB)
 #
 # Takes the build folder ($VRAMTRACE_BUILD, default build/): the recorder, the analyzer with the libraries that it needs
 # (not the C library), and the C programs of the parts. They run with a C library as new as this machine's or newer; with
@@ -30,7 +30,7 @@ take() {
     # A path of the loader that holds for what the libraries need, too.
     patchelf --force-rpath --set-rpath "\$ORIGIN/$2libraries" "$folder/$1"
     ldd "$build/$1" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' |
-        grep -Ev '/(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|cuda|cudart)\.so|ld-linux)' |
+        sed -E '/\/(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|cuda|cudart)\.so|ld-linux)/d' |
         while read -r library; do install -D -m 644 "$library" "$folder/libraries/$(basename "$library")"; done
 }
 take preload/libvramtrace.so

@@ -65,7 +65,8 @@ PARTS = (
     beside("graph-pools", "Private pools against PyTorch's snapshot", "suites", "suite('tests/torch/test_graph_pools.py')", 60, TORCH),
     beside("join", "Backward and its forward", "suites", "suite('tests/torch/test_join.py')", 90, TORCH),
     beside("zoo", "Categories of every block of five trainings", "suites",
-           "suite('tests/torch/zoo/test_zoo.py', '-k', 'lora or vae or gan or recurrent or accumulation')", 150, TORCH),
+           "suite(*(f'tests/torch/zoo/test_zoo.py::test_training[inspections-{name}]' for name in"
+           " ('resnet50', 'gpt2', 'gpt2_checkpointing', 'transformer_encoder_amp', 'peft_lora')))", 150, TORCH),
     beside("killed", "SIGKILL in the middle of training", "suites",
            "suite('tests/faults/test_killed.py', '-k', 'test_killed_while_training', VRAMTRACE_KILLS='5')", 90, TORCH),
     part("cost", "What recording costs beside PyTorch's own recorder", "cost", "cost(100)", 150, TORCH),

@@ -76,7 +76,7 @@ def look():
     facts["kernel module"] = first("/proc/driver/nvidia/version")
     driver = fact("CUDA of the driver", *said(*RUN, PYTHON, "-c", ASK_DRIVER))
     fact("NVML", *said(*RUN, PYTHON, "-S", HERE / "programs/nvml_read.py"))
-    torch = fact("torch", *said(*RUN, PYTHON, "-c", ASK_TORCH))
+    fact("torch", *said(*RUN, PYTHON, "-c", ASK_TORCH))
     fact("vramtrace", *said(PROGRAM, "--version"))
     # A library that cannot be loaded is only a line on stderr; nothing may be there.
     done = subprocess.run([*RUN, "env", f"LD_PRELOAD={LIBRARY}", "true"], env=ENVIRONMENT, capture_output=True, text=True)
@@ -91,7 +91,8 @@ def look():
     missing += [str(BUILD / path) for path in BUILT if not (BUILD / path).exists()]
     if not driver:
         missing.append("libcuda.so.1")
-    has = set(found) - ({"torch"} if not torch else set()) | ({"gpu"} if driver and not RUN else set())
+    # A torch that did not answer may do so later: its parts try.
+    has = set(found) | ({"gpu"} if driver and not RUN else set())
     return facts, missing, has, driver and shim and PROGRAM.exists()
 
 

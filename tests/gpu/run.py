@@ -48,7 +48,7 @@ def lacking(part, has):
     need = next((need for need in part.needs if need not in has), None)
     if need is None:
         return None
-    return "needs a GPU" if need == NO_STANDIN else f"{need} is missing, or does not work here"
+    return "needs a GPU" if need == NO_STANDIN else f"{need} is missing"
 
 
 def run_part(part, root, seconds):
