@@ -9,8 +9,9 @@ class NotRun(Exception):
 class Figures:
     """Rows are written one by one: those of a part that hangs or dies are not lost."""
 
-    def __init__(self, path):
+    def __init__(self, path, seconds=0):
         self.path, self.failed = path, 0
+        self.seconds = seconds  # that the part has
         self.subject = ""  # put before what the next rows are about
         path.write_text("")
 

@@ -59,7 +59,8 @@ PARTS = (
     beside("key-values", "A hand-made loop with a cache of keys and values", "work", "work('key_value_loop', counters)", 60, TORCH),
     beside("served", "vLLM with a small model", "work", "work('served', counters)", 120, TORCH, "vllm", NO_STANDIN),
     beside("cupy", "CuPy's pool", "frameworks", "cupy", 60, "cupy", NO_STANDIN),
-    beside("jax", "JAX: each live array", "suites", "suite('tests/frameworks/test_jax.py')", 90, "jax", NO_STANDIN),
+    beside("jax", "JAX: each live array", "suites",
+           "suite('tests/frameworks/test_jax.py', XLA_PYTHON_CLIENT_PREALLOCATE='false')", 90, "jax", NO_STANDIN),
     beside("bytes", "Six trainings: counters, categories, peak", "suites", "suite('tests/torch/test_bytes.py')", 150, TORCH),
     beside("history", "Event by event against PyTorch's own history", "suites", "suite('tests/torch/test_history.py')", 90, TORCH),
     beside("graph-pools", "Private pools against PyTorch's snapshot", "suites", "suite('tests/torch/test_graph_pools.py')", 60, TORCH),
@@ -69,5 +70,5 @@ PARTS = (
            " ('resnet50', 'gpt2', 'gpt2_checkpointing', 'transformer_encoder_amp', 'peft_lora')))", 150, TORCH),
     beside("killed", "SIGKILL in the middle of training", "suites",
            "suite('tests/faults/test_killed.py', '-k', 'test_killed_while_training', VRAMTRACE_KILLS='5')", 90, TORCH),
-    part("cost", "What recording costs beside PyTorch's own recorder", "cost", "cost(100)", 150, TORCH),
+    part("cost", "What recording costs beside PyTorch's own recorder", "cost", "cost", 110, TORCH),
 )

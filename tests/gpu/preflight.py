@@ -38,6 +38,12 @@ def first(path):
         return "not readable"
 
 
+def told_by(path, name):
+    """The value of a line "name: value" of a file of the kernel."""
+    lines = (line.partition(":") for line in pathlib.Path(path).read_text().splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == name), None)
+
+
 def distribution():
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
@@ -46,8 +52,7 @@ def distribution():
 
 
 def processor():
-    names = [line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
+    return f"{told_by('/proc/cpuinfo', 'model name') or platform.machine()}, {os.cpu_count()} cores"
 
 
 def module_version(name):
@@ -85,7 +90,7 @@ def look():
     facts["Python"] = f"{platform.python_version()} ({sys.executable})"
     facts["modules"] = ", ".join(f"{name} {version}" for name, version in found.items())
     facts["tools"] = ", ".join(name for name in TOOLS if shutil.which(name)) or "none"
-    facts["surroundings"] = f"seccomp {seccomp()}; /dev/shm {shared_memory()}"
+    facts["surroundings"] = f"seccomp {told_by('/proc/self/status', 'Seccomp')}; /dev/shm {shared_memory()}"
     missing += [name for name in MODULES if name not in found]
     missing += [name for name in TOOLS if not shutil.which(name)]
     missing += [str(BUILD / path) for path in BUILT if not (BUILD / path).exists()]
@@ -94,10 +99,6 @@ def look():
     # A torch that did not answer may do so later: its parts try.
     has = set(found) | ({"gpu"} if driver and not RUN else set())
     return facts, missing, has, driver and shim and PROGRAM.exists()
-
-
-def seccomp():
-    return next((line.split()[1] for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("Seccomp:")), "?")
 
 
 def shared_memory():

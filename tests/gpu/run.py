@@ -28,10 +28,10 @@ ARCHIVE_SECONDS = 25  # that the traces' archive needs at the end
 LEAST_SECONDS = 10  # a part with less time than this is not begun
 
 
-def run_one(name, folder):
+def run_one(name, folder, seconds):
     """In a process of its own: the part itself."""
     part = next(part for part in PARTS if part.name == name)
-    rows, state, reason = figures.Figures(folder / "figures.rows"), "passed", ""
+    rows, state, reason = figures.Figures(folder / "figures.rows", seconds), "passed", ""
     try:
         part.load()(rows, folder)
         if rows.failed:
@@ -56,7 +56,8 @@ def run_part(part, root, seconds):
     folder, started = root / part.name, time.monotonic()
     folder.mkdir()
     with open(folder / "part.log", "w") as log:
-        child = subprocess.Popen([sys.executable, __file__, str(folder), "--in-process", part.name], stdout=log, stderr=log,
+        child = subprocess.Popen([sys.executable, __file__, str(folder), "--in-process", part.name,
+                                  "--seconds", str(seconds)], stdout=log, stderr=log,
                                  stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             child.wait(seconds)
@@ -123,9 +124,10 @@ def main():
     parser.add_argument("--patience", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=max(1, min(6, (os.cpu_count() or 1) // 2)))
     parser.add_argument("--in-process", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.in_process:
-        return run_one(arguments.in_process, arguments.out)
+        return run_one(arguments.in_process, arguments.out, arguments.seconds)
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="vramtrace-gpu-") as root:
         one = Run(arguments, pathlib.Path(root))

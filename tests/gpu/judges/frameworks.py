@@ -12,4 +12,5 @@ def cupy(figures, folder):
         figures.equal(f"{mark}: bytes of the pool", "cupy's total_bytes", told["total"],
                       view["driver_bytes"] - view["context_bytes"])
     lines = report(trace, "--by", "line", "--at", "mark:made")["devices"][0]["at"]["lines"]
-    figures.holds("the line that made it", any(line["file"].endswith("cupy_pool.py") for line in lines), [line["file"] for line in lines[:3]])
+    files = [line["file"] for line in lines]
+    figures.holds("the line that made it", any(file.endswith("cupy_pool.py") for file in files), files[:3])

@@ -48,7 +48,9 @@ def same_results(figures, folder):
 def graph_pool(figures, trace, truth):
     pools = report(trace, "--at", "mark:end")["devices"][0]["graph_pools"]
     figures.equal("launches of the graph", "the program", len(truth["told"]["losses"]), sum(pool["launches"] for pool in pools))
-    figures.equal("losses of the graph", "the same steps without a graph", truth["told"]["eager"], truth["told"]["losses"])
+    eager, losses = truth["told"]["eager"], truth["told"]["losses"]
+    figures.below("losses of the graph, largest share that differs from eager steps'",
+                  max(abs(mine - its) / max(abs(its), 1e-12) for mine, its in zip(losses, eager)), 1e-3)
 
 
 def pool_segments(figures, trace, truth):
