@@ -2,7 +2,7 @@
 """Runs the parts on a card and writes what they showed: run.py OUT [--part NAME]... [--minutes 8] [--patience 1] [--jobs 4]
 
 Each part is a process of its own with a limit; one that fails or hangs stops no other. --patience multiplies the limits (a
-slow machine). Exit status: 0 if no part failed, 1 if one did, 2 if nothing can run here."""
+slow machine). SIGTERM or SIGINT ends the parts that run, leaves out the rest, and writes what there is. Exit status: 0 if no part failed, 1 if one did, 2 if nothing can run here."""
 import argparse
 import concurrent.futures
 import datetime
@@ -26,6 +26,8 @@ from parts import NO_STANDIN, PARTS  # noqa: E402
 
 ARCHIVE_SECONDS = 25  # that the traces' archive needs at the end
 LEAST_SECONDS = 10  # a part with less time than this is not begun
+# Of the same session, so that who ends this program's session ends its parts.
+OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 
 def run_one(name, folder, seconds):
@@ -51,24 +53,30 @@ def lacking(part, has):
     return "needs a GPU" if need == NO_STANDIN else f"{need} is missing"
 
 
-def run_part(part, root, seconds):
-    """Starts it, waits, and ends all that it left running."""
+def end(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def run_part(part, root, seconds, running):
+    """Starts it, waits, and ends all that it left running. RUNNING: the groups of processes now."""
     folder, started = root / part.name, time.monotonic()
     folder.mkdir()
     with open(folder / "part.log", "w") as log:
         child = subprocess.Popen([sys.executable, __file__, str(folder), "--in-process", part.name,
                                   "--seconds", str(seconds)], stdout=log, stderr=log,
-                                 stdin=subprocess.DEVNULL, start_new_session=True)
+                                 stdin=subprocess.DEVNULL, **OWN_GROUP)
+        running.add(child.pid)
         try:
             child.wait(seconds)
             told = {"state": "failed", "reason": f"the part's own process ended with {child.returncode}"}
         except subprocess.TimeoutExpired:
             told = {"state": "failed", "reason": f"no end within {seconds:.0f} s"}
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        end(child.pid)
         child.wait()
+        running.discard(child.pid)
     if (folder / "state").exists() and child.returncode == 0:
         told = json.loads((folder / "state").read_text())
     return {"name": part.name, "what": part.what, **told, "seconds": time.monotonic() - started,
@@ -82,7 +90,14 @@ class Run:
         self.facts, self.missing, self.has, self.usable = preflight.look()
         date = datetime.datetime.now(datetime.timezone.utc).date()
         self.title = f"Rehearsal over the stand-in, {date}" if RUN else f"On a GPU, {date}"
-        self.done = []
+        self.done, self.running = [], set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.stop)
+
+    def stop(self, *_):
+        self.deadline = 0
+        for group in list(self.running):
+            end(group)
 
     def add(self, one):
         self.done.append(one)
@@ -100,7 +115,7 @@ class Run:
             return self.not_run(part, why)
         if left < LEAST_SECONDS:
             return self.not_run(part, "no time was left")
-        return self.add(run_part(part, self.root, min(part.seconds * self.patience, left)))
+        return self.add(run_part(part, self.root, min(part.seconds * self.patience, left), self.running))
 
     def all(self, parts):
         """Those that may run beside others run together, where they stand in the table."""

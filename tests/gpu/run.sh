@@ -55,5 +55,12 @@ export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 if [ -n "$look" ]; then
     "$python" "$here/preflight.py"
 else
-    "$python" "$here/run.py" "$out" "${rest[@]}"
+    # Signals reach it, and what it writes on them is waited for.
+    "$python" "$here/run.py" "$out" "${rest[@]}" &
+    child=$!
+    trap 'kill -TERM "$child" 2>/dev/null' TERM INT
+    status=0
+    wait "$child" || status=$?
+    while kill -0 "$child" 2>/dev/null; do wait "$child" || status=$?; done
+    exit "$status"
 fi

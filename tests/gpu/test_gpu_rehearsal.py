@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -82,5 +83,21 @@ def test_a_part_that_fails_or_hangs_stops_no_other(tmp_path):
     assert parts["broken"]["reason"] == "ValueError: it broke" and parts["hanging"]["reason"] == "no end within 15 s"
     assert [parts[name]["rows"][0]["ours"] for name in ("broken", "hanging")] == [7, 7]
     assert done.returncode == 1
+    assert not subprocess.run(["pgrep", "-f", f"{script} .*--in-process"], capture_output=True).stdout  # nothing is left running
     page = (tmp_path / "out/gpu-results.md").read_text()
     assert "**differs**" in page and "it broke" in page and "no such thing here" in page
+
+
+def test_a_run_that_is_ended_writes_what_it_has(tmp_path):
+    script = tmp_path / "run_made.py"
+    script.write_text(PARTS.format(gpu=str(HERE), tests=str(HERE.parent)))
+    run = subprocess.Popen([PYTHON, script, tmp_path / "out", "--patience", "100", "--part", "wrong", "--part", "hanging", "--part", "right"],
+                           env={**os.environ, "TMPDIR": str(tmp_path)}, text=True, stdout=subprocess.PIPE)
+    assert any(line.startswith("wrong") for line in run.stdout)
+    while not list(tmp_path.glob("vramtrace-gpu-*/hanging/figures.rows")):
+        time.sleep(0.1)
+    run.terminate()
+    rest = run.communicate(timeout=120)[0]
+    parts = {part["name"]: part["state"] for part in json.loads((tmp_path / "out/gpu-results.json").read_text())["parts"]}
+    assert parts == {"wrong": "failed", "hanging": "failed", "right": "not run"}, rest
+    assert (tmp_path / "out/logs.tar.gz").exists() and run.returncode == 1

@@ -1,4 +1,5 @@
 """A card that is really full, beside a process that holds most of it."""
+import json
 import subprocess
 import time
 
@@ -32,5 +33,6 @@ def full_card(figures, folder):
     others = sum(row["bytes"] for row in table["rows"] if row["kind"] in ("process", "context_and_processes"))
     figures.holds("the other process is in the table of the card", others >= held, [others, held])
     figures.told("the other process: bytes, with its context", others, "the holder's own tensor", held)
-    oom = vramtrace("oom", trace, check=False)
-    figures.told("what `vramtrace oom` says first", " ".join(oom.stdout.split())[:400])
+    last = json.loads(vramtrace("oom", "--json", trace).stdout)["last"]
+    figures.told("the first cause that oom tells", [last["causes"][0]["what"], last["causes"][0]["bytes"]])
+    figures.told("oom: bytes free on the card", last["card"].get("free_bytes"), "cuMemGetInfo after the refusal", truth["told"]["free"])
