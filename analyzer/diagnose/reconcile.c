@@ -17,6 +17,8 @@
 #define KIND_PROCESS "process"
 #define KIND_TOGETHER "context_and_processes"
 #define KIND_UNEXPLAINED "unexplained"
+
+#define FIRST_READINGS 64 /* that tell of a context */
 #define KIND_GRAPH_MEMORY "graph_memory"
 
 struct maker {
@@ -200,29 +202,42 @@ static bool tells_own(const struct maker *maker, const struct vt_reading *readin
     return !strcmp(told_processes(maker, reading), VT_PROCESSES_TOLD);
 }
 
-/* What NVML charged this process with beyond what is known, when it first told in that era. What the card had
- * in use before the first allocation bounds it. */
+/* What NVML charged this process with beyond what was known at that reading. An allocation is recorded after
+ * it was made, and a free before: on a busy machine that may be long, so it is at most too much. */
+static int context_by(struct maker *maker, const struct vt_reading *reading, int64_t *bytes)
+{
+    struct vt_silents silents = {0};
+    int result = find_silents(maker, reading->era, reading->event_index, &silents);
+    const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes;
+
+    *bytes = (int64_t)(own_of(reading)->bytes - reading->own_bytes) - silents.bytes;
+    /* what the card had in use before the first allocation */
+    if (reading->context_bytes && before_bytes < *bytes)
+        *bytes = before_bytes;
+    free(silents.items);
+    return result;
+}
+
+/* The least that one of the era's first readings tells; one while this process's memory changed counts only
+ * where there is no other. */
 static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
 {
-    const struct vt_reading *first = NULL;
-    struct vt_silents silents = {0};
-    int64_t own_bytes, before_bytes;
-    int result;
+    int64_t least = INT64_MAX, bytes;
+    bool steady = false;
+    int result = 0;
 
-    for (size_t i = 0; i < maker->readings->count && !first; i++)
-        if (maker->readings->items[i].era == era && maker->readings->items[i].steady &&
-            tells_own(maker, &maker->readings->items[i]))
-            first = &maker->readings->items[i];
-    *context_bytes = 0;
-    if (!first)
-        return 0;
-    result = find_silents(maker, era, first->event_index, &silents);
-    own_bytes = (int64_t)(own_of(first)->bytes - first->own_bytes) - silents.bytes;
-    before_bytes = (int64_t)first->context_bytes - silents.bytes;
-    if (first->context_bytes && before_bytes < own_bytes)
-        own_bytes = before_bytes;
-    *context_bytes = own_bytes > 0 ? (uint64_t)own_bytes : 0;
-    free(silents.items);
+    for (size_t i = 0, asked = 0; !result && i < maker->readings->count && asked < FIRST_READINGS; i++) {
+        const struct vt_reading *reading = &maker->readings->items[i];
+
+        if (reading->era != era || (steady && !reading->steady) || !tells_own(maker, reading))
+            continue;
+        asked++;
+        result = context_by(maker, reading, &bytes);
+        if (bytes < least || (reading->steady && !steady))
+            least = bytes;
+        steady |= reading->steady;
+    }
+    *context_bytes = least > 0 && least != INT64_MAX ? (uint64_t)least : 0;
     return result;
 }
 

@@ -1,13 +1,15 @@
 """Runs programs of a framework under the shim, over stand-in libraries of its own.
 
 Each framework is in a virtual environment that `tests/setup.sh setup_frameworks` makes; tests of one that is not there are
-skipped. With an empty VRAMTRACE_RUN (a machine with a GPU) the framework finds NVIDIA's libraries by itself.
+skipped. With an empty VRAMTRACE_RUN (a machine with a GPU) the framework finds NVIDIA's libraries by itself, and may be among the
+packages of the Python that runs the tests.
 """
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -23,6 +25,8 @@ class Framework:
         """ENVIRONMENT: a folder of the cache; PACKAGE: one that it has; CUDA: the release that it is built for."""
         self.python, self.cuda = CACHE / environment / "bin/python", cuda
         self.packages = next(self.python.parent.parent.glob("lib/python3.*/site-packages"), None)
+        if self.packages is None and not RUN:
+            self.python, self.packages = pathlib.Path(sys.executable), pathlib.Path(sysconfig.get_path("purelib"))
         self.there = self.python.exists() and self.packages is not None and (self.packages / package).exists()
         self.needed = pytest.mark.skipif(not self.there, reason=f"no {package}: tests/setup.sh setup_frameworks")
 

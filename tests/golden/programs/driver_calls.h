@@ -14,9 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-uint64_t standin_device_bytes(int device);
-uint64_t standin_allocation_bytes(int device);
-uint64_t standin_use_bytes(int device, const char *use);
+/* The stand-in driver's books. A GPU's driver has none: there it is asked what the card has in use. */
+__attribute__((weak)) uint64_t standin_device_bytes(int device);
+__attribute__((weak)) uint64_t standin_allocation_bytes(int device);
+__attribute__((weak)) uint64_t standin_use_bytes(int device, const char *use);
 
 #define MIB ((size_t)1 << 20)
 #define GOOD(call)                                                                                           \
@@ -29,6 +30,14 @@ uint64_t standin_use_bytes(int device, const char *use);
     } while (0)
 
 extern CUcontext primary_context; /* of device 0, current; none in no_context */
+extern int other_device;          /* 1, or 0 where there is no second one */
+
+/* In use on the device. */
+uint64_t device_bytes(int device);
+/* Of it on device 0, what the family's calls took. */
+uint64_t allocation_bytes(void);
+/* Of it, what graphs' own nodes hold. */
+uint64_t graph_bytes(int device);
 
 void check_value(const char *name, uint64_t value);
 void say_alloc(uint64_t address, size_t bytes, int flags);

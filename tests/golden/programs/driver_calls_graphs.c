@@ -18,14 +18,14 @@ void capture(void)
     check_value("stream", (uintptr_t)stream);
     check_value("graph", (uintptr_t)graph);
     check_value("exec", (uintptr_t)exec);
-    uint64_t before = standin_device_bytes(0);
+    uint64_t before = device_bytes(0);
     GOOD(cuGraphLaunch(exec, stream));
-    check_value("launch", standin_device_bytes(0) - before);
+    check_value("launch", device_bytes(0) - before);
     GOOD(cuGraphLaunch(exec, stream));
     GOOD(cuStreamSynchronize(stream));
-    before = standin_device_bytes(0);
+    before = device_bytes(0);
     GOOD(cuDeviceGraphMemTrim(0));
-    check_value("trim", before - standin_device_bytes(0));
+    check_value("trim", before - device_bytes(0));
     GOOD(cuGraphExecDestroy(exec));
 }
 
@@ -34,8 +34,8 @@ void capture(void)
 static void tell_graphs(void)
 {
     CUdeviceptr place;
-    check_value("graphs_0", standin_use_bytes(0, "pool"));
-    check_value("graphs_1", standin_use_bytes(1, "pool"));
+    check_value("graphs_0", graph_bytes(0));
+    check_value("graphs_1", graph_bytes(other_device));
     GOOD(cuMemAddressReserve(&place, 2 * MIB, 0, 0, 0));
 }
 
@@ -57,7 +57,7 @@ void graph_memory(void)
     check_value("cuGraphAddMemAllocNode", first.dptr);
     GOOD(cuGraphAddMemFreeNode(&node, graph, &node, 1, first.dptr));
     second.alloc.poolProps = first.poolProps;
-    second.alloc.poolProps.location.id = 1;
+    second.alloc.poolProps.location.id = other_device;
     second.alloc.bytesize = 64 * MIB;
     GOOD(cuGraphAddNode_v2(&node, graph, NULL, NULL, 0, &second));
     check_value("cuGraphAddNode_v2", second.alloc.dptr);
@@ -95,7 +95,7 @@ void many_graphs(void)
     static CUgraphExec execs[GRAPHS];
     CUstream stream;
     GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    uint64_t before = standin_device_bytes(0);
+    uint64_t before = device_bytes(0);
     for (int i = 0; i < GRAPHS; i++) {
         CUdeviceptr address;
         CUgraph graph;
@@ -105,5 +105,5 @@ void many_graphs(void)
         GOOD(cuGraphInstantiateWithFlags(&execs[i], graph, 0));
         GOOD(cuGraphLaunch(execs[i], stream));
     }
-    check_value("graphs", standin_device_bytes(0) - before);
+    check_value("graphs", device_bytes(0) - before);
 }

@@ -55,7 +55,8 @@ void failures(void)
     GOOD(cuMemAlloc_v2(&address, MIB));
     say_alloc(address, MIB, 0);
     check_value("alloc", cuMemAlloc_v2(&none, too_much));
-    check_value("managed", cuMemAllocManaged(&none, too_much, CU_MEM_ATTACH_GLOBAL));
+    if (standin_device_bytes != NULL) /* a GPU may hang that is asked for more than it has */
+        check_value("managed", cuMemAllocManaged(&none, too_much, CU_MEM_ATTACH_GLOBAL));
     check_value("async", cuMemAllocAsync(&none, too_much, NULL));
     check_value("create", cuMemCreate(&handle, too_much, &properties, 0));
     check_value("free", cuMemFree_v2(address + 1));

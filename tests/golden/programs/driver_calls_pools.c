@@ -22,7 +22,7 @@ void pools(void)
     say_alloc(second, 40 * MIB, 4);
     GOOD(cuMemAllocAsync_ptsz(&third, MIB, NULL));
     say_alloc(third, MIB, 4);
-    check_value("reserved", standin_allocation_bytes(0));
+    check_value("reserved", allocation_bytes());
     say_free(first);
     GOOD(cuMemFreeAsync(first, stream));
     say_free(second);
@@ -32,6 +32,6 @@ void pools(void)
     GOOD(cuStreamSynchronize(stream));
     GOOD(cuMemPoolTrimTo(pool, 0));
     GOOD(cuMemPoolTrimTo(default_pool, 0));
-    check_value("reserved_after_trim", standin_allocation_bytes(0));
+    check_value("reserved_after_trim", allocation_bytes());
     GOOD(cuMemPoolDestroy(pool));
 }

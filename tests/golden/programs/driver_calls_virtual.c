@@ -78,13 +78,13 @@ void sparse(void)
     parts[1].subresource.sparseLevel.offsetX = 512;
     GOOD(cuMemMapArrayAsync(parts, 2, NULL));
     GOOD(cuMemRelease(handle));
-    check_value("held", standin_allocation_bytes(0));
+    check_value("held", allocation_bytes());
     parts[0].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
     GOOD(cuMemMapArrayAsync_ptsz(parts, 1, NULL));
-    check_value("held", standin_allocation_bytes(0));
+    check_value("held", allocation_bytes());
     parts[1].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
     GOOD(cuMemMapArrayAsync(&parts[1], 1, NULL));
-    check_value("held", standin_allocation_bytes(0));
+    check_value("held", allocation_bytes());
     check_value("refused", cuMemMapArrayAsync(&parts[1], 1, NULL));
     GOOD(cuArrayDestroy(array));
 }
