@@ -48,8 +48,8 @@ static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *u
 static int make_all(struct vt_job_maker *maker)
 {
     static int (*const parts[])(struct vt_job_maker *) = {
-        vt_job_find_runs, vt_job_find_cards, vt_job_find_shared, vt_job_find_layouts,
-        vt_job_find_odd,  vt_job_find_falls, vt_job_make_rows};
+        vt_job_find_runs,    vt_job_find_ends, vt_job_find_cards, vt_job_find_shared,
+        vt_job_find_layouts, vt_job_find_odd,  vt_job_find_falls, vt_job_make_rows};
     int result = 0;
 
     set_clock(&maker->job);
@@ -95,6 +95,8 @@ void vt_job_free(struct vt_job *job)
         return;
     for (size_t i = 0; i < job->process_count; i++)
         vt_job_process_free(&job->processes[i]);
+    for (size_t i = 0; i < job->neighbour_count; i++)
+        vt_job_process_free(&job->neighbours[i].then);
     free(job->processes);
     vt_arena_free(&maker->arena);
     free(maker);

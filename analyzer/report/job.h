@@ -96,6 +96,7 @@ struct vt_job_process {
     bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
     bool complete, ended; /* as struct vt_trace_facts */
     uint64_t start_realtime_ns, start_ns, end_ns;
+    uint64_t gone_ns; /* until when its memory was there: of one that was killed, at least its last event */
     uint64_t dropped_events, omitted_events, event_count;
     uint32_t step_count;
     /* What the launcher said; -1 and NULL = nothing. */
@@ -133,6 +134,7 @@ struct vt_job_odd {
     uint32_t process;
     int32_t device_index;
     uint64_t bytes, usual_bytes; /* in use at the moment that is compared */
+    uint64_t usual_peak_bytes;   /* of an out of memory: the median of the others' own peaks */
     struct vt_job_differences categories, modules, lines;
 };
 
@@ -192,7 +194,7 @@ struct vt_job_card {
     bool by_uuid;     /* else by its number, which may mislead */
     const char *uuid; /* "" = not known */
     const char *name;
-    uint64_t total_bytes, most_bytes, most_ns;
+    uint64_t total_bytes, most_bytes, most_ns; /* of first_card: when memory ran out, not the most */
     uint64_t context_bytes; /* of most_bytes: contexts of all these processes, and what has no trace */
     bool is_coarse;
     struct vt_job_holder *holders; /* largest first */
@@ -237,8 +239,16 @@ struct vt_job_fall {
     uint32_t process;
     const struct vt_job_refusal *refusal; /* NULL = it was not refused */
     bool killed;                          /* it did not end in order: t_ns is that of its last event */
+    bool same_card;                       /* it was refused on the card that the first was refused on */
     uint64_t t_ns;                        /* of the refusal, else of its end */
     int64_t after_ns;                     /* since the first fell */
+};
+
+/* One that did the same work as the first that fell, at the moment when that fell. */
+struct vt_job_neighbour {
+    uint32_t process;
+    uint64_t own_ns;            /* that moment, since its process began to record */
+    struct vt_job_process then; /* its devices show what they had at that moment, by module and line too */
 };
 
 struct vt_job {
@@ -264,9 +274,12 @@ struct vt_job {
     size_t unread_count, copy_count; /* copies are among the unread */
     struct vt_job_fall *falls;       /* in order */
     size_t fall_count;
-    struct vt_job_odd
-        *first_odd; /* the first that fell against its neighbours; NULL = none fell, or it has none */
+    struct vt_job_neighbour *neighbours; /* of the first that fell; vt_job_compare_first has read them */
+    size_t neighbour_count;
+    struct vt_job_odd *first_odd; /* the first that fell against these; NULL = none fell, or it has none */
     size_t first_odd_count;
+    struct vt_job_card *first_card; /* its card at that moment: NULL = none fell, or it is not known */
+    size_t first_card_count;
     uint64_t dropped_events;
 };
 

@@ -40,7 +40,7 @@ def check_counters(told, counted):
         assert device["index"] == truth["device"] == told["cards"][device["card"]]["number"]
         assert device["peak"]["block_bytes"] == truth["allocated_peak"]
         assert device["reserved_peak_bytes"] == truth["reserved_peak"]
-        assert device["end"]["segment_bytes"] == truth["reserved"]
+        assert (device["end"]["block_bytes"], device["end"]["segment_bytes"]) == (truth["allocated"], truth["reserved"])
     for card in told["cards"]:
         mine = {process: told["processes"][process] for process in (holder["process"] for holder in card["processes"])}
         used = {truth["card_used"] for truth in counted if truth["device"] == card["number"]}
@@ -101,16 +101,49 @@ def test_pipeline(tmp_path):
     assert [(group["processes"], group["modules"]) for group in run_told["groups"]] == [([rank], f"layers.{rank}") for rank in range(8)]
 
 
+def counters(folder, name):
+    return {truth["rank"]: truth for truth in (json.loads(path.read_text()) for path in folder.glob(f"{name}*.json"))}
+
+
+def check_moment(moment, truth):
+    assert (moment["block_bytes"], moment["segment_bytes"]) == (truth["allocated"], truth["reserved"])
+
+
 def test_the_first_that_runs_out(tmp_path):
-    launch(tmp_path, "ddp", "--fill", 2, ranks=4, check=False, VRAMTRACE_STANDIN_MEMORY="8GiB")
+    """Rank 2 fills the card of ranks 0 and 2 while all stand still; then rank 0 asks for more, too late."""
+    launch(tmp_path, "ddp", "--fill", 2, "--late", 0, ranks=4, check=False, VRAMTRACE_STANDIN_MEMORY="8GiB")
     told = merged(tmp_path, "oom")
+    fell, still = counters(tmp_path, "fell"), counters(tmp_path, "still")
     first, *others = told["falls"]
     assert first["process"] == 2 and first["refusal"]["asked_bytes"] == 1 << 30 and first["refusal"]["line"] == line_of("fills the card")
-    assert {fall["process"] for fall in others} == {0, 1, 3} and not any(fall["refusal"] for fall in others)
+    (late,) = [fall for fall in others if fall["refusal"]]
+    assert (late["process"], late["same_card"], late["refusal"]["line"]) == (0, True, line_of("is too late"))
+    assert sorted(fall["process"] for fall in others) == [0, 1, 3]
+    for fall in (first, late):  # on the common clock
+        assert fell[fall["process"]]["asked_ns"] <= told["start_realtime_ns"] + fall["t_ns"] <= fell[fall["process"]]["refused_ns"]
+    # What the others had at that moment, by their own counters; and how the first differs from them.
+    assert [neighbour["process"] for neighbour in told["neighbours"]] == [0, 1, 3]
+    for neighbour in told["neighbours"]:
+        (device,) = neighbour["devices"]
+        check_moment(device["at"], still[neighbour["process"]])
     (differs,) = told["first_differs"]
-    assert differs["lines"][0]["line"] == line_of("fills the card") and differs["lines"][0]["usual_bytes"] == 0
+    usual = sorted(still[rank]["allocated"] for rank in (0, 1, 3))[1]
+    assert (differs["bytes"], differs["usual_bytes"]) == (fell[2]["allocated"], usual)
+    assert differs["difference_bytes"] == fell[2]["kept"] == fell[2]["allocated"] - still[2]["allocated"]
+    assert differs["usual_peak_bytes"] == sorted(still[rank]["allocated_peak"] for rank in (0, 1, 3))[1]
+    for part, key in (("lines", line_of("fills the card")), ("modules", "hoard")):
+        (most, *_) = differs[part]
+        assert most["line" if part == "lines" else "name"] == key
+        assert (most["bytes"], most["usual_bytes"]) == (fell[2]["kept"], 0)
+    assert sum(category["difference_bytes"] for category in differs["categories"]) == fell[2]["kept"]
+    # The card at that moment, by the driver.
+    (card,) = told["first_card"]
+    assert {holder["process"]: holder["bytes"] for holder in card["processes"]} == {2: fell[2]["reserved"], 0: still[0]["reserved"]}
+    assert (card["bytes"], card["total_bytes"] - card["bytes"]) == (fell[2]["card_used"], fell[2]["card_free"])
+    assert card["context_bytes"] == 2 * CONTEXT
     text = " ".join(vramtrace("oom", tmp_path).stdout.split())
-    assert "first in rank 2" in text and "Cause:" in text
+    assert "first in rank 2" in text and "Cause:" in text and "At that moment ranks 0–1, 3, with the same work, had" in text
+    assert "Memory ran out in rank 0 too, later and on the same card." in text
     assert "vramtrace oom" in " ".join(vramtrace("report", tmp_path).stdout.split())
 
 

@@ -503,8 +503,53 @@ Test(job, who_fell_first_by_the_common_clock)
     cr_assert_eq(job->falls[2].process, 1);
     cr_assert_eq(job->falls[2].after_ns, (int64_t)SECOND);
     cr_assert(job->falls[2].refusal && !job->falls[3].refusal);
+    cr_assert(job->falls[2].same_card && !job->falls[1].same_card);
+    vt_job_free(job);
+}
+
+Test(job, the_first_that_fell_is_compared_with_what_its_neighbours_had_then)
+{
+    static const int32_t ranks[] = {0, 1, 3, 6};
+    static const uint64_t own_ns[] = {5 * SECOND, 3 * SECOND, 3 * SECOND, 5 * SECOND};
+    static const uint64_t bytes[] = {60 * MIB, 50 * MIB, 70 * MIB, 80 * MIB};
+    struct made made = {0}, then = {0};
+    struct vt_job_process *processes;
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 7; rank++)
+        add_level(add(&made, rank, (100 + (uint64_t)rank) * MIB), SECOND, (uint64_t)(1 + rank) * MIB);
+    processes = made.processes;
+    add_line(&processes[2], "train.py:3 forward", 110 * MIB);
+    processes[2].devices[0].shown.used_bytes = 110 * MIB;
+    refuse(&processes[2], 5 * SECOND, true);
+    processes[1].start_realtime_ns += 2 * SECOND;
+    processes[3].end_ns = 3 * SECOND; /* waited for the others, and was killed */
+    processes[3].ended = processes[3].complete = false;
+    processes[4].end_ns = 4 * SECOND;             /* ended in order before */
+    processes[5].start_realtime_ns += 6 * SECOND; /* began after it */
+    job = merge(&made);
+
+    cr_assert_eq(job->neighbour_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_eq(job->processes[job->neighbours[i].process].rank, ranks[i]);
+        cr_assert_eq(job->neighbours[i].own_ns, own_ns[i]);
+        add_line(add(&then, 0, bytes[i]), "train.py:3 forward", bytes[i]);
+    }
+    for (size_t i = 0; i < 3; i++) /* the last could not be read */
+        job->neighbours[i].then = then.processes[i];
+    vt_job_process_free(&then.processes[3]);
+    free(then.processes);
+    cr_assert_eq(vt_job_compare_first(job), 0);
+    cr_assert_eq(job->neighbour_count, 3);
     cr_assert_eq(job->first_odd_count, 1);
-    cr_assert_eq(job->first_odd->lines.items[0].bytes - job->first_odd->lines.items[0].usual_bytes, 8 * MIB);
+    cr_assert_eq(job->first_odd->bytes, 110 * MIB);
+    cr_assert_eq(job->first_odd->usual_bytes, 60 * MIB);
+    cr_assert_eq(job->first_odd->usual_peak_bytes, 101 * MIB);
+    cr_assert_eq(job->first_odd->lines.items[0].usual_bytes, 60 * MIB);
+    /* what was on its card then: the killed one's too, not of those that had ended or had not begun */
+    cr_assert_eq(job->first_card_count, 1);
+    cr_assert_eq(job->first_card->most_bytes, (1 + 2 + 3 + 4 + 7) * MIB);
+    cr_assert_eq(job->first_card->holders[0].bytes, 7 * MIB);
     vt_job_free(job);
 }
 
