@@ -294,13 +294,19 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, b
     return kept;
 }
 
-static struct vt_mcp_kept *open_named(struct vt_mcp_traces *traces, const char *name, bool whole, char *error,
-                                      size_t error_bytes)
+char *vt_mcp_find(const struct vt_mcp_traces *traces, const char *name, char *error, size_t error_bytes)
 {
     char *path = name ? find(traces, name) : NULL;
 
-    if (!path) /* names that are not UTF-8 are known by how they are listed */
-        path = find_listed(traces, name, error, error_bytes);
+    /* names that are not UTF-8 are known by how they are listed */
+    return path ? path : find_listed(traces, name, error, error_bytes);
+}
+
+static struct vt_mcp_kept *open_named(struct vt_mcp_traces *traces, const char *name, bool whole, char *error,
+                                      size_t error_bytes)
+{
+    char *path = vt_mcp_find(traces, name, error, error_bytes);
+
     return path ? open_path(traces, path, whole, error, error_bytes) : NULL;
 }
 

@@ -203,9 +203,8 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
         survived += job->processes[i].refusal_count > 0;
     vt_print_paragraph(print, 0, 2, "Memory ended none of these processes.");
     if (survived)
-        vt_print_paragraph(print, 0, 2,
-                           "%zu of them had requests refused and went on: vramtrace oom TRACE shows them.",
-                           survived);
+        vt_print_paragraph(print, 0, 2, "%zu of them had requests refused and went on: %s shows them.",
+                           survived, print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
 }
 
 int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
