@@ -34,6 +34,8 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
             vt_report_page(command, arguments, &loaded, &style, output->stream, NULL, error, sizeof error);
         vt_unload(&loaded);
     }
+    if (ferror(output->stream)) /* a reader that went away, say */
+        return vt_written(command, output, 0);
     if (result)
         vt_say(command, "%s", error);
     return result;

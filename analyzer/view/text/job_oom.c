@@ -80,15 +80,15 @@ static void put_card(struct vt_print *print, const struct vt_job *job)
     fprintf(out, "GPU %d%s%s then: ", (int)card->number, job->node_count > 1 ? " of " : "",
             job->node_count > 1 ? job->nodes[card->node].host : "");
     for (size_t i = 0; i < card->holder_count && i < HOLDERS; i++)
-        fprintf(out, "%s%s %s", i ? " + " : "", VT_BYTES(card->holders[i].bytes), card->holders[i].label);
+        fprintf(out, "%s%s of %s", i ? " + " : "", VT_BYTES(card->holders[i].bytes), card->holders[i].label);
     if (card->holder_count > HOLDERS)
-        fprintf(out, " + %zu more processes", card->holder_count - HOLDERS);
+        fprintf(out, " + that of %zu more processes", card->holder_count - HOLDERS);
     if (card->context_bytes)
-        fprintf(out, " + %s contexts and other", VT_BYTES(card->context_bytes));
+        fprintf(out, " + %s of contexts and other", VT_BYTES(card->context_bytes));
     if (card->total_bytes) {
         free_bytes = card->total_bytes > card->most_bytes ? card->total_bytes - card->most_bytes : 0;
-        fprintf(out, ", of %s: %s%s left", VT_BYTES(card->total_bytes), card->is_coarse ? "at least " : "",
-                VT_BYTES(free_bytes));
+        fprintf(out, "; %s%s of its %s left", card->is_coarse ? "at least " : "", VT_BYTES(free_bytes),
+                VT_BYTES(card->total_bytes));
     }
     fputc('.', out);
     vt_end_paragraph(print, 0, 2);
