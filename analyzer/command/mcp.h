@@ -53,12 +53,17 @@ int vt_mcp_traces_begin(const struct vt_command *command, const struct vt_argume
                         struct vt_mcp_traces *traces);
 void vt_mcp_traces_end(struct vt_mcp_traces *traces);
 
-/* All traces that may be opened, newest first. *cut: the folders have more files than are looked at. -ENOMEM.
+/* All traces that may be opened, newest first. cut: the folders have more files than are looked at. -ENOMEM.
  */
 #define VT_MCP_MAX_FILES 10000
-int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count,
-                       bool *cut);
-void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count);
+struct vt_mcp_list {
+    struct vt_mcp_listed *items;
+    size_t count, capacity, looked_at;
+    size_t forbidden; /* files and folders that may not be read */
+    bool cut;
+};
+int vt_mcp_list_make(const struct vt_mcp_traces *traces, struct vt_mcp_list *list);
+void vt_mcp_list_free(struct vt_mcp_list *list);
 /* `path` below the folder that it is in; the last part of a named trace's. */
 const char *vt_mcp_name(const struct vt_mcp_traces *traces, const char *path);
 
@@ -97,9 +102,10 @@ struct vt_job;
 
 /* The job that a trace is of: all traces that were recorded at its time. Read once for all pages of an
  * answer, unless one of the files changed or is still recorded; valid until the next call. *left_out: traces
- * of that time that it lacks, since they are too large together. NULL with the reason in `error`. */
+ * of that time that it lacks, since they are too large together; *forbidden: files and folders of the server
+ * that may not be read, which may have some. NULL with the reason in `error`. */
 const struct vt_job *vt_mcp_job_read(struct vt_mcp_traces *traces, const char *name, bool oom,
-                                     size_t *left_out, char *error, size_t error_bytes);
+                                     size_t *left_out, size_t *forbidden, char *error, size_t error_bytes);
 void vt_mcp_job_free(struct vt_mcp_traces *traces);
 
 /* ---- mcp_tools.c ---- */

@@ -26,7 +26,7 @@ struct member {
 struct vt_mcp_job {
     struct vt_job *job;
     struct member *members; /* by how near they began to the named one */
-    size_t count, capacity, left_out;
+    size_t count, capacity, left_out, forbidden;
     bool oom, is_over; /* is_over: none of them is recorded any more */
 };
 
@@ -102,33 +102,31 @@ static void limit(struct vt_mcp_job *found)
 /* All traces of the time of the one at `path`. */
 static int find_members(const struct vt_mcp_traces *traces, const char *path, struct vt_mcp_job *found)
 {
-    struct vt_mcp_listed *list = NULL;
+    struct vt_mcp_list list = {.items = NULL};
     struct member named;
-    size_t count = 0;
-    bool cut;
-    int result = read_times(path, &named) ? vt_mcp_traces_list(traces, &list, &count, &cut) : -EINVAL;
+    int result = read_times(path, &named) ? vt_mcp_list_make(traces, &list) : -EINVAL;
 
-    for (size_t i = 0; !result && i < count; i++) {
+    for (size_t i = 0; !result && i < list.count; i++) {
         struct member member;
 
-        if (!read_times(list[i].path, &member) || !at_one_time(&member, &named))
+        if (!read_times(list.items[i].path, &member) || !at_one_time(&member, &named))
             continue;
         member.apart_ns = member.start_ns > named.start_ns ? member.start_ns - named.start_ns
                                                            : named.start_ns - member.start_ns;
-        member.path = strdup(list[i].path);
+        member.path = strdup(list.items[i].path);
         result = member.path ? VT_APPEND(found->members, found->count, found->capacity, member) : -ENOMEM;
         if (result)
             free(member.path);
     }
-    if (list)
-        vt_mcp_list_free(list, count);
+    found->forbidden = list.forbidden;
+    vt_mcp_list_free(&list);
     limit(found);
     return result;
 }
 
 static bool is_same(const struct vt_mcp_job *a, const struct vt_mcp_job *b)
 {
-    bool same = a->count == b->count && a->oom == b->oom && a->is_over;
+    bool same = a->count == b->count && a->oom == b->oom && a->is_over && a->forbidden == b->forbidden;
 
     for (size_t i = 0; same && i < a->count; i++)
         same = !strcmp(a->members[i].path, b->members[i].path) &&
@@ -167,7 +165,7 @@ static int read_members(const struct vt_mcp_traces *traces, struct vt_mcp_job *f
 }
 
 const struct vt_job *vt_mcp_job_read(struct vt_mcp_traces *traces, const char *name, bool oom,
-                                     size_t *left_out, char *error, size_t error_bytes)
+                                     size_t *left_out, size_t *forbidden, char *error, size_t error_bytes)
 {
     char *path = vt_mcp_find(traces, name, error, error_bytes);
     struct vt_mcp_job found = {.oom = oom};
@@ -189,6 +187,7 @@ const struct vt_job *vt_mcp_job_read(struct vt_mcp_traces *traces, const char *n
     }
     clear(&found);
     *left_out = result ? 0 : traces->job->left_out;
+    *forbidden = result ? 0 : traces->job->forbidden;
     if (result)
         return NULL;
     if (traces->job->job->process_count)

@@ -403,34 +403,43 @@ static void put_listed(FILE *out, const struct vt_mcp_listed *listed, const stru
     fputc('\n', out);
 }
 
+/* Files and folders of which nothing is known. */
+static void put_forbidden(FILE *out, size_t count)
+{
+    if (count)
+        fprintf(out, "%zu more here may not be read by this user.\n", count);
+}
+
 static int tool_traces(struct call *call)
 {
-    size_t count, top = call->request.top ? (size_t)call->request.top : FEW_TRACES;
+    size_t top = call->request.top ? (size_t)call->request.top : FEW_TRACES;
     uint64_t budget = VT_MCP_READ_AT_ONCE;
-    struct vt_mcp_listed *listed;
+    struct vt_mcp_list listed;
     cJSON *list;
-    bool made, cut;
+    bool made;
 
-    if (vt_mcp_traces_list(call->traces, &listed, &count, &cut))
+    if (vt_mcp_list_make(call->traces, &listed))
         return wrong(call, "out of memory");
     call->structured = cJSON_CreateObject();
     list = cJSON_AddArrayToObject(call->structured, "traces");
-    made = cJSON_AddNumberToObject(call->structured, "count", (double)count) && list;
-    fprintf(call->out, "%zu trace%s, the newest first\n", count, count == 1 ? "" : "s");
-    for (size_t i = 0; i < count && i < top && made; i++) {
-        const struct vt_mcp_outcome *outcome = vt_mcp_outcome(call->traces, &listed[i], &budget);
+    made = cJSON_AddNumberToObject(call->structured, "count", (double)listed.count) && list;
+    fprintf(call->out, "%zu trace%s, the newest first\n", listed.count, listed.count == 1 ? "" : "s");
+    for (size_t i = 0; i < listed.count && i < top && made; i++) {
+        const struct vt_mcp_outcome *outcome = vt_mcp_outcome(call->traces, &listed.items[i], &budget);
 
-        put_listed(call->out, &listed[i], outcome);
-        made = add_listed(list, &listed[i], outcome);
+        put_listed(call->out, &listed.items[i], outcome);
+        made = add_listed(list, &listed.items[i], outcome);
     }
-    if (count > top)
-        fprintf(call->out, "… %zu more: `top` shows them\n", count - top);
-    if (cut)
+    if (listed.count > top)
+        fprintf(call->out, "… %zu more: `top` shows them\n", listed.count - top);
+    put_forbidden(call->out, listed.forbidden);
+    if (listed.cut)
         fprintf(call->out,
                 "Only the first %d files of the folders were looked at: name a folder with fewer.\n",
                 VT_MCP_MAX_FILES);
-    made = made && cJSON_AddBoolToObject(call->structured, "cut", cut);
-    vt_mcp_list_free(listed, count);
+    made = made && cJSON_AddBoolToObject(call->structured, "cut", listed.cut) &&
+           cJSON_AddNumberToObject(call->structured, "forbidden", (double)listed.forbidden);
+    vt_mcp_list_free(&listed);
     return made ? 0 : wrong(call, "out of memory");
 }
 
@@ -598,15 +607,16 @@ static int tool_job(struct call *call)
 {
     const struct request *request = &call->request;
     const struct vt_view_style style = style_for(call, FEW_RANKS);
-    size_t left_out;
+    size_t left_out, forbidden;
     const struct vt_job *job = vt_mcp_job_read(call->traces, request->trace, request->oom, &left_out,
-                                               call->error, sizeof call->error);
+                                               &forbidden, call->error, sizeof call->error);
 
     if (!job)
         return -EINVAL;
     if (left_out)
         fprintf(call->out, "%zu more traces of that time are too large to be read here with these.\n",
                 left_out);
+    put_forbidden(call->out, forbidden);
     if ((request->oom ? vt_text_job_oom : vt_text_job)(job, &style, call->out))
         return wrong(call, "out of memory");
     return add_structured(call, request->oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job,

@@ -1,9 +1,12 @@
 """Commands on a folder or on several traces: what is found, what report and oom merge, what is said of the rest."""
 import json
 import os
+import pathlib
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import unicodedata
 
 import pytest
@@ -112,6 +115,29 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_merged(job):
 def test_one_that_may_not_be_read(job):
     (job / "x.1.vrt").chmod(0)
     assert [os.path.basename(item["file"]) for item in merged(job, status=3)["unread"]] == ["x.1.vrt"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+@pytest.mark.parametrize("command", ["report", "oom"])
+def test_a_folder_within_that_may_not_be_read(job, command):
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o755)
+        program = pathlib.Path(shutil.copy(ANALYZER, open_to_all))  # the build may lie where that user cannot go
+        job = pathlib.Path(shutil.copytree(job, program.with_name("job")))
+        (job / "node1").mkdir(mode=0o700)
+        (job / "x.3.vrt").rename(job / "node1" / "x.3.vrt")
+        check_forbidden(program, command, job)
+
+
+def check_forbidden(program, command, job):
+    result = subprocess.run([program, command, "--json", job], capture_output=True, text=True, user="nobody", cwd=job, timeout=60)
+    told = json.loads(result.stdout)
+    assert result.returncode == 3 and "node1: Permission denied" in result.stderr and len(told["processes"]) == 3
+    assert [os.path.basename(item["file"]) for item in told["unread"]] == ["node1"]
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "job"}})
+    result = subprocess.run([program, "mcp", job], input=asked + "\n", capture_output=True, text=True, user="nobody", cwd=job, timeout=60)
+    (content,) = json.loads(result.stdout)["result"]["content"]
+    assert content["text"].startswith("1 more here may not be read by this user.\n3 processes")
 
 
 def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
