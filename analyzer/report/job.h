@@ -90,7 +90,7 @@ struct vt_job_share {
 
 struct vt_job_process {
     const char *path, *command, *host, *outcome;
-    const char *label; /* "rank 3", else "pid 4711" */
+    const char *label; /* "rank 3", of several runs "run 2 rank 3"; else "pid 4711" */
     uint32_t pid, parent_pid, parent, node, run;
     bool is_child;        /* `parent` is set */
     bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
@@ -165,6 +165,7 @@ struct vt_job_group {
 
 /* Processes that were launched together. */
 struct vt_job_run {
+    uint32_t number;             /* from 1, of those that a launcher made; 0 = there are no two of these */
     const char *launcher, *name; /* NULL = not known */
     const char *basis;           /* what says that they belong together */
     int32_t world_size, attempt; /* -1 = not known */

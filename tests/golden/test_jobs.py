@@ -220,6 +220,15 @@ def test_names_do_not_move_the_cursor(tmp_path):
         assert "\x1b" not in text and "\x07" not in text and "torchrun" in text
 
 
+def test_ranks_of_two_jobs_in_one_folder_are_told_apart(job, tmp_path):
+    for rank in range(2):
+        write_rank(job / f"y.{rank}.vrt", rank, world=2, sizes=[MIB], started_ns=3600 * 10 ** 9, TORCHELASTIC_RUN_ID="y")
+    told = merged(job)
+    assert [process["label"] for process in told["processes"]] == [f"run 1 rank {rank}" for rank in range(4)] + ["run 2 rank 0", "run 2 rank 1"]
+    text = run("report", job).stdout
+    assert "Run 1, torchrun: 4 ranks" in text and "Run 2, torchrun: 2 ranks" in text and "Run 1 rank 2 peaks at" in text
+
+
 def test_cards(tmp_path):
     for rank, visible in enumerate(["0", "1", "1"]):
         write_rank(tmp_path / f"{rank}.vrt", rank, world=3, sizes=[(rank + 1) * MIB], uuid=bytes([65 + int(visible)] * 16), pid=50 + rank,

@@ -25,6 +25,8 @@ static void run_line(struct vt_print *print, const struct vt_job_run *run)
 {
     FILE *out = print->paragraph;
 
+    if (run->number)
+        fprintf(out, VT_BOLD "Run %u" VT_RESET ", ", run->number);
     fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
             run->launcher ? ": " : "", run->member_count, run->launcher ? "rank" : "process",
             run->member_count == 1 ? ""
