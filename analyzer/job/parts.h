@@ -25,10 +25,11 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device);
 
 /* Each of these fills its part of the job. 0 or -ENOMEM. */
-int vt_job_find_runs(struct vt_job_maker *maker);    /* runs.c: nodes, parents, runs; sorts processes */
-int vt_job_find_ends(struct vt_job_maker *maker);    /* falls.c: until when each process was there */
-int vt_job_find_cards(struct vt_job_maker *maker);   /* cards.c */
-int vt_job_find_shared(struct vt_job_maker *maker);  /* shared.c */
+int vt_job_find_runs(struct vt_job_maker *maker);   /* runs.c: nodes, parents, runs; sorts processes */
+int vt_job_fit_clocks(struct vt_job_maker *maker);  /* clocks.c: the times of all, and what is said of them */
+int vt_job_find_ends(struct vt_job_maker *maker);   /* falls.c: until when each process was there */
+int vt_job_find_cards(struct vt_job_maker *maker);  /* cards.c */
+int vt_job_find_shared(struct vt_job_maker *maker); /* shared.c */
 int vt_job_find_layouts(struct vt_job_maker *maker); /* layout.c: groups of each run */
 int vt_job_find_odd(struct vt_job_maker *maker);     /* odd.c */
 int vt_job_find_falls(struct vt_job_maker *maker);   /* falls.c */

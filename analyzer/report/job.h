@@ -99,6 +99,8 @@ struct vt_job_process {
     uint64_t gone_ns; /* until when its memory was there: of one that was killed, at least its last event */
     uint64_t dropped_events, omitted_events, event_count;
     uint32_t step_count;
+    uint64_t *step_ns; /* when the first of them began, since the process began */
+    size_t step_start_count;
     /* What the launcher said; -1 and NULL = nothing. */
     int32_t rank, local_rank, world_size, local_world_size, node_rank, attempt;
     const char *launcher, *launch_name; /* "torchrun"; its number or name of the run */
@@ -206,6 +208,9 @@ struct vt_job_node {
     const char *host;
     uint8_t boot_id[16];
     size_t process_count, card_count;
+    int64_t clock_ahead_ns;   /* of that of each run's first rank, and corrected; 0 = by less than a step, or
+                                 not known */
+    uint64_t clock_within_ns; /* a step: how well that is known */
 };
 
 /* The most that a device of a process had in use in each part of the job's time. */
@@ -271,6 +276,7 @@ struct vt_job {
     uint64_t *t_ns; /* where each column begins */
     size_t columns;
     const char *clock; /* how far the common clock can be trusted, in a sentence */
+    bool clock_corrected;
     struct vt_job_unread *unread;
     size_t unread_count, copy_count; /* copies are among the unread */
     struct vt_job_fall *falls;       /* in order */

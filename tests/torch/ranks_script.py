@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 parser = argparse.ArgumentParser()
-parser.add_argument("layout", choices=["ddp", "fsdp", "pipeline", "tensor"])
+parser.add_argument("layout", choices=["ddp", "fsdp", "pipeline", "pipelining", "tensor"])
 parser.add_argument("folder", type=pathlib.Path)
 parser.add_argument("--odd", type=int, default=-1)
 parser.add_argument("--keep", type=int, default=-1)
@@ -61,7 +61,7 @@ class Model(nn.Module):
 
 
 def make_model():
-    if options.layout == "pipeline":
+    if options.layout.startswith("pipelin"):
         each = DEPTH // world
         return Model(range(rank * each, (rank + 1) * each)).to(device)
     model = Model(range(DEPTH if options.layout != "ddp" else 2)).to(device)
@@ -76,6 +76,19 @@ def make_model():
         return fully_shard(model, mesh=mesh)
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
     return parallelize_module(model, mesh, {"layers.*.up": ColwiseParallel(), "layers.*.down": RowwiseParallel()})
+
+
+def make_schedule(model):
+    """Of torch.distributed.pipelining, in two parts of a batch of 1,024."""
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+    part = torch.empty(512, WIDTH, device=device)
+    stage = PipelineStage(model, rank, world, device, input_args=(part,), output_args=(part,))
+    return ScheduleGPipe(stage, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+
+
+def run_schedule(schedule):
+    batch = torch.randn(1024, WIDTH, device=device)
+    schedule.step(*([batch] if rank == 0 else []), **({"target": batch} if rank + 1 == world else {}))
 
 
 def step(model, batch, kept):
@@ -148,15 +161,16 @@ def main():
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     batch, kept = 4096 if rank == options.odd else 1024, []
+    schedule = make_schedule(model) if options.layout == "pipelining" else None
     for number in range(options.steps):
-        step(model, batch, kept)
+        run_schedule(schedule) if schedule else step(model, batch, kept)
         optimizer.step()
         optimizer.zero_grad()
         if number == 2 and options.fill >= 0:
             fill(model)
     torch.cuda.synchronize()
     dist.barrier()  # all stand still
-    tell("rank", **count())
+    tell("rank", **count(names=[name for name, _ in model.named_parameters()]))
     dist.barrier()
     dist.destroy_process_group()
 

@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import socket
+import struct
 import sys
 
 import pytest
@@ -75,6 +76,25 @@ def test_ddp_with_two_that_differ(tmp_path):
     assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
     text = " ".join(vramtrace("report", tmp_path).stdout.split())
     assert f"ranks_script.py:{line_of('kept.append(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
+    check_clocks(tmp_path, told, tmp_path / "away")
+
+
+def check_clocks(folder, told, away):
+    """As if the upper half of the ranks had been on a host whose clock is 40 s ahead."""
+    away.mkdir()
+    for process in told["processes"]:
+        data = bytearray(pathlib.Path(process["file"]).read_bytes())
+        (start,) = struct.unpack_from("<Q", data, 64)
+        if process["rank"] >= 4:
+            struct.pack_into("<Q", data, 64, start + 40_000_000_000)
+            struct.pack_into("<64s", data, 80, b"away")
+        (away / f"{process['rank']}.vrt").write_bytes(data)
+    corrected = merged(away)
+    ahead = {node["host"]: (node["clock_ahead_ns"], node["clock_within_ns"]) for node in corrected["nodes"]}.pop("away")
+    assert abs(ahead[0] - 40_000_000_000) <= ahead[1]
+    for process, truth in zip(corrected["processes"], told["processes"]):
+        assert abs(process["start_ns"] - truth["start_ns"]) <= ahead[1]
+    assert "away's was" in corrected["timeline"]["clock"]
 
 
 def test_fsdp(tmp_path):
@@ -99,6 +119,18 @@ def test_pipeline(tmp_path):
     (run_told,) = told["runs"]
     assert run_told["layout"] == "pipeline"
     assert [(group["processes"], group["modules"]) for group in run_told["groups"]] == [([rank], f"layers.{rank}") for rank in range(8)]
+
+
+def test_pipelining(tmp_path):
+    """torch.distributed.pipelining; the stages are known by the names of their parameters."""
+    counted = launch(tmp_path, "pipelining", ranks=2)
+    told = merged(tmp_path)
+    check_counters(told, counted)
+    (run_told,) = told["runs"]
+    assert run_told["layout"] == "pipeline"
+    for group, truth in zip(run_told["groups"], counted):
+        depths = sorted({int(name.split(".")[1]) for name in truth["names"]})
+        assert (group["processes"], group["modules"]) == ([truth["rank"]], f"layers.{depths[0]}–{depths[-1]}")
 
 
 def counters(folder, name):

@@ -352,7 +352,9 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
     fprintf(print->stream, VT_BOLD "In use over time" VT_RESET VT_DIM ", 0 to %s; by %s" VT_RESET "\n",
             VT_DURATION(job->duration_ns),
             job->node_count > 1 ? "each node's own clock" : "the node's clock");
-    if (job->node_count > 1)
+    if (job->clock_corrected)
+        vt_print_paragraph(print, 0, 2, "(%s)", job->clock);
+    else if (job->node_count > 1)
         fprintf(print->stream, VT_DIM "(clocks of different nodes may differ)" VT_RESET "\n");
     for (size_t i = 0; i < job->row_count && i < limit; i++) {
         const struct vt_job_row *row = &job->rows[i];
