@@ -275,6 +275,9 @@ LAUNCHERS = {
     "Slurm": "SLURM_PROCID=$i SLURM_LOCALID=$i SLURM_STEP_NUM_TASKS=3 SLURM_STEP_ID=0 SLURM_JOB_ID=77",
     "Open MPI": "OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_LOCAL_RANK=$i OMPI_COMM_WORLD_SIZE=3 PMIX_NAMESPACE=a@1",
     "MPI": "PMI_RANK=$i PMI_SIZE=3 MPI_LOCALRANKID=$i",
+    "accelerate": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 TORCHELASTIC_RUN_ID=none MASTER_PORT=29500 ACCELERATE_MIXED_PRECISION=no",
+    "DeepSpeed": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 CROSS_RANK=0 CROSS_SIZE=1 LOCAL_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500",
+    "Ray": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 NODE_RANK=0 RAY_JOB_ID=01000000",
 }
 
 
@@ -285,7 +288,7 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
     program, start = PROGRAMS / "way_linked", f"{ANALYZER} run --quiet -o {tmp_path}/"
     one = f"env {LAUNCHERS[launcher]} CUDA_VISIBLE_DEVICES=$((i % 2)) {start if inside else ''} {program}"
     script = f"for i in 0 1 2; do {one} & done; wait"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI", "RAY_"))}
     environment.update(LD_LIBRARY_PATH=str(STANDIN), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_LIBRARY=str(LIBRARIES["trace"]))
     command = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
     subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)

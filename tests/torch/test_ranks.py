@@ -133,6 +133,17 @@ def test_pipelining(tmp_path):
         assert (group["processes"], group["modules"]) == ([truth["rank"]], f"layers.{depths[0]}–{depths[-1]}")
 
 
+def test_accelerate(tmp_path):
+    """The real `accelerate launch`."""
+    run([PROGRAM, "run", "--quiet", "-o", tmp_path, PYTHON, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", 2,
+         "--num_machines", 1, "--mixed_precision", "no", "--dynamo_backend", "no", SCRIPT, "ddp", tmp_path], preload=False,
+        VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
+    told = merged(tmp_path)
+    check_counters(told, [counted for _, counted in sorted(counters(tmp_path, "rank").items())])
+    (run_told,) = told["runs"]
+    assert (run_told["launcher"], run_told["world_size"], run_told["missing_ranks"]) == ("accelerate", 2, [])
+
+
 def counters(folder, name):
     return {truth["rank"]: truth for truth in (json.loads(path.read_text()) for path in folder.glob(f"{name}*.json"))}
 
