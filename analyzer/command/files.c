@@ -77,12 +77,14 @@ static int add_folder(struct vt_files *files, const char *path, int depth)
             } else {
                 bool is_link = S_ISLNK(status.st_mode) && !fstatat(folder, name, &status, 0);
 
-                if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH)
-                    add_folder(files, inner, depth + 1);
-                else if (!S_ISDIR(status.st_mode) &&
-                         (has_trace_name(name) ||
-                          (S_ISREG(status.st_mode) && looks_like_trace(folder, name))))
+                if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH) {
+                    if (add_folder(files, inner, depth + 1)) /* reading it tells why */
+                        add_file(files, inner, &status, true);
+                } else if (!S_ISDIR(status.st_mode) &&
+                           (has_trace_name(name) ||
+                            (S_ISREG(status.st_mode) && looks_like_trace(folder, name)))) {
                     add_file(files, inner, &status, true);
+                }
                 free(inner);
             }
         }

@@ -6,6 +6,7 @@
 
 #include "base/index.h"
 #include "diagnose/diagnose.h"
+#include "report/program.h"
 #include "view/mcp/mcp.h"
 #include "view/text/print.h"
 
@@ -43,11 +44,13 @@ static void describe(const struct vt_report *report, struct vt_mcp_outcome *outc
 {
     const struct vt_trace_facts *facts = &report->facts;
     bool ended_it = report->refusal_count && report->refusals[report->refusal_count - 1].ends_run;
-
+    struct vt_launch launch;
     char *command = vt_shorten(vt_short_command(facts), COMMAND_COLUMNS, VT_CUT_END);
 
     outcome->command = command ? vt_mcp_clean(command) : NULL;
     free(command);
+    vt_launch_read(report->trace, &launch);
+    outcome->rank = launch.rank;
     outcome->refusals = report->refusal_count;
     for (size_t i = 0; i < report->device_count; i++)
         if (report->devices[i].peak.state.used_bytes > outcome->peak_bytes)

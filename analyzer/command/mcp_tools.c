@@ -11,6 +11,7 @@
 #include "base/memory_stream.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/diff.h"
+#include "report/program.h"
 #include "view/json/json.h"
 #include "view/mcp/mcp.h"
 #include "view/sqlite/query.h"
@@ -23,13 +24,14 @@
 #define FEW_TRACES 20
 #define FEW_ROWS 20 /* of a query */
 #define ERROR_BYTES 2048
-#define READ_AT_ONCE (160u << 20) /* bytes of traces whose outcome one answer lists */
+#define FEW_RANKS 16
+#define FEW_DIFFERENCES 8 /* and ranks, as data */
 
 /* The arguments of a call; NULL, -1, 0 = not given. */
 struct request {
     const char *trace, *other_trace, *at, *other_at, *file, *what, *query;
     int by, depth, device, top, offset, cell_characters;
-    bool all;
+    bool all, oom;
 };
 
 struct call {
@@ -341,9 +343,9 @@ static int end_data(struct call *call, struct data *data, int failed)
 }
 
 /* What a document says, as data. */
-static int add_structured(struct call *call, const struct vt_document *document, const void *root)
+static int add_structured(struct call *call, const struct vt_document *document, const void *root, int top)
 {
-    const struct vt_json_style style = {.top = FEW, .compact = true};
+    const struct vt_json_style style = {.top = top, .compact = true, .brief = top > FEW};
     struct data data;
     int result = begin_data(call, &data);
 
@@ -373,6 +375,8 @@ static bool add_listed(cJSON *list, const struct vt_mcp_listed *listed, const st
 
     if (!added || !outcome)
         return added;
+    if (outcome->rank >= 0 && !cJSON_AddNumberToObject(item, "rank", outcome->rank))
+        return false;
     return cJSON_AddStringToObject(item, "command", outcome->command) &&
            cJSON_AddStringToObject(item, "outcome", outcome->text) &&
            cJSON_AddNumberToObject(item, "out_of_memory", (double)outcome->refusals) &&
@@ -388,6 +392,8 @@ static void put_listed(FILE *out, const struct vt_mcp_listed *listed, const stru
     vt_put_clean(listed->name, out);
     if (outcome) {
         fputs(": ", out);
+        if (outcome->rank >= 0)
+            fprintf(out, "rank %d · ", (int)outcome->rank);
         vt_put_clean(outcome->text, out);
         fprintf(out, " · peak %s · ", VT_BYTES(outcome->peak_bytes));
         vt_put_clean(outcome->command, out);
@@ -397,35 +403,55 @@ static void put_listed(FILE *out, const struct vt_mcp_listed *listed, const stru
     fputc('\n', out);
 }
 
+/* Files and folders of which nothing is known. */
+static void put_forbidden(FILE *out, size_t count)
+{
+    if (count)
+        fprintf(out, "%zu more here may not be read by this user.\n", count);
+}
+
 static int tool_traces(struct call *call)
 {
-    size_t count, top = call->request.top ? (size_t)call->request.top : FEW_TRACES;
-    uint64_t budget = READ_AT_ONCE;
-    struct vt_mcp_listed *listed;
+    size_t top = call->request.top ? (size_t)call->request.top : FEW_TRACES;
+    uint64_t budget = VT_MCP_READ_AT_ONCE;
+    struct vt_mcp_list listed;
     cJSON *list;
-    bool made, cut;
+    bool made;
 
-    if (vt_mcp_traces_list(call->traces, &listed, &count, &cut))
+    if (vt_mcp_list_make(call->traces, &listed))
         return wrong(call, "out of memory");
     call->structured = cJSON_CreateObject();
     list = cJSON_AddArrayToObject(call->structured, "traces");
-    made = cJSON_AddNumberToObject(call->structured, "count", (double)count) && list;
-    fprintf(call->out, "%zu trace%s, the newest first\n", count, count == 1 ? "" : "s");
-    for (size_t i = 0; i < count && i < top && made; i++) {
-        const struct vt_mcp_outcome *outcome = vt_mcp_outcome(call->traces, &listed[i], &budget);
+    made = cJSON_AddNumberToObject(call->structured, "count", (double)listed.count) && list;
+    fprintf(call->out, "%zu trace%s, the newest first\n", listed.count, listed.count == 1 ? "" : "s");
+    for (size_t i = 0; i < listed.count && i < top && made; i++) {
+        const struct vt_mcp_outcome *outcome = vt_mcp_outcome(call->traces, &listed.items[i], &budget);
 
-        put_listed(call->out, &listed[i], outcome);
-        made = add_listed(list, &listed[i], outcome);
+        put_listed(call->out, &listed.items[i], outcome);
+        made = add_listed(list, &listed.items[i], outcome);
     }
-    if (count > top)
-        fprintf(call->out, "… %zu more: `top` shows them\n", count - top);
-    if (cut)
+    if (listed.count > top)
+        fprintf(call->out, "… %zu more: `top` shows them\n", listed.count - top);
+    put_forbidden(call->out, listed.forbidden);
+    if (listed.cut)
         fprintf(call->out,
                 "Only the first %d files of the folders were looked at: name a folder with fewer.\n",
                 VT_MCP_MAX_FILES);
-    made = made && cJSON_AddBoolToObject(call->structured, "cut", cut);
-    vt_mcp_list_free(listed, count);
+    made = made && cJSON_AddBoolToObject(call->structured, "cut", listed.cut) &&
+           cJSON_AddNumberToObject(call->structured, "forbidden", (double)listed.forbidden);
+    vt_mcp_list_free(&listed);
     return made ? 0 : wrong(call, "out of memory");
+}
+
+/* That there are others. */
+static void put_rank(const struct vt_report *report, FILE *out)
+{
+    struct vt_launch launch;
+
+    vt_launch_read(report->trace, &launch);
+    if (launch.rank >= 0 && launch.world_size > 1)
+        fprintf(out, "\nThis is rank %d of %d (%s): `job` tells of all of them together.\n", (int)launch.rank,
+                (int)launch.world_size, launch.launcher);
 }
 
 static int tool_summary(struct call *call)
@@ -444,8 +470,10 @@ static int tool_summary(struct call *call)
     if (!kept ||
         vt_try_report(&kept->loaded, &options, VT_FIND_LEAKS, &report, call->error, sizeof call->error))
         return -EINVAL;
-    result = vt_text_summary(report, &style, call->out) ? wrong(call, "out of memory")
-                                                        : add_structured(call, &vt_summary_document, report);
+    result = vt_text_summary(report, &style, call->out)
+                 ? wrong(call, "out of memory")
+                 : add_structured(call, &vt_summary_document, report, FEW);
+    put_rank(report, call->out);
     vt_report_free(report);
     return result;
 }
@@ -573,6 +601,26 @@ static int tool_annotate(struct call *call)
     }
     vt_report_free(report);
     return result;
+}
+
+static int tool_job(struct call *call)
+{
+    const struct request *request = &call->request;
+    const struct vt_view_style style = style_for(call, FEW_RANKS);
+    size_t left_out, forbidden;
+    const struct vt_job *job = vt_mcp_job_read(call->traces, request->trace, request->oom, &left_out,
+                                               &forbidden, call->error, sizeof call->error);
+
+    if (!job)
+        return -EINVAL;
+    if (left_out)
+        fprintf(call->out, "%zu more traces of that time are too large to be read here with these.\n",
+                left_out);
+    put_forbidden(call->out, forbidden);
+    if ((request->oom ? vt_text_job_oom : vt_text_job)(job, &style, call->out))
+        return wrong(call, "out of memory");
+    return add_structured(call, request->oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job,
+                          FEW_DIFFERENCES);
 }
 
 static int make_database(struct call *call, struct vt_mcp_kept *kept)

@@ -5,6 +5,7 @@
 #include <fts.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/format.h"
 #include "base/index.h"
@@ -89,24 +90,20 @@ static bool may_open(const struct vt_mcp_traces *traces, const char *path)
 
 /* ---- The list ---- */
 
-struct listing {
-    struct vt_mcp_listed *items;
-    size_t count, capacity, looked_at;
-};
-
-static int add(struct listing *listing, const char *path, const char *name)
+static int add(struct vt_mcp_list *list, const char *path, const char *name)
 {
     struct stat status;
     uint64_t start_ns = vt_trace_start(path, &status);
     struct vt_mcp_listed item = {.start_ns = start_ns, .bytes = start_ns ? (uint64_t)status.st_size : 0};
     int result;
 
-    if (!start_ns)
+    if (!start_ns) {
+        list->forbidden += access(path, R_OK) && errno == EACCES;
         return 0;
+    }
     item.path = strdup(path);
     item.name = vt_mcp_clean(name);
-    result =
-        item.path && item.name ? VT_APPEND(listing->items, listing->count, listing->capacity, item) : -ENOMEM;
+    result = item.path && item.name ? VT_APPEND(list->items, list->count, list->capacity, item) : -ENOMEM;
     if (result) {
         free(item.path);
         free(item.name);
@@ -122,18 +119,19 @@ static bool has_name_of_trace(const char *name)
 }
 
 /* Does not follow links: they may lead out of the folder, or around. */
-static int add_folder(struct listing *listing, const struct vt_mcp_root *root)
+static int add_folder(struct vt_mcp_list *list, const struct vt_mcp_root *root)
 {
     char *const paths[] = {root->path, NULL};
     FTS *walk = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
     FTSENT *entry;
     int result = walk ? 0 : -ENOMEM;
 
-    while (!result && listing->looked_at <= VT_MCP_MAX_FILES && (entry = fts_read(walk))) {
-        listing->looked_at++;
+    while (!result && list->looked_at <= VT_MCP_MAX_FILES && (entry = fts_read(walk))) {
+        list->looked_at++;
+        list->forbidden += entry->fts_info == FTS_DNR;
         if (entry->fts_info != FTS_D && entry->fts_info != FTS_DP && has_name_of_trace(entry->fts_name) &&
             entry->fts_info != FTS_SL && entry->fts_info != FTS_SLNONE)
-            result = add(listing, entry->fts_path, below(root, entry->fts_path));
+            result = add(list, entry->fts_path, below(root, entry->fts_path));
     }
     if (walk)
         fts_close(walk);
@@ -149,37 +147,34 @@ static int newest_first(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count,
-                       bool *cut)
+int vt_mcp_list_make(const struct vt_mcp_traces *traces, struct vt_mcp_list *list)
 {
-    struct listing listing = {0};
     int result = 0;
 
+    *list = (struct vt_mcp_list){.items = NULL};
     for (size_t i = 0; i < traces->count && !result; i++) {
         const struct vt_mcp_root *root = &traces->roots[i];
         const char *slash = strrchr(root->path, '/');
 
-        result = root->is_folder ? add_folder(&listing, root)
-                                 : add(&listing, root->path, slash ? slash + 1 : root->path);
+        result =
+            root->is_folder ? add_folder(list, root) : add(list, root->path, slash ? slash + 1 : root->path);
     }
-    if (listing.count)
-        qsort(listing.items, listing.count, sizeof *listing.items, newest_first);
-    *list = listing.items;
-    *count = listing.count;
-    *cut = listing.looked_at > VT_MCP_MAX_FILES;
-    if (!result)
-        return 0;
-    vt_mcp_list_free(listing.items, listing.count);
+    if (list->count)
+        qsort(list->items, list->count, sizeof *list->items, newest_first);
+    list->cut = list->looked_at > VT_MCP_MAX_FILES;
+    if (result)
+        vt_mcp_list_free(list);
     return result;
 }
 
-void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count)
+void vt_mcp_list_free(struct vt_mcp_list *list)
 {
-    for (size_t i = 0; i < count; i++) {
-        free(list[i].path);
-        free(list[i].name);
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].path);
+        free(list->items[i].name);
     }
-    free(list);
+    free(list->items);
+    *list = (struct vt_mcp_list){.items = NULL};
 }
 
 /* ---- Which one is meant ---- */
@@ -188,18 +183,20 @@ void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count)
 static char *find_listed(const struct vt_mcp_traces *traces, const char *name, char *error,
                          size_t error_bytes)
 {
-    struct vt_mcp_listed *list;
+    struct vt_mcp_list list;
     char *path = NULL;
-    size_t count, i = 0;
-    bool cut;
+    size_t i = 0;
 
     snprintf(error, error_bytes, "out of memory");
-    if (vt_mcp_traces_list(traces, &list, &count, &cut))
+    if (vt_mcp_list_make(traces, &list))
         return NULL;
-    while (name && i < count && strcmp(list[i].name, name) != 0)
+    while (name && i < list.count && strcmp(list.items[i].name, name) != 0)
         i++;
-    if (i < count)
-        path = strdup(list[i].path);
+    if (i < list.count)
+        path = strdup(list.items[i].path);
+    else if (!name && list.forbidden)
+        snprintf(error, error_bytes, "there is no trace here that this user may read: %zu may not be read",
+                 list.forbidden);
     else if (!name)
         snprintf(error, error_bytes, "there is no trace here; `vramtrace run COMMAND` makes one");
     else
@@ -207,7 +204,7 @@ static char *find_listed(const struct vt_mcp_traces *traces, const char *name, c
                  "no trace '%.300s' here: only traces below the server's folder can be opened; the tool "
                  "`traces` lists them",
                  name);
-    vt_mcp_list_free(list, count);
+    vt_mcp_list_free(&list);
     return path;
 }
 
@@ -294,13 +291,19 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, b
     return kept;
 }
 
-static struct vt_mcp_kept *open_named(struct vt_mcp_traces *traces, const char *name, bool whole, char *error,
-                                      size_t error_bytes)
+char *vt_mcp_find(const struct vt_mcp_traces *traces, const char *name, char *error, size_t error_bytes)
 {
     char *path = name ? find(traces, name) : NULL;
 
-    if (!path) /* names that are not UTF-8 are known by how they are listed */
-        path = find_listed(traces, name, error, error_bytes);
+    /* names that are not UTF-8 are known by how they are listed */
+    return path ? path : find_listed(traces, name, error, error_bytes);
+}
+
+static struct vt_mcp_kept *open_named(struct vt_mcp_traces *traces, const char *name, bool whole, char *error,
+                                      size_t error_bytes)
+{
+    char *path = vt_mcp_find(traces, name, error, error_bytes);
+
     return path ? open_path(traces, path, whole, error, error_bytes) : NULL;
 }
 

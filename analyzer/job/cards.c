@@ -84,7 +84,7 @@ static uint64_t own_bytes_at(const struct user *user, uint64_t t_ns)
     uint64_t own_ns = t_ns - user->process->start_ns;
     size_t after;
 
-    if (t_ns < user->process->start_ns || t_ns > user->process->end_ns)
+    if (t_ns < user->process->start_ns || t_ns > user->process->gone_ns)
         return 0;
     after =
         vt_lower_bound(device->levels, device->level_count, sizeof *device->levels, &own_ns, compare_level);
@@ -93,7 +93,7 @@ static uint64_t own_bytes_at(const struct user *user, uint64_t t_ns)
 
 static bool is_alive(const struct user *user, uint64_t t_ns)
 {
-    return context_from(user) <= t_ns && t_ns <= user->process->end_ns;
+    return context_from(user) <= t_ns && t_ns <= user->process->gone_ns;
 }
 
 /* ---- Contexts ---- */
@@ -171,7 +171,7 @@ static struct epoch *find_epochs(const struct user *users, size_t count, size_t 
         levels += users[i].device->card_level_count;
         if (epochs) {
             epochs[2 * i].from_ns = context_from(&users[i]);
-            epochs[2 * i + 1].from_ns = users[i].process->end_ns + 1;
+            epochs[2 * i + 1].from_ns = users[i].process->gone_ns + 1;
         }
     }
     values = epochs ? calloc(levels, sizeof *values) : NULL;
@@ -217,7 +217,7 @@ static uint64_t next_time(const struct user *users, size_t count)
         const struct vt_job_device *device = users[i].device;
         uint64_t t_ns = users[i].at < device->level_count
                             ? users[i].process->start_ns + device->levels[users[i].at].t_ns
-                        : users[i].at == device->level_count ? users[i].process->end_ns + 1
+                        : users[i].at == device->level_count ? users[i].process->gone_ns + 1
                                                              : UINT64_MAX;
 
         if (!users[i].has_context && context_from(&users[i]) < t_ns)
@@ -236,7 +236,7 @@ static void advance(struct user *user, uint64_t t_ns)
          user->at++)
         user->now_bytes = device->levels[user->at].bytes;
     /* as next_time has it, so that a file's absurd times end too */
-    if (user->at == device->level_count && user->process->end_ns + 1 <= t_ns) {
+    if (user->at == device->level_count && user->process->gone_ns + 1 <= t_ns) {
         user->at++;
         user->now_bytes = 0;
     }
@@ -271,27 +271,36 @@ static int by_bytes(const void *left, const void *right)
                                 : (a->process > b->process) - (a->process < b->process);
 }
 
-static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *users)
+static size_t count_devices(const struct vt_job *job)
 {
-    struct vt_job *job = &maker->job;
-    struct vt_job_card *card = &job->cards[index];
-    struct epoch *epochs;
-    size_t count = 0, epoch_count = 0;
+    size_t devices = 0;
+
+    for (size_t i = 0; i < job->process_count; i++)
+        devices += job->processes[i].device_count;
+    return devices;
+}
+
+static size_t find_users(struct vt_job *job, uint32_t card, struct user *users)
+{
+    size_t count = 0;
 
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; k < job->processes[i].device_count; k++)
-            if (job->processes[i].devices[k].card == index) {
+            if (job->processes[i].devices[k].card == card)
                 users[count++] =
                     (struct user){.process = &job->processes[i], .device = &job->processes[i].devices[k]};
-                card->is_coarse |= job->processes[i].devices[k].levels_are_coarse;
-            }
+    return count;
+}
+
+/* Of what each user's most_bytes is. */
+static int fill_holders(struct vt_job_maker *maker, struct vt_job_card *card, const struct user *users,
+                        size_t count)
+{
+    const struct vt_job *job = &maker->job;
+
     card->holders = vt_job_take(&maker->arena, count, sizeof *card->holders);
-    epochs = card->holders ? find_epochs(users, count, &epoch_count) : NULL;
-    if (!epochs)
+    if (!card->holders)
         return -ENOMEM;
-    find_most(card, users, count, epochs, epoch_count);
-    free(epochs);
-    users[0].device->context_known |= count == 1;
     for (size_t i = 0; i < count; i++)
         card->holders[i] = (struct vt_job_holder){.process = (uint32_t)(users[i].process - job->processes),
                                                   .device_index = users[i].device->index,
@@ -300,19 +309,54 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *us
                                                   .bytes = users[i].most_bytes};
     card->holder_count = count;
     qsort(card->holders, count, sizeof *card->holders, by_bytes);
-    job->nodes[card->node].card_count++;
     return 0;
+}
+
+static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *users)
+{
+    struct vt_job *job = &maker->job;
+    struct vt_job_card *card = &job->cards[index];
+    size_t count = find_users(job, index, users), epoch_count = 0;
+    struct epoch *epochs = find_epochs(users, count, &epoch_count);
+
+    if (!epochs)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        card->is_coarse |= users[i].device->levels_are_coarse;
+    find_most(card, users, count, epochs, epoch_count);
+    free(epochs);
+    users[0].device->context_known |= count == 1;
+    job->nodes[card->node].card_count++;
+    return fill_holders(maker, card, users, count);
+}
+
+int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card)
+{
+    struct vt_job *job = &maker->job;
+    struct user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
+    size_t count = users ? find_users(job, card_index, users) : 0, epoch_count = 0;
+    struct epoch *epochs = count ? find_epochs(users, count, &epoch_count) : NULL;
+
+    if (!epochs)
+        return -ENOMEM;
+    *card = job->cards[card_index];
+    card->most_ns = t_ns;
+    card->most_bytes = card->context_bytes = contexts_at(epochs, epoch_count, t_ns);
+    free(epochs);
+    for (size_t i = 0; i < count; i++) {
+        users[i].most_bytes = own_bytes_at(&users[i], t_ns);
+        card->most_bytes += users[i].most_bytes;
+    }
+    return fill_holders(maker, card, users, count);
 }
 
 int vt_job_find_cards(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
-    size_t devices = 0;
+    size_t devices = count_devices(job);
     struct user *users;
     int result = 0;
 
-    for (size_t i = 0; i < job->process_count; i++)
-        devices += job->processes[i].device_count;
     job->cards = vt_job_take(&maker->arena, devices, sizeof *job->cards);
     users = vt_job_take(&maker->arena, devices, sizeof *users);
     if (!job->cards || !users)

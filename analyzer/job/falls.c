@@ -25,6 +25,41 @@ static const struct vt_job_refusal *fatal_refusal(const struct vt_job_process *p
     return NULL;
 }
 
+static uint64_t refused_ns(const struct vt_job_process *process, const struct vt_job_refusal *refusal)
+{
+    return process->start_ns + refusal->t_ns;
+}
+
+/* A process that was killed because memory ran out in another of its run had waited for that one, with all
+ * that it had. */
+int vt_job_find_ends(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+    uint64_t *first_ns = calloc(job->run_count + 1, sizeof *first_ns);
+
+    if (!first_ns)
+        return -ENOMEM;
+    for (size_t i = 0; i < job->run_count; i++)
+        first_ns[i] = UINT64_MAX;
+    for (size_t i = 0; i < job->process_count; i++) {
+        const struct vt_job_process *process = &job->processes[i];
+        const struct vt_job_refusal *refusal = fatal_refusal(process);
+
+        if (refusal && refused_ns(process, refusal) < first_ns[process->run])
+            first_ns[process->run] = refused_ns(process, refusal);
+    }
+    for (size_t i = 0; i < job->process_count; i++) {
+        struct vt_job_process *process = &job->processes[i];
+        uint64_t t_ns = first_ns[process->run];
+        bool waited = !process->ended && t_ns != UINT64_MAX && t_ns > process->end_ns &&
+                      t_ns - process->end_ns < SOON_NS;
+
+        process->gone_ns = waited ? t_ns : process->end_ns;
+    }
+    free(first_ns);
+    return 0;
+}
+
 /* Refusals only, in order. */
 static void find_refused(struct vt_job *job)
 {
@@ -33,8 +68,8 @@ static void find_refused(struct vt_job *job)
         const struct vt_job_refusal *refusal = fatal_refusal(process);
 
         if (refusal)
-            job->falls[job->fall_count++] = (struct vt_job_fall){
-                .process = i, .refusal = refusal, .t_ns = process->start_ns + refusal->t_ns};
+            job->falls[job->fall_count++] =
+                (struct vt_job_fall){.process = i, .refusal = refusal, .t_ns = refused_ns(process, refusal)};
     }
     if (job->fall_count)
         qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);
@@ -69,44 +104,153 @@ static void find_ended(struct vt_job *job)
         job->falls[i].after_ns = (int64_t)(job->falls[i].t_ns - first.t_ns);
 }
 
-/* Those that do the same work as the first that fell, without itself. */
-static size_t find_neighbours(const struct vt_job *job, uint32_t process, uint32_t *neighbours)
+static const struct vt_job_device *device_of(const struct vt_job_process *process, int32_t index)
 {
-    const struct vt_job_run *run = &job->runs[job->processes[process].run];
-    size_t count = 0;
+    for (size_t i = 0; i < process->device_count; i++)
+        if (process->devices[i].index == index)
+            return &process->devices[i];
+    return NULL;
+}
 
-    for (size_t g = 0; g < run->group_count; g++) {
-        const struct vt_job_group *group = &run->groups[g];
-        bool has = false;
+/* The device that a process was refused memory on; if that is not known, the one that it used most. */
+static const struct vt_job_device *refused_device(const struct vt_job *job, const struct vt_job_fall *fall)
+{
+    const struct vt_job_process *process = &job->processes[fall->process];
+    const struct vt_job_device *device = device_of(process, fall->refusal->device_index);
 
-        for (size_t i = 0; i < group->member_count; i++)
-            has |= group->members[i] == process;
-        for (size_t i = 0; has && i < group->member_count; i++)
-            if (group->members[i] != process)
-                neighbours[count++] = group->members[i];
+    return device ? device : vt_job_main_device(process);
+}
+
+static void find_same_card(struct vt_job *job)
+{
+    const struct vt_job_device *first = refused_device(job, &job->falls[0]);
+
+    for (size_t i = 1; first && i < job->fall_count; i++) {
+        const struct vt_job_device *device =
+            job->falls[i].refusal ? refused_device(job, &job->falls[i]) : NULL;
+
+        job->falls[i].same_card = device && device->card == first->card;
     }
-    return count;
+}
+
+/* Those that do the same work as the first that fell, and were there. */
+static int find_neighbours(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+    const struct vt_job_fall *first = &job->falls[0];
+    const struct vt_job_run *run = &job->runs[job->processes[first->process].run];
+    const struct vt_job_group *group = NULL;
+
+    for (size_t g = 0; g < run->group_count; g++)
+        for (size_t i = 0; i < run->groups[g].member_count; i++)
+            if (run->groups[g].members[i] == first->process)
+                group = &run->groups[g];
+    if (!group)
+        return 0;
+    job->neighbours = vt_job_take(&maker->arena, group->member_count, sizeof *job->neighbours);
+    for (size_t i = 0; job->neighbours && i < group->member_count; i++) {
+        const struct vt_job_process *process = &job->processes[group->members[i]];
+        uint64_t end_ns = process->end_ns < first->t_ns ? process->end_ns : first->t_ns;
+
+        if (group->members[i] != first->process && process->start_ns <= first->t_ns &&
+            first->t_ns <= process->gone_ns)
+            job->neighbours[job->neighbour_count++] =
+                (struct vt_job_neighbour){.process = group->members[i], .own_ns = end_ns - process->start_ns};
+    }
+    return job->neighbours ? 0 : -ENOMEM;
 }
 
 int vt_job_find_falls(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
-    uint32_t *neighbours = vt_job_take(&maker->arena, job->process_count, sizeof *neighbours);
-    size_t count;
+    const struct vt_job_device *device;
 
     job->falls = vt_job_take(&maker->arena, job->process_count, sizeof *job->falls);
-    if (!job->falls || !neighbours)
+    if (!job->falls)
         return -ENOMEM;
     find_refused(job);
     if (!job->fall_count)
         return 0;
     find_ended(job);
-    count = find_neighbours(job, job->falls[0].process, neighbours);
-    if (!count || !vt_job_main_device(&job->processes[job->falls[0].process]))
-        return 0;
-    job->first_odd = vt_job_take(&maker->arena, 1, sizeof *job->first_odd);
-    if (!job->first_odd)
+    find_same_card(job);
+    device = refused_device(job, &job->falls[0]);
+    if (device) {
+        job->first_card = vt_job_take(&maker->arena, 1, sizeof *job->first_card);
+        if (!job->first_card || vt_job_card_at(maker, device->card, job->falls[0].t_ns, job->first_card))
+            return -ENOMEM;
+        job->first_card_count = 1;
+    }
+    return find_neighbours(maker);
+}
+
+static void drop_unread(struct vt_job *job)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < job->neighbour_count; i++)
+        if (job->neighbours[i].then.owner)
+            job->neighbours[kept++] = job->neighbours[i];
+    job->neighbour_count = kept;
+}
+
+/* The median of what those that are compared had at their own peaks. */
+static int measure_peaks(const struct vt_job *job, uint64_t *median)
+{
+    uint64_t *values = calloc(job->neighbour_count + 1, sizeof *values);
+    size_t count = 0;
+
+    if (!values)
         return -ENOMEM;
-    job->first_odd_count = 1;
-    return vt_job_compare(maker, job->falls[0].process, neighbours, count, job->first_odd);
+    for (size_t i = 0; i < job->neighbour_count; i++) {
+        const struct vt_job_process *process = &job->processes[job->neighbours[i].process];
+        uint64_t most = 0;
+
+        for (size_t k = 0; k < process->device_count; k++)
+            if (process->devices[k].peak.used_bytes > most)
+                most = process->devices[k].peak.used_bytes;
+        values[count++] = most;
+    }
+    *median = vt_job_median(values, count);
+    free(values);
+    return 0;
+}
+
+int vt_job_compare_first(struct vt_job *job)
+{
+    struct vt_job_maker *maker = (struct vt_job_maker *)job;
+    const struct vt_job_device *first = job->fall_count ? refused_device(job, &job->falls[0]) : NULL,
+                               **others;
+    size_t count = 0;
+    int result = 0;
+
+    drop_unread(job);
+    others = calloc(job->neighbour_count + 1, sizeof *others);
+    job->first_odd = vt_job_take(&maker->arena, 1, sizeof *job->first_odd);
+    if (!others || !job->first_odd) {
+        free(others);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < job->neighbour_count; i++) {
+        struct vt_job_process *then = &job->neighbours[i].then;
+        const struct vt_job_device *device =
+            first && then->device_count > 1 ? device_of(then, first->index) : NULL;
+
+        device = device ? device : vt_job_main_device(then);
+        if (device)
+            others[count++] = device;
+        for (size_t k = 0; k < then->device_count; k++) {
+            const struct vt_job_device *same =
+                device_of(&job->processes[job->neighbours[i].process], then->devices[k].index);
+
+            then->devices[k].card = same ? same->card : VT_JOB_NONE;
+        }
+    }
+    if (first && count) {
+        job->first_odd_count = 1;
+        result = vt_job_compare(maker, job->falls[0].process, first, others, count, job->first_odd);
+        if (!result)
+            result = measure_peaks(job, &job->first_odd->usual_peak_bytes);
+    }
+    free(others);
+    return result;
 }

@@ -48,16 +48,13 @@ static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *u
 static int make_all(struct vt_job_maker *maker)
 {
     static int (*const parts[])(struct vt_job_maker *) = {
-        vt_job_find_runs, vt_job_find_cards, vt_job_find_shared, vt_job_find_layouts,
-        vt_job_find_odd,  vt_job_find_falls, vt_job_make_rows};
+        vt_job_find_runs,   vt_job_find_layouts, vt_job_fit_clocks, vt_job_find_ends, vt_job_find_cards,
+        vt_job_find_shared, vt_job_find_odd,     vt_job_find_falls, vt_job_make_rows};
     int result = 0;
 
     set_clock(&maker->job);
     for (size_t i = 0; !result && i < sizeof parts / sizeof *parts; i++)
         result = parts[i](maker);
-    maker->job.clock = maker->job.node_count > 1
-                           ? "each node's own clock of the time of day: those of different nodes may differ"
-                           : "the clock of the node";
     return result;
 }
 
@@ -95,6 +92,8 @@ void vt_job_free(struct vt_job *job)
         return;
     for (size_t i = 0; i < job->process_count; i++)
         vt_job_process_free(&job->processes[i]);
+    for (size_t i = 0; i < job->neighbour_count; i++)
+        vt_job_process_free(&job->neighbours[i].then);
     free(job->processes);
     vt_arena_free(&maker->arena);
     free(maker);

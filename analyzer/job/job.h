@@ -18,4 +18,9 @@ int vt_job_make(const char *what, struct vt_job_process *processes, size_t proce
                 const struct vt_job_unread *unread, size_t unread_count, struct vt_job **job);
 void vt_job_free(struct vt_job *job);
 
+/* After an out of memory: compares the first that fell with its neighbours at that moment. The caller has
+ * read each job->neighbours[i].then, of a report that shows own_ns; those without an owner are taken out.
+ * -ENOMEM. */
+int vt_job_compare_first(struct vt_job *job);
+
 #endif

@@ -63,7 +63,7 @@ static int by_distance(const void *left, const void *right)
 
 /* Those to compare with, and space for one number of each. */
 struct others {
-    const struct vt_job_device **devices;
+    const struct vt_job_device *const *devices;
     uint64_t *values;
     size_t count;
 };
@@ -210,25 +210,20 @@ static int compare_categories(struct vt_job_maker *maker, const struct vt_job_de
     return result;
 }
 
-int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const uint32_t *other_processes,
-                   size_t other_count, struct vt_job_odd *odd)
+int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
+                   const struct vt_job_device *const *other_devices, size_t other_count,
+                   struct vt_job_odd *odd)
 {
-    const struct vt_job_device *device = vt_job_main_device(&maker->job.processes[process]);
-    struct others others = {.devices = calloc(other_count + 1, sizeof *others.devices),
-                            .values = calloc(other_count + 1, sizeof *others.values)};
-    int result = others.devices && others.values && device ? 0 : -ENOMEM;
+    struct others others = {.devices = other_devices,
+                            .values = calloc(other_count + 1, sizeof *others.values),
+                            .count = other_count};
+    int result = others.values ? 0 : -ENOMEM;
 
-    *odd = (struct vt_job_odd){.process = process, .device_index = device ? device->index : -1};
-    for (size_t i = 0; !result && i < other_count; i++) {
-        const struct vt_job_device *other = vt_job_main_device(&maker->job.processes[other_processes[i]]);
-
-        if (other) {
-            others.devices[others.count] = other;
-            others.values[others.count++] = other->shown.used_bytes;
-        }
-    }
+    *odd = (struct vt_job_odd){
+        .process = process, .device_index = device->index, .bytes = device->shown.used_bytes};
+    for (size_t i = 0; !result && i < other_count; i++)
+        others.values[i] = other_devices[i]->shown.used_bytes;
     if (!result) {
-        odd->bytes = device->shown.used_bytes;
         odd->usual_bytes = vt_job_median(others.values, others.count);
         result = compare_categories(maker, device, &others, &odd->categories);
     }
@@ -236,7 +231,6 @@ int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const uint32_t 
         result = compare_parts(maker, device, &others, false, &odd->modules);
     if (!result)
         result = compare_parts(maker, device, &others, true, &odd->lines);
-    free(others.devices);
     free(others.values);
     return result;
 }
@@ -265,6 +259,29 @@ static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, u
     return far >= least && far / ODD_TIMES >= usual_distance;
 }
 
+/* With all members, itself among them; of two, with the other. */
+static int compare_with_group(struct vt_job_maker *maker, const struct vt_job_group *group,
+                              struct vt_job_odd *odd)
+{
+    const struct vt_job *job = &maker->job;
+    const struct vt_job_device **others = calloc(group->member_count, sizeof *others);
+    size_t count = 0;
+    int result;
+
+    if (!others)
+        return -ENOMEM;
+    for (size_t i = 0; i < group->member_count; i++) {
+        const struct vt_job_device *device = vt_job_main_device(&job->processes[group->members[i]]);
+
+        if (device && (group->member_count > 2 || group->members[i] != odd->process))
+            others[count++] = device;
+    }
+    result = vt_job_compare(maker, odd->process, vt_job_main_device(&job->processes[odd->process]), others,
+                            count, odd);
+    free(others);
+    return result;
+}
+
 static int find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
 {
     const struct vt_job *job = &maker->job;
@@ -290,13 +307,8 @@ static int find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
     if (group->odd_count)
         qsort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
     group->odd_count = group->odd_count < ODD_MOST ? group->odd_count : ODD_MOST;
-    for (size_t i = 0; !result && i < group->odd_count; i++) {
-        uint32_t process = group->odd[i].process, other = group->members[process == group->members[0]];
-        bool of_two = group->member_count == 2;
-
-        result = vt_job_compare(maker, process, of_two ? &other : group->members,
-                                of_two ? 1 : group->member_count, &group->odd[i]);
-    }
+    for (size_t i = 0; !result && i < group->odd_count; i++)
+        result = compare_with_group(maker, group, &group->odd[i]);
     return result;
 }
 

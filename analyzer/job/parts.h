@@ -25,9 +25,11 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device);
 
 /* Each of these fills its part of the job. 0 or -ENOMEM. */
-int vt_job_find_runs(struct vt_job_maker *maker);    /* runs.c: nodes, parents, runs; sorts processes */
-int vt_job_find_cards(struct vt_job_maker *maker);   /* cards.c */
-int vt_job_find_shared(struct vt_job_maker *maker);  /* shared.c */
+int vt_job_find_runs(struct vt_job_maker *maker);   /* runs.c: nodes, parents, runs; sorts processes */
+int vt_job_fit_clocks(struct vt_job_maker *maker);  /* clocks.c: the times of all, and what is said of them */
+int vt_job_find_ends(struct vt_job_maker *maker);   /* falls.c: until when each process was there */
+int vt_job_find_cards(struct vt_job_maker *maker);  /* cards.c */
+int vt_job_find_shared(struct vt_job_maker *maker); /* shared.c */
 int vt_job_find_layouts(struct vt_job_maker *maker); /* layout.c: groups of each run */
 int vt_job_find_odd(struct vt_job_maker *maker);     /* odd.c */
 int vt_job_find_falls(struct vt_job_maker *maker);   /* falls.c */
@@ -36,10 +38,12 @@ int vt_job_make_rows(struct vt_job_maker *maker);    /* rows.c: the timeline */
 /* The device of a process that had the most in use at the moment that is compared; NULL = it has none. */
 const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process);
 
-/* Compares a process with `others`, indices of processes like it without itself or with it: the median of
+/* Compares a device of a process with those of processes like it, without itself or with it: the median of
  * them is what is usual. -ENOMEM. */
-int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const uint32_t *others, size_t other_count,
-                   struct vt_job_odd *odd);
+int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
+                   const struct vt_job_device *const *others, size_t other_count, struct vt_job_odd *odd);
+/* What the processes of a card had at a time, instead of at their most. -ENOMEM. */
+int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card);
 /* The lower of the middle two. Sorts the values. 0 of none. */
 uint64_t vt_job_median(uint64_t *values, size_t count);
 

@@ -10,6 +10,7 @@
 #include "trace/trace.h"
 
 #define MOST_OTHERS 64u
+#define MOST_STEPS 256u   /* of which the beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
 
 static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
@@ -79,11 +80,13 @@ static struct vt_state without_context(struct vt_state state)
     return state;
 }
 
-/* What NVML charged this process with by itself, where it did: its context, and code and the like. */
+/* What NVML charged this process with beyond its own memory, where it did: its context, code and the like, and
+ * what is not seen. What a call took is known by what the card had in use before and after, where other
+ * processes come in: NVML's sum has none of theirs. */
 static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
 {
     static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
-    int64_t bytes = 0;
+    int64_t bytes = card->own_unexplained_bytes;
 
     if (!card->present || !card->processes_known)
         return;
@@ -274,6 +277,16 @@ static bool gathers(const struct vt_attribution *attribution)
     return false;
 }
 
+static int read_steps(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
+{
+    size_t count = report->step_start_count < MOST_STEPS ? report->step_start_count : MOST_STEPS;
+
+    process->step_ns = vt_job_take(arena, count, sizeof *process->step_ns);
+    for (size_t i = 0; process->step_ns && i < count; i++)
+        process->step_ns[process->step_start_count++] = report->step_starts[i].t_ns;
+    return process->step_ns ? 0 : -ENOMEM;
+}
+
 static int read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
 {
     const struct vt_trace *trace = report->trace;
@@ -342,6 +355,8 @@ int vt_job_process_read(const struct vt_report *report, struct vt_job_process *p
         result = read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
     if (!result)
         result = read_uuids(report->trace, arena, process);
+    if (!result)
+        result = read_steps(report, arena, process);
     if (!result)
         result = read_refusals(report, arena, process);
     if (!result)

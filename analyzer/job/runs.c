@@ -241,6 +241,32 @@ static int fill_runs(struct vt_job_maker *maker, size_t run_count)
     return 0;
 }
 
+/* Where several runs have a rank 3, its run is in its name. */
+static int number_runs(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < job->run_count; i++)
+        count += job->runs[i].launcher != NULL;
+    if (count < 2)
+        return 0;
+    count = 0;
+    for (size_t i = 0; i < job->run_count; i++)
+        if (job->runs[i].launcher)
+            job->runs[i].number = ++count;
+    for (size_t i = 0; i < job->process_count; i++) {
+        struct vt_job_process *process = &job->processes[i];
+        uint32_t number = job->runs[process->run].number;
+
+        if (number)
+            process->label = vt_job_print(&maker->arena, "run %u %s", number, process->label);
+        if (!process->label)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 int vt_job_find_runs(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
@@ -257,5 +283,6 @@ int vt_job_find_runs(struct vt_job_maker *maker)
     if (job->process_count)
         qsort(job->processes, job->process_count, sizeof *job->processes, by_run);
     find_parents(job);
-    return fill_runs(maker, run_count);
+    result = fill_runs(maker, run_count);
+    return result ? result : number_runs(maker);
 }

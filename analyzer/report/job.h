@@ -90,14 +90,17 @@ struct vt_job_share {
 
 struct vt_job_process {
     const char *path, *command, *host, *outcome;
-    const char *label; /* "rank 3", else "pid 4711" */
+    const char *label; /* "rank 3", of several runs "run 2 rank 3"; else "pid 4711" */
     uint32_t pid, parent_pid, parent, node, run;
     bool is_child;        /* `parent` is set */
     bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
     bool complete, ended; /* as struct vt_trace_facts */
     uint64_t start_realtime_ns, start_ns, end_ns;
+    uint64_t gone_ns; /* until when its memory was there: of one that was killed, at least its last event */
     uint64_t dropped_events, omitted_events, event_count;
     uint32_t step_count;
+    uint64_t *step_ns; /* when the first of them began, since the process began */
+    size_t step_start_count;
     /* What the launcher said; -1 and NULL = nothing. */
     int32_t rank, local_rank, world_size, local_world_size, node_rank, attempt;
     const char *launcher, *launch_name; /* "torchrun"; its number or name of the run */
@@ -133,6 +136,7 @@ struct vt_job_odd {
     uint32_t process;
     int32_t device_index;
     uint64_t bytes, usual_bytes; /* in use at the moment that is compared */
+    uint64_t usual_peak_bytes;   /* of an out of memory: the median of the others' own peaks */
     struct vt_job_differences categories, modules, lines;
 };
 
@@ -163,6 +167,7 @@ struct vt_job_group {
 
 /* Processes that were launched together. */
 struct vt_job_run {
+    uint32_t number;             /* from 1, of those that a launcher made; 0 = there are no two of these */
     const char *launcher, *name; /* NULL = not known */
     const char *basis;           /* what says that they belong together */
     int32_t world_size, attempt; /* -1 = not known */
@@ -192,7 +197,7 @@ struct vt_job_card {
     bool by_uuid;     /* else by its number, which may mislead */
     const char *uuid; /* "" = not known */
     const char *name;
-    uint64_t total_bytes, most_bytes, most_ns;
+    uint64_t total_bytes, most_bytes, most_ns; /* of first_card: when memory ran out, not the most */
     uint64_t context_bytes; /* of most_bytes: contexts of all these processes, and what has no trace */
     bool is_coarse;
     struct vt_job_holder *holders; /* largest first */
@@ -203,6 +208,9 @@ struct vt_job_node {
     const char *host;
     uint8_t boot_id[16];
     size_t process_count, card_count;
+    int64_t clock_ahead_ns;   /* of that of each run's first rank, and corrected; 0 = by less than a step, or
+                                 not known */
+    uint64_t clock_within_ns; /* a step: how well that is known */
 };
 
 /* The most that a device of a process had in use in each part of the job's time. */
@@ -237,8 +245,16 @@ struct vt_job_fall {
     uint32_t process;
     const struct vt_job_refusal *refusal; /* NULL = it was not refused */
     bool killed;                          /* it did not end in order: t_ns is that of its last event */
+    bool same_card;                       /* it was refused on the card that the first was refused on */
     uint64_t t_ns;                        /* of the refusal, else of its end */
     int64_t after_ns;                     /* since the first fell */
+};
+
+/* One that did the same work as the first that fell, at the moment when that fell. */
+struct vt_job_neighbour {
+    uint32_t process;
+    uint64_t own_ns;            /* that moment, since its process began to record */
+    struct vt_job_process then; /* its devices show what they had at that moment, by module and line too */
 };
 
 struct vt_job {
@@ -260,13 +276,17 @@ struct vt_job {
     uint64_t *t_ns; /* where each column begins */
     size_t columns;
     const char *clock; /* how far the common clock can be trusted, in a sentence */
+    bool clock_corrected;
     struct vt_job_unread *unread;
     size_t unread_count, copy_count; /* copies are among the unread */
     struct vt_job_fall *falls;       /* in order */
     size_t fall_count;
-    struct vt_job_odd
-        *first_odd; /* the first that fell against its neighbours; NULL = none fell, or it has none */
+    struct vt_job_neighbour *neighbours; /* of the first that fell; vt_job_compare_first has read them */
+    size_t neighbour_count;
+    struct vt_job_odd *first_odd; /* the first that fell against these; NULL = none fell, or it has none */
     size_t first_odd_count;
+    struct vt_job_card *first_card; /* its card at that moment: NULL = none fell, or it is not known */
+    size_t first_card_count;
     uint64_t dropped_events;
 };
 

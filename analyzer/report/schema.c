@@ -128,6 +128,9 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
                          vt_top_document = {"vramtrace.top/1", object_top},
                          vt_job_document = {"vramtrace.job/1", object_job},
                          vt_job_oom_document = {"vramtrace.job_oom/1", object_job_oom},
+                         vt_job_summary_document = {"vramtrace.job_summary/1", object_job_summary},
+                         vt_job_oom_summary_document = {"vramtrace.job_oom_summary/1",
+                                                        object_job_oom_summary},
                          vt_event_document = {NULL, object_event};
 
 const char *vt_unit_name(unsigned unit)

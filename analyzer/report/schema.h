@@ -113,7 +113,8 @@ extern const struct vt_document vt_report_document, vt_timeline_document, vt_sum
     vt_check_document,                                                       /* struct vt_check_list */
     vt_info_document,                                                        /* struct vt_info */
     vt_top_document,                                                         /* struct vt_top */
-    vt_job_document, vt_job_oom_document,                                    /* struct vt_job */
-    vt_event_document;                                                       /* struct vt_event_facts */
+    vt_job_document, vt_job_oom_document, vt_job_summary_document,
+    vt_job_oom_summary_document, /* struct vt_job */
+    vt_event_document;           /* struct vt_event_facts */
 
 #endif

@@ -1,9 +1,12 @@
 """Commands on a folder or on several traces: what is found, what report and oom merge, what is said of the rest."""
 import json
 import os
+import pathlib
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import unicodedata
 
 import pytest
@@ -114,6 +117,29 @@ def test_one_that_may_not_be_read(job):
     assert [os.path.basename(item["file"]) for item in merged(job, status=3)["unread"]] == ["x.1.vrt"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+@pytest.mark.parametrize("command", ["report", "oom"])
+def test_a_folder_within_that_may_not_be_read(job, command):
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o755)
+        program = pathlib.Path(shutil.copy(ANALYZER, open_to_all))  # the build may lie where that user cannot go
+        job = pathlib.Path(shutil.copytree(job, program.with_name("job")))
+        (job / "node1").mkdir(mode=0o700)
+        (job / "x.3.vrt").rename(job / "node1" / "x.3.vrt")
+        check_forbidden(program, command, job)
+
+
+def check_forbidden(program, command, job):
+    result = subprocess.run([program, command, "--json", job], capture_output=True, text=True, user="nobody", cwd=job, timeout=60)
+    told = json.loads(result.stdout)
+    assert result.returncode == 3 and "node1: Permission denied" in result.stderr and len(told["processes"]) == 3
+    assert [os.path.basename(item["file"]) for item in told["unread"]] == ["node1"]
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "job"}})
+    result = subprocess.run([program, "mcp", job], input=asked + "\n", capture_output=True, text=True, user="nobody", cwd=job, timeout=60)
+    (content,) = json.loads(result.stdout)["result"]["content"]
+    assert content["text"].startswith("1 more here may not be read by this user.\n3 processes")
+
+
 def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
     path = job / "x.1.vrt"
     data = path.read_bytes()
@@ -194,6 +220,15 @@ def test_names_do_not_move_the_cursor(tmp_path):
         assert "\x1b" not in text and "\x07" not in text and "torchrun" in text
 
 
+def test_ranks_of_two_jobs_in_one_folder_are_told_apart(job, tmp_path):
+    for rank in range(2):
+        write_rank(job / f"y.{rank}.vrt", rank, world=2, sizes=[MIB], started_ns=3600 * 10 ** 9, TORCHELASTIC_RUN_ID="y")
+    told = merged(job)
+    assert [process["label"] for process in told["processes"]] == [f"run 1 rank {rank}" for rank in range(4)] + ["run 2 rank 0", "run 2 rank 1"]
+    text = run("report", job).stdout
+    assert "Run 1, torchrun: 4 ranks" in text and "Run 2, torchrun: 2 ranks" in text and "Run 1 rank 2 peaks at" in text
+
+
 def test_cards(tmp_path):
     for rank, visible in enumerate(["0", "1", "1"]):
         write_rank(tmp_path / f"{rank}.vrt", rank, world=3, sizes=[(rank + 1) * MIB], uuid=bytes([65 + int(visible)] * 16), pid=50 + rank,
@@ -240,6 +275,9 @@ LAUNCHERS = {
     "Slurm": "SLURM_PROCID=$i SLURM_LOCALID=$i SLURM_STEP_NUM_TASKS=3 SLURM_STEP_ID=0 SLURM_JOB_ID=77",
     "Open MPI": "OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_LOCAL_RANK=$i OMPI_COMM_WORLD_SIZE=3 PMIX_NAMESPACE=a@1",
     "MPI": "PMI_RANK=$i PMI_SIZE=3 MPI_LOCALRANKID=$i",
+    "accelerate": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 TORCHELASTIC_RUN_ID=none MASTER_PORT=29500 ACCELERATE_MIXED_PRECISION=no",
+    "DeepSpeed": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 CROSS_RANK=0 CROSS_SIZE=1 LOCAL_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500",
+    "Ray": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 NODE_RANK=0 RAY_JOB_ID=01000000",
 }
 
 
@@ -250,7 +288,7 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
     program, start = PROGRAMS / "way_linked", f"{ANALYZER} run --quiet -o {tmp_path}/"
     one = f"env {LAUNCHERS[launcher]} CUDA_VISIBLE_DEVICES=$((i % 2)) {start if inside else ''} {program}"
     script = f"for i in 0 1 2; do {one} & done; wait"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI", "RAY_"))}
     environment.update(LD_LIBRARY_PATH=str(STANDIN), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_LIBRARY=str(LIBRARIES["trace"]))
     command = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
     subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)

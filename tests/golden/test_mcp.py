@@ -13,12 +13,13 @@ import pytest
 from test_annotate_cli import code, write
 from test_cli import PROGRAM, check_refused, run
 from test_cli_text import HOSTILE, UNSAFE, hostile_trace
+from test_jobs import LAUNCH
 from trace_file import ALLOC, DRIVER, FRAMEWORK, FREE, MARK, OOM, TraceFile
 
 READERS = os.environ.get("VRAMTRACE_READERS")
 CLIENT = pathlib.Path(__file__).with_name("mcp_client.py")
 MIB = 1 << 20
-TOOLS = ["traces", "summary", "report", "leaks", "oom", "frag", "diff", "annotate", "explain", "sql"]
+TOOLS = ["traces", "summary", "report", "leaks", "oom", "frag", "diff", "annotate", "explain", "job", "sql"]
 with_sdk = pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
 
 
@@ -350,6 +351,98 @@ def test_one_table_is_all_that_by_gives(folder):
     assert "By line" in one["text"] and not any(word in one["text"] for word in ("Out of memory", "Peak ", "Evidence", "The card"))
 
 
+def rank_trace(path, rank, world, batch, started_s=0, fails=False):
+    """A rank with parameters of 8 MiB (f0.py) and a batch (f1.py); with `fails` it is refused another batch after 2 s."""
+    trace = TraceFile(host=b"node%d" % (rank % 2), started_ns=(1_700_000_000 + started_s) * 1_000_000_000)
+    trace.process([b"python", b"train.py"], os.fsencode(path.parent), b"/bin/python")
+    variables = {"RANK": rank, "LOCAL_RANK": rank // 2, "WORLD_SIZE": world, "TORCHELASTIC_RUN_ID": "x"}
+    trace.record(LAUNCH, b"".join(f"{name}={value}".encode() + b"\0" for name, value in variables.items()))
+    trace.device(0, 1 << 30, b"Card")
+    for i in range(2):
+        code(trace, i + 1, os.fsencode(path.parent / f"f{i}.py"))
+        trace.stack(i + 1, python=[(i + 1, 0, 0)])
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=512 * MIB)
+    trace.event(ALLOC, FRAMEWORK, address=1 << 32, size=8 * MIB, detail=512 * MIB, stack=1)
+    trace.event(ALLOC, FRAMEWORK, address=(1 << 32) + 8 * MIB, size=batch * MIB, detail=512 * MIB, stack=2)
+    if fails:
+        trace.event(OOM, FRAMEWORK, size=600 * MIB, detail=512 * MIB, stack=2, after_ns=2_000_000_000)
+    else:  # its peak comes when it is too late
+        trace.event(ALLOC, FRAMEWORK, address=(1 << 32) + 256 * MIB, size=100 * MIB, detail=512 * MIB, stack=2, after_ns=9_000_000_000)
+    return trace.write(path)
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Four ranks on two nodes, of which rank 2 fails; and a run of another day."""
+    for rank in range(4):
+        (tmp_path / f"node{rank % 2}").mkdir(exist_ok=True)
+        rank_trace(tmp_path / f"node{rank % 2}" / f"{rank}.vrt", rank, 4, 200 if rank == 2 else 40, fails=rank == 2)
+    make(tmp_path / "old.vrt", seconds=-100_000)
+    return tmp_path
+
+
+@with_sdk
+def test_a_job(ranks):
+    _, listed, summary, job, oom, one = ask([ranks], ["traces", {}], ["summary", {"trace": "node0/2.vrt"}], ["job", {}],
+                                            ["job", {"oom": True, "top": 100}], ["job", {"trace": "old.vrt"}])
+    assert {trace["trace"]: trace.get("rank") for trace in listed["data"]["traces"]} == {
+        "node0/0.vrt": 0, "node1/1.vrt": 1, "node0/2.vrt": 2, "node1/3.vrt": 3, "old.vrt": None}
+    assert "rank 2 · " in listed["text"] and "This is rank 2 of 4 (torchrun): `job` tells" in summary["text"]
+    data = job["data"]
+    assert data["process_count"] == 4 and data["unread"] == []
+    assert {process["label"]: (process["trace"], process["devices"][0]["peak_used_bytes"]) for process in data["processes"]} == {
+        f"rank {rank}": (f"node{rank % 2}/{rank}.vrt", (208 if rank == 2 else 148) * MIB) for rank in range(4)}
+    (group,) = data["runs"][0]["groups"]
+    (odd,) = group["odd"]
+    assert (odd["process"], odd["bytes"], odd["usual_bytes"]) == (2, 208 * MIB, 148 * MIB)
+    assert odd["lines"][0]["file"].endswith("f1.py") and odd["lines"][0]["difference_bytes"] == 60 * MIB
+    assert "Rank 2 peaks at 208.00 MiB" in job["text"] and "`job` with oom=true tells why" in " ".join(job["text"].split())
+    # when rank 2 failed the others had not come to their peaks
+    (differs,) = oom["data"]["first_differs"]
+    assert (differs["process"], differs["bytes"], differs["usual_bytes"], differs["usual_peak_bytes"]) == (2, 208 * MIB, 48 * MIB, 148 * MIB)
+    assert (oom["data"]["falls"][0]["process"], oom["data"]["falls"][0]["refusal"]["asked_bytes"]) == (2, 600 * MIB)
+    assert "first in rank 2 (node0/2.vrt)" in oom["text"] and "f1.py:7" in oom["text"]
+    for answer in (job, oom, one):
+        assert "vramtrace " not in answer["text"] and str(ranks) not in answer["text"]
+    assert one["data"]["process_count"] == 1 and "pid" in one["text"]  # of another day
+
+
+@with_sdk
+def test_a_job_of_which_some_cannot_be_read(ranks):
+    (ranks / "node1" / "3.vrt").write_bytes((ranks / "node1" / "3.vrt").read_bytes()[:100])
+    (ranks / "node1" / "notes.vrt").write_text("notes\n" * 3000)
+    _, job, alone = ask([ranks], ["job", {"trace": "node0/0.vrt"}], ["job", {"trace": "node1/notes.vrt"}])
+    assert [(file["file"], bool(file["why"])) for file in job["data"]["unread"]] == [("node1/3.vrt", True)]
+    assert job["data"]["process_count"] == 3 and "Not read: node1/3.vrt" in job["text"] and "No trace of rank 3." in job["text"]
+    assert alone["failed"] and "notes.vrt is no trace" in alone["text"]
+
+
+@with_sdk
+def test_a_job_of_many_ranks_stays_small(tmp_path):
+    for rank in range(200):
+        rank_trace(tmp_path / f"{rank}.vrt", rank, 200, 40 + 40 * (rank % 20 == 0) + rank % 20 // 19, fails=rank % 20 == 0)
+    _, job, more, oom = ask([tmp_path], ["job", {}], ["job", {"offset": 2000}], ["job", {"oom": True}])
+    assert job["data"]["process_count"] == 200 and not more["failed"]
+    for answer in (job, oom):
+        assert len(answer["text"].encode()) < 2200 and len(json.dumps(answer["data"])) < 20_000
+
+
+@with_sdk
+def test_a_job_whose_files_change(ranks):
+    pause = ranks / "pause"
+    calls = [["job", {}], ["pause", str(pause)], ["job", {}]]
+    done = []
+    thread = threading.Thread(target=lambda: done.append(ask([ranks], *calls)))
+    thread.start()
+    while not pause.exists() and thread.is_alive():
+        time.sleep(0.02)
+    (ranks / "node1" / "3.vrt").unlink()
+    pause.unlink()
+    thread.join()
+    _, before, _, after = done[0]
+    assert (before["data"]["process_count"], after["data"]["process_count"]) == (4, 3)
+
+
 def without(value, *names):
     """A document without some members, anywhere in it."""
     if isinstance(value, dict):
@@ -461,7 +554,7 @@ BAD = [(b"this is no JSON\n", -32700, None), (b"{\"jsonrpc\": \"2.0\", \"id\": 1
 
 def test_the_tools_take_little_room(server):
     server.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    assert len(server.process.stdout.readline()) <= 6 << 10
+    assert len(server.process.stdout.readline()) <= 13 << 9
 
 
 @pytest.mark.parametrize("message,error,number", BAD, ids=[str(case[0][:50]) for case in BAD])

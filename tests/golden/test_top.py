@@ -1,4 +1,5 @@
 """vramtrace top: against the processes' own books, crafted rings, Prometheus' own readers, and on a terminal."""
+import contextlib
 import json
 import os
 import pathlib
@@ -111,6 +112,24 @@ def test_cards_are_told_apart_by_their_uuids(tmp_path):
     assert (alone["driver_bytes"], alone["processes"], alone["free_bytes"], alone["info_age_ns"]) == (7, 1, None, None)
     assert [line.split()[:2] for line in text.splitlines()[2:4]] == [["0a", "2"], ["0b", "1"]]
     assert sorted(line.split()[1:4] for line in text.splitlines()[6:]) == [["0", "0a", "100"], ["1", "0a", "30"], ["1", "0b", "7"]]
+
+
+def test_a_job_of_eight_ranks(tmp_path):
+    """On two cards, in each form; of a terminal of 24 lines each rank has its own."""
+    uuids = [bytes([i + 1] * 16) for i in range(2)]
+    rings = [Ring(tmp_path / f"{rank}.vrt", rank=str(rank), events=rank).device(
+        rank % 2, (10 + rank, 20 + rank), (rank, 5 + rank), (9 + rank, 9 + rank), uuids[rank % 2], b"Card", 1000) for rank in range(8)]
+    with contextlib.ExitStack() as stack:
+        for ring in rings:
+            stack.enter_context(ring)
+        document, text, metrics = told(tmp_path), top("--once", "--sort", "rank", tmp_path).stdout, top("--prometheus", tmp_path).stdout
+    assert {process["rank"]: process["devices"][0]["driver_bytes"] for process in document["processes"]} == \
+        {str(rank): 10 + rank for rank in range(8)}
+    assert [(card["processes"], card["driver_bytes"]) for card in sorted(document["devices"], key=lambda card: card["uuid"])] == \
+        [(4, 10 + 12 + 14 + 16), (4, 11 + 13 + 15 + 17)]
+    rows = text.splitlines()
+    assert len(rows) <= 24 and max(map(len, rows)) <= 80 and [row.split()[1] for row in rows[-8:]] == [str(rank) for rank in range(8)]
+    assert sorted(map(int, re.findall(r"^vramtrace_driver_bytes{.*} (\d+)$", metrics, re.M))) == list(range(10, 18))
 
 
 def test_an_earlier_recorder_has_no_tally(tmp_path):

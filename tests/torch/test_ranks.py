@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import socket
+import struct
 import sys
 
 import pytest
@@ -40,7 +41,7 @@ def check_counters(told, counted):
         assert device["index"] == truth["device"] == told["cards"][device["card"]]["number"]
         assert device["peak"]["block_bytes"] == truth["allocated_peak"]
         assert device["reserved_peak_bytes"] == truth["reserved_peak"]
-        assert device["end"]["segment_bytes"] == truth["reserved"]
+        assert (device["end"]["block_bytes"], device["end"]["segment_bytes"]) == (truth["allocated"], truth["reserved"])
     for card in told["cards"]:
         mine = {process: told["processes"][process] for process in (holder["process"] for holder in card["processes"])}
         used = {truth["card_used"] for truth in counted if truth["device"] == card["number"]}
@@ -75,6 +76,25 @@ def test_ddp_with_two_that_differ(tmp_path):
     assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
     text = " ".join(vramtrace("report", tmp_path).stdout.split())
     assert f"ranks_script.py:{line_of('kept.append(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
+    check_clocks(tmp_path, told, tmp_path / "away")
+
+
+def check_clocks(folder, told, away):
+    """As if the upper half of the ranks had been on a host whose clock is 40 s ahead."""
+    away.mkdir()
+    for process in told["processes"]:
+        data = bytearray(pathlib.Path(process["file"]).read_bytes())
+        (start,) = struct.unpack_from("<Q", data, 64)
+        if process["rank"] >= 4:
+            struct.pack_into("<Q", data, 64, start + 40_000_000_000)
+            struct.pack_into("<64s", data, 80, b"away")
+        (away / f"{process['rank']}.vrt").write_bytes(data)
+    corrected = merged(away)
+    ahead = {node["host"]: (node["clock_ahead_ns"], node["clock_within_ns"]) for node in corrected["nodes"]}.pop("away")
+    assert abs(ahead[0] - 40_000_000_000) <= ahead[1]
+    for process, truth in zip(corrected["processes"], told["processes"]):
+        assert abs(process["start_ns"] - truth["start_ns"]) <= ahead[1]
+    assert "away's was" in corrected["timeline"]["clock"]
 
 
 def test_fsdp(tmp_path):
@@ -101,16 +121,72 @@ def test_pipeline(tmp_path):
     assert [(group["processes"], group["modules"]) for group in run_told["groups"]] == [([rank], f"layers.{rank}") for rank in range(8)]
 
 
+def test_pipelining(tmp_path):
+    """torch.distributed.pipelining; the stages are known by the names of their parameters."""
+    counted = launch(tmp_path, "pipelining", ranks=2)
+    told = merged(tmp_path)
+    check_counters(told, counted)
+    (run_told,) = told["runs"]
+    assert run_told["layout"] == "pipeline"
+    for group, truth in zip(run_told["groups"], counted):
+        depths = sorted({int(name.split(".")[1]) for name in truth["names"]})
+        assert (group["processes"], group["modules"]) == ([truth["rank"]], f"layers.{depths[0]}–{depths[-1]}")
+
+
+def test_accelerate(tmp_path):
+    """The real `accelerate launch`."""
+    run([PROGRAM, "run", "--quiet", "-o", tmp_path, PYTHON, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", 2,
+         "--num_machines", 1, "--mixed_precision", "no", "--dynamo_backend", "no", SCRIPT, "ddp", tmp_path], preload=False,
+        VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
+    told = merged(tmp_path)
+    check_counters(told, [counted for _, counted in sorted(counters(tmp_path, "rank").items())])
+    (run_told,) = told["runs"]
+    assert (run_told["launcher"], run_told["world_size"], run_told["missing_ranks"]) == ("accelerate", 2, [])
+
+
+def counters(folder, name):
+    return {truth["rank"]: truth for truth in (json.loads(path.read_text()) for path in folder.glob(f"{name}*.json"))}
+
+
+def check_moment(moment, truth):
+    assert (moment["block_bytes"], moment["segment_bytes"]) == (truth["allocated"], truth["reserved"])
+
+
 def test_the_first_that_runs_out(tmp_path):
-    launch(tmp_path, "ddp", "--fill", 2, ranks=4, check=False, VRAMTRACE_STANDIN_MEMORY="8GiB")
+    """Rank 2 fills the card of ranks 0 and 2 while all stand still; then rank 0 asks for more, too late."""
+    launch(tmp_path, "ddp", "--fill", 2, "--late", 0, ranks=4, check=False, VRAMTRACE_STANDIN_MEMORY="8GiB")
     told = merged(tmp_path, "oom")
+    fell, still = counters(tmp_path, "fell"), counters(tmp_path, "still")
     first, *others = told["falls"]
     assert first["process"] == 2 and first["refusal"]["asked_bytes"] == 1 << 30 and first["refusal"]["line"] == line_of("fills the card")
-    assert {fall["process"] for fall in others} == {0, 1, 3} and not any(fall["refusal"] for fall in others)
+    (late,) = [fall for fall in others if fall["refusal"]]
+    assert (late["process"], late["same_card"], late["refusal"]["line"]) == (0, True, line_of("is too late"))
+    assert sorted(fall["process"] for fall in others) == [0, 1, 3]
+    for fall in (first, late):  # on the common clock
+        assert fell[fall["process"]]["asked_ns"] <= told["start_realtime_ns"] + fall["t_ns"] <= fell[fall["process"]]["refused_ns"]
+    # What the others had at that moment, by their own counters; and how the first differs from them.
+    assert [neighbour["process"] for neighbour in told["neighbours"]] == [0, 1, 3]
+    for neighbour in told["neighbours"]:
+        (device,) = neighbour["devices"]
+        check_moment(device["at"], still[neighbour["process"]])
     (differs,) = told["first_differs"]
-    assert differs["lines"][0]["line"] == line_of("fills the card") and differs["lines"][0]["usual_bytes"] == 0
+    usual = sorted(still[rank]["allocated"] for rank in (0, 1, 3))[1]
+    assert (differs["bytes"], differs["usual_bytes"]) == (fell[2]["allocated"], usual)
+    assert differs["difference_bytes"] == fell[2]["kept"] == fell[2]["allocated"] - still[2]["allocated"]
+    assert differs["usual_peak_bytes"] == sorted(still[rank]["allocated_peak"] for rank in (0, 1, 3))[1]
+    for part, key in (("lines", line_of("fills the card")), ("modules", "hoard")):
+        (most, *_) = differs[part]
+        assert most["line" if part == "lines" else "name"] == key
+        assert (most["bytes"], most["usual_bytes"]) == (fell[2]["kept"], 0)
+    assert sum(category["difference_bytes"] for category in differs["categories"]) == fell[2]["kept"]
+    # The card at that moment, by the driver.
+    (card,) = told["first_card"]
+    assert {holder["process"]: holder["bytes"] for holder in card["processes"]} == {2: fell[2]["reserved"], 0: still[0]["reserved"]}
+    assert (card["bytes"], card["total_bytes"] - card["bytes"]) == (fell[2]["card_used"], fell[2]["card_free"])
+    assert card["context_bytes"] % CONTEXT == 0
     text = " ".join(vramtrace("oom", tmp_path).stdout.split())
-    assert "first in rank 2" in text and "Cause:" in text
+    assert "first in rank 2" in text and "Cause:" in text and "At that moment ranks 0–1, 3, with the same work, had" in text
+    assert "Memory ran out in rank 0 too, later and on the same card." in text
     assert "vramtrace oom" in " ".join(vramtrace("report", tmp_path).stdout.split())
 
 

@@ -503,9 +503,130 @@ Test(job, who_fell_first_by_the_common_clock)
     cr_assert_eq(job->falls[2].process, 1);
     cr_assert_eq(job->falls[2].after_ns, (int64_t)SECOND);
     cr_assert(job->falls[2].refusal && !job->falls[3].refusal);
-    cr_assert_eq(job->first_odd_count, 1);
-    cr_assert_eq(job->first_odd->lines.items[0].bytes - job->first_odd->lines.items[0].usual_bytes, 8 * MIB);
+    cr_assert(job->falls[2].same_card && !job->falls[1].same_card);
     vt_job_free(job);
+}
+
+Test(job, the_first_that_fell_is_compared_with_what_its_neighbours_had_then)
+{
+    static const int32_t ranks[] = {0, 1, 3, 6};
+    static const uint64_t own_ns[] = {5 * SECOND, 3 * SECOND, 3 * SECOND, 5 * SECOND};
+    static const uint64_t bytes[] = {60 * MIB, 50 * MIB, 70 * MIB, 80 * MIB};
+    struct made made = {0}, then = {0};
+    struct vt_job_process *processes;
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 7; rank++)
+        add_level(add(&made, rank, (100 + (uint64_t)rank) * MIB), SECOND, (uint64_t)(1 + rank) * MIB);
+    processes = made.processes;
+    add_line(&processes[2], "train.py:3 forward", 110 * MIB);
+    processes[2].devices[0].shown.used_bytes = 110 * MIB;
+    refuse(&processes[2], 5 * SECOND, true);
+    processes[1].start_realtime_ns += 2 * SECOND;
+    processes[3].end_ns = 3 * SECOND; /* waited for the others, and was killed */
+    processes[3].ended = processes[3].complete = false;
+    processes[4].end_ns = 4 * SECOND;             /* ended in order before */
+    processes[5].start_realtime_ns += 6 * SECOND; /* began after it */
+    job = merge(&made);
+
+    cr_assert_eq(job->neighbour_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_eq(job->processes[job->neighbours[i].process].rank, ranks[i]);
+        cr_assert_eq(job->neighbours[i].own_ns, own_ns[i]);
+        add_line(add(&then, 0, bytes[i]), "train.py:3 forward", bytes[i]);
+    }
+    for (size_t i = 0; i < 3; i++) /* the last could not be read */
+        job->neighbours[i].then = then.processes[i];
+    vt_job_process_free(&then.processes[3]);
+    free(then.processes);
+    cr_assert_eq(vt_job_compare_first(job), 0);
+    cr_assert_eq(job->neighbour_count, 3);
+    cr_assert_eq(job->first_odd_count, 1);
+    cr_assert_eq(job->first_odd->bytes, 110 * MIB);
+    cr_assert_eq(job->first_odd->usual_bytes, 60 * MIB);
+    cr_assert_eq(job->first_odd->usual_peak_bytes, 101 * MIB);
+    cr_assert_eq(job->first_odd->lines.items[0].usual_bytes, 60 * MIB);
+    /* what was on its card then: the killed one's too, not of those that had ended or had not begun */
+    cr_assert_eq(job->first_card_count, 1);
+    cr_assert_eq(job->first_card->most_bytes, (1 + 2 + 3 + 4 + 7) * MIB);
+    cr_assert_eq(job->first_card->holders[0].bytes, 7 * MIB);
+    vt_job_free(job);
+}
+
+/* ---- Clocks ---- */
+
+/* Four ranks on two nodes, with ten steps of a second; node1's clock is so far ahead. On it rank 3 fails at
+ * the eighth second, on node0 rank 0 at the ninth. */
+static struct vt_job *on_two_nodes(int64_t ahead_ns, uint64_t jitter_ns, uint32_t steps_of_others)
+{
+    struct made made = {0};
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, 100 * MIB);
+
+        add_parameter(process, "layers.0.w", "4x4", "");
+        process->parent_pid = 50 + (uint32_t)rank / 2;
+        process->step_count = rank < 2 ? 10 : steps_of_others;
+        process->step_ns = take(process, 10, sizeof *process->step_ns);
+        process->start_realtime_ns += (uint64_t)rank * SECOND / 4;
+        for (process->step_start_count = 0; process->step_start_count < process->step_count;
+             process->step_start_count++) {
+            size_t step = process->step_start_count;
+
+            process->step_ns[step] =
+                (step + 1) * SECOND + step % 3 * (size_t)rank * jitter_ns / 3 - (uint64_t)rank * SECOND / 4;
+        }
+        if (rank >= 2) {
+            process->host = "node1";
+            process->start_realtime_ns += (uint64_t)ahead_ns;
+        }
+    }
+    refuse(&made.processes[0], 9 * SECOND, true);
+    refuse(&made.processes[3], 8 * SECOND - 3 * SECOND / 4, true);
+    return merge(&made);
+}
+
+Test(job, a_clock_that_is_steps_ahead_is_corrected)
+{
+    for (int sign = -1; sign <= 1; sign += 2) {
+        int64_t ahead_ns = sign * 12 * (int64_t)SECOND + (int64_t)SECOND / 2;
+        struct vt_job *job = on_two_nodes(ahead_ns, SECOND / 100, 10);
+        int64_t error_ns;
+
+        cr_assert_eq(job->run_count, 1);
+        cr_assert_eq(job->nodes[sign < 0 ? 0 : 1].host[4], '1');
+        error_ns = job->nodes[sign < 0 ? 0 : 1].clock_ahead_ns - ahead_ns;
+        cr_assert(error_ns >= -(int64_t)SECOND / 50 && error_ns <= (int64_t)SECOND / 50);
+        cr_assert_eq(job->nodes[sign < 0 ? 1 : 0].clock_ahead_ns, 0);
+        cr_assert(job->clock_corrected);
+        cr_assert(strstr(job->clock,
+                         sign > 0 ? "node1's was 12.5 s ahead, within 1.0" : "node1's was 11.5 s behind"),
+                  "%s", job->clock);
+        cr_assert_eq(job->falls[0].process, 3);
+        for (size_t i = 0; i < 4; i++) { /* as they would have been by one clock */
+            int64_t apart_ns = (int64_t)(job->processes[i].start_ns - i * SECOND / 4);
+
+            cr_assert(apart_ns >= -(int64_t)SECOND / 50 && apart_ns <= (int64_t)SECOND / 50);
+        }
+        cr_assert(job->duration_ns <= 11 * SECOND);
+        vt_job_free(job);
+    }
+}
+
+Test(job, a_clock_that_steps_do_not_prove_wrong_is_left_alone)
+{
+    /* by half a step; steps that are irregular; not the same number of them */
+    struct vt_job *jobs[] = {on_two_nodes((int64_t)SECOND / 2, SECOND / 100, 10),
+                             on_two_nodes(3 * (int64_t)SECOND / 2, SECOND, 10),
+                             on_two_nodes(12 * (int64_t)SECOND, SECOND / 100, 9)};
+
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        cr_assert_eq(jobs[i]->node_count, 2);
+        cr_assert_eq(jobs[i]->nodes[0].clock_ahead_ns, 0);
+        cr_assert_eq(jobs[i]->nodes[1].clock_ahead_ns, 0, "%zu", i);
+        cr_assert(!jobs[i]->clock_corrected && strstr(jobs[i]->clock, "may differ"));
+        vt_job_free(jobs[i]);
+    }
 }
 
 Test(job, where_nobody_fell_there_is_no_fall)

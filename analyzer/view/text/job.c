@@ -25,6 +25,8 @@ static void run_line(struct vt_print *print, const struct vt_job_run *run)
 {
     FILE *out = print->paragraph;
 
+    if (run->number)
+        fprintf(out, VT_BOLD "Run %u" VT_RESET ", ", run->number);
     fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
             run->launcher ? ": " : "", run->member_count, run->launcher ? "rank" : "process",
             run->member_count == 1 ? ""
@@ -205,10 +207,13 @@ static void alarms(struct vt_print *print, const struct vt_job *job)
     if (job->fall_count && job->falls[0].refusal) {
         const struct vt_job_process *process = &job->processes[job->falls[0].process];
 
-        vt_print_paragraph(
-            print, 0, 2,
-            VT_ALARM "Out of memory" VT_RESET " first in %s, %s after start: vramtrace oom %s tells why.",
-            process->label, VT_DURATION(job->falls[0].t_ns), job->operand ? job->operand : "…");
+        vt_print_paragraph(print, 0, 2,
+                           VT_ALARM "Out of memory" VT_RESET " first in %s, %s after start: %s%s tells why.",
+                           process->label, VT_DURATION(job->falls[0].t_ns),
+                           print->style->brief ? "`job` with oom=true" : "vramtrace oom ",
+                           print->style->brief ? ""
+                           : job->operand      ? job->operand
+                                               : "…");
         fputc('\n', print->stream);
     }
     for (size_t i = 0; i < job->process_count; i++)
@@ -224,11 +229,11 @@ static void alarms(struct vt_print *print, const struct vt_job *job)
     if (!leak)
         return;
     vt_print_paragraph(print, 0, 2,
-                       VT_ALARM
-                       "Leak" VT_RESET
-                       " in %zu of %zu processes, most in %s: %s per step%s%s. vramtrace leaks %s tells why.",
+                       VT_ALARM "Leak" VT_RESET
+                                " in %zu of %zu processes, most in %s: %s per step%s%s. %s %s tells why.",
                        leaking, job->process_count, most->label, VT_BYTES(leak->leak_bytes_per_step),
-                       leak->leak_line[0] ? ", at " : "", leak->leak_line, most->path);
+                       leak->leak_line[0] ? ", at " : "", leak->leak_line,
+                       print->style->brief ? "`leaks` of" : "vramtrace leaks", most->path);
     fputc('\n', print->stream);
 }
 
@@ -347,7 +352,9 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
     fprintf(print->stream, VT_BOLD "In use over time" VT_RESET VT_DIM ", 0 to %s; by %s" VT_RESET "\n",
             VT_DURATION(job->duration_ns),
             job->node_count > 1 ? "each node's own clock" : "the node's clock");
-    if (job->node_count > 1)
+    if (job->clock_corrected)
+        vt_print_paragraph(print, 0, 2, "(%s)", job->clock);
+    else if (job->node_count > 1)
         fprintf(print->stream, VT_DIM "(clocks of different nodes may differ)" VT_RESET "\n");
     for (size_t i = 0; i < job->row_count && i < limit; i++) {
         const struct vt_job_row *row = &job->rows[i];
@@ -520,9 +527,11 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     alone_lines(&print, job);
     process_table(&print, job);
     differences(&print, job);
-    timeline(&print, job);
+    if (!style->brief)
+        timeline(&print, job);
     card_table(&print, job);
     shared_table(&print, job);
-    more(&print, job);
+    if (!style->brief)
+        more(&print, job);
     return vt_print_finish(&print, out);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define ROWS 16u
+#define HOLDERS 6u
 
 static void put_refusal(struct vt_print *print, const struct vt_job *job)
 {
@@ -26,6 +27,17 @@ static void put_refusal(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
+/* "ranks 0, 1, 3" */
+static void put_who(FILE *out, const struct vt_job *job)
+{
+    uint32_t *members = calloc(job->neighbour_count, sizeof *members);
+
+    for (size_t i = 0; members && i < job->neighbour_count; i++)
+        members[i] = job->neighbours[i].process;
+    fputs(members ? VT_JOB_RANKS(job, members, job->neighbour_count) : "the others", out);
+    free(members);
+}
+
 static void put_neighbours(struct vt_print *print, const struct vt_job *job)
 {
     const struct vt_job_odd *odd = job->first_odd;
@@ -35,29 +47,62 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     if (!job->first_odd_count) {
         vt_print_paragraph(
             print, 0, 2,
-            "No other process of this job does the same work, so there is nothing to compare it with.");
+            "No other process of this job did the same work then, so there is nothing to compare it with.");
         return;
     }
     apart = odd->bytes > odd->usual_bytes ? odd->bytes - odd->usual_bytes : odd->usual_bytes - odd->bytes;
-    fprintf(out, "It had %s in use then; those with the same work had %s at their own peaks (median)",
-            VT_BYTES(odd->bytes), VT_BYTES(odd->usual_bytes));
+    fprintf(out, "It had %s in use. At that moment ", VT_BYTES(odd->bytes));
+    put_who(out, job);
+    fprintf(out, ", with the same work, had %s", VT_BYTES(odd->usual_bytes));
+    if (job->neighbour_count > 1)
+        fprintf(out, " (median; at their own peaks %s)", VT_BYTES(odd->usual_peak_bytes));
+    else
+        fprintf(out, " (at its own peak %s)", VT_BYTES(odd->usual_peak_bytes));
     if (apart * 100 < odd->usual_bytes) {
-        fputs(": it does not differ, and each of them was as near to the limit.", out);
+        fputs(": it does not differ, and each was as near to the limit.", out);
     } else {
-        fprintf(out, ". It has ");
+        fprintf(out, ". It had ");
         vt_job_put_why(out, odd);
         fputc('.', out);
     }
     vt_end_paragraph(print, 0, 2);
 }
 
-/* Indices of the processes that fell later, by process: refused ones, those that ended, those that were
- * killed. */
-enum kind { REFUSED, ENDED, KILLED, KINDS };
+/* What else is on its card: a process that differs from nobody may share it. */
+static void put_card(struct vt_print *print, const struct vt_job *job)
+{
+    const struct vt_job_card *card = job->first_card;
+    FILE *out = print->paragraph;
+    uint64_t free_bytes;
+
+    if (!job->first_card_count)
+        return;
+    fprintf(out, "GPU %d%s%s then: ", (int)card->number, job->node_count > 1 ? " of " : "",
+            job->node_count > 1 ? job->nodes[card->node].host : "");
+    for (size_t i = 0; i < card->holder_count && i < HOLDERS; i++)
+        fprintf(out, "%s%s of %s", i ? " + " : "", VT_BYTES(card->holders[i].bytes), card->holders[i].label);
+    if (card->holder_count > HOLDERS)
+        fprintf(out, " + that of %zu more processes", card->holder_count - HOLDERS);
+    if (card->context_bytes)
+        fprintf(out, " + %s of contexts and other", VT_BYTES(card->context_bytes));
+    if (card->total_bytes) {
+        free_bytes = card->total_bytes > card->most_bytes ? card->total_bytes - card->most_bytes : 0;
+        fprintf(out, "; %s%s of its %s left", card->is_coarse ? "at least " : "", VT_BYTES(free_bytes),
+                VT_BYTES(card->total_bytes));
+    }
+    fputc('.', out);
+    vt_end_paragraph(print, 0, 2);
+}
+
+/* Of the processes that fell later. */
+enum kind { REFUSED_THERE, REFUSED, ENDED, KILLED, KINDS };
 
 static enum kind kind_of(const struct vt_job_fall *fall)
 {
-    return fall->refusal ? REFUSED : fall->killed ? KILLED : ENDED;
+    return fall->refusal && fall->same_card ? REFUSED_THERE
+           : fall->refusal                  ? REFUSED
+           : fall->killed                   ? KILLED
+                                            : ENDED;
 }
 
 static int by_process(const void *left, const void *right)
@@ -70,7 +115,8 @@ static int by_process(const void *left, const void *right)
 static void put_others(struct vt_print *print, const struct vt_job *job)
 {
     static const char *const words[KINDS] = {
-        [REFUSED] = "Memory ran out in %s too, later.",
+        [REFUSED_THERE] = "Memory ran out in %s too, later and on the same card.",
+        [REFUSED] = "Memory ran out in %s too, later, on another card.",
         [ENDED] = "Of the others %s ended after it without being refused.",
         [KILLED] = "Of the others %s %s killed without being refused%s."};
     const struct vt_job_process *first = &job->processes[job->falls[0].process];
@@ -157,9 +203,8 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
         survived += job->processes[i].refusal_count > 0;
     vt_print_paragraph(print, 0, 2, "Memory ended none of these processes.");
     if (survived)
-        vt_print_paragraph(print, 0, 2,
-                           "%zu of them had requests refused and went on: vramtrace oom TRACE shows them.",
-                           survived);
+        vt_print_paragraph(print, 0, 2, "%zu of them had requests refused and went on: %s shows them.",
+                           survived, print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
 }
 
 int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
@@ -176,6 +221,7 @@ int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style,
     }
     put_refusal(&print, job);
     put_neighbours(&print, job);
+    put_card(&print, job);
     put_others(&print, job);
     fall_table(&print, job);
     if (job->first_odd_count)

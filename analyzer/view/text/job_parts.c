@@ -25,13 +25,15 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     FILE *out = print->paragraph;
     size_t not_read = job->unread_count - job->copy_count;
 
-    fprintf(out, VT_BOLD "vramtrace %s" VT_RESET "  ", command);
-    vt_put_clean(job->what, out);
+    if (!print->style->brief) {
+        fprintf(out, VT_BOLD "vramtrace %s" VT_RESET "  ", command);
+        vt_put_clean(job->what, out);
+        fputs(" · ", out);
+    }
     if (not_read)
-        fprintf(out, " · " VT_ALARM "%zu FILE%s NOT READ" VT_RESET, not_read, not_read == 1 ? "" : "S");
+        fprintf(out, VT_ALARM "%zu FILE%s NOT READ" VT_RESET " · ", not_read, not_read == 1 ? "" : "S");
     if (job->dropped_events)
-        fprintf(out, " · " VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(job->dropped_events));
-    fputs(" · ", out);
+        fprintf(out, VT_ALARM "%s EVENTS LOST" VT_RESET " · ", VT_COUNT(job->dropped_events));
     plural(out, job->process_count, "process", "processes");
     fputs(" on ", out);
     plural(out, job->node_count, "node", "nodes");

@@ -1,0 +1,254 @@
+/* Reads the traces of a job, several at a time. */
+#include "command/job_traces.h"
+#include "command/command.h"
+#include "job/job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "base/task.h"
+#include "diagnose/diagnose.h"
+
+#define ERROR_BYTES (2 * PATH_MAX)
+
+/* What the threads share. */
+struct reading {
+    const struct vt_job_request *request;
+    struct vt_report_options options;
+    unsigned findings;
+    size_t count;
+    const char **paths;
+    const uint64_t
+        *own_ns; /* by trace: the moment that it shows, since it began; NULL = as the options say */
+    struct vt_job_process *processes; /* by trace */
+    char **errors;                    /* by trace; NULL = it was read. Owned */
+    _Atomic size_t next;
+    _Atomic int wrong_use;
+    pthread_mutex_t lock; /* of `done` */
+    pthread_cond_t one_done;
+    size_t done;
+};
+
+static void end_reading(struct reading *reading)
+{
+    for (size_t i = 0; reading->processes && i < reading->count; i++)
+        vt_job_process_free(&reading->processes[i]);
+    for (size_t i = 0; reading->errors && i < reading->count; i++)
+        free(reading->errors[i]);
+    free(reading->errors);
+    free(reading->processes);
+    free(reading->paths);
+}
+
+static int begin_reading(struct reading *reading, const struct vt_job_request *request, size_t count)
+{
+    *reading = (struct reading){.request = request,
+                                .options = {.device_index = -1,
+                                            .groups = 1u << VT_BY_MODULE | 1u << VT_BY_LINE,
+                                            .shown_only = true,
+                                            .axis = VT_AXIS_TIME},
+                                .count = count,
+                                .paths = calloc(count + 1, sizeof *reading->paths),
+                                .processes = calloc(count + 1, sizeof *reading->processes),
+                                .errors = calloc(count + 1, sizeof *reading->errors),
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .one_done = PTHREAD_COND_INITIALIZER};
+    if (reading->paths && reading->processes && reading->errors)
+        return 0;
+    end_reading(reading);
+    return -ENOMEM;
+}
+
+static int read_one(struct reading *reading, size_t index, char *error)
+{
+    struct vt_report_options options = reading->options;
+    struct vt_loaded loaded;
+    char at[32];
+    int result = vt_open(reading->paths[index], reading->request->rules, !reading->request->all_events,
+                         &loaded, error, ERROR_BYTES);
+
+    if (result)
+        return result;
+    if (reading->own_ns) {
+        snprintf(at, sizeof at, "%" PRIu64 "ns", reading->own_ns[index]);
+        options.at = at;
+        result = vt_reach(&loaded, &options, error, ERROR_BYTES);
+    }
+    if (!result)
+        result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error, ERROR_BYTES);
+    if (!result && vt_job_process_read(loaded.report, &reading->processes[index])) {
+        snprintf(error, ERROR_BYTES, "out of memory");
+        result = VT_EXIT_UNREADABLE;
+    }
+    vt_unload(&loaded);
+    return result;
+}
+
+/* Takes one trace after the other until all are taken. */
+static void *read_traces(void *context)
+{
+    struct reading *reading = context;
+    char *error = malloc(ERROR_BYTES);
+
+    for (size_t i; (i = atomic_fetch_add(&reading->next, 1)) < reading->count;) {
+        int result = error ? read_one(reading, i, error) : VT_EXIT_UNREADABLE;
+
+        if (result == VT_EXIT_WRONG_USE)
+            atomic_store(&reading->wrong_use, 1);
+        if (result)
+            reading->errors[i] = strdup(error ? error : "out of memory");
+        pthread_mutex_lock(&reading->lock);
+        reading->done++;
+        pthread_cond_signal(&reading->one_done);
+        pthread_mutex_unlock(&reading->lock);
+    }
+    free(error);
+    return NULL;
+}
+
+/* On as many threads as there are processors, each with a trace of its own; this one says how far they are.
+ */
+static void read_all(struct reading *reading)
+{
+    pthread_t threads[VT_PROCESSORS_MAXIMUM];
+    unsigned started = 0, wanted = vt_processors();
+    size_t count = reading->count;
+
+    while (started < wanted && started < count &&
+           !pthread_create(&threads[started], NULL, read_traces, reading))
+        started++;
+    if (!started)
+        read_traces(reading);
+    vt_progress_begin(true);
+    pthread_mutex_lock(&reading->lock);
+    while (reading->done < count) {
+        vt_progress_tell(VT_WORK_TRACES, reading->done, count);
+        pthread_cond_wait(&reading->one_done, &reading->lock);
+    }
+    pthread_mutex_unlock(&reading->lock);
+    vt_progress_end();
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}
+
+/* Without the path that it begins with. */
+static const char *reason(const char *error, const char *path)
+{
+    size_t bytes = strlen(path);
+
+    if (strncmp(error, path, bytes) != 0)
+        return error;
+    return !strncmp(error + bytes, ": ", 2) ? error + bytes + 2
+           : error[bytes] == ' '            ? error + bytes + 1
+                                            : error;
+}
+
+/* Of several traces of one process, such as snapshots, the one with the most events stays; the others get an
+ * error. */
+static void drop_copies(struct reading *reading, bool *is_copy)
+{
+    static const uint8_t unknown[sizeof reading->processes->identity];
+
+    for (size_t i = 0; i < reading->count; i++)
+        for (size_t k = 0; k < i && reading->processes[i].owner; k++) {
+            struct vt_job_process *a = &reading->processes[k], *b = &reading->processes[i];
+            bool later = b->event_count > a->event_count;
+            size_t dropped = later ? k : i;
+
+            if (!a->owner || memcmp(a->identity, b->identity, sizeof unknown) != 0 ||
+                !memcmp(a->identity, unknown, sizeof unknown))
+                continue;
+            if (asprintf(&reading->errors[dropped], "of the same process as %s, which has %s",
+                         reading->paths[later ? i : k],
+                         a->event_count == b->event_count ? "the same" : "more") < 0)
+                reading->errors[dropped] = NULL;
+            is_copy[dropped] = true;
+            vt_job_process_free(&reading->processes[dropped]);
+        }
+}
+
+/* Moves what was read to the front, lists what was not, and makes the job of both. */
+static int merge(struct reading *reading, struct vt_job **job)
+{
+    size_t read = 0, unread_count = 0;
+    struct vt_job_unread *unread = calloc(reading->count + 1, sizeof *unread);
+    bool *is_copy = calloc(reading->count + 1, sizeof *is_copy);
+    int result = -ENOMEM;
+
+    if (unread && is_copy)
+        drop_copies(reading, is_copy);
+    for (size_t i = 0; unread && is_copy && i < reading->count; i++) {
+        const char *path = reading->paths[i], *error = reading->errors[i];
+
+        if (reading->processes[i].owner)
+            reading->processes[read++] = reading->processes[i];
+        else
+            unread[unread_count++] =
+                (struct vt_job_unread){path, error ? reason(error, path) : "out of memory", is_copy[i]};
+    }
+    if (unread && is_copy) {
+        result = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count, job);
+        reading->processes = NULL;
+    }
+    free(unread);
+    free(is_copy);
+    return result;
+}
+
+/* What the neighbours of the first that ran out of memory had then: another moment of their traces than what
+ * was read of them before the first was known. */
+static int read_neighbours(const struct vt_job_request *request, struct vt_job *job)
+{
+    uint64_t *own_ns = calloc(job->neighbour_count + 1, sizeof *own_ns);
+    struct reading reading;
+    int result = own_ns ? begin_reading(&reading, request, job->neighbour_count) : -ENOMEM;
+
+    if (result) {
+        free(own_ns);
+        return result;
+    }
+    reading.own_ns = own_ns;
+    reading.options.timeline_columns = VT_NO_TIMELINE;
+    for (size_t i = 0; i < reading.count; i++) {
+        own_ns[i] = job->neighbours[i].own_ns;
+        reading.paths[i] = job->processes[job->neighbours[i].process].path;
+    }
+    read_all(&reading);
+    for (size_t i = 0; i < reading.count; i++) {
+        job->neighbours[i].then = reading.processes[i];
+        reading.processes[i] = (struct vt_job_process){.owner = NULL};
+    }
+    end_reading(&reading);
+    free(own_ns);
+    return vt_job_compare_first(job);
+}
+
+int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job)
+{
+    struct reading reading;
+    int result = begin_reading(&reading, request, request->count);
+
+    *job = NULL;
+    if (result)
+        return VT_EXIT_UNREADABLE;
+    memcpy(reading.paths, request->paths, request->count * sizeof *reading.paths);
+    reading.options.oom = request->oom ? VT_AT_OOM_ONLY : VT_AT_OOM_NEVER;
+    reading.options.timeline_columns = VT_JOB_OWN_COLUMNS;
+    reading.findings = VT_FIND_LEAKS | VT_FIND_CARD;
+    read_all(&reading);
+    result = merge(&reading, job);
+    if (!result && request->oom && (*job)->fall_count)
+        result = read_neighbours(request, *job);
+    if (result) {
+        vt_job_free(*job);
+        *job = NULL;
+    }
+    end_reading(&reading);
+    return result ? VT_EXIT_UNREADABLE : reading.wrong_use ? VT_EXIT_WRONG_USE : 0;
+}

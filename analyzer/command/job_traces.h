@@ -1,0 +1,24 @@
+/* Private to commands: reading the traces of a job. */
+#ifndef VT_COMMAND_JOB_TRACES_H
+#define VT_COMMAND_JOB_TRACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct vt_job;
+
+struct vt_job_request {
+    const char *const *paths; /* of traces, each file once */
+    size_t count;
+    const char *what;  /* what was named, for people */
+    const char *rules; /* NULL = the program's own */
+    bool all_events;   /* else long traces are thinned */
+    bool oom;          /* of what memory ran out in, that moment; else peaks */
+};
+
+/* Reads on as many threads as there are processors, which tell how far they are, and merges. A trace that
+ * cannot be read is in (*job)->unread, and the job may have none that can. An exit status; *job is NULL only
+ * without memory. */
+int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job);
+
+#endif
