@@ -97,7 +97,7 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick, b
 {
     const char *held = pick->named ? pick->named->joined : "";
     const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
-    bool plain = held[0] && tensor->kind <= VT_INSPECTION_BUFFER;
+    bool plain = held[0] && (tensor->own_path || tensor->kind <= VT_INSPECTION_BUFFER);
     if (plain && !gathered)
         return held;
     char *text;
@@ -151,7 +151,7 @@ static bool is_cache(const struct placing *placing)
     return true;
 }
 
-/* The block gets the category that most of its bytes have. */
+/* The block gets the category that most of its bytes have; none by names alone. */
 static void judge(const struct placing *placing, const struct vt_allocation *allocation,
                   struct vt_label *label)
 {
@@ -161,7 +161,7 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
         [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
     };
-    uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
+    uint64_t bytes[VT_INSPECTION_ARRAY + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
     for (size_t i = 0; i < placing->count; i++) {
         const struct vt_inspection_tensor *tensor = placing->picks[i].sighting->tensor;
@@ -169,8 +169,11 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         bytes[tensor->kind] += placing->picks[i].share_bytes;
         storage_end = end > storage_end ? end : storage_end;
     }
-    for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
+    for (uint8_t kind = 0; kind <= VT_INSPECTION_ARRAY; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
+    label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
+    if (most == VT_INSPECTION_ARRAY)
+        return;
     label->category = categories[most];
     label->evidence = VT_EVIDENCE_EXACT;
     /* a module may register its cache of keys and values */
@@ -179,7 +182,6 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         label->evidence = VT_EVIDENCE_STRONG;
     }
     label->rule = VT_RULE_INSPECTION;
-    label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
 /* The share of a sole owner is the whole allocation, whose size may differ from step to step. */
@@ -252,6 +254,8 @@ int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phas
             own++;
         error = place_one(&placing, sightings + i, own);
     }
+    if (!error)
+        error = vt_trees_judge(sightings, count, labels);
     free(placing.picks);
     free(sightings);
     return error;

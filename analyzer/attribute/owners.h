@@ -42,6 +42,9 @@ int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *ph
 int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
                     struct vt_label *labels, struct vt_placed *placed);
 
+/* trees.c: categories of arrays that programs hold in trees, by the trees' names and structures. */
+int vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_label *labels);
+
 /* unseen.c: adds VT_LIFE(UNSEEN) to the bits in `lives`, by allocation. `labels` are those of rules and
  * owners. Returns 0 or -ENOMEM. */
 int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "guard.h"
+#include "inspect/heard.h"
 #include "loader/dlsym.h"
 #include "record/record.h"
 
@@ -168,6 +169,16 @@ static void *delete_memory(void *arguments)
     return real->functions[Buffer_Delete](arguments);
 }
 
+/* An inspection asks an array whether it is deleted: so it hears which buffers the array has. */
+static void *is_deleted(void *arguments)
+{
+    void *error = real->functions[Buffer_IsDeleted](arguments);
+    const struct question *asked = arguments;
+    if (__builtin_expect(vt_hearing != NULL, 0) && !error && !asked->yes)
+        vt_hear((uintptr_t)asked->object);
+    return error;
+}
+
 /* Arguments that the program gave up with the call (donated ones) are deleted by it. */
 static void *execute(void *arguments)
 {
@@ -211,6 +222,7 @@ static const struct table *entry(void)
 #include "hooks/pjrt.def"
     replace(&copy, Buffer_Destroy, destroy);
     replace(&copy, Buffer_Delete, delete_memory);
+    replace(&copy, Buffer_IsDeleted, is_deleted);
     replace(&copy, LoadedExecutable_Execute, execute);
     real = table;
     memcpy(&ours, &copy, table->struct_bytes);

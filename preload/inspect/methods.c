@@ -5,6 +5,9 @@
 
 #include "clock.h"
 #include "inspect/collected.h"
+#include "inspect/heard.h"
+#include "record/live.h"
+#include "record/session.h"
 #include "stacks/python.h"
 #include "stacks/python_read.h"
 
@@ -228,6 +231,42 @@ static object *find_holders(object *self, object *arguments)
     return search_collected(arguments, vt_collected_find_holders);
 }
 
+/* ---- arrays of other libraries ---- */
+
+__thread struct vt_heard *vt_hearing;
+
+static bool append_number(object *list, uint64_t number)
+{
+    return append_own(list, python->PyLong_FromUnsignedLong(number));
+}
+
+/* buffers(question, array): address, bytes and device of each buffer that the question to the array goes on to,
+ * in turn, as far as they are on a device. */
+static object *buffers(object *self, object *arguments)
+{
+    struct vt_session *session = vt_session_active();
+    struct vt_heard heard = {.count = 0};
+    object *question = python->PyTuple_GetItem(arguments, 0), *array = python->PyTuple_GetItem(arguments, 1);
+    (void)self;
+    if (!question || !array)
+        return NULL;
+    vt_hearing = &heard;
+    object *answer = python->PyObject_CallFunctionObjArgs(question, array, NULL),
+           *list = answer ? python->PyList_New(0) : NULL;
+    vt_hearing = NULL;
+    vt_python_drop(answer);
+    for (size_t i = 0; list && session && i < heard.count; i++) {
+        struct vt_live_place place;
+        if (vt_live_find_handle(session, heard.handles[i], &place) &&
+            !(append_number(list, place.address) && append_number(list, place.bytes) &&
+              append_number(list, (uint64_t)place.device_index))) {
+            python->Py_DecRef(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"processor_ns", processor_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
@@ -240,4 +279,5 @@ struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"function_parts", function_parts, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"find_unreached", find_unreached, VT_PYTHON_ARGUMENTS, NULL},
     {"find_holders", find_holders, VT_PYTHON_ARGUMENTS, NULL},
+    {"buffers", buffers, VT_PYTHON_ARGUMENTS, NULL},
 };

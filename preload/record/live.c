@@ -192,6 +192,18 @@ bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t 
     return known;
 }
 
+bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place)
+{
+    if (!handle || !lock(&session->blocks))
+        return false;
+    const struct vt_live_entry *known = find(&session->handles, handle),
+                               *block = known ? find(&session->blocks, known->bytes) : NULL;
+    if (block)
+        *place = (struct vt_live_place){block->address, block->bytes, block->device};
+    unlock(&session->blocks);
+    return block != NULL;
+}
+
 static void remember(struct vt_session *session, struct vt_live_entry entry)
 {
     struct vt_live_entry before;

@@ -31,6 +31,13 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event);
  * block or its holder does not let the table go; the last two are counted as dropped. */
 bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle);
 
+/* The block that a handle is known by, of a framework that does not count. False if there is none. */
+struct vt_live_place {
+    uint64_t address, bytes;
+    int device_index;
+};
+bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place);
+
 /* The framework's own counter after a block event. Returns whether more is alive than ever before. */
 bool vt_live_framework(struct vt_session *session, const struct vt_event *event);
 
