@@ -1,6 +1,6 @@
-/* Arrays that programs hold in trees of dicts, lists and objects (JAX's pytrees): what a tree is. Its name is one
- * witness. The other is its structure: an optimizer whose classes are known keeps, for each parameter, state of
- * the same shape under the same path. */
+/* Arrays that programs hold in trees of dicts, lists and objects (JAX's pytrees): what a tree is. Its name is
+ * one witness. The other is its structure: an optimizer whose classes are known keeps, for each parameter,
+ * state of the same shape under the same path. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "base/index.h"
 #include "trace/frameworks.h"
 
-/* What one inspection saw below one path: how many arrays, and a sum over their paths from there on, shapes and
- * devices. */
+/* What one inspection saw below one path: how many arrays, and a sum over their paths from there on, shapes
+ * and devices. */
 struct tree {
     uint64_t count, sum;
     uint32_t inspection;
@@ -127,8 +127,8 @@ static void judge(const struct forest *forest, const struct vt_sighting *seen, s
 
 static bool is_of_tree(const struct vt_sighting *seen)
 {
-    return seen->tensor->own_path && (seen->tensor->kind == VT_INSPECTION_ARRAY ||
-                                      seen->tensor->kind == VT_INSPECTION_OPTIMIZER_STATE);
+    return seen->tensor->own_path &&
+           (seen->tensor->kind == VT_INSPECTION_ARRAY || seen->tensor->kind == VT_INSPECTION_OPTIMIZER_STATE);
 }
 
 int vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_label *labels)

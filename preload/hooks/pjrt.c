@@ -101,7 +101,8 @@ static size_t outputs_of(const void *loaded)
 
 /* ---- recording, within the guard ---- */
 
-static void made(void *buffer)
+/* `part_of`: as in observations. */
+static void made(void *buffer, const void *part_of)
 {
     struct question bytes, address;
     int8_t device_index = buffer ? device_of(buffer) : -1;
@@ -114,6 +115,7 @@ static void made(void *buffer)
                                        .with_stack = true,
                                        .uncounted = true,
                                        .handle = (uintptr_t)buffer,
+                                       .part_of = (uintptr_t)part_of,
                                        .address = address.number,
                                        .bytes = bytes.number});
 }
@@ -135,7 +137,7 @@ static void *making(pjrt_function *function, void *arguments, size_t result)
     void *buffer, *error = function(arguments);
     if (!error && vt_recording() && vt_enter_event(&saved_errno)) {
         memcpy(&buffer, (char *)arguments + result, sizeof buffer);
-        made(buffer);
+        made(buffer, NULL);
         vt_leave(saved_errno);
     }
     return error;
@@ -179,7 +181,8 @@ static void *is_deleted(void *arguments)
     return error;
 }
 
-/* Arguments that the program gave up with the call (donated ones) are deleted by it. */
+/* Arguments that the program gave up with the call (donated ones) are deleted by it. What one output is on
+ * all devices is one array. */
 static void *execute(void *arguments)
 {
     const struct execution *call = arguments;
@@ -195,7 +198,7 @@ static void *execute(void *arguments)
     size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < outputs; i++)
-            made(call->output_lists[device][i]);
+            made(call->output_lists[device][i], device ? call->output_lists[device - 1][i] : NULL);
     vt_leave(saved_errno);
     return error;
 }

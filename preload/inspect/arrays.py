@@ -57,25 +57,34 @@ def by_nanobind(function):
     return class_name(function) in ("nb_method", "nb_func")
 
 
+def ask(thing, name, kind):
+    """What a property of a class of nanobind's says; None if it has none, or a program's own."""
+    for parent in type.__getattribute__(kind, "__mro__"):
+        described = type.__getattribute__(parent, "__dict__").get(name)
+        if described is not None:
+            function = PROPERTY_FUNCTION.__get__(described) if type(described) is property else None
+            return function(thing) if by_nanobind(function) else None
+    return None
+
+
+def device_count(array, kind):
+    sharding = ask(array, "_sharding", kind)
+    devices = ask(sharding, "_internal_device_list", type(sharding))
+    count = type.__getattribute__(type(devices), "__dict__").get("__len__")
+    return count(devices) if by_nanobind(count) else 1
+
+
 # Each of these gives (fields of a line from data_address to device_index, shape of the whole array if that is a part of
 # it) of each part of an array that is in a device's memory.
 
 def jax_places(array, kind):
-    functions = type.__getattribute__(kind, "__dict__")
-    question, described = functions.get("is_deleted"), functions.get("aval")
-    if not by_nanobind(question):
-        return ()
-    found = buffers(question, array)
-    dtype, whole, whole_bytes = "", "", -1
-    getter = PROPERTY_FUNCTION.__get__(described) if type(described) is property else None
-    if found and by_nanobind(getter):
-        described = getter(array)
-        extents = slot(described, "shape")
-        dtype, element = dtype_of(slot(described, "dtype"))
-        if type(extents) is tuple:
-            whole, elements = shape_of(extents)
-            whole_bytes = elements * element
-    places = []
+    question = type.__getattribute__(kind, "__dict__").get("is_deleted")
+    found = buffers(question, array, device_count(array, kind)) if by_nanobind(question) else ()
+    described = ask(array, "aval", kind) if found else None
+    extents, dtype = slot(described, "shape"), slot(described, "dtype")
+    whole, elements = shape_of(extents) if type(extents) is tuple else ("", -1)
+    dtype, element = dtype_of(dtype)
+    whole_bytes, places = elements * element, []
     for address, size, device in zip(found[::BUFFER_FIELDS], found[1::BUFFER_FIELDS], found[2::BUFFER_FIELDS]):
         shape = whole if size == whole_bytes else ""
         places.append((f"{address}\t{size}\t{address}\t{size}\t{dtype}\t{shape}\t{device}", "" if shape == whole else whole))
@@ -137,6 +146,8 @@ def fields_of(kind):
 
 
 def attribute_step(kind, name):
+    if name.isdecimal():  # of a list that is an object: flax.nnx.List
+        return f"[{name}]"
     for parent in type.__getattribute__(kind, "__mro__"):
         step = RENAMED.get((type.__getattribute__(parent, "__name__"), name))
         if step is not None:

@@ -1,5 +1,6 @@
-/* What an array consists of, heard rather than read: its library keeps that in C++. While an inspection asks the
- * array a harmless question, the hooks of the library's plugin tell which buffers the question goes on to. */
+/* What an array consists of, heard rather than read: its library keeps that in C++. While an inspection asks
+ * the array a harmless question, the hooks of the library's plugin tell which buffers the question goes on
+ * to. */
 #ifndef VT_HEARD_H
 #define VT_HEARD_H
 
@@ -14,8 +15,7 @@ struct vt_heard {
 };
 
 /* Of the calling thread; NULL: it does not listen. */
-extern __thread struct vt_heard *vt_hearing
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct vt_heard *vt_hearing __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Only while the thread listens. What is too much is left out. */
 static inline void vt_hear(uint64_t handle)

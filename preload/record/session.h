@@ -37,9 +37,10 @@ struct vt_session {
     struct vt_trace_file file; /* the writer's */
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
     struct vt_intern stacks, codes, strings;
-    struct vt_live_table live;   /* driver memory */
-    struct vt_live_table blocks; /* of frameworks that do not count; under its lock: */
+    struct vt_live_table live;    /* driver memory */
+    struct vt_live_table blocks;  /* of frameworks that do not count; under its lock: */
     struct vt_live_table handles; /* address by handle */
+    struct vt_live_table parts;   /* by handle: that of the next part of the array */
     uint64_t block_bytes[VT_MAX_DEVICES];
     /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL until the
      * first of them. */

@@ -42,8 +42,8 @@ def parts(array):
         yield shard.device.local_hardware_id, shard.data.unsafe_buffer_pointer(), shard.data.on_device_size_in_bytes()
 
 
-def take(name, without=(), **variables):
-    """VARIABLES: by their names in the program; WITHOUT: arrays that no path leads to."""
+def take(name, held):
+    """HELD: called after the inspection; gives what the program's variables hold, by their names."""
     jax.block_until_ready(jax.live_arrays())
     gc.collect()
     if hasattr(api, "vramtrace_inspect"):
@@ -51,10 +51,15 @@ def take(name, without=(), **variables):
     for _ in range(100):  # the inspection is between two of these
         pass
     found = [[variable + jax.tree_util.keystr(path), *part]
-             for variable, tree in variables.items() for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+             for variable, tree in held().items() for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
              if isinstance(leaf, jax.Array) and not leaf.is_deleted() for part in parts(leaf)]
     alive = [part for array in jax.live_arrays() if not array.is_deleted() for part in parts(array)]
-    truth[name] = {"named": found, "alive": sorted(set(alive)), "without": [part for array in without for part in parts(array)]}
+    truth[name] = {"named": found, "alive": sorted(set(alive))}
+
+
+def everything():
+    names = ("params", "opt_state", "grads", "batch", "kept", "frozen", "state", "model", "trainer", "spread", "first")
+    return {name: globals()[name] for name in names if name in globals()}
 
 
 def make_params():
@@ -80,13 +85,13 @@ def train_by_hand():
     for number in range(2):
         weights, moments = step(weights, moments, jnp.ones(5))
     run = Run(params=weights, history=[jnp.ones(13 + i) for i in range(3)])
-    take("by_hand", weights=weights, moments=moments, **{f"run.history[{i}]": part for i, part in enumerate(run.history)})
+    take("by_hand", lambda: everything() | {"weights": weights, "moments": moments, "run.history": run.history})
 
 
 params = make_params()
 optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
 opt_state = optimizer.init(params)
-take("made", params=params, opt_state=opt_state)
+take("made", everything)
 
 
 def update(params, opt_state, batch):
@@ -101,32 +106,31 @@ old = params
 for number in range(3):
     params, opt_state, grads = step(params, opt_state, batch)
 assert all(leaf.is_deleted() for leaf in jax.tree.leaves(old))
-take("trained", params=params, opt_state=opt_state, grads=grads, batch=batch)
+take("trained", everything)
 
 kept = [jnp.ones(100 + i) for i in range(5)]
 kept[1].delete()
 hidden = collections.deque([jnp.ones(21), jnp.ones(22)])
 frozen = FrozenDict({"a": {"b": jnp.ones(23)}})
-take("kept", params=params, opt_state=opt_state, grads=grads, batch=batch, kept=kept, without=list(hidden),
-     **{"frozen['a']['b']": frozen["a"]["b"]})
+take("kept", everything)
 del grads, kept, frozen, hidden
 
 train_by_hand()
 
 state = TrainState.create(apply_fn=loss, params=make_params(), tx=optax.MultiSteps(optax.sgd(0.1, momentum=0.9), 4))
-take("state", params=params, opt_state=opt_state, batch=batch, **{"state.step": state.step}, **{
-    f"state.{name}": getattr(state, name) for name in ("params", "opt_state")})
+take("state", everything)
 
 model = Network(nnx.Rngs(0))
 trainer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
-take("nnx", model=model, trainer=trainer, params=params, opt_state=opt_state, batch=batch)
+take("nnx", everything)
 
 if len(jax.devices()) > 1:
     mesh = Mesh(jax.devices()[:2], "x")
-    whole = jax.device_put(jnp.ones((8, 64)), NamedSharding(mesh, PartitionSpec("x")))
-    spread = {"rows": whole, "copies": jax.device_put(jnp.ones((3, 50)), NamedSharding(mesh, PartitionSpec()))}
-    del whole
-    take("spread", spread=spread, params=params)
+    by_row, whole = NamedSharding(mesh, PartitionSpec("x")), NamedSharding(mesh, PartitionSpec())
+    double = jax.jit(lambda tree: jax.tree.map(lambda leaf: 2 * leaf, tree))
+    spread = double({"rows": jax.device_put(jnp.ones((8, 64)), by_row), "copies": jax.device_put(jnp.ones((3, 50)), whole)})
+    take("spread", everything)
+    first = spread["rows"].addressable_shards[0].data
     spread["rows"].delete()
-    take("half", spread=spread, params=params)
+    take("half", everything)
 print(json.dumps(truth))
