@@ -5,6 +5,7 @@ import ctypes
 import dataclasses
 import gc
 import json
+import sys
 import typing
 
 import jax_on_card  # noqa: F401  (first)
@@ -42,19 +43,27 @@ def parts(array):
         yield shard.device.local_hardware_id, shard.data.unsafe_buffer_pointer(), shard.data.on_device_size_in_bytes()
 
 
+def what_would_notice():
+    """Arrays, references to them, objects, and how far the collector's next run is."""
+    arrays = jax.live_arrays()
+    return len(arrays), sum(map(sys.getrefcount, arrays)), len(gc.get_objects()), gc.get_count()[0], sum(each["collections"] for each in gc.get_stats())
+
+
 def take(name, held):
     """HELD: called after the inspection; gives what the program's variables hold, by their names."""
     jax.block_until_ready(jax.live_arrays())
     gc.collect()
+    before = what_would_notice()
     if hasattr(api, "vramtrace_inspect"):
         api.vramtrace_inspect(name.encode())
     for _ in range(100):  # the inspection is between two of these
         pass
+    after = what_would_notice()
     found = [[variable + jax.tree_util.keystr(path), *part]
              for variable, tree in held().items() for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
              if isinstance(leaf, jax.Array) and not leaf.is_deleted() for part in parts(leaf)]
     alive = [part for array in jax.live_arrays() if not array.is_deleted() for part in parts(array)]
-    truth[name] = {"named": found, "alive": sorted(set(alive))}
+    truth[name] = {"named": found, "alive": sorted(set(alive)), "changed": [b - a for a, b in zip(before, after)]}
 
 
 def everything():

@@ -130,12 +130,12 @@ def test_parts_on_several_devices_have_the_same_path(named):
     assert {block["owner"] for block in half.values()} & {"spread['rows']", "spread['copies']", "first"} == {"spread['copies']"}
 
 
-def test_a_program_that_looks_at_all_its_arrays_sees_the_same(named, tmp_path):
-    """Inspections make no array, keep none alive, and wait for none: what the program says of itself is the same without."""
+def test_a_program_that_looks_at_all_its_objects_sees_the_same(named, tmp_path):
+    """Inspections make no array and no other object, keep none alive, and leave the collector as it was."""
     trace, truth = named
     alone = jax.run("jax_names_script.py", tmp_path / "none.vrt", *(["stand-in"] if RUN else []), preload=False, **NAMES, **libraries)
 
     def shape(told):
-        return {mark: (sorted((path, device, size) for path, device, _, size in each["named"]),
+        return {mark: (each["changed"], sorted((path, device, size) for path, device, _, size in each["named"]),
                        sorted((device, size) for device, _, size in each["alive"])) for mark, each in told.items()}
     assert shape(alone) == shape(truth)
