@@ -73,9 +73,15 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
     return 0;
 }
 
+/* Arrays lie in a pool of their library's, of which we see the whole. */
+static bool are_arrays(const struct placing *placing)
+{
+    return placing->picks[0].sighting->tensor->own_path;
+}
+
 /* Each span gets the bytes that no span before it has. The largest share also gets the bytes without a
- * tensor. */
-static void share(struct placing *placing, uint64_t bytes)
+ * tensor; beside arrays these are another owner's. Returns how many that has. */
+static uint64_t share(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;
     struct pick *largest = &placing->picks[0];
@@ -89,7 +95,10 @@ static void share(struct placing *placing, uint64_t bytes)
         if (pick->share_bytes > largest->share_bytes)
             largest = pick;
     }
+    if (are_arrays(placing))
+        return bytes - shared;
     largest->share_bytes += bytes - shared;
+    return 0;
 }
 
 /* "fc.weight", "fc.weight (gathered)", "fc.weight · grad", "fc.weight · exp_avg" */
@@ -171,7 +180,7 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
     }
     for (uint8_t kind = 0; kind <= VT_INSPECTION_ARRAY; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
-    label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
+    label->rounding_bytes = are_arrays(placing) ? 0 : allocation->address + allocation->bytes - storage_end;
     if (most == VT_INSPECTION_ARRAY)
         return;
     label->category = categories[most];
@@ -203,11 +212,12 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     struct vt_label *label = &placing->labels[index];
     int error = pick_all(placing, sightings, count);
     if (!error)
-        error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count,
+        error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count + 1,
                            sizeof *placed->owners);
     if (error)
         return error;
-    share(placing, allocation->bytes);
+    uint64_t rest_bytes = share(placing, allocation->bytes);
+    size_t owner_count = placing->count;
     judge(placing, allocation, label);
     struct vt_owner *owners = placed->owners + placed->owner_count;
     for (size_t i = 0; i < placing->count; i++) {
@@ -228,12 +238,25 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
             return -ENOMEM;
         latest = pick->sighting->inspection > latest ? pick->sighting->inspection : latest;
     }
-    placed->owned[index] = (struct vt_owned){(uint32_t)placed->owner_count, (uint32_t)placing->count,
-                                             key_of(owners, placing->count)};
-    placed->owner_count += placing->count;
+    if (rest_bytes)
+        owners[owner_count++] =
+            (struct vt_owner){.name = vt_names_text(placing->names, "in no array that has a name"),
+                              .role = "array",
+                              .dtype = "",
+                              .shape = "",
+                              .share_bytes = rest_bytes,
+                              .allocation = index,
+                              .evidence = VT_EVIDENCE_WEAK};
+    if (!owners[owner_count - 1].name)
+        return -ENOMEM;
+    placed->owned[index] = (struct vt_owned){.first = (uint32_t)placed->owner_count,
+                                             .count = (uint32_t)owner_count,
+                                             .key = key_of(owners, owner_count),
+                                             .is_array = are_arrays(placing)};
+    placed->owner_count += owner_count;
     placed->inspection_of[index] = latest;
-    label->owner = owners_text(placing->names, owners, placing->count);
-    label->module = common_module(placing->names, owners, placing->count);
+    label->owner = owners_text(placing->names, owners, owner_count);
+    label->module = common_module(placing->names, owners, owner_count);
     return label->owner ? 0 : -ENOMEM;
 }
 

@@ -17,7 +17,7 @@ from flax.core import FrozenDict
 from flax.training.train_state import TrainState
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-api, truth = ctypes.CDLL(None), {}
+api, truth, between = ctypes.CDLL(None), {}, {}
 
 
 class Moments(typing.NamedTuple):
@@ -49,6 +49,18 @@ def what_would_notice():
     return len(arrays), sum(map(sys.getrefcount, arrays)), len(gc.get_objects()), gc.get_count()[0], sum(each["collections"] for each in gc.get_stats())
 
 
+def leaves(**variables):
+    return [[variable + jax.tree_util.keystr(path), *part]
+            for variable, tree in variables.items() for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+            if isinstance(leaf, jax.Array) and not leaf.is_deleted() for part in parts(leaf)]
+
+
+def mark(name, variables):
+    if hasattr(api, "vramtrace_mark"):
+        api.vramtrace_mark(name.encode())
+    between[name] = leaves(**variables)
+
+
 def take(name, held):
     """HELD: called after the inspection; gives what the program's variables hold, by their names."""
     jax.block_until_ready(jax.live_arrays())
@@ -59,9 +71,7 @@ def take(name, held):
     for _ in range(100):  # the inspection is between two of these
         pass
     after = what_would_notice()
-    found = [[variable + jax.tree_util.keystr(path), *part]
-             for variable, tree in held().items() for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-             if isinstance(leaf, jax.Array) and not leaf.is_deleted() for part in parts(leaf)]
+    found = leaves(**held())
     alive = [part for array in jax.live_arrays() if not array.is_deleted() for part in parts(array)]
     truth[name] = {"named": found, "alive": sorted(set(alive)), "changed": [b - a for a, b in zip(before, after)]}
 
@@ -112,8 +122,10 @@ def update(params, opt_state, batch):
 step = jax.jit(update, donate_argnums=(0, 1))
 batch = jnp.ones((6, 8))
 old = params
-for number in range(3):
+for number in range(6):
     params, opt_state, grads = step(params, opt_state, batch)
+    if number in (0, 3):  # no inspection sees these
+        mark(f"step{number}", {"params": params, "opt_state": opt_state, "grads": grads})
 assert all(leaf.is_deleted() for leaf in jax.tree.leaves(old))
 take("trained", everything)
 
@@ -142,4 +154,4 @@ if len(jax.devices()) > 1:
     first = spread["rows"].addressable_shards[0].data
     spread["rows"].delete()
     take("half", everything)
-print(json.dumps(truth))
+print(json.dumps({"taken": truth, "between": between}))

@@ -71,7 +71,7 @@ def paths_of(told):
 
 def test_arrays_have_their_paths(named):
     """Each array that a path leads to has one of its paths, none has another's; frees and donated arrays have ended."""
-    trace, truth = named
+    trace, truth = named[0], named[1]["taken"]
     assert len(truth) >= 6
     for mark, told in truth.items():
         blocks, paths = blocks_at(trace, mark), paths_of(told)
@@ -88,7 +88,7 @@ def test_arrays_have_their_paths(named):
 
 
 def test_what_no_path_leads_to_has_none(named):
-    trace, truth = named
+    trace, truth = named[0], named[1]["taken"]
     blocks, paths = blocks_at(trace, "kept"), paths_of(truth["kept"])
     unnamed = [block for place, block in blocks.items() if place not in paths]
     assert len(unnamed) == 2 and all(block["owner"] is None and "hidden" in block["held_by"] for block in unnamed), unnamed
@@ -100,9 +100,21 @@ EXACT = {"opt_state": "optimizer_state", "trainer.": "optimizer_state", "state.p
 STRONG = {"params": "parameter", "grads": "gradient"}  # like the state's trees
 
 
+def test_arrays_of_other_calls_have_the_paths_of_that_line(named):
+    """Of steps that no inspection saw: what the same call makes in another step."""
+    trace, between = named[0], named[1]["between"]
+    for mark, told in between.items():
+        blocks, paths = blocks_at(trace, mark), paths_of({"named": told})
+        assert len(paths) == 33
+        for place, block in blocks.items():
+            assert block["owner"] in paths.get(place, {"batch"}), (mark, block)
+            expected = "optimizer_state" if "opt_state" in block["owner"] else "parameter" if "params" in block["owner"] else "gradient"
+            assert block["owner"] == "batch" or (block["category"], block["evidence"]) == (expected, "strong"), (mark, block)
+
+
 def test_categories_are_what_classes_and_structures_tell(named):
     """Exact by a class of Optax's or Flax's on the path, strong by a name and the structure of such state; else not told."""
-    trace, truth = named
+    trace, truth = named[0], named[1]["taken"]
     seen = set()
     for mark in truth:
         for block in blocks_at(trace, mark).values():
@@ -121,7 +133,7 @@ def test_categories_are_what_classes_and_structures_tell(named):
 
 
 def test_parts_on_several_devices_have_the_same_path(named):
-    trace, truth = named
+    trace, truth = named[0], named[1]["taken"]
     if "spread" not in truth:
         pytest.skip("one device")
     owners = {device: {block["owner"] for (at, _), block in blocks_at(trace, "spread").items() if at == device} for device in (0, 1)}
@@ -132,10 +144,10 @@ def test_parts_on_several_devices_have_the_same_path(named):
 
 def test_a_program_that_looks_at_all_its_objects_sees_the_same(named, tmp_path):
     """Inspections make no array and no other object, keep none alive, and leave the collector as it was."""
-    trace, truth = named
+    trace, truth = named[0], named[1]["taken"]
     alone = jax.run("jax_names_script.py", tmp_path / "none.vrt", *(["stand-in"] if RUN else []), preload=False, **NAMES, **libraries)
 
     def shape(told):
         return {mark: (each["changed"], sorted((path, device, size) for path, device, _, size in each["named"]),
                        sorted((device, size) for device, _, size in each["alive"])) for mark, each in told.items()}
-    assert shape(alone) == shape(truth)
+    assert shape(alone["taken"]) == shape(truth)
