@@ -11,7 +11,7 @@
 
 /* Blocks that were made one right after the other on one stack. */
 struct call {
-    uint64_t key;              /* of stack, sizes and devices */
+    uint64_t key;              /* of lines, sizes and devices */
     uint32_t first, count;     /* allocations */
     uint32_t before, previous; /* the two calls before it of the same key, VT_INDEX_NONE = none */
 };
@@ -20,11 +20,32 @@ struct calls {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
     const struct vt_placed *placed;
+    uint64_t *lines_keys; /* by stack, 0 = not computed yet */
     struct call *items;
     size_t count, capacity;
     struct vt_index
         seen; /* key and place in the call → an allocation that an inspection saw there, or AMBIGUOUS */
 };
+
+/* Of the program's own lines on a stack, and its thread: a computation's first call goes through other
+ * functions of the library, which compile it. */
+static uint64_t lines_key(struct calls *calls, uint32_t stack_id)
+{
+    const struct vt_trace *trace = calls->replay->trace;
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    uint64_t *known = &calls->lines_keys[stack_id], key = vt_mix(stack->thread_id, 1);
+    bool own = false;
+    if (*known)
+        return *known;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        if (vt_trace_code_is_library(trace, frame->code_id))
+            continue;
+        own = true;
+        key = vt_mix(key, vt_mix(frame->code_id, (uint64_t)frame->instruction_offset + 1));
+    }
+    return *known = (own ? key : vt_mix(stack_id, 2)) | 1;
+}
 
 static bool continues(const struct calls *calls, uint32_t index)
 {
@@ -41,7 +62,7 @@ static int list_calls(struct calls *calls)
             continue;
         if ((calls->count == 0 || !continues(calls, i)) &&
             VT_APPEND(calls->items, calls->count, calls->capacity,
-                      (struct call){.key = blocks[i].stack_id, .first = i}))
+                      (struct call){.key = lines_key(calls, blocks[i].stack_id), .first = i}))
             return -ENOMEM;
         struct call *call = &calls->items[calls->count - 1];
         call->count++;
@@ -115,7 +136,8 @@ int vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phase
     struct calls calls = {.replay = replay, .phases = phases, .placed = placed};
     if (!has_arrays(replay, placed))
         return 0;
-    int error = list_calls(&calls);
+    calls.lines_keys = calloc(replay->trace->stack_count + 1, sizeof *calls.lines_keys);
+    int error = calls.lines_keys ? list_calls(&calls) : -ENOMEM;
     if (!error)
         error = link_calls(&calls);
     for (size_t i = 0; i < calls.count && !error; i++)
@@ -126,5 +148,6 @@ int vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phase
             name(&calls, &calls.items[i], place, labels);
     vt_index_free(&calls.seen);
     free(calls.items);
+    free(calls.lines_keys);
     return error;
 }
