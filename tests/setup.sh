@@ -16,7 +16,7 @@
 #                      shells whose completions are tested
 # setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
 # setup_new_torch      PyTorch for each of these, in virtual environments beside them: tests/torch/pythons.sh trains with them
-# setup_frameworks     JAX, ONNX Runtime, CuPy, RMM (0.7 GB to load) and TensorFlow (0.7 GB), in virtual environments: tests/frameworks
+# setup_frameworks     JAX (and Optax, Flax), ONNX Runtime, CuPy, RMM (0.7 GB to load) and TensorFlow (0.7 GB), in virtual environments: tests/frameworks
 #                      runs them, and is skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
@@ -63,6 +63,9 @@ setup_frameworks_packages="cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinde
     flatbuffers==25.12.19 jax==0.10.2 jax-cuda13-pjrt==0.10.2 jax-cuda13-plugin==0.10.2 jaxlib==0.10.2 librmm-cu13==26.10.0
     ml_dtypes==0.6.0 numpy==2.4.6 onnx==1.23.2 onnxruntime-gpu==1.31.1 opt_einsum==3.4.0 packaging==26.3 protobuf==7.36.2
     rapids-logger==0.3.0 rmm-cu13==26.10.0 scipy==1.17.1 typing_extensions==4.16.0"
+# What people train with on top of JAX. In a folder of its own: programs that use it have that on PYTHONPATH.
+setup_jax_libraries_packages="absl-py==2.5.1 flax==0.12.8 markdown-it-py==4.3.0 mdurl==0.1.2 msgpack==1.2.4 optax==0.2.8
+    Pygments==2.21.0 PyYAML==6.0.3 rich==15.0.0 treescope==0.1.10"
 setup_tensorflow_packages="absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.18 charset-normalizer==3.5.2 flatbuffers==25.12.19 gast==0.7.0
     google-pasta==0.2.0 grpcio==1.85.1 h5py==3.14.0 idna==3.20 keras==3.15.1 libclang==18.1.1 markdown-it-py==4.3.0 mdurl==0.1.2
     ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6 opt_einsum==3.4.0 optree==0.20.0 packaging==26.3 protobuf==7.36.2
@@ -218,6 +221,7 @@ setup_new_torch() {
 setup_frameworks() {
     local base
     base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" frameworks $setup_frameworks_packages &&
+        setup_locked setup_install_frameworks "$base" jax-libraries $setup_jax_libraries_packages &&
         setup_locked setup_install_frameworks "$base" tensorflow $setup_tensorflow_packages
 }
 

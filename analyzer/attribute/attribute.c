@@ -301,6 +301,8 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
         error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, lives,
                                 tables->labels, &placed);
     if (!error)
+        error = vt_calls_judge(attribution->replay, &tables->phases, tables->labels, &placed);
+    if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
         error = set_modules(attribution);

@@ -73,9 +73,15 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
     return 0;
 }
 
+/* Arrays lie in a pool of their library's, of which we see the whole. */
+static bool are_arrays(const struct placing *placing)
+{
+    return placing->picks[0].sighting->tensor->own_path;
+}
+
 /* Each span gets the bytes that no span before it has. The largest share also gets the bytes without a
- * tensor. */
-static void share(struct placing *placing, uint64_t bytes)
+ * tensor; beside arrays these are another owner's. Returns how many that has. */
+static uint64_t share(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;
     struct pick *largest = &placing->picks[0];
@@ -89,7 +95,10 @@ static void share(struct placing *placing, uint64_t bytes)
         if (pick->share_bytes > largest->share_bytes)
             largest = pick;
     }
+    if (are_arrays(placing))
+        return bytes - shared;
     largest->share_bytes += bytes - shared;
+    return 0;
 }
 
 /* "fc.weight", "fc.weight (gathered)", "fc.weight · grad", "fc.weight · exp_avg" */
@@ -97,7 +106,7 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick, b
 {
     const char *held = pick->named ? pick->named->joined : "";
     const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
-    bool plain = held[0] && tensor->kind <= VT_INSPECTION_BUFFER;
+    bool plain = held[0] && (tensor->own_path || tensor->kind <= VT_INSPECTION_BUFFER);
     if (plain && !gathered)
         return held;
     char *text;
@@ -151,7 +160,7 @@ static bool is_cache(const struct placing *placing)
     return true;
 }
 
-/* The block gets the category that most of its bytes have. */
+/* The block gets the category that most of its bytes have; none by names alone. */
 static void judge(const struct placing *placing, const struct vt_allocation *allocation,
                   struct vt_label *label)
 {
@@ -161,7 +170,7 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
         [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
     };
-    uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
+    uint64_t bytes[VT_INSPECTION_ARRAY + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
     for (size_t i = 0; i < placing->count; i++) {
         const struct vt_inspection_tensor *tensor = placing->picks[i].sighting->tensor;
@@ -169,8 +178,11 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         bytes[tensor->kind] += placing->picks[i].share_bytes;
         storage_end = end > storage_end ? end : storage_end;
     }
-    for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
+    for (uint8_t kind = 0; kind <= VT_INSPECTION_ARRAY; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
+    label->rounding_bytes = are_arrays(placing) ? 0 : allocation->address + allocation->bytes - storage_end;
+    if (most == VT_INSPECTION_ARRAY)
+        return;
     label->category = categories[most];
     label->evidence = VT_EVIDENCE_EXACT;
     /* a module may register its cache of keys and values */
@@ -179,7 +191,6 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         label->evidence = VT_EVIDENCE_STRONG;
     }
     label->rule = VT_RULE_INSPECTION;
-    label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
 /* The share of a sole owner is the whole allocation, whose size may differ from step to step. */
@@ -201,11 +212,12 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     struct vt_label *label = &placing->labels[index];
     int error = pick_all(placing, sightings, count);
     if (!error)
-        error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count,
+        error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count + 1,
                            sizeof *placed->owners);
     if (error)
         return error;
-    share(placing, allocation->bytes);
+    uint64_t rest_bytes = share(placing, allocation->bytes);
+    size_t owner_count = placing->count;
     judge(placing, allocation, label);
     struct vt_owner *owners = placed->owners + placed->owner_count;
     for (size_t i = 0; i < placing->count; i++) {
@@ -226,12 +238,25 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
             return -ENOMEM;
         latest = pick->sighting->inspection > latest ? pick->sighting->inspection : latest;
     }
-    placed->owned[index] = (struct vt_owned){(uint32_t)placed->owner_count, (uint32_t)placing->count,
-                                             key_of(owners, placing->count)};
-    placed->owner_count += placing->count;
+    if (rest_bytes)
+        owners[owner_count++] =
+            (struct vt_owner){.name = vt_names_text(placing->names, "in no array that has a name"),
+                              .role = "array",
+                              .dtype = "",
+                              .shape = "",
+                              .share_bytes = rest_bytes,
+                              .allocation = index,
+                              .evidence = VT_EVIDENCE_WEAK};
+    if (!owners[owner_count - 1].name)
+        return -ENOMEM;
+    placed->owned[index] = (struct vt_owned){.first = (uint32_t)placed->owner_count,
+                                             .count = (uint32_t)owner_count,
+                                             .key = key_of(owners, owner_count),
+                                             .is_array = are_arrays(placing)};
+    placed->owner_count += owner_count;
     placed->inspection_of[index] = latest;
-    label->owner = owners_text(placing->names, owners, placing->count);
-    label->module = common_module(placing->names, owners, placing->count);
+    label->owner = owners_text(placing->names, owners, owner_count);
+    label->module = common_module(placing->names, owners, owner_count);
     return label->owner ? 0 : -ENOMEM;
 }
 
@@ -252,6 +277,8 @@ int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phas
             own++;
         error = place_one(&placing, sightings + i, own);
     }
+    if (!error)
+        error = vt_trees_judge(sightings, count, labels);
     free(placing.picks);
     free(sightings);
     return error;

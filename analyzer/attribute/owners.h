@@ -21,6 +21,7 @@ struct vt_sighting {
 struct vt_owned {
     uint32_t first, count; /* indices of owners */
     uint64_t key;          /* the same for owners of the same names and shares */
+    bool is_array;         /* an array of a library other than PyTorch */
 };
 
 struct vt_placed {
@@ -42,6 +43,9 @@ int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *ph
 int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
                     struct vt_label *labels, struct vt_placed *placed);
 
+/* trees.c: categories of arrays that programs hold in trees, by the trees' names and structures. */
+int vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_label *labels);
+
 /* unseen.c: adds VT_LIFE(UNSEEN) to the bits in `lives`, by allocation. `labels` are those of rules and
  * owners. Returns 0 or -ENOMEM. */
 int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
@@ -57,6 +61,11 @@ int vt_named_judge(const struct vt_attribution *attribution, const struct vt_pha
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
                     struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
                     struct vt_placed *placed);
+
+/* calls.c: after vt_repeats_find, sets `like` for arrays that no inspection saw, by those that other calls of
+ * the same line made, and their categories. Returns 0 or -ENOMEM. */
+int vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_label *labels,
+                   struct vt_placed *placed);
 
 /* held.c: what Python names hold. */
 struct vt_held_table {

@@ -8,7 +8,8 @@
 #include "diagnose/fit.h"
 #include "report/parts.h"
 
-/* True if models were called, and no backward pass ran. */
+/* True if models were called, and no backward pass ran, as far as that shows: with JAX it does not, but what
+ * it leaves may. */
 static bool only_runs_models(const struct vt_attribution *attribution)
 {
     bool forward = false;
@@ -19,6 +20,13 @@ static bool only_runs_models(const struct vt_attribution *attribution)
         if (phase == VT_PHASE_BACKWARD || phase == VT_PHASE_OPTIMIZER)
             return false;
         forward |= phase == VT_PHASE_FORWARD || phase == VT_PHASE_EVAL;
+    }
+    for (size_t i = 0; forward && i < attribution->replay->allocation_count; i++) {
+        const struct vt_label *label = &attribution->labels[i];
+
+        if (label->evidence == VT_EVIDENCE_EXACT &&
+            (label->category == VT_CATEGORY_GRADIENT || label->category == VT_CATEGORY_OPTIMIZER_STATE))
+            return false;
     }
     return forward;
 }

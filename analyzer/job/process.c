@@ -80,8 +80,8 @@ static struct vt_state without_context(struct vt_state state)
     return state;
 }
 
-/* What NVML charged this process with beyond its own memory, where it did: its context, code and the like, and
- * what is not seen. What a call took is known by what the card had in use before and after, where other
+/* What NVML charged this process with beyond its own memory, where it did: its context, code and the like,
+ * and what is not seen. What a call took is known by what the card had in use before and after, where other
  * processes come in: NVML's sum has none of theirs. */
 static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
 {

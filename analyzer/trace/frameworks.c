@@ -186,12 +186,22 @@ static int name_row(const char *name, size_t bytes)
     return -1;
 }
 
-enum vt_category vt_named_category(const char *way)
-{
-    static const uint8_t categories[] = {
+/* By row. */
+static const uint8_t named_categories[] = {
 #define VT_TENSOR_NAME(words, category) VT_CATEGORY_##category,
 #include "trace/frameworks.def"
-    };
+};
+
+static size_t name_bytes(const char *name, size_t most)
+{
+    size_t bytes = 0;
+    while (bytes < most && (isalnum((unsigned char)name[bytes]) || name[bytes] == '_'))
+        bytes++;
+    return bytes;
+}
+
+enum vt_category vt_named_category(const char *way)
+{
     int found = -1;
     for (const char *step = way, *end; step; step = end ? end + 3 : NULL) {
         end = strstr(step, " < ");
@@ -203,15 +213,25 @@ enum vt_category vt_named_category(const char *way)
         if (!name)
             continue;
         name++;
-        size_t left = (size_t)(step + bytes - name), length = 0;
-        while (length < left && (isalnum((unsigned char)name[length]) || name[length] == '_'))
-            length++;
-        int row = name_row(name, length);
-        if (row >= 0 && categories[row] == VT_CATEGORY_UNKNOWN)
+        int row = name_row(name, name_bytes(name, (size_t)(step + bytes - name)));
+        if (row >= 0 && named_categories[row] == VT_CATEGORY_UNKNOWN)
             return VT_CATEGORY_UNKNOWN;
         found = found < 0 ? row : found;
     }
-    return found < 0 ? VT_CATEGORY_UNKNOWN : categories[found];
+    return found < 0 ? VT_CATEGORY_UNKNOWN : named_categories[found];
+}
+
+enum vt_category vt_named_path(const char *path, size_t bytes)
+{
+    int found = -1;
+    for (size_t i = 0, length; i < bytes; i += length ? length : 1) {
+        length = name_bytes(path + i, bytes - i);
+        int row = length ? name_row(path + i, length) : -1;
+        if (row >= 0 && named_categories[row] == VT_CATEGORY_UNKNOWN)
+            return VT_CATEGORY_UNKNOWN;
+        found = row < 0 ? found : row;
+    }
+    return found < 0 ? VT_CATEGORY_UNKNOWN : named_categories[found];
 }
 
 size_t vt_holder_bytes(const char *holder)

@@ -40,6 +40,8 @@ bool vt_is_cache_name(const char *name);
 /* What the names on a way of steps to a tensor ("key 'w' < dict 'momentum' of train(), 2 items") call it, the
  * name nearest to it first; VT_CATEGORY_UNKNOWN = nothing. */
 enum vt_category vt_named_category(const char *way);
+/* The same of the names in the first `bytes` of an array's path: "state.opt['m']"; the last of them first. */
+enum vt_category vt_named_path(const char *path, size_t bytes);
 /* Bytes of a holder's name without the count: "list 'history' in __main__, 3 items" is the same holder later,
  * with more items. */
 size_t vt_holder_bytes(const char *holder);

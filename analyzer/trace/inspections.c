@@ -175,7 +175,7 @@ static int read_module(struct reading *reading, struct field *fields, size_t cou
 
 static int read_role(struct reading *reading, struct field *field, struct vt_inspection_tensor *tensor)
 {
-    static const char state[] = "optimizer_state:";
+    static const char state[] = "optimizer_state", array[] = "array";
     static const char *const roles[] = {[VT_INSPECTION_PARAMETER] = "parameter",
                                         [VT_INSPECTION_BUFFER] = "buffer",
                                         [VT_INSPECTION_GRADIENT] = "gradient"};
@@ -187,10 +187,18 @@ static int read_role(struct reading *reading, struct field *field, struct vt_ins
         if (strcmp(tensor->role, roles[kind]) == 0)
             return 0;
     }
+    if (tensor->own_path && !tensor->role[0]) {
+        tensor->kind = VT_INSPECTION_ARRAY;
+        tensor->role = array;
+        return 0;
+    }
     tensor->kind = VT_INSPECTION_OPTIMIZER_STATE;
     if (strncmp(tensor->role, state, sizeof state - 1) != 0)
         return -EBADMSG;
-    tensor->role += sizeof state - 1;
+    if (tensor->role[sizeof state - 1] == ':')
+        tensor->role += sizeof state;
+    else if (!tensor->own_path || tensor->role[sizeof state - 1])
+        return -EBADMSG;
     return 0;
 }
 
@@ -231,7 +239,8 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
     struct vt_inspection_holder place;
     if (!take_place(fields, count, &place))
         return -EBADMSG;
-    struct vt_inspection_tensor tensor = {.root = -1,
+    struct vt_inspection_tensor tensor = {.own_path = fields[0].text[0] == 'A',
+                                          .root = -1,
                                           .whole_shape = "",
                                           .optimizer = -1,
                                           .data_address = place.data_address,
@@ -328,6 +337,7 @@ static int read_line(struct reading *reading, char *line, char *end)
     case 'M':
         return read_module(reading, fields, count);
     case 'T':
+    case 'A':
         return read_tensor(reading, fields, count);
     case 'H':
         return read_holder(reading, fields, count);

@@ -62,6 +62,7 @@ struct vt_inspection_module {
 struct vt_inspection_tensor {
     const char *role;  /* "parameter", "buffer", "gradient", "exp_avg" … */
     uint8_t kind;      /* enum vt_inspection_kind */
+    bool own_path;     /* an array of a library other than PyTorch: path is its own, whatever it is */
     int32_t root;      /* index into vt_trace.roots, -1 = in no module */
     int32_t optimizer; /* index into vt_trace.optimizers, -1 = none */
     const char *path, *dtype, *shape;
@@ -74,7 +75,8 @@ enum vt_inspection_kind {
     VT_INSPECTION_PARAMETER,
     VT_INSPECTION_BUFFER,
     VT_INSPECTION_GRADIENT,
-    VT_INSPECTION_OPTIMIZER_STATE
+    VT_INSPECTION_OPTIMIZER_STATE,
+    VT_INSPECTION_ARRAY /* nothing says what it is but its path; role is "array" */
 };
 /* A CUDA tensor of a census, and the Python name that holds it. */
 struct vt_inspection_holder {

@@ -526,8 +526,12 @@ struct vt_symbol {
  *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
  *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
  *                                     tensor that is a part of a distributed one, that one's shape
+ *   A role path …                     an array of JAX or CuPy, with the fields of T. path: where a program holds it, as
+ *                                     JAX writes it after a variable's name: "opt_state[0].mu['layers'][0]['w']". role: as
+ *                                     of T if the class of an object on that path tells it, else ""; optimizer_state
+ *                                     may be without KEY. Of one that lies on several devices there is a line for each part
  *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
- *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
+ *                                     a CUDA tensor, or such an array, that a Python name holds. kind: local, global, attribute, cell,
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
  *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
  *                                     made it; AccumulateGrad if it is a leaf that gets a gradient; "" if none. nodes:

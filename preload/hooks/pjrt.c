@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "guard.h"
+#include "inspect/heard.h"
 #include "loader/dlsym.h"
 #include "record/record.h"
 
@@ -100,7 +101,8 @@ static size_t outputs_of(const void *loaded)
 
 /* ---- recording, within the guard ---- */
 
-static void made(void *buffer)
+/* `part_of`: as in observations. */
+static void made(void *buffer, const void *part_of)
 {
     struct question bytes, address;
     int8_t device_index = buffer ? device_of(buffer) : -1;
@@ -113,6 +115,7 @@ static void made(void *buffer)
                                        .with_stack = true,
                                        .uncounted = true,
                                        .handle = (uintptr_t)buffer,
+                                       .part_of = (uintptr_t)part_of,
                                        .address = address.number,
                                        .bytes = bytes.number});
 }
@@ -134,7 +137,7 @@ static void *making(pjrt_function *function, void *arguments, size_t result)
     void *buffer, *error = function(arguments);
     if (!error && vt_recording() && vt_enter_event(&saved_errno)) {
         memcpy(&buffer, (char *)arguments + result, sizeof buffer);
-        made(buffer);
+        made(buffer, NULL);
         vt_leave(saved_errno);
     }
     return error;
@@ -168,7 +171,18 @@ static void *delete_memory(void *arguments)
     return real->functions[Buffer_Delete](arguments);
 }
 
-/* Arguments that the program gave up with the call (donated ones) are deleted by it. */
+/* An inspection asks an array whether it is deleted: so it hears which buffers the array has. */
+static void *is_deleted(void *arguments)
+{
+    void *error = real->functions[Buffer_IsDeleted](arguments);
+    const struct question *asked = arguments;
+    if (__builtin_expect(vt_hearing != NULL, 0) && !error && !asked->yes)
+        vt_hear((uintptr_t)asked->object);
+    return error;
+}
+
+/* Arguments that the program gave up with the call (donated ones) are deleted by it. What one output is on
+ * all devices is one array. */
 static void *execute(void *arguments)
 {
     const struct execution *call = arguments;
@@ -184,7 +198,7 @@ static void *execute(void *arguments)
     size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < outputs; i++)
-            made(call->output_lists[device][i]);
+            made(call->output_lists[device][i], device ? call->output_lists[device - 1][i] : NULL);
     vt_leave(saved_errno);
     return error;
 }
@@ -211,6 +225,7 @@ static const struct table *entry(void)
 #include "hooks/pjrt.def"
     replace(&copy, Buffer_Destroy, destroy);
     replace(&copy, Buffer_Delete, delete_memory);
+    replace(&copy, Buffer_IsDeleted, is_deleted);
     replace(&copy, LoadedExecutable_Execute, execute);
     real = table;
     memcpy(&ours, &copy, table->struct_bytes);

@@ -1,11 +1,12 @@
-# The census: which Python name holds each live CUDA tensor. A search from the program's names (variables of running functions
+# The census: which Python name holds each live CUDA tensor, and each array of other libraries. A search from the program's names (variables of running functions
 # and of its modules, exceptions) through the objects that they hold, breadth first, so that the shortest way to a tensor is
 # reported. A tensor that no name reaches and that is alive all the same is held by a cycle, or by C.
 #
-# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, and its FOR_CENSUS.
+# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, its FOR_OTHERS
+# and FOR_CENSUS of arrays.py.
 # Gives: take_census.
 
-TENSOR, TORCH_MODULE, CLASS = 1, 2, 3
+TENSOR, TORCH_MODULE, CLASS, ARRAY = 1, 2, 3, 4
 OBJECTS_MAXIMUM = 200_000  # that one census visits
 TENSORS_MAXIMUM = 4096
 NODES_MAXIMUM = 4096  # of one tensor's autograd graph
@@ -27,19 +28,23 @@ def is_library(module):
     return not isinstance(path, str) or "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
 
 
-def make_census(torch, inspection, deadline_ns):
+def make_census(torch, kinds, inspection, deadline_ns):
     queue = []  # (object, index of what holds it, kind of step, name, where)
-    collections, module_class = sys.modules["collections"], sys.modules["torch.nn.modules.module"].Module
+    collections, module_class = sys.modules["collections"], torch and sys.modules["torch.nn.modules.module"].Module
+    wanted = {id(kind): ARRAY for kind, _ in kinds.values()}
+    if torch:
+        wanted.update({id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE})
+    wanted[id(type)] = CLASS
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
     return Namespace(
         inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, least_ns=processor_ns() + LEAST_NS, complete=True, queue=queue, sized=sized,
-        seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | {id(torch.dtype), id(torch.device)},
+        seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | ({id(torch.dtype), id(torch.device)} if torch else set()),
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
         cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
-        tensor_class=torch.Tensor, parameter_class=torch.nn.Parameter, module_class=module_class,
-        wanted={id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE, id(type): CLASS},
-        array_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
+        classes=(*((torch.Tensor, torch.nn.Parameter) if torch else ()), *(kind for kind, _ in kinds.values())),  # exactly
+        module_class=module_class, wanted=wanted, kinds=kinds, steps={},  # of paths (arrays.py), by index of what holds
+        numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
         found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
         shared=set(), series={})  # names that stand for several objects; numbered attributes: how many
 
@@ -213,7 +218,7 @@ def expand(census, index):
     elif attributes(thing) is not None or slots_of(census, kind):  # it may hold more: references that C keeps in a task
         inside = put_attributes(census, thing, index)
         put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index)
-    elif kind is census.array_class:
+    elif kind is census.numpy_class:
         if thing.dtype.kind == "O":  # the collector does not know its items
             items = thing.flat[:OBJECTS_MAXIMUM].tolist()
             if is_worth(items, len(items)):
@@ -230,9 +235,10 @@ def visit(census, thing, index):
         kind = census.wanted.get(id(parent))
         if kind is not None:
             break
-    if kind == TENSOR:
+    if kind == TENSOR or kind == ARRAY:
         census.found.append(index)
-        put_attributes(census, thing, index)
+        if kind == TENSOR:
+            put_attributes(census, thing, index)
     elif kind == TORCH_MODULE:
         put_module(census, thing, index)
     elif kind is None and type(thing) is not MODULE:
@@ -322,7 +328,7 @@ def holder_of(census, index):
     best = at, kind, name, where
     while kind == "attribute" and (name, where) in census.shared:
         parent = census.queue[at][1]
-        if parent < 0 or has_class(census.queue[parent][0], census.module_class):  # layers of a model have the same attributes
+        if parent < 0 or census.module_class and has_class(census.queue[parent][0], census.module_class):  # layers of a model have the same attributes
             return census.queue[best[0]][0], *best[1:]
         at, kind, name, where = named(census, parent)
         if name and kind not in UNNAMED:
@@ -432,11 +438,15 @@ def report_census(census, lines):
         if id(tensor) in census.inspection.names:  # a parameter
             continue
         kind, holder, way = describe(census, index)
-        report_holder(census, lines, tensor, kind, holder, way)
+        report_holder(census, lines, tensor, kind, holder, way, index=index)
     report_models(census, lines)
 
 
-def report_holder(census, lines, tensor, kind, holder, way, is_named=False):
+def report_holder(census, lines, tensor, kind, holder, way, is_named=False, index=-1):
+    if find_class(tensor, census.kinds):
+        places = array_places(census.kinds, tensor)
+        report_array(census, lines, places, f"{kind}\t{text(holder)}\t{text(way)}", index, slots_of)
+        return
     place = place_of(census.inspection, tensor)
     try:
         if place and (is_named or place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
@@ -484,13 +494,13 @@ def report_unreached(census, lines):
     if left_ns < YOUNG_GENERATIONS_NS:
         return False
     old = left_ns > OLD_GENERATION_NS
-    classes, plain = (census.tensor_class, census.parameter_class), SEARCHED_PLAIN | {id(FRAME)}
+    plain = SEARCHED_PLAIN | {id(FRAME)}
     tensors, held, holders, holder_of = [], [], [], {}  # in order: what holds each tensor, or holds that; holder_of: by id
     own = {id(tensors), id(held), id(holders), id(holder_of)}
 
     def search(function):  # collected.h
         generations = ALL_GENERATIONS if old else YOUNG_GENERATIONS
-        return function(classes, census.seen, plain, generations, census.deadline_ns, held, holders)
+        return function(census.classes, census.seen, plain, generations, census.deadline_ns, held, holders)
 
     try:
         if not search(find_unreached):
@@ -538,8 +548,8 @@ def put_class(census, kind, module):
             put(census, part, -1, "attribute", key_name(name), type.__getattribute__(kind, "__qualname__"))
 
 
-def take_census(variables, torch, inspection, deadline_ns, handled, context):
-    census = make_census(torch, inspection, deadline_ns)
+def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
+    census = make_census(torch, kinds, inspection, deadline_ns)
     for where, name, value in reversed(list(zip(variables[::3], variables[1::3], variables[2::3]))):  # outermost first
         put(census, value, -1, "global" if where == "<module>" else "local", name, "__main__" if where == "<module>" else where)
     for name, module in list(sys.modules.items()):
@@ -563,4 +573,4 @@ def take_census(variables, torch, inspection, deadline_ns, handled, context):
         cycles = ended and report_unreached(census, inspection.lines)
         inspection.lines.append(f"C\t{len(census.queue)}\t{int(ended)}\t{int(bool(cycles))}\n")
     finally:  # lists of all objects hold themselves
-        census.queue.clear()
+        census.queue.clear(), census.steps.clear()

@@ -46,9 +46,11 @@ static const char source[] = "class inspect:\n"
 #include "inspect.py.inc" /* made at build time */
                              "class census:\n"
 #include "census.py.inc"
+                             "class arrays:\n"
+#include "arrays.py.inc"
     ;
 
-enum { FILES = 2 };
+enum { FILES = 3 };
 static object *codes;             /* of the whole source */
 static object *file_codes[FILES]; /* constants of `codes` */
 
@@ -129,7 +131,7 @@ static bool give_own(object *globals, const char *name, object *value)
     return given;
 }
 
-/* What both files are given. */
+/* What all files are given. */
 static bool fill_globals(object *globals)
 {
     bool filled = give(globals, "__builtins__", python->PyEval_GetBuiltins()) &&
@@ -155,27 +157,35 @@ static bool run(object *code, object *globals)
     return result != NULL;
 }
 
+/* Of one file to another: what its dict of that name has. */
+static bool hand_on(object *from, const char *name, object *to)
+{
+    return python->PyDict_Update(to, python->PyDict_GetItemString(from, name)) == 0;
+}
+
 bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused)
 {
-    *code = (struct vt_inspect_code){python->PyDict_New(), python->PyDict_New()};
-    if (!code->inspect || !code->census)
+    *code = (struct vt_inspect_code){python->PyDict_New(), python->PyDict_New(), python->PyDict_New()};
+    if (!code->inspect || !code->census || !code->arrays)
         return false;
     *is_refused = !compile();
     return !*is_refused && fill_globals(code->inspect) && fill_globals(code->census) &&
-           run(file_codes[0], code->inspect) &&
-           python->PyDict_Update(code->census, python->PyDict_GetItemString(code->inspect, "FOR_CENSUS")) ==
-               0 &&
-           run(file_codes[1], code->census) &&
+           fill_globals(code->arrays) && run(file_codes[0], code->inspect) &&
+           hand_on(code->inspect, "FOR_OTHERS", code->census) &&
+           hand_on(code->inspect, "FOR_OTHERS", code->arrays) && run(file_codes[2], code->arrays) &&
+           hand_on(code->arrays, "FOR_INSPECT", code->inspect) &&
+           hand_on(code->arrays, "FOR_CENSUS", code->census) && run(file_codes[1], code->census) &&
            give(code->inspect, "take_census", python->PyDict_GetItemString(code->census, "take_census"));
 }
 
 void vt_inspect_code_end(struct vt_inspect_code *code)
 {
-    object *const dicts[] = {code->inspect, code->census};
+    object *const dicts[] = {code->inspect, code->census, code->arrays};
     for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++)
         if (dicts[i])
             python->PyDict_Clear(dicts[i]); /* its functions hold it */
     vt_python_drop(code->inspect);
     vt_python_drop(code->census);
+    vt_python_drop(code->arrays);
     hide_memory();
 }

@@ -1,4 +1,4 @@
-/* inspect.py and census.py: their code, what they are given, and what is remembered between inspections. One
+/* inspect.py, census.py and arrays.py: their code, what they are given, and what is remembered between inspections. One
  * inspection at a time, under the GIL, once vt_python_api_find has succeeded. void * stands for PyObject *.
  */
 #ifndef VT_INSPECT_CODE_H
@@ -6,12 +6,12 @@
 
 #include "inspect/python_api.h"
 
-/* The namespaces that the two files were run in, made for one inspection; both are dicts. */
+/* The namespaces that the files were run in, made for one inspection: dicts. */
 struct vt_inspect_code {
-    void *inspect, *census;
+    void *inspect, *census, *arrays;
 };
 
-/* Runs both files. False if an exception is set. `is_refused` then says that the code could not even be
+/* Runs all files. False if an exception is set. `is_refused` then says that the code could not even be
  * compiled, which an audit hook of the host may forbid: another attempt would show there again. */
 bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused);
 
@@ -19,8 +19,8 @@ bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused);
  * no list of the collector. */
 void vt_inspect_code_end(struct vt_inspect_code *code);
 
-/* methods.c: the functions that both files call. */
-enum { VT_INSPECT_METHODS = 11 };
+/* methods.c: the functions that all files call. */
+enum { VT_INSPECT_METHODS = 12 };
 extern struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] __attribute__((visibility("hidden")));
 
 /* Appends function, name and value in turn to a list: a vt_python_local_visit (stacks/python.h). */

@@ -38,8 +38,10 @@ enum { EARLY_ROUNDS = 4 };
 /* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
 
-/* Python's and PyTorch's modules that must be there already: an import would show. */
-static const char torch_modules[] = "torch.nn.modules.module", exit_functions[] = "atexit";
+/* Modules that must be there already: an import would show. Of the libraries whose tensors and arrays are
+ * found (inspect.py, arrays.py), one of them. */
+static const char *const libraries[] = {"torch.nn.modules.module", "jax._src.array", "cupy._core.core"};
+static const char exit_functions[] = "atexit";
 
 typedef void object; /* PyObject */
 
@@ -62,7 +64,7 @@ struct process {
     _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
     _Atomic bool census_unfinished;
     _Atomic uint32_t censuses;
-    _Atomic bool works;      /* a module was called */
+    _Atomic bool works;      /* a module was called, or there are arrays of a library without modules */
     _Atomic unsigned rounds; /* how often something has come again: passes, or a peak of the same code */
     _Atomic uint64_t peaks[PEAK_STACKS]; /* by stack: its id, and how often it had more alive than ever */
     /* Writer thread. */
@@ -329,7 +331,7 @@ static void record_inspection(struct process *state, struct vt_errand *errand,
     vt_record_inspection(kept.inspections, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
 }
 
-/* Where torch's modules are imported. */
+/* Where one of the libraries is imported. */
 static void inspection_at_modules(struct process *state, const struct vt_session *session, unsigned reason,
                                   bool on_own_thread)
 {
@@ -363,13 +365,21 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     atomic_store(&state->last_ns, needed_ns);
 }
 
+static bool has_library(void)
+{
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (vt_errand_is_imported(libraries[i]))
+            return true;
+    return false;
+}
+
 /* False if another thread has taken it meanwhile. */
 static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread)
 {
     if (atomic_exchange(&state->pending, RUNS) == RUNS)
         return false;
     unsigned reason = atomic_exchange(&state->wanted, 0);
-    if (vt_errand_is_imported(torch_modules))
+    if (has_library())
         inspection_at_modules(state, session, reason, on_own_thread);
     atomic_store(&state->pending, IDLE);
     if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* asked for meanwhile, by another thread */
@@ -432,6 +442,22 @@ static void begin_beside(struct process *state, struct vt_session *session)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Blocks that are known by handles are arrays. Driver memory without any block may be a pool of them; what
+ * uses PyTorch's modules has its blocks soon after its first segment. */
+static bool has_arrays(const struct vt_session *session)
+{
+    bool has_driver_memory = false;
+    if (__atomic_load_n(&session->handles.used, __ATOMIC_RELAXED))
+        return true;
+    for (unsigned i = 0; i < VT_MAX_DEVICES; i++) {
+        const struct vt_live_device *live = &session->ring.header->counters.live[i];
+        if (__atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
+            return false;
+        has_driver_memory |= __atomic_load_n(&live->driver_bytes, __ATOMIC_RELAXED) != 0;
+    }
+    return has_driver_memory;
+}
+
 /* Where nothing goes backward, and nothing else has led to a census since the last time. */
 static void tend(struct vt_session *session)
 {
@@ -439,6 +465,8 @@ static void tend(struct vt_session *session)
     if (!state || !vt_python_known())
         return;
     uint64_t now_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    if (!atomic_load(&state->works) && has_arrays(session))
+        atomic_store(&state->works, true);
     if (!atomic_load(&state->works)) {
         state->first_ns = 0;
     } else if (!state->first_ns) {

@@ -8,7 +8,7 @@
 #
 # Given by code.c: sys, the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
 # to the next (roots and optimizers, as weak references, None where there can be none; and their holders; written: how much of
-# a compiler's map is reported), and take_census of census.py. Given to census.py: FOR_CENSUS, at the end.
+# a compiler's map is reported), take_census of census.py and find_kinds of arrays.py. Given to these: FOR_OTHERS, at the end.
 
 TRANSPARENT = {  # steps of a path that the user did not write: (class of the wrapper, attribute)
     ("DistributedDataParallel", "module"), ("DataParallel", "module"), ("OptimizedModule", "_orig_mod"),
@@ -236,10 +236,12 @@ def remember(references, holders, value, holder):
 TooExpensive = TimeoutError
 
 
-def make_inspection(torch, deadline_ns, owners):
-    return Namespace(lines=[], owners=owners, deadline_ns=deadline_ns, asked=0, ask=tensor_functions(torch, TENSOR_FUNCTIONS),
-                     address_of=getattr(torch._C, "_data_address", None), tensor_class=torch.Tensor,
-                     plain={id(torch.Tensor), id(torch.nn.Parameter)}, hidden={id(roots), id(optimizers), id(globals())},
+def make_inspection(torch, deadline_ns):
+    return Namespace(lines=[], owners=(), deadline_ns=deadline_ns, asked=0,
+                     ask=torch and tensor_functions(torch, TENSOR_FUNCTIONS),
+                     address_of=torch and getattr(torch._C, "_data_address", None), tensor_class=torch and torch.Tensor,
+                     plain={id(torch.Tensor), id(torch.nn.Parameter)} if torch else set(),
+                     hidden={id(roots), id(optimizers), id(globals())},
                      shown={},  # (dtype, shape): as text
                      names={},  # id of a parameter: (root, path)
                      reported=set(), addresses=set())
@@ -468,13 +470,12 @@ def find(variables, torch):
     return finder
 
 
-def report(variables, torch, started_ns, budget_ns, census_ns, handled, context):
-    """The lines; or "expensive NANOSECONDS", an estimate, if there is a budget and it is spent before the end."""
+def report_torch(inspection, variables, torch, started_ns):
+    """Returns None; or "expensive NANOSECONDS", an estimate, if there is a budget and it is spent before the end."""
     finder = find(variables, torch)
-    inspection = make_inspection(torch, budget_ns and started_ns + budget_ns, finder.owners)
+    inspection.owners = finder.owners
     found, walked = find_roots(finder)
     found_ns = now_ns()
-    inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
     try:
         report_all(inspection, finder, found)
     except TooExpensive:
@@ -485,9 +486,19 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
         report_group(inspection)
     except Exception:  # of another version
         pass
+    return None
+
+
+def report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context):
+    """The lines, or what report_torch returns. TORCH: None where it is not imported; KINDS: of arrays (arrays.py)."""
+    inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
+    inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
+    expensive = torch and report_torch(inspection, variables, torch, started_ns)
+    if expensive:
+        return expensive
     if census_ns:
         until_ns = now_ns() + census_ns
-        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
+        take_census(variables, torch, kinds, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
     return "".join(inspection.lines)
 
 
@@ -514,13 +525,13 @@ def inspect_at_exit(function):
 
 def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=None):
     """Times are CLOCK_MONOTONIC's. The program waits from started_ns on, for at most budget_ns (0: no limit)."""
-    torch = sys.modules.get("torch")
-    if torch is None or "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
-        return ""
+    torch, kinds = sys.modules.get("torch"), find_kinds()
+    if "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
+        return report(variables, None, kinds, started_ns, budget_ns, census_ns, handled, context) if kinds else ""
     with torch._C.DisableTorchFunction():
-        return report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
+        return report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context)
 
 
-FOR_CENSUS = dict(
-    PLAIN=PLAIN, CONTAINERS=CONTAINERS, SLOT=SLOT, Namespace=Namespace, attributes=attributes, class_name=class_name,
-    has_class=has_class, entries=entries, key_name=key_name, text=text, place_of=place_of)
+FOR_OTHERS = dict(
+    PLAIN=PLAIN, CONTAINERS=CONTAINERS, SLOT=SLOT, Namespace=Namespace, attributes=attributes, slot=slot, class_name=class_name,
+    find_class=find_class, has_class=has_class, entries=entries, items=items, key_name=key_name, text=text, place_of=place_of)

@@ -5,6 +5,9 @@
 
 #include "clock.h"
 #include "inspect/collected.h"
+#include "inspect/heard.h"
+#include "record/live.h"
+#include "record/session.h"
 #include "stacks/python.h"
 #include "stacks/python_read.h"
 
@@ -228,6 +231,64 @@ static object *find_holders(object *self, object *arguments)
     return search_collected(arguments, vt_collected_find_holders);
 }
 
+/* ---- arrays of other libraries ---- */
+
+__thread struct vt_heard *vt_hearing;
+
+static bool append_number(object *list, uint64_t number)
+{
+    return append_own(list, python->PyLong_FromUnsignedLong(number));
+}
+
+static bool append_place(object *list, const struct vt_live_place *place)
+{
+    return append_number(list, place->address) && append_number(list, place->bytes) &&
+           append_number(list, (uint64_t)place->device_index);
+}
+
+/* An array on several devices asks its first buffer only: the others, if they are known to be as many as the
+ * array has. */
+static void hear_parts(struct vt_session *session, struct vt_heard *heard, unsigned long parts)
+{
+    struct vt_live_place place;
+    if (heard->count != 1 || parts < 2 || parts > VT_HEARD_MAXIMUM)
+        return;
+    while (heard->count < parts && vt_live_find_handle(session, heard->handles[heard->count - 1], &place) &&
+           place.next_part)
+        heard->handles[heard->count++] = place.next_part;
+    bool all = heard->count == parts && vt_live_find_handle(session, heard->handles[parts - 1], &place) &&
+               !place.next_part;
+    heard->count = all ? parts : 1;
+}
+
+/* buffers(question, array, parts): address, bytes and device of each buffer that the question to the array
+ * goes on to, in turn, as far as they are on a device. `parts`: how many devices the array lies on. */
+static object *buffers(object *self, object *arguments)
+{
+    struct vt_session *session = vt_session_active();
+    struct vt_heard heard = {.count = 0};
+    struct vt_live_place place;
+    object *question = python->PyTuple_GetItem(arguments, 0), *array = python->PyTuple_GetItem(arguments, 1),
+           *parts = python->PyTuple_GetItem(arguments, 2);
+    (void)self;
+    if (!question || !array || !parts)
+        return NULL;
+    vt_hearing = &heard;
+    object *answer = python->PyObject_CallFunctionObjArgs(question, array, NULL),
+           *list = answer ? python->PyList_New(0) : NULL;
+    vt_hearing = NULL;
+    vt_python_drop(answer);
+    if (!list || !session)
+        return list;
+    hear_parts(session, &heard, python->PyLong_AsUnsignedLong(parts));
+    for (size_t i = 0; i < heard.count; i++)
+        if (vt_live_find_handle(session, heard.handles[i], &place) && !append_place(list, &place)) {
+            python->Py_DecRef(list);
+            return NULL;
+        }
+    return list;
+}
+
 struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"processor_ns", processor_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
@@ -240,4 +301,5 @@ struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"function_parts", function_parts, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"find_unreached", find_unreached, VT_PYTHON_ARGUMENTS, NULL},
     {"find_holders", find_holders, VT_PYTHON_ARGUMENTS, NULL},
+    {"buffers", buffers, VT_PYTHON_ARGUMENTS, NULL},
 };

@@ -157,6 +157,18 @@ static bool follow_handle(struct vt_session *session, struct vt_event *event, ui
     return true;
 }
 
+/* What was known of another array at that handle is over. */
+static void follow_part(struct vt_session *session, uint64_t handle, uint64_t part_of)
+{
+    struct vt_live_entry before;
+    take(&session->parts, handle, &before);
+    if (!part_of)
+        return;
+    take(&session->parts, part_of, &before);
+    if (make_place(&session->parts))
+        put(&session->parts, (struct vt_live_entry){part_of, handle, 0});
+}
+
 static bool follow_block(struct vt_session *session, struct vt_event *event)
 {
     const bool made = event->kind == VT_EVENT_ALLOC;
@@ -177,7 +189,7 @@ static bool follow_block(struct vt_session *session, struct vt_event *event)
     return true;
 }
 
-bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle)
+bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle, uint64_t part_of)
 {
     if (event->kind == VT_EVENT_ALLOC &&
         (!event->address || event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES))
@@ -185,11 +197,27 @@ bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t 
     const bool locked = lock(&session->blocks);
     const bool known =
         locked && (!handle || follow_handle(session, event, handle)) && follow_block(session, event);
+    if (known && handle)
+        follow_part(session, handle, part_of);
     if (locked)
         unlock(&session->blocks);
     if (!known && (!locked || event->kind == VT_EVENT_ALLOC))
         __atomic_fetch_add(&session->ring.header->counters.dropped, 1, __ATOMIC_RELAXED);
     return known;
+}
+
+bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place)
+{
+    if (!handle || !lock(&session->blocks))
+        return false;
+    const struct vt_live_entry *known = find(&session->handles, handle),
+                               *block = known ? find(&session->blocks, known->bytes) : NULL,
+                               *next_part = block ? find(&session->parts, handle) : NULL;
+    if (block)
+        *place = (struct vt_live_place){block->address, block->bytes, block->device,
+                                        next_part ? next_part->bytes : 0};
+    unlock(&session->blocks);
+    return block != NULL;
 }
 
 static void remember(struct vt_session *session, struct vt_live_entry entry)

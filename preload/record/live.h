@@ -27,9 +27,18 @@ void vt_live_replace_memory(struct vt_live_table *table);
 void vt_live_driver(struct vt_session *session, struct vt_event *event);
 
 /* Fills in the total of a block of a framework that does not count, and a free's bytes and device; with a
- * `handle` (else 0), its address too. False: a free of what is not known, or there is no memory to know the
- * block or its holder does not let the table go; the last two are counted as dropped. */
-bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle);
+ * `handle` (else 0), its address too; `part_of` as in record.h. False: a free of what is not known, or there
+ * is no memory to know the block or its holder does not let the table go; the last two are counted as
+ * dropped. */
+bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle, uint64_t part_of);
+
+/* The block that is known by a handle, of a framework that does not count. False if there is none. */
+struct vt_live_place {
+    uint64_t address, bytes;
+    int device_index;
+    uint64_t next_part; /* handle, 0 = none is known */
+};
+bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place);
 
 /* The framework's own counter after a block event. Returns whether more is alive than ever before. */
 bool vt_live_framework(struct vt_session *session, const struct vt_event *event);

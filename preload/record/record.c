@@ -329,7 +329,7 @@ void vt_record(const struct vt_observation *seen)
                              .layer = seen->layer,
                              .device_index = seen->device_index,
                              .flags = seen->flags};
-    if (seen->uncounted && !vt_live_block(session, &event, seen->handle))
+    if (seen->uncounted && !vt_live_block(session, &event, seen->handle, seen->part_of))
         return;
     event.stack_id = stack_id_of(session, seen);
     if (seen->layer == VT_LAYER_FRAMEWORK) {

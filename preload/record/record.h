@@ -25,8 +25,10 @@ struct vt_observation {
     bool with_stack;   /* capture native and Python frames of the calling thread */
     bool uncounted; /* a framework's block, without its counter: we count, and know a free's bytes and device.
                        A free of a block that we do not know is not recorded */
-    uint64_t handle; /* of an uncounted block that its framework knows by this instead of its address: a free
-                        needs no address */
+    uint64_t handle;  /* of an uncounted block that its framework knows by this instead of its address: a free
+                         needs no address */
+    uint64_t part_of; /* of one that is a part of an array on several devices: the handle of the part before
+                         it, 0 = it is the first or the only one, or that is not known */
     uint64_t address;
     uint64_t bytes;
     uint64_t detail;

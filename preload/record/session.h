@@ -41,6 +41,7 @@ struct vt_session {
     uint64_t graph_bytes[VT_MAX_DEVICES]; /* that devices hold for graphs' own nodes, as recorded last */
     struct vt_live_table blocks;          /* of frameworks that do not count; under its lock: */
     struct vt_live_table handles;         /* address by handle */
+    struct vt_live_table parts;           /* by handle: that of the next part of the array */
     uint64_t block_bytes[VT_MAX_DEVICES];
     /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL until the
      * first of them. */

@@ -1,17 +1,9 @@
-"""Computes with JAX; prints at each mark the arrays that it says are alive on the device, and its allocator's counters.
-
-JAX looks for a card's device file before anything else: over the stand-in there is none."""
+"""Computes with JAX; prints at each mark the arrays that it says are alive on the device, and its allocator's counters."""
 import ctypes
 import gc
 import json
-import os
-import sys
 
-from jax._src import hardware_utils
-
-if "stand-in" in sys.argv:
-    hardware_utils.has_visible_nvidia_gpu = lambda: True
-os.environ.setdefault("JAX_PLATFORMS", "cuda")
+import jax_on_card  # noqa: F401  (first)
 import jax
 import jax.numpy as jnp
 import numpy as np

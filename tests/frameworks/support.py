@@ -38,6 +38,11 @@ class Framework:
                               check=True, capture_output=True, text=True)
         return {"LD_LIBRARY_PATH": made.stdout.strip(), "VRAMTRACE_STANDIN_MEMORY": "8GiB"}
 
+    def with_packages(self, environment, package):
+        """Settings with which programs also find the packages of another virtual environment; {} if PACKAGE is not there."""
+        folder = next((CACHE / environment).glob("lib/python3.*/site-packages"), None)
+        return {"PYTHONPATH": str(folder)} if folder and (folder / package).exists() else {}
+
     def run(self, script, trace, *arguments, preload=True, **settings):
         """What the program printed in its last line, as JSON."""
         environment = {**ENVIRONMENT, **self.settings(), "VRAMTRACE_OUT": str(trace), **settings}

@@ -36,3 +36,118 @@ def test_blocks_have_the_lines_that_made_them(recorded):
     lines = report(trace, "--by", "line", "--at", "mark:made")["devices"][0]["at"]["lines"]
     ours = [line for line in lines if line["file"].endswith("jax_script.py") and line["function"] == "make_parameters"]
     assert sum(line["bytes"] for line in ours) == 4 * (300 * 200 + 200 * 11), lines
+
+
+# ---- names ----
+
+NAMES = {**SETTINGS, **({"VRAMTRACE_STANDIN_DEVICES": "2",
+                         # Of CUDA graphs' kernels the stand-in knows no parameters.
+                         "XLA_FLAGS": SETTINGS["XLA_FLAGS"] + " --xla_gpu_enable_command_buffer="} if RUN else {})}
+libraries = jax.with_packages("venv-jax-libraries", "optax")
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    if not libraries:
+        pytest.skip("no optax: tests/setup.sh setup_frameworks")
+    trace = tmp_path_factory.mktemp("names") / "run.vrt"
+    return trace, jax.run("jax_names_script.py", trace, *(["stand-in"] if RUN else []), **NAMES, **libraries)
+
+
+def blocks_at(trace, mark):
+    """{(device, address): block}"""
+    view = report(trace, "--by", "block", "--top", "100000", "--at", f"mark:{mark}")
+    return {(device["index"], block["address"]): block for device in view["devices"] for block in device["at"]["blocks"]
+            if block["kind"] == "block"}
+
+
+def paths_of(told):
+    """{(device, address): all paths that lead there}"""
+    paths = {}
+    for path, device, address, _ in told["named"]:
+        paths.setdefault((device, address), set()).add(path)
+    return paths
+
+
+def test_arrays_have_their_paths(named):
+    """Each array that a path leads to has one of its paths, none has another's; frees and donated arrays have ended."""
+    trace, truth = named[0], named[1]["taken"]
+    assert len(truth) >= 6
+    for mark, told in truth.items():
+        blocks, paths = blocks_at(trace, mark), paths_of(told)
+        assert {(device, address, block["bytes"]) for (device, address), block in blocks.items()} == set(map(tuple, told["alive"])), mark
+        assert len(paths) >= 25 or mark == "half", mark
+        for place, block in blocks.items():
+            if place in paths:
+                assert block["owner"] in paths[place], (mark, block)
+            else:
+                assert not block["owner"] or block["owner"].startswith("hidden"), (mark, block)
+    vramtrace("info", "--verify", trace)
+    seen = info(trace)["trace"]
+    assert seen["dropped"] == 0
+
+
+def test_what_no_path_leads_to_has_none(named):
+    trace, truth = named[0], named[1]["taken"]
+    blocks, paths = blocks_at(trace, "kept"), paths_of(truth["kept"])
+    unnamed = [block for place, block in blocks.items() if place not in paths]
+    assert len(unnamed) == 2 and all(block["owner"] is None and "hidden" in block["held_by"] for block in unnamed), unnamed
+
+
+EXACT = {"opt_state": "optimizer_state", "trainer.": "optimizer_state", "state.params": "parameter", "state.opt_state.acc_grads": "gradient",
+         "state.opt_state.inner": "optimizer_state", "model.first": "parameter", "model.blocks": "parameter", "model.norm.mean": "buffer",
+         "model.norm.scale": "parameter"}
+STRONG = {"params": "parameter", "grads": "gradient"}  # like the state's trees
+
+
+def test_arrays_of_other_calls_have_the_paths_of_that_line(named):
+    """Of steps that no inspection saw: what the same call makes in another step."""
+    trace, between = named[0], named[1]["between"]
+    for mark, told in between.items():
+        blocks, paths = blocks_at(trace, mark), paths_of({"named": told})
+        assert len(paths) == 33
+        for place, block in blocks.items():
+            assert block["owner"] in paths.get(place, {"batch"}), (mark, block)
+            expected = "optimizer_state" if "opt_state" in block["owner"] else "parameter" if "params" in block["owner"] else "gradient"
+            assert block["owner"] == "batch" or (block["category"], block["evidence"]) == (expected, "strong"), (mark, block)
+
+
+def test_categories_are_what_classes_and_structures_tell(named):
+    """Exact by a class of Optax's or Flax's on the path, strong by a name and the structure of such state; else not told."""
+    trace, truth = named[0], named[1]["taken"]
+    seen = set()
+    for mark in truth:
+        for block in blocks_at(trace, mark).values():
+            owner, told = block["owner"] or "", (block["category"], block["evidence"])
+            for beginning, category in EXACT.items():
+                if owner.startswith(beginning):
+                    assert told == (category, "exact"), block
+                    seen.add(beginning)
+            for beginning, category in STRONG.items():
+                if owner.startswith(beginning):
+                    assert told == (category, "strong"), block
+                    seen.add(beginning)
+            if owner.startswith(("batch", "weights", "kept", "frozen", "run.")):
+                assert block["evidence"] == "weak" and block["category"] in ("unknown", "temporary"), block
+    assert seen == set(EXACT) | set(STRONG)
+
+
+def test_parts_on_several_devices_have_the_same_path(named):
+    trace, truth = named[0], named[1]["taken"]
+    if "spread" not in truth:
+        pytest.skip("one device")
+    owners = {device: {block["owner"] for (at, _), block in blocks_at(trace, "spread").items() if at == device} for device in (0, 1)}
+    assert {"spread['rows']", "spread['copies']"} <= owners[0] & owners[1]
+    half = blocks_at(trace, "half")
+    assert {block["owner"] for block in half.values()} & {"spread['rows']", "spread['copies']", "first"} == {"spread['copies']"}
+
+
+def test_a_program_that_looks_at_all_its_objects_sees_the_same(named, tmp_path):
+    """Inspections make no array and no other object, keep none alive, and leave the collector as it was."""
+    trace, truth = named[0], named[1]["taken"]
+    alone = jax.run("jax_names_script.py", tmp_path / "none.vrt", *(["stand-in"] if RUN else []), preload=False, **NAMES, **libraries)
+
+    def shape(told):
+        return {mark: (each["changed"], sorted((path, device, size) for path, device, _, size in each["named"]),
+                       sorted((device, size) for device, _, size in each["alive"])) for mark, each in told.items()}
+    assert shape(alone["taken"]) == shape(truth)

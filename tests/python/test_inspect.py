@@ -191,7 +191,9 @@ def load(memory=None, **instead):
     memory = memory or dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[], written=[])
     given = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
     inspect = run("inspect.py", given)
-    inspect["take_census"] = run("census.py", {**given, **inspect["FOR_CENSUS"]})["take_census"]
+    arrays = run("arrays.py", {**given, **inspect["FOR_OTHERS"]})
+    inspect.update(arrays["FOR_INSPECT"])
+    inspect["take_census"] = run("census.py", {**given, **inspect["FOR_OTHERS"], **arrays["FOR_CENSUS"]})["take_census"]
     return inspect["inspect"]
 
 

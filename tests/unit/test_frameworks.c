@@ -80,4 +80,18 @@ Test(frameworks, names_of_tensors)
     /* a copy of what has such a name */
     cr_expect_eq(vt_named_category("key 'exp_avg' < dict 'best' of main(), 2 items"), VT_CATEGORY_UNKNOWN);
     cr_expect_eq(vt_named_category(""), VT_CATEGORY_UNKNOWN);
+    static const struct {
+        const char *path;
+        size_t bytes; /* 0 = all */
+        enum vt_category category;
+    } paths[] = {{"params['layers'][0]['w']", 0, VT_CATEGORY_PARAMETER},
+                 {"params['opt']", 6, VT_CATEGORY_PARAMETER},
+                 {"self.opt_state[0]", 0, VT_CATEGORY_OPTIMIZER_STATE},
+                 {"state.opt['grads']['w']", 0, VT_CATEGORY_GRADIENT}, /* the last name */
+                 {"ema_params['w']", 0, VT_CATEGORY_UNKNOWN},          /* a copy */
+                 {"paramsets[0]", 0, VT_CATEGORY_UNKNOWN},
+                 {"", 0, VT_CATEGORY_UNKNOWN}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        cr_expect_eq(vt_named_path(paths[i].path, paths[i].bytes ? paths[i].bytes : strlen(paths[i].path)),
+                     paths[i].category, "%s", paths[i].path);
 }

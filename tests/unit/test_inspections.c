@@ -65,6 +65,36 @@ Test(inspection, is_read_from_its_parts)
     end_trace(builder, trace);
 }
 
+/* Of another library than PyTorch: the path is the array's own, and the role may not be known. */
+Test(inspection, reads_arrays)
+{
+    static const struct {
+        const char *told, *role;
+        uint8_t kind;
+    } roles[] = {{"", "array", VT_INSPECTION_ARRAY},
+                 {"parameter", "parameter", VT_INSPECTION_PARAMETER},
+                 {"optimizer_state:mu", "mu", VT_INSPECTION_OPTIMIZER_STATE},
+                 {"optimizer_state", "optimizer_state", VT_INSPECTION_OPTIMIZER_STATE}};
+    struct builder *builder = builder_new(64);
+    char text[1024] = "";
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "A\t%s\t-1\tx['w']\t1000\t8\t1000\t8\tfloat32\t\t1\t\t4x2\n", roles[i].told);
+    add_inspection(builder, 1, text);
+    struct vt_trace *trace = builder_open(builder);
+    cr_expect_str_eq(trace->inspections[0].failure, "");
+    cr_assert_eq(trace->inspections[0].tensor_count, sizeof roles / sizeof *roles);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        const struct vt_inspection_tensor *array = &trace->inspections[0].tensors[i];
+        cr_expect(array->own_path && array->root == -1 && array->optimizer == -1);
+        cr_expect_eq(array->kind, roles[i].kind);
+        cr_expect_str_eq(array->role, roles[i].role);
+        cr_expect_str_eq(array->path, "x['w']");
+        cr_expect_str_eq(array->whole_shape, "4x2");
+    }
+    end_trace(builder, trace);
+}
+
 /* Whole lines on both sides of a part that was lost are kept. */
 Test(inspection, misses_a_part)
 {
@@ -94,6 +124,9 @@ Test(inspection, leaves_out_what_makes_no_sense)
         "T\tparameter\t0\ta\t1000\t18446744073709551000\t1000\t8\tf\t2\t0\t\n", /* beyond all addresses */
         "T\tparameter\t0\ta\t0\t8\t0\t8\tfloat32\t2\t0\t\n",                    /* nowhere */
         "T\tjunk\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n",
+        "T\toptimizer_state\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n", /* whose */
+        "T\t\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n",
+        "A\toptimizer_states\t-1\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n",
         "T\tparameter\tx\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n",
         "T\tparameter\t0\ta\n",
         "M\t\t1\tA\ta\n",

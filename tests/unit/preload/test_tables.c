@@ -90,7 +90,7 @@ static bool block(struct vt_session *session, struct vt_event *event, int kind, 
                                .address = address,
                                .bytes = bytes,
                                .device_index = kind == VT_EVENT_ALLOC ? 1 : -1};
-    return vt_live_block(session, event, handle);
+    return vt_live_block(session, event, handle, 0);
 }
 
 Test(live, blocks_of_a_framework_that_does_not_count)
@@ -111,6 +111,29 @@ Test(live, blocks_of_a_framework_that_does_not_count)
     cr_assert(!block(session, &event, VT_EVENT_FREE, 7, 0, 0));
     cr_assert(block(session, &event, VT_EVENT_FREE, 0, 512, 0));
     cr_assert(event.bytes == 50 && event.total_bytes == 0);
+}
+
+static bool part(struct vt_session *session, uint64_t handle, uint64_t part_of)
+{
+    struct vt_event event = {
+        .kind = VT_EVENT_ALLOC, .address = handle << 9, .bytes = handle, .device_index = 1};
+    return vt_live_block(session, &event, handle, part_of);
+}
+
+Test(live, parts_of_an_array_are_known_by_their_handles)
+{
+    struct vt_session *session = make_session();
+    struct vt_live_place place;
+    struct vt_event event;
+    cr_assert(part(session, 7, 0) && part(session, 8, 7) && part(session, 9, 8));
+    cr_assert(vt_live_find_handle(session, 7, &place));
+    cr_assert(place.address == 7 << 9 && place.bytes == 7 && place.device_index == 1 && place.next_part == 8);
+    cr_assert(vt_live_find_handle(session, 9, &place) && place.next_part == 0);
+    cr_assert(block(session, &event, VT_EVENT_FREE, 8, 0, 0));
+    cr_assert(!vt_live_find_handle(session, 8, &place));
+    cr_assert(part(session, 8, 0)); /* another array at that handle */
+    cr_assert(vt_live_find_handle(session, 8, &place) && place.next_part == 0);
+    cr_assert(!vt_live_find_handle(session, 0, &place) && !vt_live_find_handle(session, 1, &place));
 }
 
 Test(live, blocks_that_cannot_be_followed_are_counted_as_dropped)

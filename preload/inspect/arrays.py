@@ -1,0 +1,224 @@
+# Arrays of libraries other than PyTorch: their classes, where their memory is, and the path by which a program holds one,
+# as jax.tree_util.keystr writes it after the name of a variable: opt_state[0].mu['layers'][0]['w'].
+#
+# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, and its FOR_OTHERS.
+# Gives: FOR_INSPECT and FOR_CENSUS, at the end.
+
+BUFFER_FIELDS = 3  # address, bytes and device of each buffer
+ITEMS_MAXIMUM = 1 << 16  # of a container that is on a path
+VARIABLES = {"local", "global", "cell", "default"}  # steps of a census at which a path begins
+PROPERTY_FUNCTION = property.__dict__["fget"]
+GETTER = type(FUNCTION.__dict__["__code__"])
+RENAMED = {  # attributes of which the libraries' own paths say something else: (class, attribute): step
+    ("Variable", "_raw_value"): ".value", ("State", "_mapping"): "", ("FrozenDict", "_dict"): "",
+}
+# What lies in objects of these classes: (package, end of the class's name, attribute, "" for any): role, as in format.h.
+# What is nearest to the array holds, then the first.
+ROLES = (
+    ("optax", "MultiStepsState", ".acc_grads", "gradient"),
+    ("optax", "State", "", "optimizer_state"),
+    ("flax", "OptVariable", "", "optimizer_state"),
+    ("flax", "OptArray", "", "optimizer_state"),
+    ("flax", "OptState", "", "optimizer_state"),
+    ("flax", "Param", ".value", "parameter"),
+    ("flax", "BatchStat", ".value", "buffer"),
+    ("flax", "TrainState", ".params", "parameter"),
+    ("flax", "TrainState", ".opt_state", "optimizer_state"),
+)
+
+
+def read(thing, name, kind):
+    """What a class of C says by a property of that name; None if a program has put something else there."""
+    for parent in type.__getattribute__(kind, "__mro__"):
+        descriptor = type.__getattribute__(parent, "__dict__").get(name)
+        if descriptor is not None:
+            return descriptor.__get__(thing) if type(descriptor) is GETTER or type(descriptor) is SLOT else None
+    return None
+
+
+def dtype_of(dtype):
+    """(name, bytes of an element) of numpy's; ("", 0) of another."""
+    kind = (attributes(sys.modules.get("numpy")) or {}).get("dtype")
+    if not has_class(kind, type) or not has_class(dtype, kind):
+        return "", 0
+    scalar, element = read(dtype, "type", kind), read(dtype, "itemsize", kind)
+    return (type.__getattribute__(scalar, "__name__") if has_class(scalar, type) else ""), element or 0
+
+
+def shape_of(extents):
+    """(as text, number of elements)"""
+    elements = 1
+    for extent in extents:
+        elements *= extent
+    return "x".join(map(str, extents)), elements
+
+
+def by_nanobind(function):
+    return class_name(function) in ("nb_method", "nb_func")
+
+
+def ask(thing, name, kind):
+    """What a property of a class of nanobind's says; None if it has none, or a program's own."""
+    for parent in type.__getattribute__(kind, "__mro__"):
+        described = type.__getattribute__(parent, "__dict__").get(name)
+        if described is not None:
+            function = PROPERTY_FUNCTION.__get__(described) if type(described) is property else None
+            return function(thing) if by_nanobind(function) else None
+    return None
+
+
+def device_count(array, kind):
+    sharding = ask(array, "_sharding", kind)
+    devices = ask(sharding, "_internal_device_list", type(sharding))
+    count = type.__getattribute__(type(devices), "__dict__").get("__len__")
+    return count(devices) if by_nanobind(count) else 1
+
+
+# Each of these gives (fields of a line from data_address to device_index, shape of the whole array if that is a part of
+# it) of each part of an array that is in a device's memory.
+
+def jax_places(array, kind):
+    question = type.__getattribute__(kind, "__dict__").get("is_deleted")
+    found = buffers(question, array, device_count(array, kind)) if by_nanobind(question) else ()
+    described = ask(array, "aval", kind) if found else None
+    extents, dtype = slot(described, "shape"), slot(described, "dtype")
+    whole, elements = shape_of(extents) if type(extents) is tuple else ("", -1)
+    dtype, element = dtype_of(dtype)
+    whole_bytes, places = elements * element, []
+    for address, size, device in zip(found[::BUFFER_FIELDS], found[1::BUFFER_FIELDS], found[2::BUFFER_FIELDS]):
+        shape = whole if size == whole_bytes else ""
+        places.append((f"{address}\t{size}\t{address}\t{size}\t{dtype}\t{shape}\t{device}", "" if shape == whole else whole))
+    return places
+
+
+def cupy_places(array, kind):
+    pointer = read(array, "data", kind)
+    memory = read(pointer, "mem", type(pointer))
+    extents, size, address = read(array, "shape", kind), read(array, "nbytes", kind), read(pointer, "ptr", type(pointer))
+    start, all_bytes, device = (read(memory, name, type(memory)) for name in ("ptr", "size", "device_id"))
+    if not (type(extents) is tuple and size and address and start and all_bytes) or type(device) is not int:
+        return ()
+    dtype, _ = dtype_of(read(array, "dtype", kind))
+    return [(f"{address}\t{size}\t{start}\t{all_bytes}\t{dtype}\t{shape_of(extents)[0]}\t{device}", "")]
+
+
+ARRAYS = (  # module, class, where an object of it lies
+    ("jax._src.array", "ArrayImpl", jax_places),
+    ("cupy._core.core", "_ndarray_base", cupy_places),
+    ("cupy", "ndarray", cupy_places),
+)
+
+
+def find_kinds():
+    """By id of a class of arrays: (the class, where an object of it lies)"""
+    kinds = {}
+    for module, name, places in ARRAYS:
+        kind = (attributes(sys.modules.get(module)) or {}).get(name)
+        if has_class(kind, type):
+            kinds[id(kind)] = kind, places
+    return kinds
+
+
+def array_places(kinds, thing):
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        if id(parent) in kinds:
+            kind, places = kinds[id(parent)]
+            try:
+                return places(thing, kind)
+            except Exception:  # of another version
+                return ()
+    return ()
+
+
+# ---- paths ----
+
+def key_text(key):
+    return f"[{str.__str__(key)!r}]" if has_class(key, str) else f"[{key!r}]" if type(key) is int else None
+
+
+def fields_of(kind):
+    """Of a named tuple."""
+    for parent in type.__getattribute__(kind, "__mro__"):
+        fields = type.__getattribute__(parent, "__dict__").get("_fields")
+        if type(fields) is tuple:
+            return fields
+    return ()
+
+
+def attribute_step(kind, name):
+    if name.isdecimal():  # of a list that is an object: flax.nnx.List
+        return f"[{name}]"
+    for parent in type.__getattribute__(kind, "__mro__"):
+        step = RENAMED.get((type.__getattribute__(parent, "__name__"), name))
+        if step is not None:
+            return step
+    return f".{name}"
+
+
+def steps_of(census, thing, slots_of):
+    """By id of what THING holds: the step to it, None if there is no way to write it."""
+    kind, steps = type(thing), {}
+
+    def add(found):
+        for step, value in found:
+            steps.setdefault(id(value), step)
+
+    if has_class(thing, dict) and dict.__len__(thing) <= ITEMS_MAXIMUM:
+        add((key_text(key), value) for key, value in entries(thing))
+    elif has_class(thing, list) and list.__len__(thing) <= ITEMS_MAXIMUM:
+        add((f"[{index}]", value) for index, value in enumerate(items(thing)))
+    elif has_class(thing, tuple) and tuple.__len__(thing) <= ITEMS_MAXIMUM:
+        names = fields_of(kind)
+        add((f".{names[index]}" if names else f"[{index}]", value) for index, value in enumerate(tuple.__iter__(thing)))
+    for name, value in entries(attributes(thing) or {}):
+        if type(name) is str:
+            add([(attribute_step(kind, name), value)])
+    for name, descriptor in slots_of(census, kind):
+        try:
+            add([(attribute_step(kind, name), descriptor.__get__(thing))])
+        except AttributeError:  # not set
+            pass
+    return steps
+
+
+def role_in(thing, step):
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        home, name = type.__getattribute__(parent, "__dict__").get("__module__"), type.__getattribute__(parent, "__name__")
+        for package, end, attribute, role in ROLES:
+            if type(home) is str and home.startswith(package + ".") and name.endswith(end) and attribute in ("", step):
+                return role
+    return ""
+
+
+def path_of(census, index, slots_of):
+    """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census went by."""
+    path = role = key = ""
+    while True:
+        thing, parent, kind, name, where = census.queue[index]
+        if kind in VARIABLES or parent < 0:
+            start = name if kind in VARIABLES else f"{where}.{name}" if kind == "attribute" and name else ""
+            return (start + path, f"{role}:{key}" if key else role) if start else ("", "")
+        holder = census.queue[parent][0]
+        if parent not in census.steps:
+            census.steps[parent] = steps_of(census, holder, slots_of)
+        step = census.steps[parent].get(id(thing))
+        if step is None:
+            return "", ""
+        found = role_in(holder, step)
+        role = role or found
+        if role == found == "optimizer_state" and not key and has_class(holder, tuple):
+            key = step[1:]
+        path, index = step + path, parent
+
+
+def report_array(census, lines, places, told, index, slots_of):
+    """TOLD: kind, holder and way, as text; INDEX: -1 where no name reaches it."""
+    path, role = path_of(census, index, slots_of) if index >= 0 else ("", "")
+    for place, whole in places:
+        if path:
+            lines.append(f"A\t{role}\t-1\t{text(path)}\t{place}\t\t{whole}\n")
+        lines.append(f"H\t{told}\t{place}\t\t\n")
+
+
+FOR_INSPECT = dict(find_kinds=find_kinds)
+FOR_CENSUS = dict(array_places=array_places, report_array=report_array)
