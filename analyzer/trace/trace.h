@@ -74,7 +74,8 @@ enum vt_inspection_kind {
     VT_INSPECTION_PARAMETER,
     VT_INSPECTION_BUFFER,
     VT_INSPECTION_GRADIENT,
-    VT_INSPECTION_OPTIMIZER_STATE
+    VT_INSPECTION_OPTIMIZER_STATE,
+    VT_INSPECTION_TENSOR /* what it is for is not known */
 };
 /* A CUDA tensor of a census, and the Python name that holds it. */
 struct vt_inspection_holder {
