@@ -18,7 +18,8 @@ def take(name, model=None, optimizer=None):
     if model:
         seen["parameter"] = [place_of(parameter) for parameter in model.parameters()]
         seen["gradient"] = [place_of(parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
-        seen["optimizer_state"] = [place_of(state) for states in optimizer._accumulators.values() for state in states.values()]
+        states = [*optimizer._accumulators.values(), optimizer._learning_rate_map]
+        seen["optimizer_state"] = [place_of(state) for named in states for state in named.values()]
     gc.collect()
     if hasattr(api, "vramtrace_mark"):
         api.vramtrace_mark(name.encode())
