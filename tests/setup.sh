@@ -16,8 +16,9 @@
 #                      shells whose completions are tested
 # setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
 # setup_new_torch      PyTorch for each of these, in virtual environments beside them: tests/torch/pythons.sh trains with them
-# setup_frameworks     JAX (and Optax, Flax), ONNX Runtime, CuPy, RMM (0.7 GB to load) and TensorFlow (0.7 GB), in virtual environments: tests/frameworks
-#                      runs them, and is skipped without
+# setup_frameworks     JAX (and Optax, Flax), ONNX Runtime, CuPy, RMM (0.7 GB to load), TensorFlow (0.7 GB), Paddle (0.2 GB), llama.cpp (0.1 GB), in virtual
+#                      environments: tests/frameworks runs them, and is skipped without
+# setup_paddle_gpu     PaddlePaddle for GPUs (0.8 GB to load, 4 GB on disk): one more test of tests/frameworks
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -71,6 +72,15 @@ setup_tensorflow_packages="absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.18 
     ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6 opt_einsum==3.4.0 optree==0.20.0 packaging==26.3 protobuf==7.36.2
     Pygments==2.21.0 requests==2.34.2 rich==15.0.0 six==1.17.0 tensorflow==2.21.0 termcolor==3.3.0 typing_extensions==4.16.0
     urllib3==2.8.0 wrapt==2.5.2"
+
+# For processors: paddlepaddle-gpu has NVIDIA's runtime inside.
+setup_paddle_packages="anyio==4.16.0 certifi==2026.10.18 h11==0.16.0 httpcore==1.0.9 httpx==0.28.1 idna==3.20 networkx==3.6.1 numpy==2.4.6
+    opt-einsum==3.3.0 paddlepaddle==3.3.1 pillow==13.0.0 protobuf==7.36.2 safetensors==0.8.0 setuptools==65.5.0 typing_extensions==4.16.0"
+setup_paddle_gpu_packages="anyio==4.16.0 astor==0.8.1 certifi==2026.10.18 decorator==5.3.1 h11==0.16.0 httpcore==1.0.9 httpx==0.28.1 idna==3.20
+    numpy==1.26.4 opt-einsum==3.3.0 paddlepaddle-gpu==2.6.2 pillow==13.0.0 protobuf==3.20.3 typing_extensions==4.16.0"
+# llama.cpp as a package has it: its libraries alone are used, so any Python serves.
+setup_llama_packages="gguf==0.19.0 numpy==2.4.6 PyYAML==6.0.3 tqdm==4.70.1"
+setup_llama_wheel=cyllama-cuda12==0.7.0
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
@@ -222,7 +232,24 @@ setup_frameworks() {
     local base
     base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" frameworks $setup_frameworks_packages &&
         setup_locked setup_install_frameworks "$base" jax-libraries $setup_jax_libraries_packages &&
-        setup_locked setup_install_frameworks "$base" tensorflow $setup_tensorflow_packages
+        setup_locked setup_install_frameworks "$base" tensorflow $setup_tensorflow_packages &&
+        setup_locked setup_install_frameworks "$base" paddle $setup_paddle_packages &&
+        setup_locked setup_install_llama "$base"
+}
+
+setup_paddle_gpu() {
+    local base
+    base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" paddle-gpu $setup_paddle_gpu_packages
+}
+
+setup_install_llama() {
+    local packages
+    setup_install_frameworks "$1" llama $setup_llama_packages || return 1
+    packages=$(echo "$VRAMTRACE_CACHE"/venv-llama/lib/python3.*/site-packages)
+    [ -e "$packages/cyllama_cuda12-${setup_llama_wheel#*==}.dist-info" ] && return 0
+    setup_say "installing $setup_llama_wheel beside them"
+    timeout 600 "$VRAMTRACE_CACHE/venv-llama/bin/python" -m pip install -q --disable-pip-version-check --no-deps --upgrade --ignore-requires-python \
+        --target "$packages" --only-binary :all: --python-version 3.12 --platform manylinux_2_35_x86_64 "$setup_llama_wheel" >&2
 }
 
 setup_install_frameworks() { # PYTHON NAME PACKAGE...
@@ -452,9 +479,9 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_paddle_gpu | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,27s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac

@@ -382,6 +382,15 @@ static int add_named(struct vt_names *names, const struct vt_inspection_tensor *
     if (*found != NONE)
         return 0;
     struct vt_named named = {.root = tensor->root, .path = tensor->path, .text = tensor->path};
+    const char *dot =
+        tensor->kind == VT_INSPECTION_TENSOR && !tensor->own_path ? strrchr(tensor->path, '.') : NULL;
+    if (dot) { /* its library names modules so, without objects for them */
+        char *module = strndup(tensor->path, (size_t)(dot - tensor->path));
+        named.module = module ? vt_names_text(names, module) : NULL;
+        free(module);
+        if (!named.module)
+            return -ENOMEM;
+    }
     if (tensor->root >= 0) {
         named.text = join(names, names->roots[tensor->root].prefix, tensor->path, "");
         named.module = holding_module(names, tensor->root, tensor->path);

@@ -106,7 +106,8 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick, b
 {
     const char *held = pick->named ? pick->named->joined : "";
     const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
-    bool plain = held[0] && (tensor->own_path || tensor->kind <= VT_INSPECTION_BUFFER);
+    bool plain = held[0] && (tensor->own_path || tensor->kind <= VT_INSPECTION_BUFFER ||
+                             tensor->kind == VT_INSPECTION_TENSOR);
     if (plain && !gathered)
         return held;
     char *text;
@@ -149,7 +150,7 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
     return vt_names_text(names, text);
 }
 
-/* True if the buffers in the current allocation have the names of keys and values. */
+/* True if the tensors in the current allocation have the names of keys and values. */
 static bool is_cache(const struct placing *placing)
 {
     for (size_t i = 0; i < placing->count; i++) {
@@ -169,8 +170,9 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
         [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
         [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
+        [VT_INSPECTION_TENSOR] = VT_CATEGORY_KV_CACHE,
     };
-    uint64_t bytes[VT_INSPECTION_ARRAY + 1] = {0}, storage_end = 0;
+    uint64_t bytes[VT_INSPECTION_TENSOR + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
     for (size_t i = 0; i < placing->count; i++) {
         const struct vt_inspection_tensor *tensor = placing->picks[i].sighting->tensor;
@@ -178,15 +180,15 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         bytes[tensor->kind] += placing->picks[i].share_bytes;
         storage_end = end > storage_end ? end : storage_end;
     }
-    for (uint8_t kind = 0; kind <= VT_INSPECTION_ARRAY; kind++)
+    for (uint8_t kind = 0; kind <= VT_INSPECTION_TENSOR; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
     label->rounding_bytes = are_arrays(placing) ? 0 : allocation->address + allocation->bytes - storage_end;
-    if (most == VT_INSPECTION_ARRAY)
+    if (most == VT_INSPECTION_TENSOR && (are_arrays(placing) || !is_cache(placing))) /* what rules say */
         return;
     label->category = categories[most];
     label->evidence = VT_EVIDENCE_EXACT;
     /* a module may register its cache of keys and values */
-    if (most == VT_INSPECTION_BUFFER && is_cache(placing)) {
+    if (most == VT_INSPECTION_TENSOR || (most == VT_INSPECTION_BUFFER && is_cache(placing))) {
         label->category = VT_CATEGORY_KV_CACHE;
         label->evidence = VT_EVIDENCE_STRONG;
     }

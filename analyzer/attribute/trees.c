@@ -128,7 +128,7 @@ static void judge(const struct forest *forest, const struct vt_sighting *seen, s
 static bool is_of_tree(const struct vt_sighting *seen)
 {
     return seen->tensor->own_path &&
-           (seen->tensor->kind == VT_INSPECTION_ARRAY || seen->tensor->kind == VT_INSPECTION_OPTIMIZER_STATE);
+           (seen->tensor->kind == VT_INSPECTION_TENSOR || seen->tensor->kind == VT_INSPECTION_OPTIMIZER_STATE);
 }
 
 int vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_label *labels)
@@ -142,7 +142,7 @@ int vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_
         if (forest.trees[i].is_state)
             error = vt_index_put(&forest.states, signature(&forest.trees[i]), 1);
     for (size_t i = 0; i < count && !error; i++)
-        if (is_of_tree(&sightings[i]) && sightings[i].tensor->kind == VT_INSPECTION_ARRAY)
+        if (is_of_tree(&sightings[i]) && sightings[i].tensor->kind == VT_INSPECTION_TENSOR)
             judge(&forest, &sightings[i], &labels[sightings[i].allocation]);
     vt_index_free(&forest.by_path);
     vt_index_free(&forest.states);

@@ -60,7 +60,8 @@ int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phase
             sums[i].seen += sums[i - 1].seen;
             sums[i].hidden += sums[i - 1].hidden;
         }
-        bool all = sums[i].seen > 0 && sums[i].hidden == 0 && !trace->inspections[i].failure[0];
+        bool all = sums[i].seen > 0 && sums[i].hidden == 0 && !trace->inspections[i].failure[0] &&
+                   !(trace->inspections[i].reason & VT_INSPECTION_LIBRARY);
         complete[i + 1] = complete[i] + all;
     }
     for (size_t i = 0; i < replay->allocation_count && count > 0; i++) {

@@ -140,59 +140,115 @@ static bool is_user(const struct user *users, size_t count, uint32_t pid)
     return false;
 }
 
-/* What the users' contexts have together, as NVML told of each; false if that is not known of one of them, or
- * if something without a trace was ever there. */
-static bool add_contexts(const struct user *users, size_t count, struct epoch *epoch)
+/* What NVML told one user last of the other processes on the card. */
+struct told {
+    size_t next; /* of its device's others */
+    size_t count;
+    struct vt_job_other now[VT_JOB_MOST_OTHERS];
+};
+
+static void hear(const struct user *user, struct told *told, uint64_t t_ns)
+{
+    const struct vt_job_device *device = user->device;
+
+    for (; told->next < device->other_count; told->next++) {
+        const struct vt_job_other *other = &device->others[told->next];
+        const size_t at = vt_job_place_of(told->now, told->count, other->pid);
+
+        if (user->process->start_ns + other->t_ns > t_ns)
+            return;
+        told->now[at] = *other;
+        told->count += at == told->count;
+    }
+}
+
+/* What one user was told of a process: the most of those before it. */
+static uint64_t told_before(const struct user *users, const struct told *told, size_t before, uint32_t pid,
+                            uint64_t t_ns)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < before; i++)
+        for (size_t k = 0; k < told[i].count && is_alive(&users[i], t_ns); k++)
+            if (told[i].now[k].pid == pid && told[i].now[k].bytes > bytes)
+                bytes = told[i].now[k].bytes;
+    return bytes;
+}
+
+/* What processes beside the users have, of each the most that a user was told. */
+static uint64_t other_bytes(const struct user *users, struct told *told, size_t count, uint64_t t_ns)
 {
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const struct vt_job_device *device = users[i].device;
+        hear(&users[i], &told[i], t_ns);
+        for (size_t k = 0; k < told[i].count && is_alive(&users[i], t_ns); k++) {
+            const struct vt_job_other *other = &told[i].now[k];
+            uint64_t before = told_before(users, told, i, other->pid, t_ns);
 
-        for (size_t k = 0; k < device->other_pid_count; k++)
-            if (!is_user(users, count, device->other_pids[k]))
-                return false;
-        if (!device->context_told)
+            bytes += !is_user(users, count, other->pid) && other->bytes > before ? other->bytes - before : 0;
+        }
+    }
+    return bytes;
+}
+
+/* What the users' contexts have together, and who is there beside them, as NVML told; false if it did not
+ * tell that of each user. */
+static bool add_contexts(const struct user *users, struct told *told, size_t count, struct epoch *epoch)
+{
+    uint64_t bytes = other_bytes(users, told, count, epoch->from_ns);
+
+    for (size_t i = 0; i < count; i++) {
+        if (!users[i].device->context_told)
             return false;
-        bytes += is_alive(&users[i], epoch->from_ns) ? device->context_bytes : 0;
+        bytes += is_alive(&users[i], epoch->from_ns) ? users[i].device->context_bytes : 0;
     }
     epoch->bytes = bytes;
     return true;
 }
 
-/* Begins of epochs: when a context was first seen, and when a process had ended. Without memory NULL. */
+/* Begins of epochs: when a context was first seen, when a process had ended, and when another one was told to
+ * have more or less. Without memory NULL. */
 static struct epoch *find_epochs(const struct user *users, size_t count, size_t *epoch_count)
 {
-    struct epoch *epochs = calloc(2 * count, sizeof *epochs);
-    size_t levels = 1;
+    size_t levels = 1, most = 2 * count;
+    struct told *told = calloc(count, sizeof *told);
+    struct epoch *epochs;
     uint64_t *values;
 
     for (size_t i = 0; i < count; i++) {
         levels += users[i].device->card_level_count;
-        if (epochs) {
-            epochs[2 * i].from_ns = context_from(&users[i]);
-            epochs[2 * i + 1].from_ns = users[i].process->gone_ns + 1;
-        }
+        most += users[i].device->other_count;
     }
-    values = epochs ? calloc(levels, sizeof *values) : NULL;
-    if (!values) {
+    epochs = calloc(most, sizeof *epochs);
+    values = calloc(levels, sizeof *values);
+    if (!told || !epochs || !values) {
+        free(told);
         free(epochs);
+        free(values);
         return NULL;
     }
-    *epoch_count = 2 * count;
-    qsort(epochs, 2 * count, sizeof *epochs, compare_epochs);
-    for (size_t e = 0; e < 2 * count; e++) {
-        uint64_t to_ns = e + 1 < 2 * count ? epochs[e + 1].from_ns : UINT64_MAX;
+    *epoch_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        epochs[(*epoch_count)++].from_ns = context_from(&users[i]);
+        epochs[(*epoch_count)++].from_ns = users[i].process->gone_ns + 1;
+        for (size_t k = 0; k < users[i].device->other_count; k++)
+            epochs[(*epoch_count)++].from_ns = users[i].process->start_ns + users[i].device->others[k].t_ns;
+    }
+    qsort(epochs, *epoch_count, sizeof *epochs, compare_epochs);
+    for (size_t e = 0; e < *epoch_count; e++) {
+        uint64_t to_ns = e + 1 < *epoch_count ? epochs[e + 1].from_ns : UINT64_MAX;
 
         for (size_t i = 0; i < count; i++)
             epochs[e].alive += is_alive(&users[i], epochs[e].from_ns);
-        if (!epochs[e].alive || add_contexts(users, count, &epochs[e]))
+        if (!epochs[e].alive || add_contexts(users, told, count, &epochs[e]))
             continue;
         if (!measure_epoch(users, count, to_ns, &epochs[e], values) && e && epochs[e - 1].alive)
             /* as before; of those that have ended, an equal part each is gone */
             epochs[e].bytes = epochs[e - 1].bytes / epochs[e - 1].alive *
                               (epochs[e].alive < epochs[e - 1].alive ? epochs[e].alive : epochs[e - 1].alive);
     }
+    free(told);
     free(values);
     return epochs;
 }
@@ -242,13 +298,22 @@ static void advance(struct user *user, uint64_t t_ns)
     }
 }
 
-/* Walks through all changes of all users. */
+/* Walks through all changes of all users, and of what is beside them. */
 static void find_most(struct vt_job_card *card, struct user *users, size_t count, const struct epoch *epochs,
                       size_t epoch_count)
 {
-    for (uint64_t t_ns; (t_ns = next_time(users, count)) != UINT64_MAX;) {
-        uint64_t contexts = contexts_at(epochs, epoch_count, t_ns), sum = contexts;
+    size_t epoch = 0;
 
+    for (;;) {
+        uint64_t t_ns = next_time(users, count), contexts, sum;
+
+        if (epoch < epoch_count && epochs[epoch].from_ns < t_ns)
+            t_ns = epochs[epoch].from_ns;
+        if (t_ns == UINT64_MAX)
+            return;
+        while (epoch < epoch_count && epochs[epoch].from_ns <= t_ns)
+            epoch++;
+        sum = contexts = epoch ? epochs[epoch - 1].bytes : 0;
         for (size_t i = 0; i < count; i++) {
             advance(&users[i], t_ns);
             sum += users[i].now_bytes;

@@ -13,6 +13,8 @@
 
 #define MOST_LEVELS 65536u
 #define MOST_CARD_LEVELS 1024u
+#define MOST_OTHER_LEVELS 4096u
+#define TAKEN UINT64_MAX /* the bytes of one that was not there before */
 
 struct reading {
     const struct vt_trace *trace;
@@ -79,6 +81,73 @@ static int read_card_levels(const struct vt_trace *trace, struct vt_arena *arena
             device->card_levels[device->card_level_count++] = (struct vt_job_level){
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
     return device->card_levels ? 0 : -ENOMEM;
+}
+
+size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t pid)
+{
+    size_t free_place = count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (others[i].pid == pid)
+            return i;
+        if (!others[i].bytes && free_place == count)
+            free_place = i;
+    }
+    return free_place;
+}
+
+/* What a list tells of others that the one before did not. */
+static void note_others(const struct vt_trace *trace, const struct vt_trace_card_use *use,
+                        struct vt_job_other *known, size_t *known_count, struct vt_job_device *device)
+{
+    const uint64_t start = trace->header.start_monotonic_ns,
+                   t_ns = use->begin_ns > start ? use->begin_ns - start : 0;
+    uint64_t told[VT_JOB_MOST_OTHERS] = {0};
+
+    for (uint32_t k = 0; k < use->process_count; k++) {
+        const struct vt_trace_card_process *process = &use->processes[k];
+        const size_t at = vt_job_place_of(known, *known_count, process->pid);
+
+        if (k == use->own || !process->bytes)
+            continue;
+        if (at == VT_JOB_MOST_OTHERS || process->bytes > use->used_bytes) {
+            device->context_told = false; /* who has no trace is not known any more */
+            return;
+        }
+        *known_count += at == *known_count;
+        if (known[at].pid != process->pid)
+            known[at] = (struct vt_job_other){.pid = process->pid, .bytes = TAKEN};
+        told[at] = process->bytes;
+    }
+    for (size_t i = 0; i < *known_count; i++) {
+        if (told[i] == known[i].bytes)
+            continue;
+        known[i].bytes = told[i];
+        known[i].t_ns = t_ns;
+        if (device->other_count < MOST_OTHER_LEVELS)
+            device->others[device->other_count++] = known[i];
+        else
+            device->context_told = false;
+    }
+}
+
+int vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+{
+    struct vt_job_other known[VT_JOB_MOST_OTHERS] = {0}, levels[MOST_OTHER_LEVELS];
+    size_t known_count = 0;
+
+    device->others = levels;
+    for (size_t i = 0; i < trace->card_use_count; i++) {
+        const struct vt_trace_card_use *use = &trace->card_uses[i];
+
+        if (use->device_index == device->index && use->flags & VT_CARD_PROCESSES &&
+            !(use->flags & VT_CARD_PROCESSES_CUT))
+            note_others(trace, use, known, &known_count, device);
+    }
+    device->others = vt_job_take(arena, device->other_count, sizeof *device->others);
+    if (device->others && device->other_count)
+        memcpy(device->others, levels, device->other_count * sizeof *levels);
+    return device->others ? 0 : -ENOMEM;
 }
 
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)

@@ -23,6 +23,10 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
 
 /* levels.c: fills levels and the context of a device. */
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device);
+/* levels.c: fills others; context_told is false afterwards where they cannot all be kept. 0 or -ENOMEM. */
+int vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device);
+/* The place of that process, else one that is free: without bytes, or after the last. */
+size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t pid);
 
 /* Each of these fills its part of the job. 0 or -ENOMEM. */
 int vt_job_find_runs(struct vt_job_maker *maker);   /* runs.c: nodes, parents, runs; sorts processes */

@@ -9,7 +9,6 @@
 #include "attribute/attribute.h"
 #include "trace/trace.h"
 
-#define MOST_OTHERS 64u
 #define MOST_STEPS 256u   /* of which the beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
 
@@ -86,7 +85,7 @@ static struct vt_state without_context(struct vt_state state)
 static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
 {
     static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
-    int64_t bytes = card->own_unexplained_bytes;
+    int64_t bytes = card->steady ? card->own_unexplained_bytes : 0;
 
     if (!card->present || !card->processes_known)
         return;
@@ -95,29 +94,6 @@ static void read_context(const struct vt_card_table *card, struct vt_job_device 
             bytes += strcmp(card->rows[i].kind, kinds[k]) ? 0 : card->rows[i].bytes;
     device->context_known = device->context_told = true;
     device->context_bytes = bytes > 0 ? (uint64_t)bytes : 0;
-}
-
-/* Those that a reader of the whole job has to know of. */
-static int read_other_pids(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
-{
-    device->other_pids = vt_job_take(arena, MOST_OTHERS, sizeof *device->other_pids);
-    for (size_t i = 0; device->other_pids && i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
-
-        for (uint32_t k = 0; use->device_index == device->index && k < use->process_count; k++) {
-            size_t at = 0;
-
-            while (at < device->other_pid_count && device->other_pids[at] != use->processes[k].pid)
-                at++;
-            if (k == use->own || at < device->other_pid_count)
-                continue;
-            if (at < MOST_OTHERS)
-                device->other_pids[device->other_pid_count++] = use->processes[k].pid;
-            else
-                device->context_told = false; /* who has no trace is not known any more */
-        }
-    }
-    return device->other_pids ? 0 : -ENOMEM;
 }
 
 static int read_device(const struct vt_report *report, const struct vt_device_report *from,
@@ -150,7 +126,7 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
     if (!result)
         result = vt_job_read_levels(report, arena, device);
     read_context(&from->last_card, device);
-    return result ? result : read_other_pids(report->trace, arena, device);
+    return result ? result : vt_job_read_others(report->trace, arena, device);
 }
 
 static int read_refusals(const struct vt_report *report, struct vt_arena *arena,

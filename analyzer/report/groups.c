@@ -159,7 +159,7 @@ static int add_owner(const struct vt_attribution *attribution, const struct vt_o
     if (group && !group->role) {
         group->role = owner->role;
         group->dtype = owner->dtype;
-        group->shape = owner->shape;
+        group->shape = owner->dtype[0] ? owner->shape : NULL; /* neither is known */
         group->dtype_shape = dtype_shape_of(owner);
         set_module(attribution, group, owner->module);
     }

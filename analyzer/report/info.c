@@ -61,7 +61,8 @@ static void put_reasons(char *text, size_t bytes, uint32_t reason)
                  {VT_INSPECTION_EXIT, "exit"},
                  {VT_INSPECTION_OUT_OF_MEMORY, "oom"},
                  {VT_INSPECTION_ASKED, "asked"},
-                 {VT_INSPECTION_TIME, "time"}};
+                 {VT_INSPECTION_TIME, "time"},
+                 {VT_INSPECTION_LIBRARY, "library"}};
     size_t at = 0;
 
     text[0] = '\0';

@@ -37,6 +37,12 @@ struct vt_job_level {
 };
 
 /* A device as one process knows it. */
+/* What NVML charged another process on the card with, from then on. */
+#define VT_JOB_MOST_OTHERS 64
+struct vt_job_other {
+    uint64_t t_ns, bytes;
+    uint32_t pid;
+};
 struct vt_job_device {
     int32_t index;
     uint32_t card;
@@ -49,8 +55,8 @@ struct vt_job_device {
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
     bool context_told;            /* by NVML */
-    uint32_t *other_pids;         /* that NVML ever listed on its card */
-    size_t other_pid_count;
+    struct vt_job_other *others;  /* in order; of VT_JOB_MOST_OTHERS at most */
+    size_t other_count;
     bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
     uint64_t context_bytes;
     uint64_t context_ns; /* when its context was first seen */

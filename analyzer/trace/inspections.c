@@ -178,17 +178,18 @@ static int read_role(struct reading *reading, struct field *field, struct vt_ins
     static const char state[] = "optimizer_state", array[] = "array";
     static const char *const roles[] = {[VT_INSPECTION_PARAMETER] = "parameter",
                                         [VT_INSPECTION_BUFFER] = "buffer",
-                                        [VT_INSPECTION_GRADIENT] = "gradient"};
+                                        [VT_INSPECTION_GRADIENT] = "gradient",
+                                        [VT_INSPECTION_TENSOR] = "tensor"};
     int error = take_text(reading, field, &tensor->role);
     if (error)
         return error;
-    for (uint8_t kind = VT_INSPECTION_PARAMETER; kind <= VT_INSPECTION_GRADIENT; kind++) {
+    for (uint8_t kind = VT_INSPECTION_PARAMETER; kind <= VT_INSPECTION_TENSOR; kind++) {
         tensor->kind = kind;
-        if (strcmp(tensor->role, roles[kind]) == 0)
+        if (roles[kind] && strcmp(tensor->role, roles[kind]) == 0)
             return 0;
     }
     if (tensor->own_path && !tensor->role[0]) {
-        tensor->kind = VT_INSPECTION_ARRAY;
+        tensor->kind = VT_INSPECTION_TENSOR;
         tensor->role = array;
         return 0;
     }

@@ -76,7 +76,7 @@ enum vt_inspection_kind {
     VT_INSPECTION_BUFFER,
     VT_INSPECTION_GRADIENT,
     VT_INSPECTION_OPTIMIZER_STATE,
-    VT_INSPECTION_ARRAY /* nothing says what it is but its path; role is "array" */
+    VT_INSPECTION_TENSOR /* nothing says what it is for but its name or path; role is "tensor" or "array" */
 };
 /* A CUDA tensor of a census, and the Python name that holds it. */
 struct vt_inspection_holder {

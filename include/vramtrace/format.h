@@ -521,7 +521,7 @@ struct vt_symbol {
  *   O optimizer address class holder  optimizer: its number, from 0, like root
  *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole
  *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
- *                                     path is that of the parameter it is for. root: -1 where no module holds it, then
+ *                                     path is that of the parameter it is for; or tensor: what it is for is not known. root: -1 where no module holds it, then
  *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
  *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
  *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
@@ -565,6 +565,7 @@ enum vt_inspection_reason {
     VT_INSPECTION_OUT_OF_MEMORY = 16,
     VT_INSPECTION_ASKED = 32, /* by the program (api.h) */
     VT_INSPECTION_TIME = 64,  /* since the last one for this reason the time has doubled */
+    VT_INSPECTION_LIBRARY = 128, /* none of Python: a native library has laid out tensors that have names */
 };
 
 struct vt_module {

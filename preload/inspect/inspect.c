@@ -77,11 +77,7 @@ static _Atomic(struct process *) process; /* NULL until there is an interpreter 
 
 static _Atomic bool ended; /* the interpreter's exit was seen */
 
-/* Under the GIL, one inspection at a time; kept in a forked child. */
-static struct {
-    _Atomic uint32_t inspections;
-    bool registered_at_exit;
-} kept;
+static bool registered_at_exit; /* under the GIL; kept in a forked child */
 
 static void look_up(void)
 {
@@ -274,9 +270,9 @@ static struct vt_python_method last_inspection = {"last_inspection", inspection_
 /* Once, and only where the program has imported atexit. */
 static void register_at_exit(object *globals)
 {
-    if (kept.registered_at_exit || !vt_errand_is_imported(exit_functions))
+    if (registered_at_exit || !vt_errand_is_imported(exit_functions))
         return;
-    kept.registered_at_exit = true;
+    registered_at_exit = true;
     object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
     if (function) {
         done = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect_at_exit"),
@@ -326,9 +322,8 @@ static void remember_reported(struct process *state, const struct vt_session *se
 static void record_inspection(struct process *state, struct vt_errand *errand,
                               const struct vt_session *session, unsigned reason)
 {
-    kept.inspections++;
     remember_reported(state, session, errand->text, (size_t)errand->bytes);
-    vt_record_inspection(kept.inspections, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
+    vt_record_inspection(reason, errand->text, (size_t)errand->bytes, errand->started_ns);
 }
 
 /* Where one of the libraries is imported. */

@@ -272,6 +272,16 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
     unlock(&session->live);
 }
 
+int8_t vt_live_device(struct vt_session *session, uint64_t address)
+{
+    if (!address || !lock(&session->live))
+        return -1;
+    const struct vt_live_entry *found = find(&session->live, address);
+    int8_t device_index = found ? (int8_t)found->device : -1;
+    unlock(&session->live);
+    return device_index;
+}
+
 bool vt_live_framework(struct vt_session *session, const struct vt_event *event)
 {
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)

@@ -26,6 +26,9 @@ void vt_live_replace_memory(struct vt_live_table *table);
 /* Updates the totals by a driver or runtime event, and fills in a free's bytes and device where known. */
 void vt_live_driver(struct vt_session *session, struct vt_event *event);
 
+/* The card of the driver allocation at `address`, -1 = none is known. */
+int8_t vt_live_device(struct vt_session *session, uint64_t address);
+
 /* Fills in the total of a block of a framework that does not count, and a free's bytes and device; with a
  * `handle` (else 0), its address too; `part_of` as in record.h. False: a free of what is not known, or there
  * is no memory to know the block or its holder does not let the table go; the last two are counted as

@@ -451,14 +451,15 @@ static size_t inspection_part_bytes(const struct vt_session *session, const char
     return end ? (size_t)(end + 1 - text) : limit;
 }
 
-void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes,
-                          uint64_t started_ns)
+void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
 {
+    static _Atomic uint32_t inspections; /* of the process and those that it was forked from */
     struct vt_session *session = vt_session_active();
     uint32_t parts = 0;
     int saved_errno;
     if (!session || !vt_enter(&saved_errno))
         return;
+    const uint32_t inspection_id = atomic_fetch_add(&inspections, 1) + 1;
     refresh_thread(session);
     for (size_t at = 0; at < bytes || !parts; parts++)
         at += inspection_part_bytes(session, text + at, bytes - at);
@@ -490,6 +491,12 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
     push(session, &event);
     __atomic_fetch_add(&session->ring.header->control.inspections, 1, __ATOMIC_RELEASE);
     vt_leave(saved_errno);
+}
+
+int8_t vt_record_device_of(uint64_t address)
+{
+    struct vt_session *session = vt_session_active();
+    return session ? vt_live_device(session, address) : -1;
 }
 
 bool vt_record_device_known(int device_index)

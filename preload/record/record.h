@@ -69,9 +69,11 @@ static inline bool vt_raise_above(_Atomic int *next, int number)
 }
 
 /* Records the text of an inspection (format.h, struct vt_inspection_part), in as many parts as it needs, then
- * its event. Main thread of the interpreter. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */
-void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes,
-                          uint64_t started_ns);
+ * its event. Outside of the guard. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */
+void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint64_t started_ns);
+
+/* The card of the live driver allocation that begins there, -1 = none is known. */
+int8_t vt_record_device_of(uint64_t address);
 
 /* Defines device `device_index`, once per process; later calls return at once. */
 bool vt_record_device_known(int device_index);

@@ -2,6 +2,7 @@
  * file named by VT_DOUBLE_OUT, so that the hooks can be tested by themselves. */
 #include "guard.h"
 #include "functions.h"
+#include "inspect/heard.h"
 #include "record/record.h"
 
 #include <fcntl.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+__thread struct vt_heard *vt_hearing;
 
 void vt_record_missed(void) {}
 

@@ -20,6 +20,8 @@ RECORDER = {
       for method in ("6mallocEmaP11CUstream_st", "6mallocEmiP11CUstream_st", "10raw_deleteEPv")),
     "_ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE",
     "_ZN3tsl12BFCAllocator13DeallocateRawEPv",
+    "ggml_backend_alloc_ctx_tensors_from_buft",
+    "_ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE",
 }
 
 

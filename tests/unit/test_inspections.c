@@ -71,7 +71,7 @@ Test(inspection, reads_arrays)
     static const struct {
         const char *told, *role;
         uint8_t kind;
-    } roles[] = {{"", "array", VT_INSPECTION_ARRAY},
+    } roles[] = {{"", "array", VT_INSPECTION_TENSOR},
                  {"parameter", "parameter", VT_INSPECTION_PARAMETER},
                  {"optimizer_state:mu", "mu", VT_INSPECTION_OPTIMIZER_STATE},
                  {"optimizer_state", "optimizer_state", VT_INSPECTION_OPTIMIZER_STATE}};

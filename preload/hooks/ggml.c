@@ -1,0 +1,193 @@
+/* ggml, which llama.cpp and others compute with. A buffer of its is one driver allocation, seen as such; what
+ * lies in it are tensors with names ("blk.0.attn_q.weight", "cache_k_l0"), and all that lay out weights
+ * and caches do so by one exported function, which is called through the PLT. Right after it we tell the
+ * names of its tensors, as an inspection does of live objects.
+ *
+ * What graphs compute with overlaps, changes from graph to graph and has no such call: its buffers stay
+ * whole. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "clock.h"
+#include "loader/elf_walk.h"
+#include "memory.h"
+#include "options.h"
+#include "record/record.h"
+
+#define STRING_OF(symbol) #symbol
+#define STRING(symbol) STRING_OF(symbol)
+
+#define LAY_OUT ggml_backend_alloc_ctx_tensors_from_buft /* exported by us */
+
+/* X(field, result, parameters, symbol). Opaque: a context, a buffer, a tensor. */
+#define FUNCTIONS(X)                                                                                         \
+    X(lay_out, void *, (void *, void *), STRING(LAY_OUT))                                                    \
+    X(base, void *, (void *), "ggml_backend_buffer_get_base")                                                \
+    X(first_tensor, void *, (const void *), "ggml_get_first_tensor")                                         \
+    X(next_tensor, void *, (const void *, void *), "ggml_get_next_tensor")                                   \
+    X(name, const char *, (const void *), "ggml_get_name")                                                   \
+    X(data, void *, (const void *), "ggml_get_data")                                                         \
+    X(bytes, size_t, (const void *), "ggml_nbytes")
+#define NEWER(X) X(is_view, bool, (const void *), "ggml_is_view")
+#define X(field, result, parameters, symbol) typedef result field##_function parameters;
+FUNCTIONS(X)
+NEWER(X)
+#undef X
+
+struct library {
+    struct vt_elf elf;
+#define X(field, result, parameters, symbol) field##_function *field;
+    FUNCTIONS(X)
+    NEWER(X)
+#undef X
+};
+
+enum { LIBRARIES = 8, NAME_BYTES = 64 /* GGML_MAX_NAME */, LINE_BYTES = 2 * NAME_BYTES + 128 };
+
+/* ---- which ggml ---- */
+
+struct libraries {
+    struct library items[LIBRARIES];
+    unsigned count;
+    uintptr_t caller_base; /* UINTPTR_MAX: none is searched */
+    struct vt_elf caller;
+};
+
+static bool take(const struct vt_elf *elf, void *context)
+{
+    struct libraries *all = context;
+    if (elf->base == all->caller_base)
+        all->caller = *elf;
+    if (vt_elf_is_ours(elf) || all->count == LIBRARIES || !vt_elf_symbol(elf, STRING(LAY_OUT), NULL))
+        return false;
+    struct library *library = &all->items[all->count++];
+    library->elf = *elf;
+#define X(field, result, parameters, symbol)                                                                 \
+    library->field = (field##_function *)vt_elf_symbol(elf, symbol, NULL);
+    FUNCTIONS(X)
+    NEWER(X)
+#undef X
+    return false;
+}
+
+/* A program may have several, of different releases: each library one inside. Then it is the one that the
+ * loader would have bound the caller to: a global one, the caller's own, or that of a library that it needs.
+ */
+static struct library find(const void *caller)
+{
+    struct libraries all = {.caller_base = UINTPTR_MAX};
+    Dl_info place;
+    vt_elf_find(take, &all);
+    if (all.count < 2)
+        return all.items[0];
+    if (dladdr(caller, &place))
+        all = (struct libraries){.caller_base = (uintptr_t)place.dli_fbase};
+    vt_elf_find(take, &all);
+    void *global = dlsym(RTLD_NEXT, STRING(LAY_OUT));
+    for (unsigned i = 0; i < all.count && global; i++)
+        if ((void *)all.items[i].lay_out == global)
+            return all.items[i];
+    for (unsigned i = 0; i < all.count; i++)
+        if (all.items[i].elf.base == all.caller_base)
+            return all.items[i];
+    for (unsigned i = 0; i < all.count && all.caller.base; i++)
+        if (vt_elf_needs(&all.caller, all.items[i].elf.soname))
+            return all.items[i];
+    return all.items[0];
+}
+
+/* ---- its tensors' names, as lines of an inspection ---- */
+
+static bool is_whole(const struct library *ggml)
+{
+#define X(field, result, parameters, symbol) &&ggml->field
+    return true FUNCTIONS(X);
+#undef X
+}
+
+static size_t put_name(char *to, const char *name)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < NAME_BYTES && name[i]; i++) {
+        char plain = name[i] == '\t' ? 't' : name[i] == '\n' ? 'n' : name[i] == '\r' ? 'r' : name[i];
+        if (plain != name[i] || plain == '\\')
+            to[at++] = '\\';
+        to[at++] = plain;
+    }
+    return at;
+}
+
+static size_t put_text(char *to, const char *text)
+{
+    size_t bytes = strlen(text);
+    memcpy(to, text, bytes);
+    return bytes;
+}
+
+static size_t put_number(char *to, uint64_t number)
+{
+    char digits[20];
+    size_t count = 0, at = 0;
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count)
+        to[at++] = digits[--count];
+    to[at++] = '\t';
+    return at;
+}
+
+static size_t put_tensor(const struct library *ggml, const void *tensor, int8_t device_index, char *line)
+{
+    const uint64_t address = (uintptr_t)ggml->data(tensor), bytes = ggml->bytes(tensor);
+    if (!address || !bytes || (ggml->is_view && ggml->is_view(tensor)))
+        return 0;
+    size_t at = put_text(line, "T\ttensor\t-1\t");
+    at += put_name(line + at, ggml->name(tensor));
+    line[at++] = '\t';
+    for (int times = 0; times < 2; times++) { /* the tensor, and its storage */
+        at += put_number(line + at, address);
+        at += put_number(line + at, bytes);
+    }
+    at += put_text(line + at, "\t\t"); /* type and shape */
+    at += put_number(line + at, (uint64_t)device_index);
+    line[at++] = '\n';
+    return at;
+}
+
+static void tell_names(const struct library *ggml, const void *context, void *buffer)
+{
+    const uint64_t started_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    const int8_t device_index = vt_record_device_of((uintptr_t)ggml->base(buffer));
+    size_t count = 0, at = 0;
+    if (device_index < 0) /* the host's memory, or parts of several cards */
+        return;
+    for (void *tensor = ggml->first_tensor(context); tensor; tensor = ggml->next_tensor(context, tensor))
+        count++;
+    char *text = vt_memory_make(count * LINE_BYTES + 1);
+    if (!text)
+        return;
+    void *tensor = ggml->first_tensor(context);
+    for (size_t i = 0; i < count && tensor; i++, tensor = ggml->next_tensor(context, tensor))
+        at += put_tensor(ggml, tensor, device_index, text + at);
+    if (at)
+        vt_record_inspection(VT_INSPECTION_LIBRARY, text, at, started_ns);
+    vt_memory_free(text, count * LINE_BYTES + 1);
+}
+
+__attribute__((visibility("default"))) lay_out_function LAY_OUT;
+void *LAY_OUT(void *context, void *type)
+{
+    struct library ggml = find(__builtin_return_address(0));
+    void *buffer = ggml.lay_out ? ggml.lay_out(context, type) : NULL;
+    if (buffer && vt_options()->inspect && vt_recording() && is_whole(&ggml)) {
+        int saved_errno = errno;
+        tell_names(&ggml, context, buffer);
+        errno = saved_errno;
+    }
+    return buffer;
+}

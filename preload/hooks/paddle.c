@@ -1,0 +1,62 @@
+/* PaddlePaddle's allocators. The outermost of them (StatAllocator), which keeps Paddle's own counters, tells
+ * its profiler of each block, as an object made on the stack: its constructor is exported and called through
+ * the PLT, the same in 2.6 and 3.3, so that a preloaded definition sees each block.
+ *
+ * It is told of page-locked and ordinary memory too, and of what the allocators take from the driver: only
+ * blocks on a card are recorded. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "guard.h"
+#include "loader/elf_walk.h"
+#include "record/record.h"
+
+#define STRING_OF(symbol) #symbol
+#define STRING(symbol) STRING_OF(symbol)
+
+/* Exported by us: paddle::platform::RecordMemEvent::RecordMemEvent */
+#define TELL _ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE
+
+struct place { /* the beginning of phi::Place */
+    int8_t device_index;
+    int8_t kind;
+};
+enum { PLACE_GPU = 2 };            /* phi::AllocationType */
+enum { TOLD_ALLOCATE, TOLD_FREE }; /* phi::TracerMemEventType */
+
+typedef void tell_function(void *self, const void *address, const struct place *place, size_t bytes,
+                           int what);
+
+static _Atomic(tell_function *) real_tell;
+
+static void record(const void *address, const struct place *place, size_t bytes, int what)
+{
+    int saved_errno;
+    const bool made = what == TOLD_ALLOCATE;
+    if (place->kind != PLACE_GPU || (!made && what != TOLD_FREE) || !address || (!made && !vt_recording()) ||
+        place->device_index < 0 || place->device_index >= (int)VT_MAX_DEVICES ||
+        !vt_enter_event(&saved_errno))
+        return;
+    vt_record(&(struct vt_observation){.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,
+                                       .layer = VT_LAYER_FRAMEWORK,
+                                       .device_index = made ? place->device_index : -1,
+                                       .with_stack = made,
+                                       .uncounted = true,
+                                       .address = (uintptr_t)address,
+                                       .bytes = made ? bytes : 0});
+    vt_leave(saved_errno);
+}
+
+__attribute__((visibility("default"))) tell_function TELL;
+void TELL(void *self, const void *address, const struct place *place, size_t bytes, int what)
+{
+    record(address, place, bytes, what);
+    tell_function *real = atomic_load(&real_tell);
+    if (!real) {
+        real = (tell_function *)vt_elf_next_definition(STRING(TELL));
+        atomic_store(&real_tell, real);
+    }
+    if (real)
+        real(self, address, place, bytes, what);
+}
