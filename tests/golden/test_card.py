@@ -170,6 +170,24 @@ def test_two_traced_processes_and_one_that_is_not(tmp_path):
     assert books[0]["allocation"] == 47 * MIB and books[1]["allocation"] == 80 * MIB
 
 
+def test_a_job_beside_what_came_later(tmp_path):
+    """A context without memory, of a process that uses another card, and a program without a trace: both came after all memory."""
+    shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared", "VRAMTRACE_STANDIN_DEVICES": "2"}
+    traces, begun = [tmp_path / "a.vrt", tmp_path / "b.vrt"], tmp_path / "begun"
+    books = {name: tmp_path / name for name in ("a", "b", "c")}
+    first = start(traces[0], "alloc:40", f"ready:{begun}", f"wait:{books['b']}", f"wait:{books['c']}", PAUSE, f"truth:{books['a']}", **shared)
+    while not begun.exists() and first.poll() is None:
+        time.sleep(0.02)
+    finish(first, start(traces[1], "device:1", "alloc:60", PAUSE, f"truth:{books['b']}", f"wait:{books['a']}", **shared),
+           start(None, "alloc:160", f"truth:{books['c']}", f"wait:{books['a']}", **shared))
+    books = {name: json.loads(path.read_text()) for name, path in books.items()}
+    job = json.loads(subprocess.check_output([ANALYZER, "report", "--json", *traces]))
+    assert [(card["number"], card["most_bytes"], card["context_bytes"]) for card in job["cards"]] == [
+        (0, books["a"]["own"] + books["a"]["others"], books["a"]["context"] + books["a"]["others"]),
+        (1, books["b"]["own"], books["b"]["context"])]
+    assert books["a"]["others"] == 300 * MIB + books["c"]["own"]
+
+
 @pytest.fixture(params=["none", "switched off", "fails", "no-permission"])
 def without(request, tmp_path):
     if request.param == "switched off":
