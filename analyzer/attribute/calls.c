@@ -20,6 +20,7 @@ struct calls {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
     const struct vt_placed *placed;
+    struct vt_label *labels;
     uint64_t *lines_keys; /* by stack, 0 = not computed yet */
     struct call *items;
     size_t count, capacity;
@@ -91,6 +92,13 @@ static uint64_t place_key(const struct call *call, uint32_t place)
     return vt_mix(call->key, place + 1);
 }
 
+/* An inspection that was cut short may have seen a part of a tree only, and not know what it is. */
+static bool is_told(const struct calls *calls, uint32_t allocation)
+{
+    return calls->labels[allocation].rule == VT_RULE_INSPECTION &&
+           calls->labels[allocation].evidence != VT_EVIDENCE_WEAK;
+}
+
 /* Of two inspections that name one place differently, neither holds. A block that lives on while its line is
  * called twice more is not what the variable has then. */
 static int note(struct calls *calls, const struct call *call, uint32_t place)
@@ -104,17 +112,23 @@ static int note(struct calls *calls, const struct call *call, uint32_t place)
     bool differs = seen && known < AMBIGUOUS && owned[known].key != owned[own].key;
     if (!seen && !stays)
         return 0;
-    return vt_index_put(&calls->seen, place_key(call, place),
-                        stays || differs || known == AMBIGUOUS ? AMBIGUOUS : own);
+    if (stays || differs || known == AMBIGUOUS)
+        own = AMBIGUOUS;
+    else if (known < AMBIGUOUS && is_told(calls, known) && !is_told(calls, own))
+        own = known;
+    return vt_index_put(&calls->seen, place_key(call, place), own);
 }
 
-static void name(const struct calls *calls, const struct call *call, uint32_t place, struct vt_label *labels)
+/* One that an inspection saw has its path from there, but may be known for what it is by another's alone: at
+ * its own, the tree that tells may have been gone. */
+static void name(const struct calls *calls, const struct call *call, uint32_t place)
 {
-    uint32_t own = call->first + place, like = vt_index_get(&calls->seen, place_key(call, place));
-    if (like >= AMBIGUOUS || calls->placed->inspection_of[own] != VT_NEVER ||
-        calls->placed->like[own] != VT_NEVER)
+    struct vt_label *labels = calls->labels;
+    const uint32_t own = call->first + place, like = vt_index_get(&calls->seen, place_key(call, place));
+    if (like >= AMBIGUOUS || like == own || calls->placed->like[own] != VT_NEVER)
         return;
-    calls->placed->like[own] = like;
+    if (calls->placed->inspection_of[own] == VT_NEVER)
+        calls->placed->like[own] = like;
     if (labels[like].rule != VT_RULE_INSPECTION || labels[own].evidence != VT_EVIDENCE_WEAK)
         return;
     labels[own].category = labels[like].category;
@@ -133,7 +147,7 @@ static bool has_arrays(const struct vt_replay *replay, const struct vt_placed *p
 int vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_label *labels,
                    struct vt_placed *placed)
 {
-    struct calls calls = {.replay = replay, .phases = phases, .placed = placed};
+    struct calls calls = {.replay = replay, .phases = phases, .placed = placed, .labels = labels};
     if (!has_arrays(replay, placed))
         return 0;
     calls.lines_keys = calloc(replay->trace->stack_count + 1, sizeof *calls.lines_keys);
@@ -145,7 +159,7 @@ int vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phase
             error = note(&calls, &calls.items[i], place);
     for (size_t i = 0; i < calls.count && !error; i++)
         for (uint32_t place = 0; place < calls.items[i].count; place++)
-            name(&calls, &calls.items[i], place, labels);
+            name(&calls, &calls.items[i], place);
     vt_index_free(&calls.seen);
     free(calls.items);
     free(calls.lines_keys);

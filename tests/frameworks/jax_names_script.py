@@ -18,6 +18,7 @@ from flax.training.train_state import TrainState
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 api, truth, between = ctypes.CDLL(None), {}, {}
+inspect_now = getattr(api, "vramtrace_inspect", lambda name: None)  # looked up here: the first look makes objects
 
 
 class Moments(typing.NamedTuple):
@@ -66,8 +67,7 @@ def take(name, held):
     jax.block_until_ready(jax.live_arrays())
     gc.collect()
     before = what_would_notice()
-    if hasattr(api, "vramtrace_inspect"):
-        api.vramtrace_inspect(name.encode())
+    inspect_now(name.encode())
     for _ in range(100):  # the inspection is between two of these
         pass
     after = what_would_notice()

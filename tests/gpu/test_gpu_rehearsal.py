@@ -39,7 +39,7 @@ def test_parts(rehearsal):
     assert done.returncode == 0
     for name in PASS:
         judged = [row for row in parts[name]["rows"] if row["verdict"] != "told"]
-        assert len(judged) > 2 and all(row["verdict"] in ("equal", "yes", "kept") or row["verdict"].startswith("within") for row in judged)
+        assert len(judged) > 1 and all(row["verdict"] in ("equal", "yes", "kept") or row["verdict"].startswith("within") for row in judged)
 
 
 def test_what_comes_back(rehearsal):
