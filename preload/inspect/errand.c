@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "inspect/code.h"
 #include "inspect/collected.h"
+#include "signals.h"
 #include "stacks/python.h"
 
 enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256 };
@@ -97,19 +98,6 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the
- * kernel ends the process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for
- * memory made at the first touch). */
-void vt_errand_block_signals(sigset_t *before)
-{
-    static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-    sigset_t others;
-    sigfillset(&others);
-    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++)
-        sigdelset(&others, caused[i]);
-    pthread_sigmask(SIG_BLOCK, &others, before);
-}
-
 /* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new
  * thread has none of what belongs to a thread of the host: signal handlers (and what they raise), tracing,
  * the depth of recursion, torch's modes and its compiler. */
@@ -119,9 +107,9 @@ static void run_beside(struct vt_errand *errand)
     pthread_t thread;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    vt_errand_block_signals(&before);
+    vt_signals_block(&before); /* in the new thread */
     int error = pthread_create(&thread, NULL, run, errand);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    vt_signals_restore(&before);
     if (!error) {
         object *own = python->PyEval_SaveThread();
         pthread_join(thread, NULL);

@@ -3,7 +3,6 @@
 #ifndef VT_ERRAND_H
 #define VT_ERRAND_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,8 +32,5 @@ void vt_errand_run(struct vt_errand *errand);
 
 /* In sys.modules: an import of ours would show. */
 bool vt_errand_is_imported(const char *module);
-
-/* Blocks all signals but those that a thread causes itself, for a thread of ours that is made next. */
-void vt_errand_block_signals(sigset_t *before);
 
 #endif

@@ -17,6 +17,7 @@
 #include "inspect/collected.h"
 #include "inspect/errand.h"
 #include "inspect/python_api.h"
+#include "signals.h"
 #include "stacks/python.h"
 #include "stacks/python_layout.h"
 #include "memory.h"
@@ -429,12 +430,12 @@ static void begin_beside(struct process *state, struct vt_session *session)
     pthread_t thread;
     if (atomic_exchange(&state->beside, 1))
         return;
-    vt_errand_block_signals(&before);
+    vt_signals_block(&before);
     if (pthread_create(&thread, NULL, inspect_beside, session))
         atomic_store(&state->beside, 0);
     else
         pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    vt_signals_restore(&before);
 }
 
 /* Blocks that are known by handles are arrays. Driver memory without any block may be a pool of them; what

@@ -76,9 +76,10 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
 static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
 {
     int saved_errno = errno; /* of a wait for a fork */
-    _Atomic int *gate = vt_gate_enter();
+    struct vt_gate gate;
+    vt_gate_enter(&gate);
     bool stopped = dl_iterate_phdr(visit, context) != 0;
-    vt_gate_leave(gate);
+    vt_gate_leave(&gate);
     errno = saved_errno;
     return stopped;
 }

@@ -2,12 +2,17 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "guard.h"
+#include "hash.h"
+#include "signals.h"
 
 enum { TURNS = 400, TURN_NS = 50000 }; /* about 40 ms, with the slack of timers */
 
 struct vt_fork_gate vt_fork_gate;
 
-void vt_gate_wait(_Atomic int *inside)
+static void wait_for_fork(_Atomic int *inside)
 {
     for (int turn = 0; turn < TURNS; turn++) {
         atomic_fetch_sub(inside, 1);
@@ -16,6 +21,21 @@ void vt_gate_wait(_Atomic int *inside)
         if (atomic_load(&vt_fork_gate.forks) == 0)
             return;
     }
+}
+
+void vt_gate_enter(struct vt_gate *gate)
+{
+    vt_signals_block(&gate->signals);
+    gate->inside = &vt_fork_gate.shards[vt_hash((uintptr_t)&vt_guard) >> 60].inside;
+    atomic_fetch_add(gate->inside, 1);
+    if (atomic_load(&vt_fork_gate.forks) != 0)
+        wait_for_fork(gate->inside);
+}
+
+void vt_gate_leave(const struct vt_gate *gate)
+{
+    atomic_fetch_sub_explicit(gate->inside, 1, memory_order_release);
+    vt_signals_restore(&gate->signals);
 }
 
 static void before_fork(void)

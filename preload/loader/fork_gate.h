@@ -2,17 +2,15 @@
  *
  * dl_iterate_phdr takes a lock of the loader that glibc does not release in a forked child (seen with 2.36):
  * a child that was forked while another thread held it waits for ever at its first dlopen. So all our code
- * that may take that lock does so inside this gate, and a fork waits until the gate is empty.
+ * that may take that lock does so inside this gate, and a fork waits until the gate is empty. A signal
+ * handler may fork in the midst of our code: signals wait outside the gate.
  *
  * Threads: any. Waits are bounded on both sides: after that a fork, or a walk, goes ahead. */
 #ifndef VT_FORK_GATE_H
 #define VT_FORK_GATE_H
 
+#include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
-
-#include "guard.h"
-#include "hash.h"
 
 enum { VT_GATE_SHARDS = 16 }; /* so that threads seldom share a cache line */
 
@@ -27,21 +25,13 @@ extern struct vt_fork_gate vt_fork_gate __attribute__((visibility("hidden")));
 /* Once per session. `in_child`: called in each forked child, by its only thread. */
 void vt_gate_start(void (*in_child)(void));
 
+struct vt_gate {
+    _Atomic int *inside;
+    sigset_t signals; /* that the thread blocked before */
+};
+
 /* Waits while a fork is in progress. */
-void vt_gate_wait(_Atomic int *inside);
-
-static inline _Atomic int *vt_gate_enter(void)
-{
-    _Atomic int *inside = &vt_fork_gate.shards[vt_hash((uintptr_t)&vt_guard) >> 60].inside;
-    atomic_fetch_add(inside, 1);
-    if (__builtin_expect(atomic_load(&vt_fork_gate.forks) != 0, 0))
-        vt_gate_wait(inside);
-    return inside;
-}
-
-static inline void vt_gate_leave(_Atomic int *inside)
-{
-    atomic_fetch_sub_explicit(inside, 1, memory_order_release);
-}
+void vt_gate_enter(struct vt_gate *gate);
+void vt_gate_leave(const struct vt_gate *gate);
 
 #endif

@@ -102,9 +102,10 @@ void *vt_load_private_copy(const char *path)
     if (copy < 0)
         return NULL;
     snprintf(name, sizeof name, "/proc/thread-self/fd/%d", copy);
-    _Atomic int *gate = vt_gate_enter();
+    struct vt_gate gate;
+    vt_gate_enter(&gate);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    vt_gate_leave(gate);
+    vt_gate_leave(&gate);
     close(copy);
     return library;
 }

@@ -211,9 +211,10 @@ struct found_symbol {
 
 static void for_each_library(int visit(struct dl_phdr_info *, size_t, void *), void *context)
 {
-    _Atomic int *gate = vt_gate_enter();
+    struct vt_gate gate;
+    vt_gate_enter(&gate);
     dl_iterate_phdr(visit, context);
-    vt_gate_leave(gate);
+    vt_gate_leave(&gate);
 }
 
 static int count_unloads(struct dl_phdr_info *info, size_t info_bytes, void *context)

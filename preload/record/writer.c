@@ -106,7 +106,8 @@ static void do_round(struct writer *writer)
     if (!writer->has_interpreter)
         return;
     /* Each round, since what could not be pinned is tried again; cheap once done. */
-    _Atomic int *gate = vt_gate_enter();
+    struct vt_gate gate;
+    vt_gate_enter(&gate);
     if (writer->session->options.python)
         vt_python_look_up();
     if (writer->session->options.python && writer->session->options.inspect)
@@ -114,7 +115,7 @@ static void do_round(struct writer *writer)
     if (writer->session->options.python)
         vt_inspector.tend(writer->session);
     vt_native_find_interpreter();
-    vt_gate_leave(gate);
+    vt_gate_leave(&gate);
 }
 
 /* The process ends with its last thread, and this one must not keep it alive: main may have ended by

@@ -80,9 +80,10 @@ static bool find_image(uintptr_t address, struct image *image)
         *image = (struct image){found.start, found.end, found.unwind_index};
     } else {
         struct image_search search = {.address = address};
-        _Atomic int *gate = vt_gate_enter();
+        struct vt_gate gate;
+        vt_gate_enter(&gate);
         dl_iterate_phdr(visit_image, &search);
-        vt_gate_leave(gate);
+        vt_gate_leave(&gate);
         *image = search.image;
     }
     return image->index && image->index >= image->start && image->index < image->end;

@@ -224,6 +224,7 @@ def table():
          ("clone sharing memory", "processes clone memory", {"trace": "sum"}),
          ("clone sharing memory and files", "processes clone files", {"trace": "sum"}),
          ("fork in a signal handler", "processes fork_in_handler", {"shim_env": QUIET}),
+         ("fork in a signal handler after a library was loaded", "processes fork_in_handler_after_load", {"shim_env": QUIET}),
          ("fork in a signal handler, the child returns", "processes fork_in_handler returns", {"shim_env": QUIET, "trace": "any"}),
          ("fork while threads allocate", "processes fork_while_working 40", {"shim_env": QUIET}),
          ("fork in threads", "processes fork_in_threads", {"shim_env": QUIET}),

@@ -1,5 +1,6 @@
 /* Hosts that make processes, in every way there is. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -161,7 +162,8 @@ static int clones(int count, char **arguments)
 static _Atomic int forked;
 static volatile sig_atomic_t child_returns, is_child;
 
-/* The child works in the handler; or it returns to the call that the handler interrupted, and goes on from there. */
+/* The child works in the handler; or it returns to the call that the handler interrupted, and goes on from
+ * there. */
 static void forks_in_handler(int number)
 {
     (void)number;
@@ -202,6 +204,27 @@ static int fork_in_handler(int count, char **arguments)
                 blocks_and_exit(3, 0);
         }
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    host_say("fine\n");
+    return 0;
+}
+
+/* The same while much is looked up: at the first blocks after a library was loaded. */
+static int fork_in_handler_after_load(int count, char **arguments)
+{
+    struct sigaction action = {.sa_handler = forks_in_handler, .sa_flags = SA_RESTART};
+    (void)count, (void)arguments;
+    host_begin();
+    host_pairs(10);
+    sigaction(SIGALRM, &action, NULL);
+    for (int i = 0; i < 12; i++) {
+        void *library = dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_LOCAL);
+        host_nap_ms(220); /* until the recorder knows */
+        const int before = atomic_load(&forked);
+        setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 10 + 10 * i}}, NULL);
+        while (atomic_load(&forked) == before)
+            host_block_pair();
+        dlclose(library);
+    }
     host_say("fine\n");
     return 0;
 }
@@ -495,6 +518,7 @@ static const struct host_way ways[] = {
     {"spawn", spawns},
     {"clone", clones},
     {"fork_in_handler", fork_in_handler},
+    {"fork_in_handler_after_load", fork_in_handler_after_load},
     {"fork_while_working", fork_while_working},
     {"fork_in_threads", fork_in_threads},
     {"exec_after", exec_after},
