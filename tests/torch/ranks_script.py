@@ -5,6 +5,7 @@
 --fill: that rank fills its card until memory runs out, while all others stand still; --late: then that one asks for more too.
 """
 import argparse
+import ctypes
 import json
 import os
 import pathlib
@@ -133,6 +134,16 @@ def wait_for(name, ranks):
         time.sleep(0.02)
 
 
+def wait_until_told():
+    """All stand still until the recorder has asked NVML twice: what a process has on a card of others is known from then on only."""
+    dist.barrier()
+    readings = ctypes.CDLL("libcuda.so.1").standin_card_readings
+    enough, end = readings() + 6, time.monotonic() + 60
+    while readings() < enough and time.monotonic() < end:
+        time.sleep(0.02)
+    dist.barrier()
+
+
 def ask(what, *arguments, kept=()):
     asked_ns = time.time_ns()
     try:
@@ -146,6 +157,7 @@ def ask(what, *arguments, kept=()):
 
 def fill(model):
     torch.cuda.synchronize()
+    wait_until_told()
     tell("still", **count())
     wait_for("still", range(world))
     kept = []
@@ -169,7 +181,7 @@ def main():
         if number == 2 and options.fill >= 0:
             fill(model)
     torch.cuda.synchronize()
-    dist.barrier()  # all stand still
+    wait_until_told()
     tell("rank", **count(names=[name for name, _ in model.named_parameters()]))
     dist.barrier()
     dist.destroy_process_group()
