@@ -17,9 +17,9 @@
 #define KIND_PROCESS "process"
 #define KIND_TOGETHER "context_and_processes"
 #define KIND_UNEXPLAINED "unexplained"
-
-#define FIRST_READINGS 64 /* that tell of a context */
 #define KIND_GRAPH_MEMORY "graph_memory"
+
+#define FIRST_READINGS 64u /* steady ones that tell of a context, and as many others */
 
 struct maker {
     const struct vt_report *report;
@@ -223,15 +223,16 @@ static int context_by(struct maker *maker, const struct vt_reading *reading, int
 static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
 {
     int64_t least = INT64_MAX, bytes;
+    unsigned asked[2] = {0}; /* unsteady, steady */
     bool steady = false;
     int result = 0;
 
-    for (size_t i = 0, asked = 0; !result && i < maker->readings->count && asked < FIRST_READINGS; i++) {
+    for (size_t i = 0; !result && i < maker->readings->count && asked[true] < FIRST_READINGS; i++) {
         const struct vt_reading *reading = &maker->readings->items[i];
 
-        if (reading->era != era || (steady && !reading->steady) || !tells_own(maker, reading))
+        if (reading->era != era || (steady && !reading->steady) || !tells_own(maker, reading) ||
+            asked[reading->steady]++ >= FIRST_READINGS)
             continue;
-        asked++;
         result = context_by(maker, reading, &bytes);
         if (bytes < least || (reading->steady && !steady))
             least = bytes;

@@ -18,14 +18,11 @@
 #include "options.h"
 #include "record/record.h"
 
-#define STRING_OF(symbol) #symbol
-#define STRING(symbol) STRING_OF(symbol)
-
 #define LAY_OUT ggml_backend_alloc_ctx_tensors_from_buft /* exported by us */
 
 /* X(field, result, parameters, symbol). Opaque: a context, a buffer, a tensor. */
 #define FUNCTIONS(X)                                                                                         \
-    X(lay_out, void *, (void *, void *), STRING(LAY_OUT))                                                    \
+    X(lay_out, void *, (void *, void *), VT_SYMBOL_NAME(LAY_OUT))                                            \
     X(base, void *, (void *), "ggml_backend_buffer_get_base")                                                \
     X(first_tensor, void *, (const void *), "ggml_get_first_tensor")                                         \
     X(next_tensor, void *, (const void *, void *), "ggml_get_next_tensor")                                   \
@@ -62,7 +59,7 @@ static bool take(const struct vt_elf *elf, void *context)
     struct libraries *all = context;
     if (elf->base == all->caller_base)
         all->caller = *elf;
-    if (vt_elf_is_ours(elf) || all->count == LIBRARIES || !vt_elf_symbol(elf, STRING(LAY_OUT), NULL))
+    if (vt_elf_is_ours(elf) || all->count == LIBRARIES || !vt_elf_symbol(elf, VT_SYMBOL_NAME(LAY_OUT), NULL))
         return false;
     struct library *library = &all->items[all->count++];
     library->elf = *elf;
@@ -87,7 +84,7 @@ static struct library find(const void *caller)
     if (dladdr(caller, &place))
         all = (struct libraries){.caller_base = (uintptr_t)place.dli_fbase};
     vt_elf_find(take, &all);
-    void *global = dlsym(RTLD_NEXT, STRING(LAY_OUT));
+    void *global = dlsym(RTLD_NEXT, VT_SYMBOL_NAME(LAY_OUT));
     for (unsigned i = 0; i < all.count && global; i++)
         if ((void *)all.items[i].lay_out == global)
             return all.items[i];

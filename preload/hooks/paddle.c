@@ -12,9 +12,6 @@
 #include "loader/elf_walk.h"
 #include "record/record.h"
 
-#define STRING_OF(symbol) #symbol
-#define STRING(symbol) STRING_OF(symbol)
-
 /* Exported by us: paddle::platform::RecordMemEvent::RecordMemEvent */
 #define TELL _ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE
 
@@ -54,7 +51,7 @@ void TELL(void *self, const void *address, const struct place *place, size_t byt
     record(address, place, bytes, what);
     tell_function *real = atomic_load(&real_tell);
     if (!real) {
-        real = (tell_function *)vt_elf_next_definition(STRING(TELL));
+        real = (tell_function *)vt_elf_next_definition(VT_SYMBOL_NAME(TELL));
         atomic_store(&real_tell, real);
     }
     if (real)

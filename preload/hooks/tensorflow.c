@@ -13,9 +13,6 @@
 #include "loader/elf_walk.h"
 #include "record/record.h"
 
-#define STRING_OF(symbol) #symbol
-#define STRING(symbol) STRING_OF(symbol)
-
 /* Exported by us. */
 #define ALLOCATE _ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE
 #define RELEASE _ZN3tsl12BFCAllocator13DeallocateRawEPv
@@ -27,8 +24,8 @@ struct string { /* of libstdc++ */
     char inside[16]; /* a short text lies here */
 };
 #define METHODS(X)                                                                                           \
-    X(allocate, void *, (void *, size_t, size_t, const void *), STRING(ALLOCATE))                            \
-    X(release, void, (void *, void *), STRING(RELEASE))                                                      \
+    X(allocate, void *, (void *, size_t, size_t, const void *), VT_SYMBOL_NAME(ALLOCATE))                    \
+    X(release, void, (void *, void *), VT_SYMBOL_NAME(RELEASE))                                              \
     X(block_bytes, size_t, (const void *, const void *), "_ZNK3tsl12BFCAllocator13AllocatedSizeEPKv")        \
     X(memory_type, int, (const void *), "_ZNK3tsl12BFCAllocator13GetMemoryTypeEv")                           \
     X(name, void, (struct string *, void *), "_ZN3tsl12BFCAllocator4NameB5cxx11Ev")

@@ -21,8 +21,6 @@
 #define OOM_SYMBOLS(X)                                                                                       \
     X(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE)                                                   \
     X(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
-#define STRING_OF(symbol) #symbol
-#define STRING(symbol) STRING_OF(symbol)
 #define NEXT_SEQUENCE_SYMBOL _ZN2at15sequence_number17get_and_incrementEv
 
 /* Called by us: X(field of `torch`, result, parameters, symbol in LIBRARY). */
@@ -227,7 +225,7 @@ static uint64_t count_alone(void)
 __attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
 {
     uint64_t (*none)(void) = NULL;
-    uint64_t (*found)(void) = (uint64_t(*)(void))vt_elf_next_definition(STRING(NEXT_SEQUENCE_SYMBOL));
+    uint64_t (*found)(void) = (uint64_t(*)(void))vt_elf_next_definition(VT_SYMBOL_NAME(NEXT_SEQUENCE_SYMBOL));
     if (!found)
         found = count_alone;
     return atomic_compare_exchange_strong(&torch.next_sequence, &none, found) ? found : none;

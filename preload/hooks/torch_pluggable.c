@@ -14,9 +14,6 @@
 #include "record/record.h"
 
 #define CLASS(rest) _ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator##rest
-#define STRING_OF(symbol) #symbol
-#define STRING(symbol) STRING_OF(symbol)
-
 /* The device was an int before PyTorch 2.1. */
 #define ALLOCATE CLASS(6mallocEmaP11CUstream_st)
 #define OLD_ALLOCATE CLASS(6mallocEmiP11CUstream_st)
@@ -76,7 +73,7 @@ static void *allocate(allocate_function *real, void *allocator, size_t bytes, in
     void *symbol(void *allocator, size_t bytes, int device, void *stream)                                    \
     {                                                                                                        \
         if (!real)                                                                                           \
-            real = (allocate_function *)vt_elf_next_definition(STRING(symbol));                              \
+            real = (allocate_function *)vt_elf_next_definition(VT_SYMBOL_NAME(symbol));                      \
         return allocate(real, allocator, bytes, device, stream);                                             \
     }
 EXPORT_ALLOCATE(ALLOCATE, real_allocate)
@@ -95,7 +92,7 @@ void RELEASE(void *allocator, void *address)
         vt_leave(saved_errno);
     }
     if (!real_release)
-        real_release = (release_function *)vt_elf_next_definition(STRING(RELEASE));
+        real_release = (release_function *)vt_elf_next_definition(VT_SYMBOL_NAME(RELEASE));
     if (real_release)
         real_release(allocator, address);
 }

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The name, as text, of a symbol that may be a macro. */
+#define VT_TEXT_OF(symbol) #symbol
+#define VT_SYMBOL_NAME(symbol) VT_TEXT_OF(symbol)
+
 struct vt_elf {
     uintptr_t base;     /* load bias */
     const char *path;   /* as the loader knows it; "" for the executable */
@@ -41,7 +45,8 @@ struct vt_elf_changes vt_elf_changes(void);
  * loader's lock, which would stay locked if a signal handler jumped out of it. */
 uint64_t vt_elf_loads_seen(void);
 
-/* The address of the function or variable `name` that `object` defines in `version` (NULL: its default one), or NULL. */
+/* The address of the function or variable `name` that `object` defines in `version` (NULL: its default one),
+ * or NULL. */
 void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
 
 /* The definition that our export of `name` hides: the first one in a library loaded after ours, or NULL. A
