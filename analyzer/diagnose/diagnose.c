@@ -53,6 +53,8 @@ int vt_diagnose(struct vt_report *report, unsigned wanted)
         vt_progress_tell(VT_WORK_REPORT, report->device_count + i, 2 * report->device_count);
         result = diagnose_device(report, wanted, &report->devices[i]);
     }
+    if (!result && wanted & VT_FIND_CARD)
+        result = vt_bare_contexts_find(report);
     if (!result && wanted & VT_FIND_SHORTAGE)
         result = vt_shortage_find(report, &report->shortage);
     return result ? result : vt_places_error(report->places);

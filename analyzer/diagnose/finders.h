@@ -44,6 +44,9 @@ int vt_reconcile(const struct vt_report *report, struct vt_device_report *device
 /* What could be done about it, of a table that is complete but for this (card_advice.c). */
 int vt_card_advise(const struct vt_report *report, struct vt_card_table *table);
 
+/* Devices with a context and without memory, after the tables of all cards. */
+int vt_bare_contexts_find(struct vt_report *report);
+
 /* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
  * is that refusal. */
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);

@@ -1,5 +1,5 @@
 /* Who holds what of each card, where several processes use one. */
-#include "job/parts.h"
+#include "job/epochs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -59,201 +59,7 @@ static int by_number(const void *left, const void *right)
     return strcmp(a->uuid, b->uuid);
 }
 
-/* A device with its process, among those of one card. */
-struct user {
-    struct vt_job_process *process;
-    struct vt_job_device *device;
-    size_t at; /* the next of its levels */
-    bool has_context;
-    uint64_t now_bytes, most_bytes;
-};
-
-static uint64_t context_from(const struct user *user)
-{
-    return user->process->start_ns + user->device->context_ns;
-}
-
-static int compare_level(const void *level, const void *t_ns)
-{
-    return ((const struct vt_job_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
-}
-
-static uint64_t own_bytes_at(const struct user *user, uint64_t t_ns)
-{
-    const struct vt_job_device *device = user->device;
-    uint64_t own_ns = t_ns - user->process->start_ns;
-    size_t after;
-
-    if (t_ns < user->process->start_ns || t_ns > user->process->gone_ns)
-        return 0;
-    after =
-        vt_lower_bound(device->levels, device->level_count, sizeof *device->levels, &own_ns, compare_level);
-    return after ? device->levels[after - 1].bytes : 0;
-}
-
-static bool is_alive(const struct user *user, uint64_t t_ns)
-{
-    return context_from(user) <= t_ns && t_ns <= user->process->gone_ns;
-}
-
-/* ---- Contexts ---- */
-
-/* A time in which no user of a card came or went, and what was in use beside their own memory: their
- * contexts, and what has no trace. */
-struct epoch {
-    uint64_t from_ns, bytes;
-    size_t alive;
-};
-
-static int compare_epochs(const void *left, const void *right)
-{
-    return vt_order(((const struct epoch *)left)->from_ns, ((const struct epoch *)right)->from_ns);
-}
-
-/* What the driver told of the card in an epoch, less what the users had then; a call of another process that
- * was under way is in one of the two only, so the median is taken. False if nothing was told. */
-static bool measure_epoch(const struct user *users, size_t count, uint64_t to_ns, struct epoch *epoch,
-                          uint64_t *values)
-{
-    size_t told = 0;
-
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < users[i].device->card_level_count; k++) {
-            const struct vt_job_level *level = &users[i].device->card_levels[k];
-            uint64_t t_ns = users[i].process->start_ns + level->t_ns, own = 0;
-
-            if (t_ns < epoch->from_ns || t_ns >= to_ns)
-                continue;
-            for (size_t other = 0; other < count; other++)
-                own += own_bytes_at(&users[other], t_ns);
-            values[told++] = level->bytes > own ? level->bytes - own : 0;
-        }
-    epoch->bytes = vt_job_median(values, told);
-    return told > 0;
-}
-
-static bool is_user(const struct user *users, size_t count, uint32_t pid)
-{
-    for (size_t i = 0; i < count; i++)
-        if (users[i].process->pid == pid)
-            return true;
-    return false;
-}
-
-/* What NVML told one user last of the other processes on the card. */
-struct told {
-    size_t next; /* of its device's others */
-    size_t count;
-    struct vt_job_other now[VT_JOB_MOST_OTHERS];
-};
-
-static void hear(const struct user *user, struct told *told, uint64_t t_ns)
-{
-    const struct vt_job_device *device = user->device;
-
-    for (; told->next < device->other_count; told->next++) {
-        const struct vt_job_other *other = &device->others[told->next];
-        const size_t at = vt_job_place_of(told->now, told->count, other->pid);
-
-        if (user->process->start_ns + other->t_ns > t_ns)
-            return;
-        told->now[at] = *other;
-        told->count += at == told->count;
-    }
-}
-
-/* What one user was told of a process: the most of those before it. */
-static uint64_t told_before(const struct user *users, const struct told *told, size_t before, uint32_t pid,
-                            uint64_t t_ns)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < before; i++)
-        for (size_t k = 0; k < told[i].count && is_alive(&users[i], t_ns); k++)
-            if (told[i].now[k].pid == pid && told[i].now[k].bytes > bytes)
-                bytes = told[i].now[k].bytes;
-    return bytes;
-}
-
-/* What processes beside the users have, of each the most that a user was told. */
-static uint64_t other_bytes(const struct user *users, struct told *told, size_t count, uint64_t t_ns)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        hear(&users[i], &told[i], t_ns);
-        for (size_t k = 0; k < told[i].count && is_alive(&users[i], t_ns); k++) {
-            const struct vt_job_other *other = &told[i].now[k];
-            uint64_t before = told_before(users, told, i, other->pid, t_ns);
-
-            bytes += !is_user(users, count, other->pid) && other->bytes > before ? other->bytes - before : 0;
-        }
-    }
-    return bytes;
-}
-
-/* What the users' contexts have together, and who is there beside them, as NVML told; false if it did not
- * tell that of each user. */
-static bool add_contexts(const struct user *users, struct told *told, size_t count, struct epoch *epoch)
-{
-    uint64_t bytes = other_bytes(users, told, count, epoch->from_ns);
-
-    for (size_t i = 0; i < count; i++) {
-        if (!users[i].device->context_told)
-            return false;
-        bytes += is_alive(&users[i], epoch->from_ns) ? users[i].device->context_bytes : 0;
-    }
-    epoch->bytes = bytes;
-    return true;
-}
-
-/* Begins of epochs: when a context was first seen, when a process had ended, and when another one was told to
- * have more or less. Without memory NULL. */
-static struct epoch *find_epochs(const struct user *users, size_t count, size_t *epoch_count)
-{
-    size_t levels = 1, most = 2 * count;
-    struct told *told = calloc(count, sizeof *told);
-    struct epoch *epochs;
-    uint64_t *values;
-
-    for (size_t i = 0; i < count; i++) {
-        levels += users[i].device->card_level_count;
-        most += users[i].device->other_count;
-    }
-    epochs = calloc(most, sizeof *epochs);
-    values = calloc(levels, sizeof *values);
-    if (!told || !epochs || !values) {
-        free(told);
-        free(epochs);
-        free(values);
-        return NULL;
-    }
-    *epoch_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        epochs[(*epoch_count)++].from_ns = context_from(&users[i]);
-        epochs[(*epoch_count)++].from_ns = users[i].process->gone_ns + 1;
-        for (size_t k = 0; k < users[i].device->other_count; k++)
-            epochs[(*epoch_count)++].from_ns = users[i].process->start_ns + users[i].device->others[k].t_ns;
-    }
-    qsort(epochs, *epoch_count, sizeof *epochs, compare_epochs);
-    for (size_t e = 0; e < *epoch_count; e++) {
-        uint64_t to_ns = e + 1 < *epoch_count ? epochs[e + 1].from_ns : UINT64_MAX;
-
-        for (size_t i = 0; i < count; i++)
-            epochs[e].alive += is_alive(&users[i], epochs[e].from_ns);
-        if (!epochs[e].alive || add_contexts(users, told, count, &epochs[e]))
-            continue;
-        if (!measure_epoch(users, count, to_ns, &epochs[e], values) && e && epochs[e - 1].alive)
-            /* as before; of those that have ended, an equal part each is gone */
-            epochs[e].bytes = epochs[e - 1].bytes / epochs[e - 1].alive *
-                              (epochs[e].alive < epochs[e - 1].alive ? epochs[e].alive : epochs[e - 1].alive);
-    }
-    free(told);
-    free(values);
-    return epochs;
-}
-
-static uint64_t contexts_at(const struct epoch *epochs, size_t count, uint64_t t_ns)
+static uint64_t contexts_at(const struct vt_card_epoch *epochs, size_t count, uint64_t t_ns)
 {
     uint64_t bytes = 0;
 
@@ -265,7 +71,7 @@ static uint64_t contexts_at(const struct epoch *epochs, size_t count, uint64_t t
 /* ---- The most of a card ---- */
 
 /* The next time at which some user's bytes change, as an event of all users together. */
-static uint64_t next_time(const struct user *users, size_t count)
+static uint64_t next_time(const struct vt_card_user *users, size_t count)
 {
     uint64_t next = UINT64_MAX;
 
@@ -276,18 +82,18 @@ static uint64_t next_time(const struct user *users, size_t count)
                         : users[i].at == device->level_count ? users[i].process->gone_ns + 1
                                                              : UINT64_MAX;
 
-        if (!users[i].has_context && context_from(&users[i]) < t_ns)
-            t_ns = context_from(&users[i]);
+        if (!users[i].has_context && vt_card_user_from(&users[i]) < t_ns)
+            t_ns = vt_card_user_from(&users[i]);
         next = t_ns < next ? t_ns : next;
     }
     return next;
 }
 
-static void advance(struct user *user, uint64_t t_ns)
+static void advance(struct vt_card_user *user, uint64_t t_ns)
 {
     const struct vt_job_device *device = user->device;
 
-    user->has_context |= context_from(user) <= t_ns;
+    user->has_context |= vt_card_user_from(user) <= t_ns;
     for (; user->at < device->level_count && user->process->start_ns + device->levels[user->at].t_ns <= t_ns;
          user->at++)
         user->now_bytes = device->levels[user->at].bytes;
@@ -299,8 +105,8 @@ static void advance(struct user *user, uint64_t t_ns)
 }
 
 /* Walks through all changes of all users, and of what is beside them. */
-static void find_most(struct vt_job_card *card, struct user *users, size_t count, const struct epoch *epochs,
-                      size_t epoch_count)
+static void find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count,
+                      const struct vt_card_epoch *epochs, size_t epoch_count)
 {
     size_t epoch = 0;
 
@@ -336,53 +142,86 @@ static int by_bytes(const void *left, const void *right)
                                 : (a->process > b->process) - (a->process < b->process);
 }
 
+/* With those that have a context alone. */
 static size_t count_devices(const struct vt_job *job)
 {
     size_t devices = 0;
 
     for (size_t i = 0; i < job->process_count; i++)
-        devices += job->processes[i].device_count;
+        devices += job->processes[i].device_count + job->processes[i].bare_context_count;
     return devices;
 }
 
-static size_t find_users(struct vt_job *job, uint32_t card, struct user *users)
+/* The k-th of them; NULL = it has no more. */
+static struct vt_job_device *device_of(struct vt_job_process *process, size_t k)
 {
+    return k < process->device_count ? &process->devices[k]
+           : k < process->device_count + process->bare_context_count
+               ? &process->bare_contexts[k - process->device_count]
+               : NULL;
+}
+
+static bool is_bare(const struct vt_card_user *user)
+{
+    return user->device >= user->process->bare_contexts &&
+           user->device < user->process->bare_contexts + user->process->bare_context_count;
+}
+
+static size_t find_users(struct vt_job *job, uint32_t card, struct vt_card_user *users)
+{
+    struct vt_job_device *device;
     size_t count = 0;
 
-    for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; k < job->processes[i].device_count; k++)
-            if (job->processes[i].devices[k].card == card)
-                users[count++] =
-                    (struct user){.process = &job->processes[i], .device = &job->processes[i].devices[k]};
+    for (struct vt_job_process *process = job->processes; process < job->processes + job->process_count;
+         process++)
+        for (size_t k = 0; (device = device_of(process, k)); k++)
+            if (device->card == card)
+                users[count++] = (struct vt_card_user){.process = process, .device = device};
     return count;
 }
 
 /* Of what each user's most_bytes is. */
-static int fill_holders(struct vt_job_maker *maker, struct vt_job_card *card, const struct user *users,
-                        size_t count)
+static int fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
+                        const struct vt_card_user *users, size_t count)
 {
     const struct vt_job *job = &maker->job;
 
     card->holders = vt_job_take(&maker->arena, count, sizeof *card->holders);
-    if (!card->holders)
+    card->bare_contexts = vt_job_take(&maker->arena, count, sizeof *card->bare_contexts);
+    if (!card->holders || !card->bare_contexts)
         return -ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        card->holders[i] = (struct vt_job_holder){.process = (uint32_t)(users[i].process - job->processes),
-                                                  .device_index = users[i].device->index,
-                                                  .label = users[i].process->label,
-                                                  .path = users[i].process->path,
-                                                  .bytes = users[i].most_bytes};
-    card->holder_count = count;
-    qsort(card->holders, count, sizeof *card->holders, by_bytes);
+    card->holder_count = card->bare_context_count = 0;
+    for (const struct vt_card_user *user = users; user < users + count; user++) {
+        const uint32_t process = (uint32_t)(user->process - job->processes);
+
+        if (is_bare(user))
+            card->bare_contexts[card->bare_context_count++] =
+                (struct vt_job_bare_context){.process = process,
+                                             .device_index = user->device->index,
+                                             .label = user->process->label,
+                                             .t_ns = vt_card_user_from(user),
+                                             .bytes_known = user->device->context_told,
+                                             .bytes = user->device->context_bytes,
+                                             .line = user->device->context_line};
+        else
+            card->holders[card->holder_count++] = (struct vt_job_holder){.process = process,
+                                                                         .device_index = user->device->index,
+                                                                         .label = user->process->label,
+                                                                         .path = user->process->path,
+                                                                         .bytes = user->most_bytes};
+    }
+    if (card->holder_count)
+        qsort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
     return 0;
 }
 
-static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *users)
+static int fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_card_user *users)
 {
     struct vt_job *job = &maker->job;
     struct vt_job_card *card = &job->cards[index];
     size_t count = find_users(job, index, users), epoch_count = 0;
-    struct epoch *epochs = find_epochs(users, count, &epoch_count);
+    struct vt_card_epoch *epochs = vt_card_epochs(users, count, &epoch_count);
+    int result;
 
     if (!epochs)
         return -ENOMEM;
@@ -391,16 +230,17 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *us
     find_most(card, users, count, epochs, epoch_count);
     free(epochs);
     users[0].device->context_known |= count == 1;
-    job->nodes[card->node].card_count++;
-    return fill_holders(maker, card, users, count);
+    result = fill_holders(maker, card, users, count);
+    job->nodes[card->node].card_count += card->holder_count > 0;
+    return result;
 }
 
 int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card)
 {
     struct vt_job *job = &maker->job;
-    struct user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
+    struct vt_card_user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
     size_t count = users ? find_users(job, card_index, users) : 0, epoch_count = 0;
-    struct epoch *epochs = count ? find_epochs(users, count, &epoch_count) : NULL;
+    struct vt_card_epoch *epochs = count ? vt_card_epochs(users, count, &epoch_count) : NULL;
 
     if (!epochs)
         return -ENOMEM;
@@ -409,7 +249,7 @@ int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_n
     card->most_bytes = card->context_bytes = contexts_at(epochs, epoch_count, t_ns);
     free(epochs);
     for (size_t i = 0; i < count; i++) {
-        users[i].most_bytes = own_bytes_at(&users[i], t_ns);
+        users[i].most_bytes = vt_card_user_bytes(&users[i], t_ns);
         card->most_bytes += users[i].most_bytes;
     }
     return fill_holders(maker, card, users, count);
@@ -419,7 +259,8 @@ int vt_job_find_cards(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = count_devices(job);
-    struct user *users;
+    struct vt_card_user *users;
+    struct vt_job_device *device;
     int result = 0;
 
     job->cards = vt_job_take(&maker->arena, devices, sizeof *job->cards);
@@ -427,16 +268,13 @@ int vt_job_find_cards(struct vt_job_maker *maker)
     if (!job->cards || !users)
         return -ENOMEM;
     for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; k < job->processes[i].device_count; k++)
-            find_card(job, &job->processes[i], &job->processes[i].devices[k]);
+        for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
+            find_card(job, &job->processes[i], device);
     if (job->card_count)
         qsort(job->cards, job->card_count, sizeof *job->cards, by_number);
     for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; k < job->processes[i].device_count; k++) {
-            struct vt_job_device *device = &job->processes[i].devices[k];
-
+        for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
             device->card = (uint32_t)(find_card(job, &job->processes[i], device) - job->cards);
-        }
     for (uint32_t i = 0; !result && i < job->card_count; i++)
         result = fill_card(maker, i, users);
     return result;

@@ -150,12 +150,27 @@ int vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, str
     return device->others ? 0 : -ENOMEM;
 }
 
+/* When the first context of the device was made, where that was seen: before its first memory. */
+static void read_context_begin(const struct vt_trace *trace, struct vt_job_device *device)
+{
+    for (size_t i = 0; i < trace->rare_event_count; i++) {
+        const struct vt_event *event = &trace->events[trace->rare_events[i]];
+        const uint64_t t_ns = vt_event_time(trace, trace->rare_events[i]);
+
+        if (event->kind != VT_EVENT_CONTEXT_CREATE || event->device_index != device->index)
+            continue;
+        device->context_ns = t_ns < device->context_ns ? t_ns : device->context_ns;
+        return;
+    }
+}
+
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)
 {
     struct reading reading = {.trace = report->trace, .device = device};
     const struct vt_replay_visitor visitor = {.visit = visit, .context = &reading};
 
     vt_replay_walk(report->attribution->replay, device->index, &visitor);
+    read_context_begin(report->trace, device);
     device->levels = reading.failed ? NULL : vt_job_take(arena, reading.count, sizeof *device->levels);
     if (device->levels) {
         device->level_count = reading.count;

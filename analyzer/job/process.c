@@ -96,6 +96,27 @@ static void read_context(const struct vt_card_table *card, struct vt_job_device 
     device->context_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
+/* What the trace tells of the device itself. */
+static int read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+{
+    const struct vt_trace_device *of = trace->devices;
+    char text[33];
+
+    while (of < trace->devices + trace->device_count && of->index != device->index)
+        of++;
+    device->name = "";
+    if (of == trace->devices + trace->device_count)
+        return 0;
+    device->total_bytes = of->total_bytes;
+    device->name = vt_job_copy(arena, of->name);
+    for (unsigned k = 0; k < sizeof of->uuid; k++)
+        snprintf(text + 2 * k, 3, "%02x", of->uuid[k]);
+    if (of->has_uuid)
+        device->uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text, text + 8, text + 12,
+                                    text + 16, text + 20);
+    return device->name && (device->uuid || !of->has_uuid) ? 0 : -ENOMEM;
+}
+
 static int read_device(const struct vt_report *report, const struct vt_device_report *from,
                        struct vt_arena *arena, struct vt_job_device *device)
 {
@@ -105,8 +126,6 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
     *device = (struct vt_job_device){
         .index = from->index,
         .card = VT_JOB_NONE,
-        .name = vt_job_copy(arena, from->name),
-        .total_bytes = from->total_bytes,
         .peak = without_context(from->peak.state),
         .end = without_context(from->end.state),
         .shown = without_context(from->shown->state),
@@ -115,10 +134,12 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         .leaks = from->leaks.leak_count,
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
+        .context_end_ns = UINT64_MAX,
+        .context_line = "",
     };
-    if (!device->name || !device->leak_line)
-        return -ENOMEM;
-    result = read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
+    result = device->leak_line ? read_card(report->trace, arena, device) : -ENOMEM;
+    if (!result)
+        result = read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
     if (!result)
         result = read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
     if (!result)
@@ -127,6 +148,41 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         result = vt_job_read_levels(report, arena, device);
     read_context(&from->last_card, device);
     return result ? result : vt_job_read_others(report->trace, arena, device);
+}
+
+static int read_bare_context(const struct vt_report *report, const struct vt_bare_context *from,
+                             struct vt_arena *arena, struct vt_job_device *device)
+{
+    *device =
+        (struct vt_job_device){.index = from->device_index,
+                               .card = VT_JOB_NONE,
+                               .leak_line = "",
+                               .context_told = from->bytes_known,
+                               .context_known = from->bytes_known,
+                               .context_bytes = from->bytes,
+                               .context_ns = from->t_ns,
+                               .context_end_ns = from->ended ? from->end_ns : UINT64_MAX,
+                               .context_line = vt_job_copy(arena, from->place ? from->place->name : "")};
+    if (!device->context_line || read_card(report->trace, arena, device))
+        return -ENOMEM;
+    return vt_job_read_others(report->trace, arena, device);
+}
+
+static int read_devices(const struct vt_report *report, struct vt_arena *arena,
+                        struct vt_job_process *process)
+{
+    int result = 0;
+
+    process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
+    process->bare_contexts = vt_job_take(arena, report->bare_context_count, sizeof *process->bare_contexts);
+    if (!process->devices || !process->bare_contexts)
+        return -ENOMEM;
+    for (size_t i = 0; !result && i < report->device_count; i++)
+        result = read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
+    for (size_t i = 0; !result && i < report->bare_context_count; i++)
+        result = read_bare_context(report, &report->bare_contexts[i], arena,
+                                   &process->bare_contexts[process->bare_context_count++]);
+    return result;
 }
 
 static int read_refusals(const struct vt_report *report, struct vt_arena *arena,
@@ -294,26 +350,6 @@ static int read_facts(const struct vt_report *report, struct vt_arena *arena, st
     return process->path && process->command && process->host && process->outcome ? 0 : -ENOMEM;
 }
 
-/* The card's own number of each device, by the trace's facts, is read where cards are made. */
-static int read_uuids(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
-{
-    for (size_t i = 0; i < trace->device_count; i++) {
-        const struct vt_trace_device *device = &trace->devices[i];
-        char text[33];
-
-        if (!device->has_uuid)
-            continue;
-        for (unsigned k = 0; k < sizeof device->uuid; k++)
-            snprintf(text + 2 * k, 3, "%02x", device->uuid[k]);
-        for (size_t k = 0; k < process->device_count; k++)
-            if (process->devices[k].index == device->index &&
-                !(process->devices[k].uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text,
-                                                          text + 8, text + 12, text + 16, text + 20)))
-                return -ENOMEM;
-    }
-    return 0;
-}
-
 int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
 {
     struct vt_arena *arena = calloc(1, sizeof *arena);
@@ -324,13 +360,8 @@ int vt_job_process_read(const struct vt_report *report, struct vt_job_process *p
         return -ENOMEM;
     arena->piece_bytes = PIECE_BYTES;
     result = read_facts(report, arena, process);
-    process->devices = result ? NULL : vt_job_take(arena, report->device_count, sizeof *process->devices);
-    if (!process->devices)
-        result = -ENOMEM;
-    for (size_t i = 0; !result && i < report->device_count; i++)
-        result = read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
     if (!result)
-        result = read_uuids(report->trace, arena, process);
+        result = read_devices(report, arena, process);
     if (!result)
         result = read_steps(report, arena, process);
     if (!result)

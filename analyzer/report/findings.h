@@ -134,6 +134,19 @@ struct vt_card_table {
     struct vt_advices advices; /* of this moment, largest first */
 };
 
+/* ---- Contexts without memory ---- */
+
+/* A device on which the process had a context, and never any memory: mostly code that ran before the device
+ * was chosen. */
+struct vt_bare_context {
+    int device_index;
+    uint64_t t_ns; /* when the first was made */
+    bool ended, bytes_known;
+    uint64_t end_ns;              /* when the last one ended, if all did before the process */
+    uint64_t bytes;               /* that NVML charged the process with there, when it told last */
+    const struct vt_place *place; /* who made the first; NULL = not known */
+};
+
 /* ---- Fragmentation ---- */
 
 struct vt_hole {

@@ -36,13 +36,13 @@ struct vt_job_level {
     uint64_t t_ns, bytes;
 };
 
-/* A device as one process knows it. */
 /* What NVML charged another process on the card with, from then on. */
 #define VT_JOB_MOST_OTHERS 64
 struct vt_job_other {
     uint64_t t_ns, bytes;
     uint32_t pid;
 };
+/* A device as one process knows it. */
 struct vt_job_device {
     int32_t index;
     uint32_t card;
@@ -59,7 +59,9 @@ struct vt_job_device {
     size_t other_count;
     bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
     uint64_t context_bytes;
-    uint64_t context_ns; /* when its context was first seen */
+    uint64_t context_ns;      /* when its context was first seen */
+    uint64_t context_end_ns;  /* of one without memory; of others UINT64_MAX: with the process */
+    const char *context_line; /* that made one without memory; "" = not known */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
     const char *leak_line;       /* of the largest; "" = there is none, or not known */
@@ -116,6 +118,9 @@ struct vt_job_process {
     uint64_t pid_namespace;
     struct vt_job_device *devices;
     size_t device_count;
+    struct vt_job_device
+        *bare_contexts; /* devices on which it has a context alone: what is of contexts is set */
+    size_t bare_context_count;
     struct vt_job_refusal *refusals;
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
@@ -197,6 +202,16 @@ struct vt_job_holder {
     const char *label, *path;
     uint64_t bytes; /* without the context */
 };
+/* A process that has a context on a card, and never had memory there. */
+struct vt_job_bare_context {
+    uint32_t process;
+    int32_t device_index;
+    const char *label;
+    uint64_t t_ns;
+    bool bytes_known; /* by NVML */
+    uint64_t bytes;
+    const char *line; /* that made it; "" = not known */
+};
 struct vt_job_card {
     uint32_t node;
     int32_t number;   /* as the driver or CUDA_VISIBLE_DEVICES counts it */
@@ -208,6 +223,8 @@ struct vt_job_card {
     bool is_coarse;
     struct vt_job_holder *holders; /* largest first */
     size_t holder_count;
+    struct vt_job_bare_context *bare_contexts; /* by process */
+    size_t bare_context_count;
 };
 
 struct vt_job_node {

@@ -32,6 +32,11 @@ const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t 
  * the package's name on; else the last two parts. */
 const char *vt_short_path(const struct vt_trace *trace, const char *path);
 
+/* ---- Devices (report.c) ---- */
+
+/* At any time, of any kind but context. */
+bool vt_held_memory(const struct vt_report *report, int device_index);
+
 /* ---- Source files (sources.c) ---- */
 
 /* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer

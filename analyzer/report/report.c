@@ -93,18 +93,22 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
     return timeline_result ? timeline_result : result;
 }
 
-/* A device is reported if it ever held memory, or if it is asked for. */
-static bool is_wanted(const struct vt_report *report, const struct vt_report_options *options,
-                      int device_index)
+bool vt_held_memory(const struct vt_report *report, int device_index)
 {
     const struct vt_replay *replay = report->attribution->replay;
 
-    if (options->device_index >= 0)
-        return device_index == options->device_index;
     for (size_t i = 0; i < replay->allocation_count; i++)
         if (replay->allocations[i].device_index == device_index)
             return true;
     return false;
+}
+
+/* A device is reported if it ever held memory, or if it is asked for. */
+static bool is_wanted(const struct vt_report *report, const struct vt_report_options *options,
+                      int device_index)
+{
+    return options->device_index >= 0 ? device_index == options->device_index
+                                      : vt_held_memory(report, device_index);
 }
 
 static int known_devices(const struct vt_report *report)
@@ -471,6 +475,7 @@ void vt_report_free(struct vt_report *report)
     free(report->marks);
     free(report->gaps);
     free(report->step_starts);
+    free(report->bare_contexts);
     vt_fragmentation_free(&report->shortage.cache);
     free(report->shortage.freed);
     vt_places_free(report->places);

@@ -19,8 +19,8 @@ struct vt_device_report {
     struct vt_instant peak; /* first event with the most block bytes; without blocks, with the most
                                driver bytes that are not cached (in a pool) */
     struct vt_instant end;
-    uint64_t reserved_peak_bytes; /* the most that the framework's segments had at any time */
-    uint64_t driver_peak_bytes;   /* the most that the driver had given, without the context */
+    uint64_t reserved_peak_bytes;      /* the most that the framework's segments had at any time */
+    uint64_t driver_peak_bytes;        /* the most that the driver had given, without the context */
     struct vt_instant at;              /* present only with --at */
     const struct vt_instant *shown;    /* what tables are about: `at` if present, else `peak` */
     struct vt_explanation explanation; /* of what is shown */
@@ -115,6 +115,8 @@ struct vt_report {
     size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
     struct vt_survived survived; /* the largest of them, the first of equal ones */
     struct vt_shortage shortage;
+    struct vt_bare_context *bare_contexts; /* by device */
+    size_t bare_context_count;
     bool has_at;        /* a moment is shown beside the peak */
     char at_label[256]; /* of what is shown: "mark 'warm'", "the step's largest moment", "the peak" */
 };

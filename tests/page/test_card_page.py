@@ -50,3 +50,16 @@ def test_numbers_are_the_books(driver, look, page):  # noqa: F811
     figures = [f"−{size / MIB:.2f} MiB" for size in (other["own"], books["context"] - 300 * MIB)]
     assert all(any(figure.startswith(wanted) for figure in advice.values()) for wanted in figures)
     assert complaints(driver) == []
+
+
+def test_a_context_without_memory(driver, look, tmp_path):  # noqa: F811
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", "device:1", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_DEVICES="2"))
+    subprocess.run([ANALYZER, "html", "-o", tmp_path / "page.html", trace], check=True)
+    assert look(tmp_path / "page.html", "#tab=card") == "yes"
+    settle(driver)
+    (bare,) = [article for article in driver.execute_script(SCRIPT) if article[0].startswith("GPU ")]
+    assert bare[0] == "GPU 1: a context, and never any memory"
+    assert bare[1] == f"{json.loads(books.read_text())['own'] / MIB:.2f} MiB"
+    assert "card.py:" in driver.execute_script("return document.querySelector('#panels').textContent")
+    assert complaints(driver) == []

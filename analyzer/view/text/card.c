@@ -110,6 +110,18 @@ bool vt_has_card_table(const struct vt_print *print, const struct vt_device_repo
     return device->card.present && !strcmp(device->card.source, "nvml") && !print->style->brief;
 }
 
+uint64_t vt_text_context_bytes(const struct vt_device_report *device)
+{
+    const struct vt_card_table *card = &device->card;
+    int64_t bytes = 0;
+
+    if (!card->present || !card->processes_known)
+        return device->shown->state.categories[VT_CATEGORY_CONTEXT];
+    for (size_t i = 0; i < card->row_count; i++)
+        bytes += strcmp(card->rows[i].kind, "context") ? 0 : card->rows[i].bytes;
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device)
 {
     static const struct vt_column columns[] = {{.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
@@ -146,4 +158,31 @@ void vt_text_card_table(struct vt_print *print, const struct vt_device_report *d
     vt_table_print(&table, print);
     say_when(print, card);
     print_advice(print, &card->advices);
+}
+
+void vt_text_bare_contexts(struct vt_print *print)
+{
+    const struct vt_report *report = print->report;
+
+    for (size_t i = 0; i < report->bare_context_count && !print->style->brief; i++) {
+        const struct vt_bare_context *context = &report->bare_contexts[i];
+        FILE *out = print->paragraph;
+
+        fputs(i ? "" : "\n", print->stream);
+        fprintf(out, VT_BOLD "GPU %d" VT_RESET ": a context, and never any memory. It ",
+                context->device_index);
+        if (context->bytes_known)
+            fprintf(out, "takes %s there (NVML) and ", VT_BYTES(context->bytes));
+        fprintf(out, "was made at %s", VT_DURATION(context->t_ns));
+        if (context->place)
+            fprintf(out, " by %s", context->place->name);
+        if (context->ended)
+            fprintf(out, ", and ended at %s", VT_DURATION(context->end_ns));
+        fputs(".", out);
+        vt_end_paragraph(print, 0, 2);
+        vt_print_paragraph(print, 2, 2,
+                           VT_DIM
+                           "CUDA was called for it before, or beside, the choice of a device: choose it "
+                           "first, or let the process see no other (CUDA_VISIBLE_DEVICES)." VT_RESET);
+    }
 }

@@ -395,6 +395,21 @@ static void holder_row(struct vt_table *table, const struct vt_job *job, const s
                    job->processes[holder->process].command);
 }
 
+static void bare_context_row(struct vt_table *table, const struct vt_job_bare_context *context)
+{
+    vt_table_cell(table, "  %s: a context alone", context->label);
+    vt_table_cells(table, "", "", VT_DURATION(context->t_ns),
+                   context->bytes_known ? VT_BYTES(context->bytes) : "not told", context->line);
+}
+
+static void more_row(struct vt_table *table, size_t count, size_t limit)
+{
+    if (count <= limit)
+        return;
+    vt_table_cell(table, VT_DIM "  … %zu more" VT_RESET, count - limit);
+    vt_table_end_row(table);
+}
+
 static bool all_by_uuid(const struct vt_job *job)
 {
     bool all = true;
@@ -423,10 +438,10 @@ static void card_table(struct vt_print *print, const struct vt_job *job)
         card_row(&table, job, card);
         for (size_t k = 0; k < card->holder_count && k < limit && card->holder_count > 1; k++)
             holder_row(&table, job, card, &card->holders[k]);
-        if (card->holder_count > limit) {
-            vt_table_cell(&table, VT_DIM "  … %zu more" VT_RESET, card->holder_count - limit);
-            vt_table_end_row(&table);
-        }
+        more_row(&table, card->holder_count, limit);
+        for (size_t k = 0; k < card->bare_context_count && k < limit; k++)
+            bare_context_row(&table, &card->bare_contexts[k]);
+        more_row(&table, card->bare_context_count, limit);
     }
     if (job->card_count > PROCESS_ROWS) {
         vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->card_count - PROCESS_ROWS);

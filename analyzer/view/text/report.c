@@ -20,12 +20,12 @@ static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned c
 }
 
 /* The legend is also the table of categories. */
-static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
-                        unsigned category, uint64_t whole, bool single)
+static void legend_line(FILE *stream, const struct vt_print *print, unsigned category, uint64_t bytes,
+                        uint64_t whole, bool single)
 {
     put_fill(stream, print->style, category, single);
-    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category), VT_BYTES(categories[category]),
-            VT_PERCENT(categories[category], whole));
+    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category), VT_BYTES(bytes),
+            VT_PERCENT(bytes, whole));
 }
 
 static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
@@ -48,11 +48,16 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
         }
         done[largest] = true;
         if (instant->state.categories[largest])
-            legend_line(stream, print, instant->state.categories, largest, whole, vt_single_category(device));
+            legend_line(stream, print, largest, instant->state.categories[largest], whole,
+                        vt_single_category(device));
     }
-    for (size_t i = 0; i < sizeof beside; i++)
-        if (instant->state.categories[beside[i]])
-            legend_line(stream, print, instant->state.categories, beside[i], 0, false);
+    for (size_t i = 0; i < sizeof beside; i++) {
+        const uint64_t bytes = beside[i] == VT_CATEGORY_CONTEXT ? vt_text_context_bytes(device)
+                                                                : instant->state.categories[beside[i]];
+
+        if (bytes)
+            legend_line(stream, print, beside[i], bytes, 0, false);
+    }
 }
 
 /* Writes one line of `text` and advances it. Returns the line's columns. */
@@ -245,6 +250,8 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
             fputc('\n', print.stream);
         device_section(&print, &report->devices[i]);
     }
+    if (!explains && !one_table(&print))
+        vt_text_bare_contexts(&print);
     if (!explains && !style->brief)
         more(&print);
     return vt_print_finish(&print, out);

@@ -40,6 +40,10 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
 /* Every byte of the card, where NVML told, but in a brief page. */
 bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device);
+/* Of this process, where NVML told it from other processes; else what the card had in use before its first memory. */
+uint64_t vt_text_context_bytes(const struct vt_device_report *device);
+/* Devices on which the process has a context alone. */
+void vt_text_bare_contexts(struct vt_print *print);
 void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */

@@ -188,6 +188,8 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     const struct vt_state *state = &device->shown->state;
     uint64_t free_bytes = device->card_free_bytes, total_bytes = device->card_total_bytes;
     uint64_t direct = state->used_bytes > state->block_bytes ? state->used_bytes - state->block_bytes : 0;
+    const bool told = device->card.present && device->card.processes_known;
+    const uint64_t context_bytes = vt_text_context_bytes(device);
     const char *join = " = ";
     const struct {
         uint64_t bytes;
@@ -195,10 +197,11 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     } parts[] = {{state->block_bytes, "blocks of the framework"},
                  {direct, state->block_bytes ? "directly from the driver" : "allocations"},
                  {state->categories[VT_CATEGORY_CACHED], "cached"},
-                 {state->categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
+                 {context_bytes, told ? "CUDA context" : "there before (a CUDA context, other processes)"}};
 
-    fprintf(print->paragraph, VT_BOLD "The card:" VT_RESET " %s of this process",
-            VT_BYTES(state->driver_bytes));
+    fprintf(print->paragraph, VT_BOLD "The card:" VT_RESET " %s%s",
+            VT_BYTES(state->driver_bytes - state->categories[VT_CATEGORY_CONTEXT] + context_bytes),
+            told ? " of this process" : "");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!parts[i].bytes)
             continue;

@@ -1,7 +1,7 @@
 // Every byte in use on the card, of all processes, and what could be done about it.
 import { h, name, swatch } from "../dom.js";
 import { categoryLabel, deviceOf } from "./view.js";
-import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
+import { documentPart, emptyState, showButton, card, codePlace, factList } from "./findings.js";
 import { column, createTable } from "./table.js";
 
 const KINDS = {
@@ -91,15 +91,30 @@ function moment(root, context, heading, table) {
         ...(table.advice || []).map((advice) => adviceCard(advice, format)));
 }
 
+/** A device on which the process has a context alone. */
+function bareContext(bare, format) {
+    const { line } = bare, ended = bare.end_t_ns === null ? "" : `, ended at ${format.duration(bare.end_t_ns)}`;
+    return card({
+        heading: `GPU ${bare.device}: a context, and never any memory`,
+        figure: bare.bytes === null ? "its bytes are not told" : format.bytes(bare.bytes)
+    },
+        factList([
+            ["Made", `at ${format.duration(bare.t_ns)}${ended}`],
+            ["By", line ? codePlace(line.file, line.line, line.function) || line.function : null],
+            ["What to do", `CUDA was called for it before, or beside, the choice of a device: choose it first, or let the process see
+                no other (CUDA_VISIBLE_DEVICES).`]
+        ]));
+}
+
 function draw(root, document, context) {
     const device = deviceOf(document, context.model);
-    if (!device?.card && !device?.last_card)
-        return void root.append(emptyState("Nobody told what is in use on the whole card."));
-    if (device.card)
+    if (device?.card)
         moment(root, context, "At the peak", device.card);
-    if (device.last_card)
+    if (device?.last_card)
         moment(root, context, "When it was told last", device.last_card);
-    return undefined;
+    if (!device?.card && !device?.last_card)
+        root.append(emptyState("Nobody told what is in use on the whole card."));
+    root.append(...(document?.contexts_without_memory || []).map((bare) => bareContext(bare, context.format)));
 }
 
 export const part = documentPart({
