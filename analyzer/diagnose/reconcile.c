@@ -24,6 +24,7 @@
 struct maker {
     const struct vt_report *report;
     const struct vt_readings *readings;
+    const struct vt_silent_events *silent_events;
     int device_index;
     struct vt_card_table *table;
     size_t capacity, told_capacity;
@@ -112,8 +113,8 @@ static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_CO
 static int find_silents(const struct maker *maker, uint32_t era, uint32_t event_index,
                         struct vt_silents *silents)
 {
-    return vt_silents_find(maker->report->trace, maker->device_index, maker->readings->era_starts[era],
-                           event_index, silents);
+    return vt_silents_find(maker->report->trace, maker->silent_events, maker->device_index,
+                           maker->readings->era_starts[era], event_index, silents);
 }
 
 static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, int64_t *sum)
@@ -401,14 +402,21 @@ int vt_reconcile(const struct vt_report *report, struct vt_device_report *device
 {
     const struct vt_state *shown = &device->shown->state, *last = &device->last_read;
     struct vt_readings readings;
-    struct maker maker = {.report = report, .readings = &readings, .device_index = device->index};
+    struct vt_silent_events silent_events = {0};
+    struct maker maker = {.report = report,
+                          .readings = &readings,
+                          .silent_events = &silent_events,
+                          .device_index = device->index};
     int result = vt_readings_find(report, device->index, &readings);
+
+    result = result ? result : vt_silent_events_find(report->trace, &silent_events);
 
     maker.own_trusted = is_own_trusted(&readings);
     if (!result)
         result = make_table(&maker, shown, choose(&maker, shown), &device->card);
     if (!result)
         result = make_table(&maker, last, choose_last(&maker, last), &device->last_card);
+    free(silent_events.items);
     vt_readings_free(&readings);
     return result;
 }

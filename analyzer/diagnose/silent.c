@@ -36,23 +36,45 @@ static uint64_t context_of(const struct vt_event *event)
     return event->kind == VT_EVENT_DELTA ? event->detail : event->address;
 }
 
-/* By rare event, true: its context ended up to `last_event`. Looked at backwards, since an address may be of
+int vt_silent_events_find(const struct vt_trace *trace, struct vt_silent_events *events)
+{
+    size_t capacity = 0;
+    int result = 0;
+
+    *events = (struct vt_silent_events){0};
+    for (size_t i = 0; !result && i < trace->rare_event_count; i++) {
+        const uint8_t kind = trace->events[trace->rare_events[i]].kind;
+
+        if (kind == VT_EVENT_DELTA || kind == VT_EVENT_CONTEXT_CREATE || kind == VT_EVENT_CONTEXT_DESTROY)
+            result = VT_APPEND(events->items, events->count, capacity, trace->rare_events[i]);
+    }
+    if (result) {
+        free(events->items);
+        *events = (struct vt_silent_events){0};
+    }
+    return result;
+}
+
+/* By event, true: its context ended up to `last_event`. Looked at backwards, since an address may be of
  * several contexts, one after the other. */
-static int find_gone(const struct vt_trace *trace, uint32_t last_event, bool *gone)
+static int find_gone(const struct vt_trace *trace, const struct vt_silent_events *events, uint32_t last_event,
+                     bool *gone)
 {
     struct vt_index ended = {0};
     int result = 0;
 
-    for (size_t i = trace->rare_event_count; !result && i-- > 0;) {
-        const struct vt_event *event = &trace->events[trace->rare_events[i]];
+    for (size_t i = events->count; !result && i-- > 0;) {
+        const struct vt_event *event = &trace->events[events->items[i]];
         const uint64_t context = context_of(event);
 
-        if (trace->rare_events[i] > last_event || !context)
+        if (events->items[i] > last_event || !context)
             continue;
-        if (event->kind == VT_EVENT_DELTA || event->kind == VT_EVENT_CONTEXT_CREATE)
+        if (event->kind == VT_EVENT_CONTEXT_DESTROY)
+            result = vt_index_put(&ended, context, true);
+        else
             gone[i] = vt_index_get(&ended, context) == true;
-        if (event->kind == VT_EVENT_CONTEXT_CREATE || event->kind == VT_EVENT_CONTEXT_DESTROY)
-            result = vt_index_put(&ended, context, event->kind == VT_EVENT_CONTEXT_DESTROY);
+        if (event->kind == VT_EVENT_CONTEXT_CREATE)
+            result = vt_index_put(&ended, context, false);
     }
     vt_index_free(&ended);
     return result;
@@ -85,19 +107,18 @@ static struct vt_silent describe(const struct vt_trace *trace, const struct vt_e
     return made;
 }
 
-int vt_silents_find(const struct vt_trace *trace, int device_index, uint32_t first_event, uint32_t last_event,
-                    struct vt_silents *silents)
+int vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
+                    uint32_t first_event, uint32_t last_event, struct vt_silents *silents)
 {
-    bool *gone = calloc(trace->rare_event_count + 1, sizeof *gone);
+    bool *gone = calloc(events->count + 1, sizeof *gone);
     size_t capacity = 0;
-    int result = gone ? find_gone(trace, last_event, gone) : -ENOMEM;
+    int result = gone ? find_gone(trace, events, last_event, gone) : -ENOMEM;
 
     *silents = (struct vt_silents){0};
-    for (size_t i = 0; !result && i < trace->rare_event_count; i++) {
-        const struct vt_event *event = &trace->events[trace->rare_events[i]];
+    for (size_t i = 0; !result && i < events->count && events->items[i] <= last_event; i++) {
+        const struct vt_event *event = &trace->events[events->items[i]];
 
-        if (gone[i] || !is_silent(event, device_index) || trace->rare_events[i] < first_event ||
-            trace->rare_events[i] > last_event)
+        if (gone[i] || !is_silent(event, device_index) || events->items[i] < first_event)
             continue;
         silents->bytes += (int64_t)event->bytes;
         result = VT_APPEND(silents->items, silents->count, capacity, describe(trace, event));

@@ -27,9 +27,17 @@ struct vt_silents {
     int64_t bytes; /* their sum */
 };
 
+/* Events of such calls and of contexts, of all devices, in order: few, however many events a trace has. */
+struct vt_silent_events {
+    uint32_t *items; /* owned */
+    size_t count;
+};
+/* -ENOMEM; then there is nothing to free. */
+int vt_silent_events_find(const struct vt_trace *trace, struct vt_silent_events *events);
+
 /* Of calls from `first_event` to `last_event`, without those whose context ended by then. -ENOMEM; then there
  * is nothing to free. */
-int vt_silents_find(const struct vt_trace *trace, int device_index, uint32_t first_event, uint32_t last_event,
-                    struct vt_silents *silents);
+int vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
+                    uint32_t first_event, uint32_t last_event, struct vt_silents *silents);
 
 #endif
