@@ -9,8 +9,12 @@ ITEMS_MAXIMUM = 1 << 16  # of a container that is on a path
 VARIABLES = {"local", "global", "cell", "default"}  # steps of a census at which a path begins
 PROPERTY_FUNCTION = property.__dict__["fget"]
 GETTER = type(FUNCTION.__dict__["__code__"])
+METHOD_OF_C = type(list.__dict__["append"])
+AS_ATTRIBUTES = "."  # the next key is written as an attribute
 RENAMED = {  # attributes of which the libraries' own paths say something else: (class, attribute): step
     ("Variable", "_raw_value"): ".value", ("State", "_mapping"): "", ("FrozenDict", "_dict"): "",
+    ("Layer", "_sub_layers"): AS_ATTRIBUTES, ("Layer", "_parameters"): AS_ATTRIBUTES, ("Layer", "_buffers"): AS_ATTRIBUTES,
+    ("Optimizer", "_accumulators"): "",
 }
 # What lies in objects of these classes: (package, end of the class's name, attribute, "" for any): role, as in format.h.
 # What is nearest to the array holds, then the first.
@@ -24,6 +28,8 @@ ROLES = (
     ("flax", "BatchStat", ".value", "buffer"),
     ("flax", "TrainState", ".params", "parameter"),
     ("flax", "TrainState", ".opt_state", "optimizer_state"),
+    ("paddle", "Layer", AS_ATTRIBUTES, "buffer"),  # what is no parameter by its class
+    ("paddle", "Optimizer", "", "optimizer_state"),
 )
 
 
@@ -33,6 +39,15 @@ def read(thing, name, kind):
         descriptor = type.__getattribute__(parent, "__dict__").get(name)
         if descriptor is not None:
             return descriptor.__get__(thing) if type(descriptor) is GETTER or type(descriptor) is SLOT else None
+    return None
+
+
+def answer(thing, name, kind):
+    """The same by a method without arguments."""
+    for parent in type.__getattribute__(kind, "__mro__"):
+        method = type.__getattribute__(parent, "__dict__").get(name)
+        if method is not None:
+            return method(thing) if type(method) is METHOD_OF_C else None
     return None
 
 
@@ -75,7 +90,7 @@ def device_count(array, kind):
 
 
 # Each of these gives (fields of a line from data_address to device_index, shape of the whole array if that is a part of
-# it) of each part of an array that is in a device's memory.
+# it, role if the array itself tells it) of each part of an array that is in a device's memory.
 
 def jax_places(array, kind):
     question = type.__getattribute__(kind, "__dict__").get("is_deleted")
@@ -87,7 +102,7 @@ def jax_places(array, kind):
     whole_bytes, places = elements * element, []
     for address, size, device in zip(found[::BUFFER_FIELDS], found[1::BUFFER_FIELDS], found[2::BUFFER_FIELDS]):
         shape = whole if size == whole_bytes else ""
-        places.append((f"{address}\t{size}\t{address}\t{size}\t{dtype}\t{shape}\t{device}", "" if shape == whole else whole))
+        places.append((f"{address}\t{size}\t{address}\t{size}\t{dtype}\t{shape}\t{device}", "" if shape == whole else whole, ""))
     return places
 
 
@@ -99,13 +114,39 @@ def cupy_places(array, kind):
     if not (type(extents) is tuple and size and address and start and all_bytes) or type(device) is not int:
         return ()
     dtype, _ = dtype_of(read(array, "dtype", kind))
-    return [(f"{address}\t{size}\t{start}\t{all_bytes}\t{dtype}\t{shape_of(extents)[0]}\t{device}", "")]
+    return [(f"{address}\t{size}\t{start}\t{all_bytes}\t{dtype}\t{shape_of(extents)[0]}\t{device}", "", "")]
+
+
+def paddle_place(tensor, kind, role):
+    """Of a tensor that begins where a block does."""
+    address, extents = answer(tensor, "data_ptr", kind), read(tensor, "shape", kind)
+    found = block(address) if type(address) is int and address else ()
+    if not found or not has_class(extents, list):
+        return []
+    start, all_bytes, device = found
+    shape, elements = shape_of(items(extents))
+    size = elements * (answer(tensor, "element_size", kind) or 0)
+    dtype = read(tensor, "dtype", kind)
+    name = type.__getattribute__(type(dtype), "__dict__").get("name")
+    said = PROPERTY_FUNCTION.__get__(name) if type(name) is property else None
+    dtype = said(dtype).lower() if class_name(said) == "instancemethod" else ""
+    return [(f"{address}\t{size}\t{start}\t{all_bytes}\t{dtype}\t{shape}\t{device}", "", role)] if 0 < size <= all_bytes else []
+
+
+def paddle_places(tensor, kind):
+    """A parameter's gradient has the parameter's path."""
+    parameter = (attributes(sys.modules.get("paddle.base.framework")) or {}).get("EagerParamBase")
+    if not has_class(tensor, parameter):
+        return paddle_place(tensor, kind, "")
+    gradient = answer(tensor, "_grad_ivar", kind)
+    return paddle_place(tensor, kind, "parameter") + (paddle_place(gradient, kind, "gradient") if has_class(gradient, kind) else [])
 
 
 ARRAYS = (  # module, class, where an object of it lies
     ("jax._src.array", "ArrayImpl", jax_places),
     ("cupy._core.core", "_ndarray_base", cupy_places),
     ("cupy", "ndarray", cupy_places),
+    ("paddle", "Tensor", paddle_places),
 )
 
 
@@ -190,6 +231,11 @@ def role_in(thing, step):
     return ""
 
 
+def first_key(path):
+    """Of a path that begins with one, if it is text; else "" """
+    return path[2:path.find("']")] if path.startswith("['") else ""
+
+
 def path_of(census, index, slots_of):
     """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census went by."""
     path = role = key = ""
@@ -206,17 +252,18 @@ def path_of(census, index, slots_of):
             return "", ""
         found = role_in(holder, step)
         role = role or found
-        if role == found == "optimizer_state" and not key and has_class(holder, tuple):
-            key = step[1:]
-        path, index = step + path, parent
+        if role == found == "optimizer_state" and not key:
+            key = step[1:] if has_class(holder, tuple) else first_key(path) if not step else ""
+        path = f".{first_key(path)}{path[len(first_key(path)) + 4:]}" if step == AS_ATTRIBUTES and first_key(path) else step + path
+        index = parent
 
 
 def report_array(census, lines, places, told, index, slots_of):
     """TOLD: kind, holder and way, as text; INDEX: -1 where no name reaches it."""
     path, role = path_of(census, index, slots_of) if index >= 0 else ("", "")
-    for place, whole in places:
+    for place, whole, own_role in places:
         if path:
-            lines.append(f"A\t{role}\t-1\t{text(path)}\t{place}\t\t{whole}\n")
+            lines.append(f"A\t{own_role or role}\t-1\t{text(path)}\t{place}\t\t{whole}\n")
         lines.append(f"H\t{told}\t{place}\t\t\n")
 
 

@@ -21,6 +21,7 @@ CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, betwee
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
 NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
+SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: layers have better names for what is in them
 
 
 def is_library(module):
@@ -45,6 +46,7 @@ def make_census(torch, kinds, inspection, deadline_ns):
         classes=(*((torch.Tensor, torch.nn.Parameter) if torch else ()), *(kind for kind, _ in kinds.values())),  # exactly
         module_class=module_class, wanted=wanted, kinds=kinds, steps={},  # of paths (arrays.py), by index of what holds
         numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
+        last=[],  # what put takes, for the end
         found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
         shared=set(), series={})  # names that stand for several objects; numbered attributes: how many
 
@@ -167,7 +169,11 @@ def put_attributes(census, thing, parent):
     inside, kind = attributes(thing), class_name(thing)
     if inside is not None:
         for name, value in entries(inside):
-            put(census, value, parent, "attribute", key_name(name), kind)
+            step = value, parent, "attribute", key_name(name), kind
+            if step[3] in SEARCHED_LAST:
+                census.last.append(step)
+            else:
+                put(census, *step)
     for name, descriptor in slots_of(census, type(thing)):
         try:
             put(census, descriptor.__get__(thing), parent, "attribute", name, kind)
@@ -247,7 +253,10 @@ def visit(census, thing, index):
 
 def search(census):
     index = 0
-    while index < len(census.queue):
+    while index < len(census.queue) or census.last:
+        if index == len(census.queue):
+            put(census, *census.last.pop(0))
+            continue
         thing = census.queue[index][0]
         try:
             visit(census, thing, index)

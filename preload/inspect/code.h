@@ -20,7 +20,7 @@ bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused);
 void vt_inspect_code_end(struct vt_inspect_code *code);
 
 /* methods.c: the functions that all files call. */
-enum { VT_INSPECT_METHODS = 12 };
+enum { VT_INSPECT_METHODS = 13 };
 extern struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] __attribute__((visibility("hidden")));
 
 /* Appends function, name and value in turn to a list: a vt_python_local_visit (stacks/python.h). */

@@ -41,7 +41,10 @@ static const char expensive[] = "expensive ";
 
 /* Modules that must be there already: an import would show. Of the libraries whose tensors and arrays are
  * found (inspect.py, arrays.py), one of them. */
-static const char *const libraries[] = {"torch.nn.modules.module", "jax._src.array", "cupy._core.core"};
+static const char *const libraries[] = {"torch.nn.modules.module", "jax._src.array", "cupy._core.core",
+                                        "paddle.base.framework"};
+static const char changes_without_the_gil[] =
+    "paddle"; /* its tensors, from C++, while a thread of ours could look */
 static const char exit_functions[] = "atexit";
 
 typedef void object; /* PyObject */
@@ -407,6 +410,7 @@ static void *inspect_beside(void *context)
     if (state && !is_over(state)) {
         int gil = python->PyGILState_Ensure();
         if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR && !atomic_load(&state->passes) &&
+            !vt_errand_is_imported(changes_without_the_gil) &&
             !python->PyInterpreterState_Next(python->PyInterpreterState_Head()))
             inspect_now(state, session, true);
         python->PyGILState_Release(gil);

@@ -289,6 +289,22 @@ static object *buffers(object *self, object *arguments)
     return list;
 }
 
+/* block(address): address, bytes and device of the block of a framework that does not count, in turn; none if
+ * there is none at that address. */
+static object *block(object *self, object *address)
+{
+    struct vt_session *session = vt_session_active();
+    struct vt_live_place place;
+    object *list = python->PyList_New(0);
+    (void)self;
+    if (list && session && vt_live_find_block(session, python->PyLong_AsUnsignedLong(address), &place) &&
+        !append_place(list, &place)) {
+        python->Py_DecRef(list);
+        return NULL;
+    }
+    return list;
+}
+
 struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"processor_ns", processor_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
@@ -302,4 +318,5 @@ struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"find_unreached", find_unreached, VT_PYTHON_ARGUMENTS, NULL},
     {"find_holders", find_holders, VT_PYTHON_ARGUMENTS, NULL},
     {"buffers", buffers, VT_PYTHON_ARGUMENTS, NULL},
+    {"block", block, VT_PYTHON_ONE_ARGUMENT, NULL},
 };

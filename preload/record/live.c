@@ -220,6 +220,17 @@ bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_
     return block != NULL;
 }
 
+bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_live_place *place)
+{
+    if (!address || !lock(&session->blocks))
+        return false;
+    const struct vt_live_entry *block = find(&session->blocks, address);
+    if (block)
+        *place = (struct vt_live_place){block->address, block->bytes, block->device, 0};
+    unlock(&session->blocks);
+    return block != NULL;
+}
+
 static void remember(struct vt_session *session, struct vt_live_entry entry)
 {
     struct vt_live_entry before;

@@ -42,6 +42,8 @@ struct vt_live_place {
     uint64_t next_part; /* handle, 0 = none is known */
 };
 bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place);
+/* The same by its address. */
+bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_live_place *place);
 
 /* The framework's own counter after a block event. Returns whether more is alive than ever before. */
 bool vt_live_framework(struct vt_session *session, const struct vt_event *event);

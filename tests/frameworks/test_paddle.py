@@ -14,13 +14,16 @@ pytestmark = paddle.needed
 CATEGORIES = ("parameter", "gradient", "optimizer_state")
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("paddle")
+def run_on_card(folder, script):
     card = folder / "paddle_card.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", card, HERE / "paddle_card.c", "-ldl"], check=True)
     trace = folder / "run.vrt"
-    return trace, paddle.run("paddle_script.py", trace, LD_PRELOAD=f"{card}:{LIBRARY}", preload=False)
+    return trace, paddle.run(script, trace, LD_PRELOAD=f"{card}:{LIBRARY}", preload=False)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return run_on_card(tmp_path_factory.mktemp("paddle"), "paddle_script.py")
 
 
 def at(trace, mark, *options):
@@ -58,3 +61,46 @@ def test_blocks_have_the_lines_that_made_them(recorded):
 def test_nothing_of_ordinary_memory_is_recorded(tmp_path):
     paddle.run("paddle_script.py", tmp_path / "none.vrt")
     assert not (tmp_path / "none.vrt").exists()
+
+
+# ---- names ----
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    return run_on_card(tmp_path_factory.mktemp("names"), "paddle_names_script.py")
+
+
+def test_tensors_have_their_paths(named):
+    """Each parameter, gradient, buffer, state and kept tensor has the path that Paddle or the program gives it, and no other."""
+    trace, truth = named[0], named[1]["taken"]
+    assert len(truth) == 5
+    for mark, told in truth.items():
+        blocks = {block["address"]: block for block in at(trace, mark, "--by", "block", "--top", "100000")["blocks"]}
+        seen = {}
+        for path, role, address, size in told["tensors"]:
+            seen.setdefault(address, (path, role, size))
+        assert len(seen) >= 26 or mark == "made"
+        for address, (path, role, size) in seen.items():
+            block = blocks[address]
+            assert (block["owner"], block["bytes"]) == (path, size), (mark, path, block)
+            if role:
+                assert (block["category"], block["evidence"]) == (role, "exact"), (mark, path, block)
+        paths = {path for path, _, _ in seen.values()} - {None}
+        assert not [block for address, block in blocks.items() if address not in seen and block["owner"] in paths], mark
+    vramtrace("info", "--verify", trace)
+
+
+def test_what_holds_others_is_told_too(named):
+    trace, truth = named[0], named[1]["taken"]
+    blocks = {block["address"]: block for block in at(trace, "kept", "--by", "block", "--top", "100000")["blocks"]}
+    (hidden,) = [address for path, _, address, _ in truth["kept"]["tensors"] if path is None]
+    assert "hidden" in blocks[hidden]["held_by"]
+
+
+def test_a_program_that_looks_at_all_its_objects_sees_the_same(named, tmp_path):
+    """Inspections make no object that stays, and leave the collector as it was."""
+    alone = paddle.run("paddle_names_script.py", tmp_path / "none.vrt", preload=False)
+
+    def shape(taken):
+        return {mark: (told["changed"], [[path, role, size] for path, role, _, size in told["tensors"]]) for mark, told in taken.items()}
+    assert shape(alone["taken"]) == shape(named[1]["taken"])
