@@ -15,7 +15,7 @@ uint64_t vt_card_user_until(const struct vt_card_user *user)
 {
     const uint64_t end_ns = user->device->context_end_ns;
 
-    return end_ns == UINT64_MAX || user->process->start_ns + end_ns > user->process->gone_ns
+    return !end_ns || user->process->start_ns + end_ns > user->process->gone_ns
                ? user->process->gone_ns
                : user->process->start_ns + end_ns;
 }

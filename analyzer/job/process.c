@@ -134,8 +134,6 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         .leaks = from->leaks.leak_count,
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
-        .context_end_ns = UINT64_MAX,
-        .context_line = "",
     };
     result = device->leak_line ? read_card(report->trace, arena, device) : -ENOMEM;
     if (!result)
@@ -161,7 +159,7 @@ static int read_bare_context(const struct vt_report *report, const struct vt_bar
                                .context_known = from->bytes_known,
                                .context_bytes = from->bytes,
                                .context_ns = from->t_ns,
-                               .context_end_ns = from->ended ? from->end_ns : UINT64_MAX,
+                               .context_end_ns = from->ended ? from->end_ns : 0,
                                .context_line = vt_job_copy(arena, from->place ? from->place->name : "")};
     if (!device->context_line || read_card(report->trace, arena, device))
         return -ENOMEM;

@@ -60,8 +60,8 @@ struct vt_job_device {
     bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
     uint64_t context_bytes;
     uint64_t context_ns;      /* when its context was first seen */
-    uint64_t context_end_ns;  /* of one without memory; of others UINT64_MAX: with the process */
-    const char *context_line; /* that made one without memory; "" = not known */
+    uint64_t context_end_ns;  /* of one without memory, if it ended before the process; else 0 */
+    const char *context_line; /* of one without memory: what made it; "" = not known */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
     const char *leak_line;       /* of the largest; "" = there is none, or not known */
