@@ -119,6 +119,12 @@ def find_kinds():
     return kinds
 
 
+def array_folders():
+    """Of the libraries: what a function there holds is its own for a moment."""
+    paths = [(attributes(sys.modules.get(module.partition(".")[0])) or {}).get("__file__") for module, _, _ in ARRAYS]
+    return tuple(path.rpartition("/")[0] + "/" for path in paths if type(path) is str and "/" in path)
+
+
 def array_places(kinds, thing):
     for parent in type.__getattribute__(type(thing), "__mro__"):
         if id(parent) in kinds:
@@ -193,7 +199,7 @@ def role_in(thing, step):
 def path_of(census, index, slots_of):
     """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census went by."""
     path = role = key = ""
-    while True:
+    while index not in census.temporary:
         thing, parent, kind, name, where = census.queue[index]
         if kind in VARIABLES or parent < 0:
             start = name if kind in VARIABLES else f"{where}.{name}" if kind == "attribute" and name else ""
@@ -209,6 +215,7 @@ def path_of(census, index, slots_of):
         if role == found == "optimizer_state" and not key and has_class(holder, tuple):
             key = step[1:]
         path, index = step + path, parent
+    return "", ""
 
 
 def report_array(census, lines, places, told, index, slots_of):
@@ -221,4 +228,4 @@ def report_array(census, lines, places, told, index, slots_of):
 
 
 FOR_INSPECT = dict(find_kinds=find_kinds)
-FOR_CENSUS = dict(array_places=array_places, report_array=report_array)
+FOR_CENSUS = dict(array_folders=array_folders, array_places=array_places, report_array=report_array)
