@@ -19,6 +19,7 @@
 # setup_frameworks     JAX (and Optax, Flax), ONNX Runtime, CuPy, RMM (0.7 GB to load), TensorFlow (0.7 GB), Paddle (0.2 GB), llama.cpp (0.1 GB), in virtual
 #                      environments: tests/frameworks runs them, and is skipped without
 # setup_paddle_gpu     PaddlePaddle for GPUs (0.8 GB to load, 4 GB on disk): one more test of tests/frameworks
+# setup_megengine      MegEngine's last wheel (0.9 GB to load, 1.4 GB on disk), which needs Python 3.10: one more test of tests/frameworks
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -76,6 +77,11 @@ setup_tensorflow_packages="absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.18 
 # For processors: paddlepaddle-gpu has NVIDIA's runtime inside.
 setup_paddle_packages="anyio==4.16.0 certifi==2026.10.18 h11==0.16.0 httpcore==1.0.9 httpx==0.28.1 idna==3.20 networkx==3.6.1 numpy==2.4.6
     opt-einsum==3.3.0 paddlepaddle==3.3.1 pillow==13.0.0 protobuf==7.36.2 safetensors==0.8.0 setuptools==65.5.0 typing_extensions==4.16.0"
+setup_megengine_packages="MegEngine==1.13.0 Deprecated==1.3.1 bcrypt==5.0.0 boto3==1.44.5 botocore==1.44.5 certifi==2026.10.18 cffi==2.1.1 charset-normalizer==3.5.2
+    cryptography==50.0.2 filelock==4.1.0 idna==3.20 invoke==3.0.3 jmespath==1.1.0 megfile==2.0.5 mprop==0.17.0 numpy==1.23.5
+    opencv-python==4.6.0.66 packaging==26.3 paramiko==5.1.0 psutil==7.2.2 pyarrow==11.0.0 pycparser==3.11 PyNaCl==1.6.2
+    python-dateutil==2.9.0.post0 requests==2.34.2 s3transfer==0.19.3 six==1.17.0 tabulate==0.10.0 tqdm==4.70.1
+    typing_extensions==4.16.0 urllib3==2.8.0 wheel==0.48.0 wrapt==2.5.2"
 setup_paddle_gpu_packages="anyio==4.16.0 astor==0.8.1 certifi==2026.10.18 decorator==5.3.1 h11==0.16.0 httpcore==1.0.9 httpx==0.28.1 idna==3.20
     numpy==1.26.4 opt-einsum==3.3.0 paddlepaddle-gpu==2.6.2 pillow==13.0.0 protobuf==3.20.3 typing_extensions==4.16.0"
 # llama.cpp as a package has it: its libraries alone are used, so any Python serves.
@@ -240,6 +246,17 @@ setup_frameworks() {
 setup_paddle_gpu() {
     local base
     base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" paddle-gpu $setup_paddle_gpu_packages
+}
+
+setup_megengine() {
+    local python
+    for python in python3.10 "$HOME"/.pyenv/versions/3.10.*/bin/python; do
+        "$python" -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 10))' 2>/dev/null || continue
+        setup_locked setup_install_frameworks "$python" megengine $setup_megengine_packages
+        return
+    done
+    setup_say "MegEngine's wheels need Python 3.10 with its venv module; none was found"
+    return 1
 }
 
 setup_install_llama() {
@@ -479,7 +496,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_paddle_gpu | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_paddle_gpu | setup_megengine | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
             sed -n '2,27s/^# \{0,1\}//p' "$0" >&2
             exit 2

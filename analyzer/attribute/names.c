@@ -423,7 +423,8 @@ static void tie(struct vt_named *named, uint32_t a, uint32_t b)
     named[b].leader = a;
 }
 
-/* Ties the names that one inspection gives to one span of memory. */
+/* Ties the names that one inspection gives to one span of memory. Not the paths of arrays: these begin at
+ * variables, which hold other arrays at other times. */
 static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspection)
 {
     struct vt_index spans = {0};
@@ -432,7 +433,7 @@ static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspe
         const struct vt_inspection_tensor *tensor = &inspection->tensors[i];
         uint32_t at;
         error = add_named(names, tensor, &at);
-        if (error || tensor->bytes == 0 || (tensor->kind > VT_INSPECTION_BUFFER && !tensor->own_path))
+        if (error || tensor->bytes == 0 || tensor->kind > VT_INSPECTION_BUFFER || tensor->own_path)
             continue;
         uint64_t span[] = {tensor->data_address, tensor->bytes, (uint64_t)tensor->device_index};
         uint64_t hash = vt_hash_bytes(span, sizeof span, VT_HASH_START);

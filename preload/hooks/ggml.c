@@ -7,16 +7,23 @@
  * whole. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "loader/elf_walk.h"
 #include "memory.h"
 #include "options.h"
 #include "record/record.h"
+#include "text.h"
+#include "thread.h"
 
 #define LAY_OUT ggml_backend_alloc_ctx_tensors_from_buft /* exported by us */
 
@@ -35,34 +42,34 @@ FUNCTIONS(X)
 NEWER(X)
 #undef X
 
+enum { LIBRARIES = 8, NAME_BYTES = 64 /* GGML_MAX_NAME */, LINE_BYTES = 2 * NAME_BYTES + 128 };
+
 struct library {
-    struct vt_elf elf;
+    uintptr_t load_address;
+    char soname[256];     /* as others need it; "" if it has none */
+    bool caller_needs_it; /* once the caller was visited */
 #define X(field, result, parameters, symbol) field##_function *field;
     FUNCTIONS(X)
     NEWER(X)
 #undef X
 };
 
-enum { LIBRARIES = 8, NAME_BYTES = 64 /* GGML_MAX_NAME */, LINE_BYTES = 2 * NAME_BYTES + 128 };
-
 /* ---- which ggml ---- */
 
 struct libraries {
     struct library items[LIBRARIES];
     unsigned count;
-    uintptr_t caller_base; /* UINTPTR_MAX: none is searched */
-    struct vt_elf caller;
+    uintptr_t caller_base;
 };
 
 static bool take(const struct vt_elf *elf, void *context)
 {
     struct libraries *all = context;
-    if (elf->base == all->caller_base)
-        all->caller = *elf;
     if (vt_elf_is_ours(elf) || all->count == LIBRARIES || !vt_elf_symbol(elf, VT_SYMBOL_NAME(LAY_OUT), NULL))
         return false;
     struct library *library = &all->items[all->count++];
-    library->elf = *elf;
+    library->load_address = elf->base;
+    vt_text_copy(library->soname, sizeof library->soname, elf->soname);
 #define X(field, result, parameters, symbol)                                                                 \
     library->field = (field##_function *)vt_elf_symbol(elf, symbol, NULL);
     FUNCTIONS(X)
@@ -71,28 +78,75 @@ static bool take(const struct vt_elf *elf, void *context)
     return false;
 }
 
+static bool take_needs(const struct vt_elf *elf, void *context)
+{
+    struct libraries *all = context;
+    if (elf->base != all->caller_base)
+        return false;
+    for (unsigned i = 0; i < all->count; i++)
+        all->items[i].caller_needs_it = vt_elf_needs(elf, all->items[i].soname);
+    return true;
+}
+
+struct global {
+    void *lay_out;
+    _Atomic int is_found; /* futex */
+};
+
+static void *find_global(void *context)
+{
+    struct global *global = context;
+    global->lay_out = dlsym(RTLD_NEXT, VT_SYMBOL_NAME(LAY_OUT));
+    atomic_store(&global->is_found, 1);
+    syscall(SYS_futex, &global->is_found, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return NULL;
+}
+
+/* Which libraries are global only the loader knows. It is asked in a thread of ours, since each thread has
+ * its own dlerror, and not waited for if the host holds its lock: then none is found. */
+static void *global_lay_out(void)
+{
+    const struct timespec wait = {.tv_nsec = 100 * 1000 * 1000};
+    int saved_errno = errno;
+    struct global *global = vt_memory_make(sizeof *global);
+    void *found = NULL;
+    if (!global)
+        return NULL;
+    bool done = vt_thread_start(find_global, global) != 0;
+    if (!done) {
+        syscall(SYS_futex, &global->is_found, FUTEX_WAIT_PRIVATE, 0, &wait, NULL, 0);
+        done = atomic_load(&global->is_found);
+        found = done ? global->lay_out : NULL;
+    }
+    if (done) /* else it may still be written */
+        vt_memory_free(global, sizeof *global);
+    errno = saved_errno;
+    return found;
+}
+
 /* A program may have several, of different releases: each library one inside. Then it is the one that the
  * loader would have bound the caller to: a global one, the caller's own, or that of a library that it needs.
  */
 static struct library find(const void *caller)
 {
-    struct libraries all = {.caller_base = UINTPTR_MAX};
+    struct libraries all = {.count = 0};
     Dl_info place;
     vt_elf_find(take, &all);
     if (all.count < 2)
         return all.items[0];
-    if (dladdr(caller, &place))
-        all = (struct libraries){.caller_base = (uintptr_t)place.dli_fbase};
-    vt_elf_find(take, &all);
-    void *global = dlsym(RTLD_NEXT, VT_SYMBOL_NAME(LAY_OUT));
+    if (dladdr(caller, &place)) {
+        all.caller_base = (uintptr_t)place.dli_fbase;
+        vt_elf_find(take_needs, &all);
+    }
+    void *global = global_lay_out();
     for (unsigned i = 0; i < all.count && global; i++)
         if ((void *)all.items[i].lay_out == global)
             return all.items[i];
     for (unsigned i = 0; i < all.count; i++)
-        if (all.items[i].elf.base == all.caller_base)
+        if (all.items[i].load_address == all.caller_base)
             return all.items[i];
-    for (unsigned i = 0; i < all.count && all.caller.base; i++)
-        if (vt_elf_needs(&all.caller, all.items[i].elf.soname))
+    for (unsigned i = 0; i < all.count; i++)
+        if (all.items[i].caller_needs_it)
             return all.items[i];
     return all.items[0];
 }

@@ -160,6 +160,12 @@ def find_kinds():
     return kinds
 
 
+def array_folders():
+    """Of the libraries: what a function there holds is its own for a moment."""
+    paths = [(attributes(sys.modules.get(module.partition(".")[0])) or {}).get("__file__") for module, _, _ in ARRAYS]
+    return tuple(path.rpartition("/")[0] + "/" for path in paths if type(path) is str and "/" in path)
+
+
 def array_places(kinds, thing):
     for parent in type.__getattribute__(type(thing), "__mro__"):
         if id(parent) in kinds:
@@ -239,7 +245,7 @@ def first_key(path):
 def path_of(census, index, slots_of):
     """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census went by."""
     path = role = key = ""
-    while True:
+    while index not in census.temporary:
         thing, parent, kind, name, where = census.queue[index]
         if kind in VARIABLES or parent < 0:
             start = name if kind in VARIABLES else f"{where}.{name}" if kind == "attribute" and name else ""
@@ -256,6 +262,7 @@ def path_of(census, index, slots_of):
             key = step[1:] if has_class(holder, tuple) else first_key(path) if not step else ""
         path = f".{first_key(path)}{path[len(first_key(path)) + 4:]}" if step == AS_ATTRIBUTES and first_key(path) else step + path
         index = parent
+    return "", ""
 
 
 def report_array(census, lines, places, told, index, slots_of):
@@ -268,4 +275,4 @@ def report_array(census, lines, places, told, index, slots_of):
 
 
 FOR_INSPECT = dict(find_kinds=find_kinds)
-FOR_CENSUS = dict(array_places=array_places, report_array=report_array)
+FOR_CENSUS = dict(array_folders=array_folders, array_places=array_places, report_array=report_array)

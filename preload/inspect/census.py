@@ -1,6 +1,6 @@
 # The census: which Python name holds each live CUDA tensor, and each array of other libraries. A search from the program's names (variables of running functions
 # and of its modules, exceptions) through the objects that they hold, breadth first, so that the shortest way to a tensor is
-# reported. A tensor that no name reaches and that is alive all the same is held by a cycle, or by C.
+# reported; where there are arrays, that from the outermost function which leads to it. A tensor that no name reaches and that is alive all the same is held by a cycle, or by C.
 #
 # Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, its FOR_OTHERS
 # and FOR_CENSUS of arrays.py.
@@ -44,10 +44,10 @@ def make_census(torch, kinds, inspection, deadline_ns):
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
         cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
         classes=(*((torch.Tensor, torch.nn.Parameter) if torch else ()), *(kind for kind, _ in kinds.values())),  # exactly
-        module_class=module_class, wanted=wanted, kinds=kinds, steps={},  # of paths (arrays.py), by index of what holds
+        module_class=module_class, wanted=wanted, kinds=kinds, steps={}, temporary=set(),  # of paths (arrays.py): by index of what holds; indices at which none begins
         numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
         last=[],  # what put takes, for the end
-        found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
+        searched=0, found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
         shared=set(), series={})  # names that stand for several objects; numbered attributes: how many
 
 
@@ -136,7 +136,7 @@ def traceback_variables(error):
         parts = referents(traceback)  # the next one, and a frame
         for frame in parts:
             found = frame_variables(frame) if type(frame) is FRAME else ()  # f_locals of a running frame would keep them alive
-            all_found += zip(found[::3], found[1::3], found[2::3])
+            all_found += zip(found[1::4], found[2::4], found[3::4])
         following = [part for part in parts if type(part) is TRACEBACK]
         traceback = following[0] if following else None
     return all_found
@@ -185,7 +185,7 @@ def put_attributes(census, thing, parent):
 def put_generator(census, thing, parent):
     """Its variables, or a coroutine's; while it runs they are those of a running function."""
     found = generator_variables(thing)
-    for where, variable, value in zip(found[::3], found[1::3], found[2::3]):
+    for where, variable, value in zip(found[1::4], found[2::4], found[3::4]):
         put(census, value, parent, "local", variable, where)
     for part in referents(thing):  # what it waits for
         if id(type(part)) not in census.sized and type(part) is not FRAME:
@@ -252,20 +252,19 @@ def visit(census, thing, index):
 
 
 def search(census):
-    index = 0
-    while index < len(census.queue) or census.last:
-        if index == len(census.queue):
-            put(census, *census.last.pop(0))
-            continue
+    """What was put since the last search. Returns whether that has ended."""
+    while census.searched < len(census.queue):
+        index = census.searched
         thing = census.queue[index][0]
         try:
             visit(census, thing, index)
         except Exception:  # changed by another thread meanwhile, or odd: go on with the next
             census.complete = False
-        index += 1
-        if index % CHECK_EVERY == 0 and is_late(census) or index > OBJECTS_MAXIMUM:
+        census.searched += 1
+        if census.searched % CHECK_EVERY == 0 and is_late(census) or census.searched > OBJECTS_MAXIMUM:
             census.complete = False
-            return
+            return False
+    return True
 
 
 def is_over(census):
@@ -557,10 +556,34 @@ def put_class(census, kind, module):
             put(census, part, -1, "attribute", key_name(name), type.__getattribute__(kind, "__qualname__"))
 
 
+def put_local(census, where, name, value):
+    put(census, value, -1, "global" if where == "<module>" else "local", name, "__main__" if where == "<module>" else where)
+
+
+def search_calls(census, variables):
+    """The variables of each function before those of the functions that it has called."""
+    folders, function = array_folders(), None
+    for file, where, name, value in variables:
+        if function != (file, where) and not search(census):
+            return False
+        function, index = (file, where), len(census.queue)
+        put_local(census, where, name, value)
+        if index < len(census.queue) and file.startswith(folders):
+            census.temporary.add(index)
+    return search(census)
+
+
+def search_last(census):
+    for step in census.last:
+        put(census, *step)
+    search(census)
+
+
 def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
     census = make_census(torch, kinds, inspection, deadline_ns)
-    for where, name, value in reversed(list(zip(variables[::3], variables[1::3], variables[2::3]))):  # outermost first
-        put(census, value, -1, "global" if where == "<module>" else "local", name, "__main__" if where == "<module>" else where)
+    variables = list(zip(variables[::4], variables[1::4], variables[2::4], variables[3::4]))[::-1]  # outermost first
+    for _, where, name, value in () if kinds else variables:
+        put_local(census, where, name, value)
     for name, module in list(sys.modules.items()):
         if type(module) is MODULE and (name == "__main__" or not is_library(module)):
             for variable, value in entries(module.__dict__):
@@ -576,10 +599,12 @@ def take_census(variables, torch, kinds, inspection, deadline_ns, handled, conte
                 put(census, value, -1, "local", variable, where)
     put(census, handled, -1, "exception", class_name(handled))
     try:
-        search(census)
+        # the path of an array must not depend on what runs at this moment
+        if search(census) and (not kinds or search_calls(census, variables)):
+            search_last(census)
         report_census(census, inspection.lines)
         ended = census.complete and len(census.found) <= TENSORS_MAXIMUM
         cycles = ended and report_unreached(census, inspection.lines)
         inspection.lines.append(f"C\t{len(census.queue)}\t{int(ended)}\t{int(bool(cycles))}\n")
     finally:  # lists of all objects hold themselves
-        census.queue.clear(), census.steps.clear()
+        census.queue.clear(), census.steps.clear(), census.last.clear(), variables.clear()

@@ -1,5 +1,6 @@
-/* inspect.py, census.py and arrays.py: their code, what they are given, and what is remembered between inspections. One
- * inspection at a time, under the GIL, once vt_python_api_find has succeeded. void * stands for PyObject *.
+/* inspect.py, census.py and arrays.py: their code, what they are given, and what is remembered between
+ * inspections. One inspection at a time, under the GIL, once vt_python_api_find has succeeded. void * stands
+ * for PyObject *.
  */
 #ifndef VT_INSPECT_CODE_H
 #define VT_INSPECT_CODE_H
@@ -23,7 +24,8 @@ void vt_inspect_code_end(struct vt_inspect_code *code);
 enum { VT_INSPECT_METHODS = 13 };
 extern struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] __attribute__((visibility("hidden")));
 
-/* Appends function, name and value in turn to a list: a vt_python_local_visit (stacks/python.h). */
-bool vt_inspect_add_variable(void *variables, const void *function, const void *name, const void *value);
+/* Appends file, function, name and value in turn to a list: a vt_python_local_visit (stacks/python.h). */
+struct vt_python_local;
+bool vt_inspect_add_variable(void *variables, const struct vt_python_local *local);
 
 #endif

@@ -462,7 +462,7 @@ def find(variables, torch):
     finder = make_finder(module_class, optimizer_module.Optimizer if optimizer_module else None, torch.Tensor)
     main = attributes(sys.modules.get("__main__"))
     named = [pair for pair in list(main.items()) if type(pair[0]) is str and not pair[0].startswith("__")] if main else []
-    add_variables(finder, named + list(zip(variables[1::3], variables[2::3]))[::-1])  # outermost first: the script's own names
+    add_variables(finder, named + list(zip(variables[2::4], variables[3::4]))[::-1])  # outermost first: the script's own names
     for number, root in alive(roots):
         take(finder, root_holders[number], root)
     for number, optimizer in alive(optimizers):

@@ -129,14 +129,15 @@ static object *own_attributes(object *self, object *any)
 
 /* ---- frames and functions ---- */
 
-bool vt_inspect_add_variable(void *variables, const void *function, const void *name, const void *value)
+bool vt_inspect_add_variable(void *variables, const struct vt_python_local *local)
 {
-    return python->PyList_Append(variables, (object *)function) == 0 &&
-           python->PyList_Append(variables, (object *)name) == 0 &&
-           python->PyList_Append(variables, (object *)value) == 0;
+    return python->PyList_Append(variables, (object *)local->file) == 0 &&
+           python->PyList_Append(variables, (object *)local->function) == 0 &&
+           python->PyList_Append(variables, (object *)local->name) == 0 &&
+           python->PyList_Append(variables, (object *)local->value) == 0;
 }
 
-/* frame_variables(frame): function, name and value of each in turn. */
+/* frame_variables(frame): file, function, name and value of each in turn. */
 static object *frame_variables(object *self, object *frame)
 {
     object *variables = python->PyList_New(0);

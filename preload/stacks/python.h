@@ -79,9 +79,13 @@ bool vt_python_describe_code(const void *code, struct vt_python_code_view *view)
  * long as the frame runs. Threads: one that holds the GIL, so that objects stay alive and no frame runs
  * during the visit.
  *
- * `function` (the qualified name from 3.11 on) and `name` are Python strings, `value` a Python object; all
- * borrowed. False ends the visit. */
-typedef bool vt_python_local_visit(void *context, const void *function, const void *name, const void *value);
+ * All are borrowed. False ends the visit. */
+struct vt_python_local {
+    const void *file, *function; /* Python strings; of 3.11 on the function's qualified name */
+    const void *name;            /* a Python string */
+    const void *value;           /* a Python object */
+};
+typedef bool vt_python_local_visit(void *context, const struct vt_python_local *local);
 
 /* Of a thread, by its PyThreadState: innermost frame first, at most `frames` of them. Nothing is visited
  * where the layout is not known. */

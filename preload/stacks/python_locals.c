@@ -8,7 +8,7 @@ struct visit {
     const struct vt_python *python;
     vt_python_local_visit *visit;
     void *context;
-    const char *function; /* of the frame */
+    const char *file, *function; /* of the frame */
 };
 
 /* Slots and their names, a tuple. `kinds` has flags for each slot; NULL: all slots are cells, or none
@@ -30,7 +30,8 @@ static bool visit_slots(const struct visit *visit, const char *names, const char
                         ? vt_pointer_at(value, layout->cell_contents)
                         : NULL;
         if (vt_is_plausible(value) && vt_has_type(layout, name, python->unicode_type) &&
-            !visit->visit(visit->context, visit->function, name, value))
+            !visit->visit(visit->context,
+                          &(struct vt_python_local){visit->file, visit->function, name, value}))
             return false;
     }
     return true;
@@ -43,7 +44,9 @@ static bool visit_frame(struct visit *visit, const struct vt_frame *frame)
     const char *names = vt_pointer_at(code, layout->code_local_names);
     visit->function =
         vt_pointer_at(code, layout->code_qualified_name ? layout->code_qualified_name : layout->code_name);
-    if (!vt_has_type(layout, visit->function, visit->python->unicode_type))
+    visit->file = vt_pointer_at(code, layout->code_file_name);
+    if (!vt_has_type(layout, visit->function, visit->python->unicode_type) ||
+        !vt_has_type(layout, visit->file, visit->python->unicode_type))
         return true;
     if (layout->code_local_kinds == 0) { /* before 3.11: the locals, then the cells */
         int32_t count = vt_int_at(code, layout->code_local_count);

@@ -74,6 +74,16 @@ def take(name, held):
     found = leaves(**held())
     alive = [part for array in jax.live_arrays() if not array.is_deleted() for part in parts(array)]
     truth[name] = {"named": found, "alive": sorted(set(alive)), "changed": [b - a for a, b in zip(before, after)]}
+    look_inside()
+
+
+def look_inside():
+    """An inspection may come at any time: what a function holds for a moment is not how the program calls it."""
+    arrays = jax.live_arrays()
+    latest = arrays[-1]  # noqa: F841
+    inspect_now(b"inside")
+    for _ in range(100):
+        pass
 
 
 def everything():
@@ -114,6 +124,8 @@ take("made", everything)
 
 
 def update(params, opt_state, batch):
+    if not between:  # nothing of the first step is there yet
+        inspect_now(b"traced")  # while JAX's own functions hold all arguments
     grads = jax.grad(loss)(params, batch)
     updates, opt_state = optimizer.update(grads, opt_state, params)
     return optax.apply_updates(params, updates), opt_state, grads

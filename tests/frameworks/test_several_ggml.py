@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 
+import support  # noqa: F401  (first: helpers are found by it)
 from helpers import ENVIRONMENT, LIBRARY
 
 NAME = "ggml_backend_alloc_ctx_tensors_from_buft"
@@ -11,14 +12,25 @@ USER = "void *%s(void *, void *); void *USE(void) { return %s(0, 0); }" % (NAME,
 # `shared` needs a ggml beside it, `inside` has one of its own.
 PROGRAM = """
 import ctypes, sys
-results = []
+loader, results = ctypes.CDLL(None), []
+loader.dlsym.restype, loader.dlerror.restype = ctypes.c_void_p, ctypes.c_char_p
+
+
+def with_error(use, symbol):
+    # What it returns, and what dlerror says then of the search before it.
+    loader.dlerror()
+    if symbol:
+        loader.dlsym(None, symbol)
+    return use(), loader.dlerror()
+
+
 for path in sys.argv[2:]:
     name = path.rpartition("/lib")[2].partition(".")[0]
     library = ctypes.CDLL(path, ctypes.RTLD_GLOBAL if sys.argv[1] == "global" else ctypes.RTLD_LOCAL)
     if name.startswith("use"):
         use = getattr(library, name)
         use.restype = ctypes.c_void_p
-        results.append(use())
+        results += [with_error(use, b"no_such_symbol"), with_error(use, None)]
 print(results)
 """
 

@@ -162,12 +162,13 @@ size_t test_describe(const void *code, size_t buffer_bytes, char *text, size_t t
 }
 
 /* Function, name and value of each, appended to a list. With the GIL. */
-static bool append_local(void *list, const void *function, const void *name, const void *value)
+static bool append_local(void *list, const struct vt_python_local *local)
 {
     int (*append)(void *, const void *);
     void *symbol = dlsym(RTLD_DEFAULT, "PyList_Append");
     memcpy(&append, &symbol, sizeof append);
-    return append(list, function) == 0 && append(list, name) == 0 && append(list, value) == 0;
+    return append(list, local->function) == 0 && append(list, local->name) == 0 &&
+           append(list, local->value) == 0;
 }
 
 void test_locals(size_t frames, void *list)

@@ -143,7 +143,7 @@ def frame_variables(frame):
     if frame.f_code.co_name.startswith("test_"):
         return []
     where = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
-    return [part for name, value in frame.f_locals.items() for part in (where, name, value)]
+    return [part for name, value in frame.f_locals.items() for part in (frame.f_code.co_filename, where, name, value)]
 
 
 def generator_variables(generator):
@@ -198,7 +198,7 @@ def load(memory=None, **instead):
 
 
 def inspect(census_ns=0, memory=None, **variables):
-    flat = [part for name, value in variables.items() for part in ("main", name, value)]
+    flat = [part for name, value in variables.items() for part in (__file__, "main", name, value)]
     return [line.split("\t") for line in load(memory)(flat, 0, 0, census_ns).splitlines()]
 
 

@@ -72,8 +72,9 @@ static void whole(struct run *run, const char *role, int root, const char *path,
 static void inspection(struct run *run, uint32_t inspection_id)
 {
     builder_inspection_part(run->builder, inspection_id, 0, 1, run->text);
-    builder_event(run->builder,
-                  (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = inspection_id, .device_index = -1});
+    builder_event(
+        run->builder,
+        (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = inspection_id, .device_index = -1});
     run->used = 0;
     run->text[0] = '\0';
 }
@@ -207,6 +208,30 @@ Test(names, of_tied_weights)
     end(&run);
 }
 
+static void array(struct run *run, const char *path, uint64_t offset)
+{
+    SAY(run, "A\t\t-1\t%s\t%llu\t4096\t%llu\t4096\tfloat32\t32x32\t0\t\t\n", path,
+        (unsigned long long)(SEGMENT + offset), (unsigned long long)(SEGMENT + offset));
+}
+
+/* A variable that had the same array as another one has an array of its own later. */
+Test(names, of_arrays_are_those_of_the_moment)
+{
+    struct run run = begin();
+    block(&run, 0, 4 * KIB, run.plain, 0);
+    array(&run, "params['w']", 0);
+    array(&run, "latest", 0);
+    inspection(&run, 1);
+    block(&run, 8 * KIB, 4 * KIB, run.plain, 0);
+    array(&run, "params['w']", 0);
+    array(&run, "latest", 8 * KIB);
+    inspection(&run, 2);
+    attribute(&run);
+    cr_expect_str_eq(label_at(&run, 0, 0)->owner, "params['w']");
+    cr_expect_str_eq(label_at(&run, 8 * KIB, 0)->owner, "latest");
+    end(&run);
+}
+
 Test(names, of_tensors_that_share_a_block)
 {
     struct run run = begin();
@@ -252,9 +277,9 @@ Test(names, are_not_given_to_what_does_not_fit)
     end(&run);
 }
 
-/* Of two blocks in one place each has the name that was seen in it; of one block the latest inspection tells what
- * it is, and a name in a module is better than a variable's. A view of all elements may claim more bytes than
- * there are. */
+/* Of two blocks in one place each has the name that was seen in it; of one block the latest inspection tells
+ * what it is, and a name in a module is better than a variable's. A view of all elements may claim more bytes
+ * than there are. */
 Test(names, of_later_inspections)
 {
     struct run run = begin();
