@@ -160,8 +160,9 @@ static int add_launch(struct vt_trace *trace, const void *record)
         const char *equals = memchr(text, '=', (size_t)(stop - text));
         if (!equals)
             continue;
-        variables[count].name = vt_arena_text(arena, text, (size_t)(equals - text));
-        variables[count].value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1));
+        variables[count] = (struct vt_trace_variable){
+            .name = vt_arena_text(arena, text, (size_t)(equals - text)),
+            .value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1))};
         if (!variables[count].name || !variables[count].value)
             return -ENOMEM;
         count++;
