@@ -20,6 +20,7 @@
 #                      environments: tests/frameworks runs them, and is skipped without
 # setup_paddle_gpu     PaddlePaddle for GPUs (0.8 GB to load, 4 GB on disk): one more test of tests/frameworks
 # setup_megengine      MegEngine's last wheel (0.9 GB to load, 1.4 GB on disk), which needs Python 3.10: one more test of tests/frameworks
+# setup_job_launchers  Ray and DeepSpeed (0.2 GB to load) in a folder beside PyTorch's: tests/torch/test_launched.py, skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -87,6 +88,12 @@ setup_paddle_gpu_packages="anyio==4.16.0 astor==0.8.1 certifi==2026.10.18 decora
 # llama.cpp as a package has it: its libraries alone are used, so any Python serves.
 setup_llama_packages="gguf==0.19.0 numpy==2.4.6 PyYAML==6.0.3 tqdm==4.70.1"
 setup_llama_wheel=cyllama-cuda12==0.7.0
+
+# What launches jobs of PyTorch, and what that imports beside setup_trainers.
+setup_job_launchers_packages="annotated-types==0.8.0 attrs==26.1.0 deepspeed==0.19.8 einops==0.8.2 hjson==3.1.0 jsonschema==4.26.0
+    jsonschema-specifications==2025.9.1 msgpack==1.2.4 ninja==1.13.2 pandas==3.1.1 protobuf==7.36.2 py-cpuinfo==9.0.0 pyarrow==26.0.1
+    pydantic==2.14.3 pydantic_core==2.50.4 python-dateutil==4.0.0 ray==2.60.0 referencing==0.37.0 rpds-py==2026.9.1
+    typing-inspection==0.4.5 tzdata==2026.6"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
@@ -241,6 +248,11 @@ setup_frameworks() {
         setup_locked setup_install_frameworks "$base" tensorflow $setup_tensorflow_packages &&
         setup_locked setup_install_frameworks "$base" paddle $setup_paddle_packages &&
         setup_locked setup_install_llama "$base"
+}
+
+setup_job_launchers() {
+    local base
+    base=$(setup_base_python) && setup_locked setup_install_frameworks "$base" launchers $setup_job_launchers_packages
 }
 
 setup_paddle_gpu() {
@@ -496,9 +508,9 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_paddle_gpu | setup_megengine | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_job_launchers | setup_paddle_gpu | setup_megengine | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,27s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,29s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac

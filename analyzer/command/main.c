@@ -114,6 +114,11 @@ int main(int argc, char **argv)
     }
     if (argc < 2)
         return vt_wrong_use(NULL, "which command? vramtrace help lists them");
+    if (!strncmp(name, "--local_rank", 12) || !strncmp(name, "--local-rank", 12))
+        return vt_wrong_use(NULL,
+                            "the launcher put %s before the command: deepspeed leaves it out with "
+                            "--no_local_rank, torch.distributed.launch with --use-env",
+                            name);
     if (name[0] == '-')
         return vt_wrong_use(NULL, "unknown option '%s'; a command comes first: vramtrace COMMAND [OPTIONS]",
                             name);

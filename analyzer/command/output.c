@@ -18,15 +18,23 @@
 
 #define WIDEST 240 /* longer lines are hard to read */
 
+/* By one write: all ranks of a job may say it at once, into one terminal. */
 static void say(const struct vt_command *command, const char *format, va_list arguments)
 {
-    char *text = NULL;
+    char *text = NULL, *line = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&line, &bytes);
 
     if (vasprintf(&text, format, arguments) < 0)
         text = NULL;
-    fprintf(stderr, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
-    vt_put_clean(text ? text : "out of memory", stderr); /* it may quote a trace, or a file's name */
-    fputc('\n', stderr);
+    if (out) {
+        fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
+        vt_put_clean(text ? text : "out of memory", out); /* it may quote a trace, or a file's name */
+        fputc('\n', out);
+    }
+    if (out && !fclose(out))
+        fwrite(line, 1, bytes, stderr);
+    free(line);
     free(text);
 }
 

@@ -134,7 +134,8 @@ void vt_print_run_help(const struct vt_command *command, FILE *out)
     }
 }
 
-/* Stores an absolute path, since the command may change its folder; its folder must exist. */
+/* Stores an absolute path, since the command may change its folder. What ends with a slash is a folder, which
+ * is made; else its folder must exist. */
 static int set_output(const struct vt_command *command, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX], *slash;
@@ -147,6 +148,8 @@ static int set_output(const struct vt_command *command, const char *path)
     snprintf(full, sizeof full, "%s%s%s", path[0] == '/' ? "" : folder, path[0] == '/' ? "" : "/", path);
     if (setenv("VRAMTRACE_OUT", full, 1))
         return vt_wrong_use(command, "-o %s: %s", path, strerror(errno));
+    if (full[strlen(full) - 1] == '/' && !strchr(full, '%'))
+        mkdir(full, 0777); /* several ranks may; what it failed for is said below */
     if (stat(full, &status) || !S_ISDIR(status.st_mode)) {
         slash = strrchr(full, '/');
         *slash = '\0';

@@ -39,9 +39,10 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
     process->launcher = launch.launcher;
     process->launch_name = vt_job_copy(arena, launch.run);
     process->visible_devices = vt_job_copy(arena, launch.visible_devices);
-    process->label = launch.launcher ? vt_job_print(arena, "rank %d", (int)launch.rank)
-                                     : vt_job_print(arena, "pid %u", process->pid);
-    process->launch_key = launch.launcher ? key_of(trace, arena, &launch) : "";
+    process->by_group = launch.store != NULL;
+    process->label = launch.rank >= 0 ? vt_job_print(arena, "rank %d", (int)launch.rank)
+                                      : vt_job_print(arena, "pid %u", process->pid);
+    process->launch_key = launch.rank >= 0 ? key_of(trace, arena, &launch) : "";
     return process->label && process->launch_key && (!launch.run || process->launch_name) &&
                    (!launch.visible_devices || process->visible_devices)
                ? 0

@@ -201,7 +201,9 @@ static int find_missing(struct vt_job_maker *maker, struct vt_job_run *run)
 
 static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_process *first, size_t count)
 {
-    if (first->launcher)
+    if (first->by_group)
+        return "PyTorch's default group of processes, as inspections saw it";
+    if (first->rank >= 0)
         return vt_job_print(&maker->arena, "the variables that %s set",
                             !strcmp(first->launcher, "environment") ? "the environment had"
                                                                     : first->launcher);
@@ -241,6 +243,11 @@ static int fill_runs(struct vt_job_maker *maker, size_t run_count)
     return 0;
 }
 
+static bool has_ranks(const struct vt_job *job, const struct vt_job_run *run)
+{
+    return job->processes[run->members[0]].rank >= 0;
+}
+
 /* Where several runs have a rank 3, its run is in its name. */
 static int number_runs(struct vt_job_maker *maker)
 {
@@ -248,12 +255,12 @@ static int number_runs(struct vt_job_maker *maker)
     uint32_t count = 0;
 
     for (size_t i = 0; i < job->run_count; i++)
-        count += job->runs[i].launcher != NULL;
+        count += has_ranks(job, &job->runs[i]);
     if (count < 2)
         return 0;
     count = 0;
     for (size_t i = 0; i < job->run_count; i++)
-        if (job->runs[i].launcher)
+        if (has_ranks(job, &job->runs[i]))
             job->runs[i].number = ++count;
     for (size_t i = 0; i < job->process_count; i++) {
         struct vt_job_process *process = &job->processes[i];

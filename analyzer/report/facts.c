@@ -34,14 +34,14 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
     facts->outcome = trace->truncated              ? "incomplete: file damaged"
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
-                     : state == VT_STATE_KILLED    ? "incomplete: killed"
+                     : state == VT_STATE_KILLED    ? "incomplete: killed/_exit"
                      : state == VT_STATE_SNAPSHOT  ? "snapshot of a running process"
                      : trace->complete             ? "complete"
                                                    : "incomplete";
     if (state == VT_STATE_RECORDING)
         ended = "no: incomplete, the process was killed or still runs";
     else if (state == VT_STATE_KILLED)
-        ended = "no: incomplete, the process was killed";
+        ended = "no: incomplete, the process was killed, or ended without exit handlers";
     else if (state == VT_STATE_SNAPSHOT)
         ended = "no: a snapshot, made while the process ran";
     else if (trace->truncated)

@@ -112,6 +112,7 @@ struct vt_job_process {
     /* What the launcher said; -1 and NULL = nothing. */
     int32_t rank, local_rank, world_size, local_world_size, node_rank, attempt;
     const char *launcher, *launch_name; /* "torchrun"; its number or name of the run */
+    bool by_group;                      /* inspections saw the rank in PyTorch's default group */
     const char *launch_key;             /* the same for processes that were launched together; "" = none */
     const char *visible_devices;        /* NULL = all */
     uint8_t boot_id[16];                /* zero = not known */
@@ -178,7 +179,7 @@ struct vt_job_group {
 
 /* Processes that were launched together. */
 struct vt_job_run {
-    uint32_t number;             /* from 1, of those that a launcher made; 0 = there are no two of these */
+    uint32_t number;             /* from 1, of those with ranks; 0 = there are no two of these */
     const char *launcher, *name; /* NULL = not known */
     const char *basis;           /* what says that they belong together */
     int32_t world_size, attempt; /* -1 = not known */

@@ -21,15 +21,16 @@ static const struct launcher {
     {"torchrun", "TORCHELASTIC_RUN_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK",
      "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
     {"DeepSpeed", "CROSS_RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE", NULL, "CROSS_RANK", NULL, NULL},
-    {"Ray", "RAY_JOB_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "RAY_JOB_ID",
-     NULL},
+    /* without a name: RAY_JOB_ID is each cluster's own count, and of workers that wait for a job none */
+    {"Ray", "RAY_JOB_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", NULL, NULL},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, "PMIX_NAMESPACE", NULL},
     /* a batch script that runs in no step has a number too, but is no rank */
     {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_NODEID",
      "SLURM_JOB_ID", "SLURM_RESTART_COUNT"},
     {"MPI", "PMI_RANK", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, NULL, NULL},
-    {"environment", "RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", NULL, NULL},
+    {"environment", "WORLD_SIZE", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", NULL,
+     NULL},
 };
 
 const char *vt_launch_variable(const struct vt_trace *trace, const char *name)
@@ -58,11 +59,11 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
     return NULL;
 }
 
-/* Of a process that learnt its rank after it had begun: Ray's workers, torch.multiprocessing.spawn. */
+/* Of a process whose rank no variable has: torch.multiprocessing.spawn. */
 static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
 {
-    launch->run = vt_launch_variable(trace, "RAY_JOB_ID");
-    launch->launcher = launch->run ? "Ray" : "torch.distributed";
+    if (!launch->launcher)
+        launch->launcher = "torch.distributed";
     launch->rank = trace->group_rank;
     launch->world_size = trace->group_size;
     launch->store = trace->group_store;
@@ -79,6 +80,9 @@ void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch)
                                  .node_rank = -1,
                                  .attempt = -1,
                                  .visible_devices = vt_launch_variable(trace, "CUDA_VISIBLE_DEVICES")};
+    /* Ray's tasks and actors are no ranks unless they make themselves some. */
+    if (!launcher && vt_launch_variable(trace, "RAY_JOB_ID"))
+        launch->launcher = "Ray";
     if (!launcher && trace->group_size > 1)
         read_group(trace, launch);
     if (!launcher)

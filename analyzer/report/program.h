@@ -9,8 +9,8 @@ struct vt_report;
 struct vt_trace;
 struct vt_trace_facts;
 
-/* By the variables that a launcher had set, else by PyTorch's default group of processes. Numbers: -1 = not
- * known; text: NULL = not known. Text belongs to the trace. */
+/* By the variables that a launcher had set (rank -1: it gave none), else by PyTorch's default group of
+ * processes. Numbers: -1 = not known; text: NULL = not known. Text belongs to the trace. */
 struct vt_launch {
     const char *launcher; /* "torchrun", "Slurm", … */
     const char *run;      /* the launcher's name of the run */

@@ -92,7 +92,7 @@ static int add_process(struct vt_trace *trace, const void *record)
     const char *text = (const char *)(process + 1);
     const char *end = (const char *)process + process->head.bytes;
     const char **words = NULL;
-    size_t count = 0, capacity = 0;
+    size_t count = 0, capacity = 0, shown;
     int error = 0;
     if (trace->tables->process_known) /* a trace has one */
         return 0;
@@ -105,7 +105,10 @@ static int add_process(struct vt_trace *trace, const void *record)
     }
     size_t arguments = process->argument_count < count ? process->argument_count : count;
     const char **kept = error ? NULL : vt_arena_take(arena, (arguments + 1) * sizeof *kept);
-    const char *command = kept ? join(arena, words, arguments) : NULL;
+    /* A program that writes a title where its arguments were leaves the rest of them empty. */
+    for (shown = arguments; shown && words[shown - 1] && !words[shown - 1][0];)
+        shown--;
+    const char *command = kept ? join(arena, words, shown) : NULL;
     if (command) {
         if (arguments > 0)
             memcpy(kept, words, arguments * sizeof *kept);
@@ -122,6 +125,22 @@ static int add_process(struct vt_trace *trace, const void *record)
     }
     free(words);
     return error;
+}
+
+int vt_launch_change(struct vt_trace *trace, const char *name, const char *value)
+{
+    size_t at = 0;
+    if (!trace->launch)
+        trace->launch = vt_arena_take(&trace->tables->arena, LAUNCH_LIMIT * sizeof *trace->launch);
+    if (!trace->launch)
+        return -ENOMEM;
+    while (at < trace->launch_count && strcmp(trace->launch[at].name, name))
+        at++;
+    if (at == LAUNCH_LIMIT || (at < trace->launch_count && trace->launch[at].inspected))
+        return 0;
+    trace->launch[at] = (struct vt_trace_variable){name, value, true};
+    trace->launch_count += at == trace->launch_count;
+    return 0;
 }
 
 static int add_launch(struct vt_trace *trace, const void *record)
@@ -141,8 +160,9 @@ static int add_launch(struct vt_trace *trace, const void *record)
         const char *equals = memchr(text, '=', (size_t)(stop - text));
         if (!equals)
             continue;
-        variables[count].name = vt_arena_text(arena, text, (size_t)(equals - text));
-        variables[count].value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1));
+        variables[count] = (struct vt_trace_variable){
+            .name = vt_arena_text(arena, text, (size_t)(equals - text)),
+            .value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1))};
         if (!variables[count].name || !variables[count].value)
             return -ENOMEM;
         count++;

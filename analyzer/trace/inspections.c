@@ -318,6 +318,15 @@ static int read_group(struct reading *reading, struct field *fields, size_t coun
     return take_text(reading, &fields[3], &trace->group_store);
 }
 
+static int read_variable(struct reading *reading, struct field *fields, size_t count)
+{
+    const char *name, *value;
+    if (count < 3 || !fields[1].bytes)
+        return -EBADMSG;
+    int error = TAKE_TEXTS(reading, fields, {1, &name}, {2, &value});
+    return error ? error : vt_launch_change(reading->trace, name, value);
+}
+
 static int read_line(struct reading *reading, char *line, char *end)
 {
     struct field fields[FIELDS] = {{0}};
@@ -348,6 +357,8 @@ static int read_line(struct reading *reading, char *line, char *end)
         return read_census(reading, fields, count);
     case 'D':
         return read_group(reading, fields, count);
+    case 'V':
+        return read_variable(reading, fields, count);
     case 'G':
         return read_collections(reading, fields, count);
     case 'E':

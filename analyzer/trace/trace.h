@@ -48,9 +48,11 @@ struct vt_trace_device {
     uint8_t uuid[16];
 };
 
-/* A variable that a launcher had put into the environment (preload/launch.def). */
+/* A variable that a launcher had put into the environment (preload/launch.def), or the program itself since.
+ */
 struct vt_trace_variable {
     const char *name, *value;
+    bool inspected; /* the first inspection that had it told the value */
 };
 
 /* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
@@ -145,7 +147,7 @@ struct vt_trace {
     const char *working_folder;
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
-    const struct vt_trace_variable *launch;
+    struct vt_trace_variable *launch;
     size_t launch_count;
     /* Of PyTorch's default group of processes, as the last inspection that saw one tells: -1, -1 = none did;
      * and where its processes met, "" = not known. */

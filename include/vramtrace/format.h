@@ -543,6 +543,7 @@ struct vt_symbol {
  *                                     Without this line nothing was searched for holders
  *   D rank size store                 the process's place in PyTorch's default group of processes. store: "host:port" of what
  *                                     all of them meet at, or a file's path
+ *   V name value                      a variable of VT_RECORD_LAUNCH as Python's os.environ has it now
  *   G young middle old                how often Python's garbage collector has run so far, by generation
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {

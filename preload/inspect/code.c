@@ -42,7 +42,11 @@ bool vt_python_api_find(void *scope)
 /* ---- what stays, also in a forked child ---- */
 
 /* One text, so that an audit hook sees one compilation; each class body is the code of one file. */
-static const char source[] = "class inspect:\n"
+static const char source[] = "class inspect:\n LAUNCH = ("
+#define X(name) "b'" #name "', "
+#include "launch.def"
+#undef X
+                             ")\n"
 #include "inspect.py.inc" /* made at build time */
                              "class census:\n"
 #include "census.py.inc"

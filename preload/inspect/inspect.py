@@ -6,7 +6,7 @@
 # are no classes (object.__subclasses__() would list them) and no imports. What raises audit events or creates something
 # that stays (a function's __code__, a frame's f_code, an object's __dict__, id) is read by methods.c.
 #
-# Given by code.c: sys, the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
+# Given by code.c: sys, LAUNCH (the names of launch.def), the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
 # to the next (roots and optimizers, as weak references, None where there can be none; and their holders; written: how much of
 # a compiler's map is reported), take_census of census.py and find_kinds of arrays.py. Given to these: FOR_OTHERS, at the end.
 
@@ -27,6 +27,7 @@ STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers ar
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
 PARTS_DEPTH = 3  # of tensors that consist of others
 CHECK_EVERY = 256  # tensors between two readings of the clock
+VALUE_BYTES = 1024  # of a variable; no launcher's is longer
 
 Namespace = type(sys.implementation)
 
@@ -456,6 +457,15 @@ def report_group(inspection):
     inspection.lines.append(f"D\t{rank}\t{size}\t{text(met)}\n")
 
 
+def report_variables(inspection):
+    """Launchers' variables as they are now: the program, or Ray in it, may have set them since it began."""
+    names = (attributes((attributes(sys.modules.get("os")) or {}).get("environ")) or {}).get("_data")
+    for name in LAUNCH if type(names) is dict else ():
+        value = dict.get(names, name)
+        if type(value) is bytes and len(value) < VALUE_BYTES:
+            inspection.lines.append(f"V\t{name.decode()}\t{text(value.decode('utf-8', 'replace'))}\n")
+
+
 def find(variables, torch):
     module_class = sys.modules["torch.nn.modules.module"].Module
     optimizer_module = sys.modules.get("torch.optim.optimizer")
@@ -493,6 +503,7 @@ def report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, c
     """The lines, or what report_torch returns. TORCH: None where it is not imported; KINDS: of arrays (arrays.py)."""
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
+    report_variables(inspection)
     expensive = torch and report_torch(inspection, variables, torch, started_ns)
     if expensive:
         return expensive

@@ -391,6 +391,30 @@ def test_run_folder_missing(library, tmp_path):
     check_refused(run("run", "-o", tmp_path / "none" / "x.vrt", "--", "true", env=library), 4, "no folder")
 
 
+def test_run_makes_what_ends_with_a_slash(library, tmp_path):
+    for _ in range(2):  # as two ranks do
+        assert run("run", "-o", f"{tmp_path}/traces/", "--", "true", env=library).returncode == 0
+    check_refused(run("run", "-o", f"{tmp_path}/none/traces/", "--", "true", env=library), 4, "no folder")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["traces"]
+
+
+def test_a_message_is_one_write():
+    """All ranks of a job may say it at once. Of a pipe with O_DIRECT each read takes one write."""
+    ours, theirs = os.pipe2(os.O_DIRECT)
+    try:
+        subprocess.run([PROGRAM, "report", "/no/such/trace"], stderr=theirs, timeout=60)
+        said = os.read(ours, 4096).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert said.startswith("vramtrace report: ") and said.endswith("\n")
+
+
+@pytest.mark.parametrize("option", ["--local_rank=1", "--local-rank=0"])
+def test_a_launcher_before_the_command(option):
+    check_refused(run(option, "run", "true"), 2, option, "--no_local_rank")
+
+
 def test_run_library_missing():
     check_refused(run("run", "--", "true", env={"VRAMTRACE_LIBRARY": "/none.so"}), 2, "VRAMTRACE_LIBRARY", "/none.so")
     check_refused(run("lib", env={"VRAMTRACE_LIBRARY": "/none.so"}), 2, "/none.so")

@@ -13,7 +13,7 @@ import pytest
 
 from harness import ANALYZER, LIBRARIES, PROGRAMS, STANDIN
 from test_cli import check_refused, run
-from trace_file import ALLOC, DRIVER, TraceFile
+from trace_file import ALLOC, DRIVER, LOOK_EVENT, TraceFile
 
 LAUNCH, UUID = 26, 27
 MIB = 1 << 20
@@ -266,6 +266,63 @@ def test_a_thousand_traces(tmp_path):
                                                if rank < 10 else data)
     told = merged(tmp_path)  # those that all say that they are rank 0 are runs of their own
     assert len(told["processes"]) == 1000 and told["runs"][0]["missing_ranks"] == list(range(10, 1000))
+
+
+# What the program set itself, as an inspection saw it.
+
+def write_worker(path, pid, told, command=(b"ray::Actor.work", b"", b""), uuid=b"A" * 16, parent=9, **variables):
+    """Of Ray: a title in the place of the arguments, a card of its own that is told late."""
+    trace = TraceFile(host=b"host")
+    trace.process(command, b"/work", b"/usr/bin/python")
+    trace.record(LAUNCH, b"".join(f"{name}={value}".encode() + b"\0" for name, value in variables.items()))
+    trace.device(0, 1 << 30, b"card")
+    trace.record(UUID, struct.pack("<II16s", 0, 0, uuid))
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=MIB)
+    trace.look(1, "".join(f"V\t{name}\t{value}\n" for name, value in told.items()).encode())
+    trace.event(LOOK_EVENT, detail=1, device=-1)
+    trace.write(path)
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, 56, pid)
+    struct.pack_into("<I", data, 60, parent)
+    path.write_bytes(data)
+
+
+def test_ranks_that_ray_gives_later(tmp_path):
+    """Of one job, though some workers were started before there was a job."""
+    for rank in range(3):
+        variables = dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=3, MASTER_ADDR="127.0.0.1", MASTER_PORT=4000)
+        write_worker(tmp_path / f"{rank}.vrt", 50 + rank, variables, RAY_JOB_ID="01000000" if rank else "ffffffff")
+    told = merged(tmp_path)
+    (run_told,) = told["runs"]
+    assert (run_told["launcher"], run_told["name"], run_told["world_size"], run_told["missing_ranks"]) == ("Ray", None, 3, [])
+    assert [(process["rank"], process["local_rank"], process["pid"]) for process in told["processes"]] == [(0, 0, 50), (1, 1, 51), (2, 2, 52)]
+
+
+def test_ray_without_ranks(tmp_path):
+    for number in range(3):
+        write_worker(tmp_path / f"{number}.vrt", 50 + number, {"CUDA_VISIBLE_DEVICES": number // 2}, RAY_JOB_ID="ffffffff",
+                     uuid=bytes([65 + number // 2] * 16))
+    write_worker(tmp_path / "other.vrt", 60, {}, command=(b"ray::task", b""), RAY_JOB_ID="01000000")
+    told = merged(tmp_path)
+    assert [(run_told["launcher"], run_told["world_size"]) for run_told in told["runs"]] == [("Ray", -1)] * 2
+    assert sorted(sum(process["run"] == number for process in told["processes"]) for number in range(2)) == [1, 3]
+    assert {process["command"] for process in told["processes"]} == {"ray::Actor.work", "ray::task"}
+    assert [(card["number"], len(card["processes"])) for card in told["cards"]] == [(0, 3), (1, 1)]
+    text = run("report", tmp_path).stdout
+    assert "Ray: 3 processes (process 9 started them" in text and "pid 60: ray::task\n" in text and "GPU-" not in text
+
+
+def test_cards_that_no_number_tells_apart(tmp_path):
+    for number in range(2):
+        write_worker(tmp_path / f"{number}.vrt", 50 + number, {"CUDA_VISIBLE_DEVICES": f"GPU-{number}"}, uuid=bytes([65 + number] * 16))
+    text = run("report", tmp_path).stdout
+    assert "GPU 0 GPU-41414141: pid 50 " in text and "GPU 0 GPU-42424242: pid 51 " in text
+
+
+def test_a_rank_alone_in_the_environment_is_none(tmp_path):
+    write_worker(tmp_path / "0.vrt", 50, {"RANK": "0"})
+    write_worker(tmp_path / "1.vrt", 51, {"RANK": "1", "WORLD_SIZE": "2"})
+    assert [(process["pid"], process["rank"]) for process in merged(tmp_path)["processes"]] == [(50, -1), (51, 1)]
 
 
 # What launchers set, seen by a real process under the library.

@@ -175,7 +175,7 @@ GIVEN = dict(
     collections=lambda generation: gc.get_stats()[generation]["collections"], now_ns=time.perf_counter_ns,
     processor_ns=time.thread_time_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
     frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached,
-    find_holders=find_holders)
+    find_holders=find_holders, LAUNCH=(b"RANK", b"WORLD_SIZE", b"VRAMTRACE_LABEL", b"MASTER_ADDR"))
 
 
 def run(name, given):
@@ -501,6 +501,18 @@ def test_remembers():
     assert [line[0] for line in kinds(told, "R")] == [numbers[str(id(two))], "2"]
     assert [line[0] for line in kinds(told, "O")] == [numbers[str(id(second))], "2"]
     assert [line[3] for line in kinds(told, "R")] == ["two", "three"]
+
+
+def test_variables():
+    """As os.environ has them now; of the names that are asked for."""
+    kept, names = os.environ._data, {b"RANK": b"3", b"HOME": b"/", b"VRAMTRACE_LABEL": "\u00e9\tb".encode() + b"\xff", b"MASTER_ADDR": b"x" * 5000}
+    try:
+        os.environ._data = names
+        assert kinds(inspect(), "V") == [["RANK", "3"], ["VRAMTRACE_LABEL", "\u00e9\\tb\ufffd"]]
+        os.environ._data = type("Own", (dict,), {})(names)
+        assert kinds(inspect(), "V") == []
+    finally:
+        os.environ._data = kept
 
 
 def test_leaves_nothing():

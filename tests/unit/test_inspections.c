@@ -95,6 +95,39 @@ Test(inspection, reads_arrays)
     end_trace(builder, trace);
 }
 
+static void expect_variable(const struct vt_trace *trace, const char *name, const char *value)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < trace->launch_count; i++)
+        if (!strcmp(trace->launch[i].name, name)) {
+            cr_expect_str_eq(trace->launch[i].value, value);
+            found++;
+        }
+    cr_expect_eq(found, 1, "%s", name);
+}
+
+/* What the program set before it used its card, also instead of what it was started with; not what it set later. */
+Test(inspection, tells_variables_of_launchers)
+{
+    static const char started_with[] = "RANK=0\0WORLD_SIZE=2";
+    for (int recorded = 0; recorded < 2; recorded++) {
+        struct builder *builder = builder_new(64);
+        if (recorded)
+            builder_raw(builder, VT_RECORD_LAUNCH, started_with, sizeof started_with);
+        add_inspection(builder, 1, "V\tRANK\t3\nV\tCUDA_VISIBLE_DEVICES\t\nV\tVRAMTRACE_LABEL\ta\\tb\n");
+        add_inspection(builder, 2, "V\tRANK\t4\nV\tCUDA_VISIBLE_DEVICES\t1\n");
+        struct vt_trace *trace = builder_open(builder);
+        cr_assert_eq(trace->launch_count, recorded ? 4 : 3);
+        expect_variable(trace, "RANK", "3");
+        expect_variable(trace, "CUDA_VISIBLE_DEVICES", "");
+        expect_variable(trace, "VRAMTRACE_LABEL", "a\tb");
+        if (recorded)
+            expect_variable(trace, "WORLD_SIZE", "2");
+        cr_expect_str_eq(trace->inspections[0].failure, "");
+        end_trace(builder, trace);
+    }
+}
+
 /* Whole lines on both sides of a part that was lost are kept. */
 Test(inspection, misses_a_part)
 {
@@ -133,6 +166,8 @@ Test(inspection, leaves_out_what_makes_no_sense)
         "M\t0\t0\tA\ta\n",
         "R\t0\n",
         "O\n",
+        "V\tRANK\n",
+        "V\t\t1\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct builder *builder = builder_new(64);

@@ -9,6 +9,7 @@
 #define ODD_TOLD 3u
 #define CARD_ROWS 16u
 #define LABEL_COLUMNS 12
+#define UUID_COLUMNS 12 /* GPU-73746172 */
 
 /* ---- Verdicts ---- */
 
@@ -21,16 +22,22 @@ static const char *layout_word(unsigned layout)
     return layout < VT_LAYOUTS ? words[layout] : "";
 }
 
-static void run_line(struct vt_print *print, const struct vt_job_run *run)
+static bool has_ranks(const struct vt_job *job, const struct vt_job_run *run)
+{
+    return job->processes[run->members[0]].rank >= 0;
+}
+
+static void run_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
     FILE *out = print->paragraph;
+    const bool ranks = has_ranks(job, run);
 
     if (run->number)
         fprintf(out, VT_BOLD "Run %u" VT_RESET ", ", run->number);
     fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
-            run->launcher ? ": " : "", run->member_count, run->launcher ? "rank" : "process",
+            run->launcher ? ": " : "", run->member_count, ranks ? "rank" : "process",
             run->member_count == 1 ? ""
-            : run->launcher        ? "s"
+            : ranks                ? "s"
                                    : "es");
     if (run->world_size > 0 && run->missing_count)
         fprintf(out, " of %d", (int)run->world_size);
@@ -40,7 +47,7 @@ static void run_line(struct vt_print *print, const struct vt_job_run *run)
     }
     if (run->attempt > 0)
         fprintf(out, ", restarted %d time%s", (int)run->attempt, run->attempt > 1 ? "s" : "");
-    if (!run->launcher && run->basis[0])
+    if (!ranks && run->basis[0])
         fprintf(out, " (%s)", run->basis);
     fputc('.', out);
     if (run->imbalance > 1.005)
@@ -150,7 +157,7 @@ static void group_lines(struct vt_print *print, const struct vt_job *job, const 
 
 static void run_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
-    run_line(print, run);
+    run_line(print, job, run);
     layout_line(print, job, run);
     for (size_t g = 0; g < run->group_count; g++)
         group_lines(print, job, &run->groups[g]);
@@ -160,10 +167,10 @@ static void run_verdict(struct vt_print *print, const struct vt_job *job, const 
     fputc('\n', print->stream);
 }
 
-/* One process, without a launcher: what it runs tells it from others. */
-static bool is_alone(const struct vt_job_run *run)
+/* One process, no rank: what it runs tells it from others. */
+static bool is_alone(const struct vt_job *job, const struct vt_job_run *run)
 {
-    return !run->launcher && run->member_count < 2;
+    return !has_ranks(job, run) && run->member_count < 2;
 }
 
 static void alone_line(struct vt_print *print, const struct vt_job_process *process)
@@ -183,7 +190,7 @@ static void alone_lines(struct vt_print *print, const struct vt_job *job)
     size_t told = 0, alone = 0;
 
     for (size_t i = 0; i < job->run_count; i++) {
-        if (!is_alone(&job->runs[i]))
+        if (!is_alone(job, &job->runs[i]))
             continue;
         alone++;
         if (told < CARD_ROWS) {
@@ -374,11 +381,23 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
 
 /* ---- Cards ---- */
 
+/* Of a card that shares its number with another of its node, where a process did not tell which cards it may
+ * use. */
+static bool is_ambiguous(const struct vt_job *job, const struct vt_job_card *card)
+{
+    for (size_t i = 0; i < job->card_count; i++)
+        if (&job->cards[i] != card && job->cards[i].node == card->node &&
+            job->cards[i].number == card->number)
+            return card->by_uuid;
+    return false;
+}
+
 static void card_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *card)
 {
     const struct vt_job_holder *only = card->holder_count == 1 ? &card->holders[0] : NULL;
 
-    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%s%s%s", (int)card->number,
+    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%.*s%s%s%s%s", (int)card->number,
+                  is_ambiguous(job, card) ? " " : "", is_ambiguous(job, card) ? UUID_COLUMNS : 0, card->uuid,
                   job->node_count > 1 ? " of " : "", job->node_count > 1 ? job->nodes[card->node].host : "",
                   only ? ": " : "", only ? only->label : "");
     vt_table_cell(table, "%s%s", card->is_coarse ? "≤ " : "", VT_BYTES(card->most_bytes));
@@ -537,7 +556,7 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     vt_job_header(&print, job, "report");
     alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
-        if (!is_alone(&job->runs[i]))
+        if (!is_alone(job, &job->runs[i]))
             run_verdict(&print, job, &job->runs[i]);
     alone_lines(&print, job);
     process_table(&print, job);

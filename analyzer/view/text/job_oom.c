@@ -136,7 +136,7 @@ static void put_others(struct vt_print *print, const struct vt_job *job)
         who = VT_JOB_RANKS(job, members, count);
         if (kind == KILLED)
             vt_print_paragraph(print, 0, 2, words[KILLED], who, count == 1 ? "was" : "were",
-                               first->launcher ? ": launchers end all ranks when one fails" : "");
+                               first->rank >= 0 ? ": launchers end all ranks when one fails" : "");
         else
             vt_print_paragraph(print, 0, 2, words[kind], who);
     }
