@@ -36,7 +36,6 @@ if [ "$mode" = all ]; then
     setup_torch
     setup_readers
     setup_frameworks || echo "other frameworks than PyTorch are not tested" >&2
-    setup_job_launchers || echo "Ray and DeepSpeed are not launched" >&2
     setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
     suites=(tests/golden tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu)

@@ -226,7 +226,8 @@ static int fill_runs(struct vt_job_maker *maker, size_t run_count)
 
         for (end = i; end < job->process_count && job->processes[end].run == first->run;)
             end++;
-        *run = (struct vt_job_run){.launcher = first->launcher,
+        *run = (struct vt_job_run){.has_ranks = first->rank >= 0,
+                                   .launcher = first->launcher,
                                    .name = first->launch_name,
                                    .world_size = first->world_size,
                                    .attempt = first->attempt,
@@ -243,11 +244,6 @@ static int fill_runs(struct vt_job_maker *maker, size_t run_count)
     return 0;
 }
 
-static bool has_ranks(const struct vt_job *job, const struct vt_job_run *run)
-{
-    return job->processes[run->members[0]].rank >= 0;
-}
-
 /* Where several runs have a rank 3, its run is in its name. */
 static int number_runs(struct vt_job_maker *maker)
 {
@@ -255,12 +251,12 @@ static int number_runs(struct vt_job_maker *maker)
     uint32_t count = 0;
 
     for (size_t i = 0; i < job->run_count; i++)
-        count += has_ranks(job, &job->runs[i]);
+        count += job->runs[i].has_ranks;
     if (count < 2)
         return 0;
     count = 0;
     for (size_t i = 0; i < job->run_count; i++)
-        if (has_ranks(job, &job->runs[i]))
+        if (job->runs[i].has_ranks)
             job->runs[i].number = ++count;
     for (size_t i = 0; i < job->process_count; i++) {
         struct vt_job_process *process = &job->processes[i];

@@ -180,6 +180,7 @@ struct vt_job_group {
 /* Processes that were launched together. */
 struct vt_job_run {
     uint32_t number;             /* from 1, of those with ranks; 0 = there are no two of these */
+    bool has_ranks;              /* else one process started them all, or it is one */
     const char *launcher, *name; /* NULL = not known */
     const char *basis;           /* what says that they belong together */
     int32_t world_size, attempt; /* -1 = not known */

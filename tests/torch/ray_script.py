@@ -1,10 +1,11 @@
-"""Ray on two cards: tasks, actors that Ray kills, and ray.train's TorchTrainer. Each worker writes what PyTorch itself counted.
+"""Ray on two cards: tasks, actors that are ended in four ways, and ray.train's TorchTrainer. Each worker writes what PyTorch itself counted.
 
     ray_script.py FOLDER
 """
 import json
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -68,9 +69,11 @@ def train_loop(config):
 
 def use_actors():
     actors = [Actor.remote() for _ in range(4)]
-    pids = ray.get([actor.work.remote(number) for number, actor in enumerate(actors)])
-    for actor in actors:
-        ray.kill(actor)  # SIGKILL
+    pids = ray.get([actors[number].work.remote(number) for number in range(4)])
+    ray.kill(actors[0])
+    os.kill(pids[1], signal.SIGTERM)
+    os.kill(pids[2], signal.SIGKILL)
+    actors.clear()  # the last one ends as nobody can use it any more
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):
         time.sleep(0.05)
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not RUN or not PACKAGES, reason="without tests/s
 
 
 def launch(folder, *command):
-    run([PROGRAM, "run", "--quiet", "-o", folder, PYTHON, *command], preload=False, timeout=300, PYTHONPATH=str(PACKAGES),
+    run([PROGRAM, "run", "--quiet", "-o", folder, PYTHON, *command], preload=False, PYTHONPATH=str(PACKAGES),
         VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_STANDIN_SHARED=str(folder / "shared"), OMP_NUM_THREADS="1",
         RAY_USAGE_STATS_ENABLED="0")
     return json.loads(vramtrace("report", "--json", folder).stdout)
@@ -42,9 +42,10 @@ def test_each_worker_to_the_byte(ray):
         (device,) = [device for device in process["devices"] if device["index"] == truth["device"]]
         assert device["peak"]["block_bytes"] == truth["allocated_peak"] and process["dropped"] == 0
         assert device["reserved_peak_bytes"] == truth["reserved_peak"]
-        if truth["kind"] == "actor":  # killed with all that it held
-            assert (device["end"]["block_bytes"], device["end"]["segment_bytes"]) == (truth["allocated"], truth["reserved"])
-            assert not process["complete"]
+        if truth["kind"] == "actor":  # ended by ray.kill, SIGTERM, SIGKILL, and in order, with all that it held
+            assert device["end"]["segment_bytes"] == truth["reserved"]
+        if truth["kind"] == "actor" and truth["number"] in (0, 2):
+            assert device["end"]["block_bytes"] == truth["allocated"] and not process["complete"]
 
 
 def test_runs(ray):
@@ -61,7 +62,7 @@ def test_runs(ray):
             assert process["rank"] == (counted[process["pid"]]["number"] if kind == "rank" else -1)
     assert kinds["rank"]["world_size"] == 4 and kinds["rank"]["missing_ranks"] == [] and kinds["rank"]["layout"] == "data_parallel"
     text = " ".join(vramtrace("report", folder).stdout.split())
-    assert "Ray: 4 ranks." in text and text.count("Ray: 4 processes (process ") == 2
+    assert "Ray: 4 ranks." in text and "Ray: 4 processes (process " in text and "Ray: 2 processes (process " in text
 
 
 def test_cards(ray):

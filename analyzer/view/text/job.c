@@ -22,22 +22,16 @@ static const char *layout_word(unsigned layout)
     return layout < VT_LAYOUTS ? words[layout] : "";
 }
 
-static bool has_ranks(const struct vt_job *job, const struct vt_job_run *run)
-{
-    return job->processes[run->members[0]].rank >= 0;
-}
-
-static void run_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
+static void run_line(struct vt_print *print, const struct vt_job_run *run)
 {
     FILE *out = print->paragraph;
-    const bool ranks = has_ranks(job, run);
 
     if (run->number)
         fprintf(out, VT_BOLD "Run %u" VT_RESET ", ", run->number);
     fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
-            run->launcher ? ": " : "", run->member_count, ranks ? "rank" : "process",
+            run->launcher ? ": " : "", run->member_count, run->has_ranks ? "rank" : "process",
             run->member_count == 1 ? ""
-            : ranks                ? "s"
+            : run->has_ranks       ? "s"
                                    : "es");
     if (run->world_size > 0 && run->missing_count)
         fprintf(out, " of %d", (int)run->world_size);
@@ -47,7 +41,7 @@ static void run_line(struct vt_print *print, const struct vt_job *job, const str
     }
     if (run->attempt > 0)
         fprintf(out, ", restarted %d time%s", (int)run->attempt, run->attempt > 1 ? "s" : "");
-    if (!ranks && run->basis[0])
+    if (!run->has_ranks && run->basis[0])
         fprintf(out, " (%s)", run->basis);
     fputc('.', out);
     if (run->imbalance > 1.005)
@@ -157,7 +151,7 @@ static void group_lines(struct vt_print *print, const struct vt_job *job, const 
 
 static void run_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
-    run_line(print, job, run);
+    run_line(print, run);
     layout_line(print, job, run);
     for (size_t g = 0; g < run->group_count; g++)
         group_lines(print, job, &run->groups[g]);
@@ -168,9 +162,9 @@ static void run_verdict(struct vt_print *print, const struct vt_job *job, const 
 }
 
 /* One process, no rank: what it runs tells it from others. */
-static bool is_alone(const struct vt_job *job, const struct vt_job_run *run)
+static bool is_alone(const struct vt_job_run *run)
 {
-    return !has_ranks(job, run) && run->member_count < 2;
+    return !run->has_ranks && run->member_count < 2;
 }
 
 static void alone_line(struct vt_print *print, const struct vt_job_process *process)
@@ -190,7 +184,7 @@ static void alone_lines(struct vt_print *print, const struct vt_job *job)
     size_t told = 0, alone = 0;
 
     for (size_t i = 0; i < job->run_count; i++) {
-        if (!is_alone(job, &job->runs[i]))
+        if (!is_alone(&job->runs[i]))
             continue;
         alone++;
         if (told < CARD_ROWS) {
@@ -556,7 +550,7 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     vt_job_header(&print, job, "report");
     alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
-        if (!is_alone(job, &job->runs[i]))
+        if (!is_alone(&job->runs[i]))
             run_verdict(&print, job, &job->runs[i]);
     alone_lines(&print, job);
     process_table(&print, job);
