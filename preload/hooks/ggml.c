@@ -26,6 +26,7 @@
 #include "thread.h"
 
 #define LAY_OUT ggml_backend_alloc_ctx_tensors_from_buft /* exported by us */
+#define LONGEST_WAIT_NS UINT64_C(5000000000)             /* for the loader */
 
 /* X(field, result, parameters, symbol). Opaque: a context, a buffer, a tensor. */
 #define FUNCTIONS(X)                                                                                         \
@@ -103,10 +104,10 @@ static void *find_global(void *context)
 }
 
 /* Which libraries are global only the loader knows. It is asked in a thread of ours, since each thread has
- * its own dlerror, and not waited for if the host holds its lock: then none is found. */
+ * its own dlerror; in vain if this thread holds its lock: then none is found. */
 static void *global_lay_out(void)
 {
-    const struct timespec wait = {.tv_nsec = 100 * 1000 * 1000};
+    const struct timespec second = {.tv_sec = 1};
     int saved_errno = errno;
     struct global *global = vt_memory_make(sizeof *global);
     void *found = NULL;
@@ -114,8 +115,9 @@ static void *global_lay_out(void)
         return NULL;
     bool done = vt_thread_start(find_global, global) != 0;
     if (!done) {
-        syscall(SYS_futex, &global->is_found, FUTEX_WAIT_PRIVATE, 0, &wait, NULL, 0);
-        done = atomic_load(&global->is_found);
+        const uint64_t until_ns = vt_clock_ns(CLOCK_MONOTONIC) + LONGEST_WAIT_NS;
+        while (!(done = atomic_load(&global->is_found)) && vt_clock_ns(CLOCK_MONOTONIC) < until_ns)
+            syscall(SYS_futex, &global->is_found, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
         found = done ? global->lay_out : NULL;
     }
     if (done) /* else it may still be written */

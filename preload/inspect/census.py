@@ -1,6 +1,7 @@
 # The census: which Python name holds each live CUDA tensor, and each array of other libraries. A search from the program's names (variables of running functions
 # and of its modules, exceptions) through the objects that they hold, breadth first, so that the shortest way to a tensor is
-# reported; where there are arrays, that from the outermost function which leads to it. A tensor that no name reaches and that is alive all the same is held by a cycle, or by C.
+# reported; where there are arrays, that from the outermost function which leads to it. A tensor that no name reaches and that is
+# alive all the same is held by a cycle, or by C.
 #
 # Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, its FOR_OTHERS
 # and FOR_CENSUS of arrays.py.
@@ -44,7 +45,8 @@ def make_census(torch, kinds, inspection, deadline_ns):
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
         cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
         classes=(*((torch.Tensor, torch.nn.Parameter) if torch else ()), *(kind for kind, _ in kinds.values())),  # exactly
-        module_class=module_class, wanted=wanted, kinds=kinds, steps={}, temporary=set(),  # of paths (arrays.py): by index of what holds; indices at which none begins
+        module_class=module_class, wanted=wanted, kinds=kinds,
+        steps={}, temporary=set(),  # of paths (arrays.py): by index of what holds; indices at which none begins
         numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
         last=[],  # what put takes, for the end
         searched=0, found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold

@@ -458,10 +458,48 @@ def test_partial():
     assert holders["61"] == holders["62"] == "local 'hook' of main()"
 
 
+class Pointer:
+    __slots__ = ("mem", "ptr")
+
+
+class Memory:
+    __slots__ = ("ptr", "size", "device_id")
+
+
+class Array:
+    """In the place of CuPy's."""
+    __slots__ = ("data", "shape", "nbytes", "dtype")
+
+    def __init__(self, address):
+        self.data, self.shape, self.nbytes, self.dtype = Pointer(), (2,), 8, None
+        self.data.mem, self.data.ptr = Memory(), address
+        self.data.mem.ptr, self.data.mem.size, self.data.mem.device_id = address, 512, 0
+
+
+def test_paths_of_arrays_do_not_depend_on_what_runs():
+    library = types.ModuleType("cupy")
+    library.ndarray, library.__file__ = Array, "/somewhere/site-packages/cupy/__init__.py"
+    weight, moment, hidden = Array(1000), Array(2000), Array(3000)
+    outer = [__file__, "main", "params", {"layers": [{"w": weight}]}, __file__, "main", "seen", {hidden: 1}]
+    inner = [__file__, "step", "first", weight, __file__, "step", "all", [weight, moment, hidden]]
+    own = ["/somewhere/site-packages/cupy/core.py", "add", "left", moment, "/somewhere/site-packages/cupy/core.py", "add", "given", [weight, hidden]]
+    sys.modules["cupy"] = library
+    try:
+        for running, second in (([], None), (own, None), (inner, "all[1]"), (own + inner, "all[1]")):
+            lines = [line.split("\t") for line in load()(running + outer, 0, 0, CENSUS_TIME).splitlines()]
+            paths = {line[3]: line[2] for line in kinds(lines, "A")}
+            assert paths.pop("1000") == "params['layers'][0]['w']" and paths.pop("2000", None) == second and not paths, lines
+            holders = {line[3]: line[1] for line in kinds(lines, "H")}
+            assert holders["1000"] == "list 'params['layers']' of main(), 1 item" and holders["3000"] == "dict 'seen' of main(), 1 item", holders
+            assert ("2000" in holders) == bool(running)
+    finally:
+        del sys.modules["cupy"]
+
+
 def test_too_expensive():
     """An inspection that does not end in its time reports nothing but what it would take."""
     net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(4000)})
-    readings, flat = itertools.count(0, 1_000_000), ["main", "net", net]
+    readings, flat = itertools.count(0, 1_000_000), [__file__, "main", "net", net]
 
     def tell(started_ns, budget_ns):
         return load(now_ns=lambda: next(readings))(flat, started_ns, budget_ns, 0)  # a machine has other things to do
@@ -477,7 +515,7 @@ def test_waiting_is_counted():
     net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(300)})
     waited_ns, second = 700_000_000, 1_000_000_000
     tell = load(now_ns=lambda: 5 * second)
-    expensive = tell(["main", "net", net], 5 * second - waited_ns, waited_ns - 1, 0)
+    expensive = tell([__file__, "main", "net", net], 5 * second - waited_ns, waited_ns - 1, 0)
     assert expensive.startswith("expensive ") and int(expensive.split()[1]) >= waited_ns
     deadlines = []
     tell = load(now_ns=lambda: 5 * second, find_unreached=lambda *given: deadlines.append(given[4]) or True)
