@@ -14,8 +14,6 @@
 #define RECORD_BYTES_LIMIT (UINT16_MAX * VT_SLOT_BYTES)
 /* The shim keeps 64 KiB of a command line. */
 #define WORDS_LIMIT ((1u << 16) + 2)
-/* launch.def has fewer */
-#define LAUNCH_LIMIT 256u
 
 static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
 {
@@ -125,51 +123,6 @@ static int add_process(struct vt_trace *trace, const void *record)
     }
     free(words);
     return error;
-}
-
-int vt_launch_change(struct vt_trace *trace, const char *name, const char *value)
-{
-    size_t at = 0;
-    if (!trace->launch)
-        trace->launch = vt_arena_take(&trace->tables->arena, LAUNCH_LIMIT * sizeof *trace->launch);
-    if (!trace->launch)
-        return -ENOMEM;
-    while (at < trace->launch_count && strcmp(trace->launch[at].name, name))
-        at++;
-    if (at == LAUNCH_LIMIT || (at < trace->launch_count && trace->launch[at].inspected))
-        return 0;
-    trace->launch[at] = (struct vt_trace_variable){name, value, true};
-    trace->launch_count += at == trace->launch_count;
-    return 0;
-}
-
-static int add_launch(struct vt_trace *trace, const void *record)
-{
-    const struct vt_record_head *head = record;
-    struct vt_arena *arena = &trace->tables->arena;
-    const char *text = (const char *)(head + 1), *end = (const char *)head + head->bytes;
-    if (trace->launch) /* a trace has one */
-        return 0;
-    struct vt_trace_variable *variables = vt_arena_take(arena, LAUNCH_LIMIT * sizeof *variables);
-    size_t count = 0;
-    if (!variables)
-        return -ENOMEM;
-    for (const char *stop; text < end && count < LAUNCH_LIMIT; text = stop + 1) {
-        stop = memchr(text, 0, (size_t)(end - text));
-        stop = stop ? stop : end;
-        const char *equals = memchr(text, '=', (size_t)(stop - text));
-        if (!equals)
-            continue;
-        variables[count] = (struct vt_trace_variable){
-            .name = vt_arena_text(arena, text, (size_t)(equals - text)),
-            .value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1))};
-        if (!variables[count].name || !variables[count].value)
-            return -ENOMEM;
-        count++;
-    }
-    trace->launch = variables;
-    trace->launch_count = count;
-    return 0;
 }
 
 /* The device of that index, made if it is new; NULL without memory. */
@@ -350,7 +303,7 @@ static const struct {
     [VT_RECORD_SYMBOL] = {sizeof(struct vt_symbol), add_symbol},
     [VT_RECORD_MODULE] = {sizeof(struct vt_module), add_module},
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
-    [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), add_launch},
+    [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), vt_launch_add},
     [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
     [VT_RECORD_CARD_USE] = {sizeof(struct vt_card_use), add_card_use},
 };
