@@ -75,10 +75,10 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
-/* launch.c: takes the launcher's variables as they were when the library was loaded. 0 or -ENOMEM. */
+/* launch.c: the record of launchers' variables, a trace's first; then one of them as an inspection saw it,
+ * which counts before what the process was started with, the first time only. The texts of the latter live as
+ * long as the trace. 0 or -ENOMEM. */
 int vt_launch_add(struct vt_trace *trace, const void *record);
-/* Takes one as an inspection saw it, which counts before that; the first time only. Both texts live as long as
- * the trace. 0 or -ENOMEM. */
 int vt_launch_change(struct vt_trace *trace, const char *name, const char *value);
 
 /* inspections.c: keeps one record, which lives as long as the trace; then, once all events are there, reads
