@@ -13,27 +13,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory_stream.h"
 #include "view/text/print.h"
 #include "vramtrace/format.h"
 
 #define WIDEST 240 /* longer lines are hard to read */
 
-/* By one write: all ranks of a job may say it at once, into one terminal. */
+static void put_line(const struct vt_command *command, const char *text, FILE *out)
+{
+    fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
+    vt_put_clean(text ? text : "out of memory", out); /* it may quote a trace, or a file's name */
+    fputc('\n', out);
+}
+
+/* By one write: all ranks of a job may say it at once, into one terminal. Without memory by several. */
 static void say(const struct vt_command *command, const char *format, va_list arguments)
 {
     char *text = NULL, *line = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&line, &bytes);
+    FILE *out = vt_memory_stream(&line, &bytes);
 
     if (vasprintf(&text, format, arguments) < 0)
         text = NULL;
-    if (out) {
-        fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
-        vt_put_clean(text ? text : "out of memory", out); /* it may quote a trace, or a file's name */
-        fputc('\n', out);
-    }
+    if (out)
+        put_line(command, text, out);
     if (out && !fclose(out))
         fwrite(line, 1, bytes, stderr);
+    else
+        put_line(command, text, stderr);
     free(line);
     free(text);
 }
