@@ -65,14 +65,16 @@ int vt_advise_leak(struct vt_adviser *adviser)
 int vt_advise_empty_cache(struct vt_adviser *adviser)
 {
     struct vt_fragmentation found;
+    char what[96];
     int error = vt_fragmentation_find(adviser->replay, adviser->whatif.device_index,
                                       adviser->whatif.peak_event, &found);
     if (error)
         return error;
+    snprintf(what, sizeof what, "%s before the peak", found.release ? found.release : "");
     vt_advise(
-        adviser, VT_ADVICE_EMPTY_CACHE, found.empty_bytes, 0, "", "torch.cuda.empty_cache() before the peak",
-        "That much of the cache was in empty segments at the peak. empty_cache() returns it to the card; "
-        "memory in use stays");
+        adviser, VT_ADVICE_EMPTY_CACHE, found.returnable_bytes, 0, "", what,
+        "That much of the cache was in empty segments at the peak. It returns to the card; memory in use "
+        "stays");
     vt_fragmentation_free(&found);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
+#include "trace/frameworks.h"
 
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one
  * pool is of no use to the other. No request of the large pool gets a segment so small, so the size shows the
@@ -104,6 +105,25 @@ static bool stays_longer(const struct vt_replay *replay, const struct vt_block *
     return a->free_event != b->free_event ? a->free_event > b->free_event : a->alloc_event < b->alloc_event;
 }
 
+/* What its framework offers for its free bytes. Of several frameworks the first one's is told. */
+static void add_remedies(const struct finding *finding, const struct vt_segment *segment)
+{
+    struct vt_fragmentation *found = finding->found;
+    const struct vt_cache *cache =
+        vt_cache_of(finding->replay->trace, finding->replay->allocations[segment->allocation].stack_id);
+
+    if (!cache)
+        return;
+    if (!found->setting)
+        found->setting = cache->setting;
+    if (segment->block_count || !cache->release)
+        return;
+    if (!found->release)
+        found->release = cache->release;
+    if (!strcmp(found->release, cache->release))
+        found->returnable_bytes += segment->bytes;
+}
+
 /* Blocks and holes of a segment; *next is the first block that may lie in it. */
 static void fill_segment(const struct finding *finding, struct vt_segment *segment, size_t *next)
 {
@@ -133,6 +153,7 @@ static void fill_segment(const struct finding *finding, struct vt_segment *segme
         found->kept_bytes += segment->free_bytes;
     else
         found->empty_bytes += segment->bytes;
+    add_remedies(finding, segment);
 }
 
 static void find_requests(const struct finding *finding)
@@ -269,28 +290,41 @@ static int group_pins(struct vt_fragmentation *found)
 
 #define WORTH_PART 10u /* of the reserved bytes: what is less needs no advice */
 
-static void advise(const struct vt_report *report, struct vt_fragmentation *found)
+static int add_advice(struct vt_fragmentation *found, const char *begin, const char *rest)
 {
+    char *text = NULL;
+
+    if (asprintf(&text, "%s%s", begin, rest) < 0)
+        return -ENOMEM;
+    found->advice[found->advice_count++] = text;
+    return 0;
+}
+
+static int advise(const struct vt_report *report, struct vt_fragmentation *found)
+{
+    int error = 0;
     bool expands = false;
 
     for (size_t i = 0; i < found->segment_count; i++)
         expands |= is_mapping(report->attribution->replay,
                               &report->attribution->replay->allocations[found->segments[i].allocation]);
     if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
-        found->advice[found->advice_count++] =
-            expands
-                ? "Free the blocks that pin segments, or make them before those that go."
-                : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free pieces of many segments serve "
-                  "one request; else make the blocks that stay before those that go.";
-    if (found->empty_bytes * WORTH_PART > found->reserved_bytes)
-        found->advice[found->advice_count++] =
-            "torch.cuda.empty_cache() after this moment returns the empty segments to the card.";
+        error = found->setting && !expands
+                    ? add_advice(found, found->setting,
+                                 " lets free pieces of many segments serve one request; else make the blocks "
+                                 "that stay before those that go.")
+                    : add_advice(found, "Free the blocks that pin segments,",
+                                 " or make them before those that go.");
+    if (!error && found->returnable_bytes * WORTH_PART > found->reserved_bytes)
+        error =
+            add_advice(found, found->release, " after this moment returns the empty segments to the card.");
+    return error;
 }
 
 int vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found)
 {
     for (size_t i = 0; i < found->block_count; i++)
         vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
-    advise(report, found);
-    return group_pins(found);
+    int error = advise(report, found);
+    return error ? error : group_pins(found);
 }

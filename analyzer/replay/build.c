@@ -15,6 +15,8 @@ static void account(struct vt_build *build, const struct vt_allocation *allocati
         device->driver_bytes += bytes;
     if (allocation->kind == VT_ALLOCATION_BLOCK)
         device->block_bytes += bytes;
+    if (allocation->kind == VT_ALLOCATION_BLOCK && allocation->flags & VT_FLAG_UNCOUNTED)
+        device->uncounted_bytes += bytes;
     if (allocation->kind == VT_ALLOCATION_POOLED)
         device->pooled_bytes += bytes;
 }

@@ -36,6 +36,7 @@ struct vt_build_device {
     struct vt_intervals blocks; /* live ones; values are allocations */
     struct vt_build_segment known[VT_KNOWN_SEGMENTS];
     uint64_t driver_bytes, block_bytes;
+    uint64_t uncounted_bytes; /* of block_bytes: of frameworks that have no counter */
     uint64_t pooled_bytes, pool_reserved_bytes;
     struct vt_growth pool, context, graph;
     struct vt_owned owned; /* what dies with the device's last context */

@@ -9,8 +9,10 @@
 /* The framework's own counter, where it has one: then `detail` is told too. */
 static void compare_total(struct vt_build *build, const struct vt_event *event)
 {
-    if (!event->head_start && event->detail && event->device_index >= 0 &&
-        vt_build_device(build, event->device_index)->block_bytes != event->total_bytes)
+    if (event->head_start || !event->detail || event->device_index < 0)
+        return;
+    const struct vt_build_device *device = vt_build_device(build, event->device_index);
+    if (device->block_bytes - device->uncounted_bytes != event->total_bytes)
         build->replay->total_mismatches++;
 }
 

@@ -167,7 +167,7 @@ void vt_info_free(struct vt_info *info)
 
 /* ---- Events ---- */
 
-uint32_t vt_event_flag_names(uint8_t flags, const char **names)
+uint32_t vt_event_flag_names(const struct vt_event *event, const char **names)
 {
     static const struct {
         uint8_t flag;
@@ -176,11 +176,12 @@ uint32_t vt_event_flag_names(uint8_t flags, const char **names)
         {VT_FLAG_HOST, "host"},         {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
         {VT_FLAG_FOREIGN, "foreign"},   {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
         {VT_FLAG_ESTIMATE, "estimate"}, {VT_FLAG_COLLECTOR, "collector"}};
+    const bool of_framework = event->layer == VT_LAYER_FRAMEWORK;
     uint32_t count = 0;
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (flags & known[i].flag)
-            names[count++] = known[i].name;
+        if (event->flags & known[i].flag)
+            names[count++] = of_framework && known[i].flag == VT_FLAG_UNCOUNTED ? "uncounted" : known[i].name;
     return count;
 }
 
@@ -220,7 +221,7 @@ void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, str
                                      .total_bytes = event->total_bytes,
                                      .sequence = event->sequence};
     snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, event->address);
-    facts->flag_count = vt_event_flag_names(event->flags, facts->flags);
+    facts->flag_count = vt_event_flag_names(event, facts->flags);
     vt_event_names_read(trace, event, &facts->names);
     for (size_t i = 0; i < count && i < VT_EVENT_TOP_FRAMES; i++)
         facts->top_functions[facts->top_count++] = top[i].function;

@@ -118,7 +118,7 @@ struct vt_event_names;
 void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
                          struct vt_event_names *names);
 /* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
-uint32_t vt_event_flag_names(uint8_t flags, const char **names);
+uint32_t vt_event_flag_names(const struct vt_event *event, const char **names);
 
 /* ---- Instants (instants.c, timeline.c, groups.c, blocks.c, explanations.c) ---- */
 

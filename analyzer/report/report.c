@@ -433,6 +433,8 @@ void vt_leaks_free(struct vt_leaks *leaks)
 
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
 {
+    for (uint32_t i = 0; i < fragmentation->advice_count; i++)
+        free(fragmentation->advice[i]);
     free(fragmentation->segments);
     free(fragmentation->pins);
     free(fragmentation->blocks);

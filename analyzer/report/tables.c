@@ -110,7 +110,7 @@ static int walk_events(struct walk *walk)
                                    .is_change = event->kind == VT_EVENT_DELTA,
                                    .is_plain = event->kind != VT_EVENT_DELTA};
         const char *names[VT_EVENT_FLAGS];
-        uint32_t count = vt_event_flag_names(event->flags, names);
+        uint32_t count = vt_event_flag_names(event, names);
         int stop;
 
         vt_event_names_read(trace, event, &row.names);

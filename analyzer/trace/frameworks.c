@@ -264,3 +264,16 @@ const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id)
     }
     return NULL;
 }
+
+const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    static const struct vt_cache caches[] = {
+#define VT_CACHE(beginning, release, setting) {beginning, release, setting},
+#include "trace/frameworks.def"
+    };
+    const char *path = vt_cuda_caller(trace, stack_id);
+    for (size_t i = 0; path && i < sizeof caches / sizeof *caches; i++)
+        if (begins(file_name(path), caches[i].beginning))
+            return &caches[i];
+    return path ? NULL : &caches[0];
+}

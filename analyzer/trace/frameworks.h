@@ -24,6 +24,13 @@ const char *vt_cuda_library(const char *path);
 struct vt_trace;
 const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id);
 
+/* What returns memory that an allocator keeps, by the library that asked CUDA for it. Where that is not known
+ * (no native stack), it is taken for PyTorch's; NULL = nothing that we know. */
+struct vt_cache {
+    const char *beginning, *release, *setting; /* as in frameworks.def */
+};
+const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id);
+
 /* True for Python code that the user did not write: installed packages, the standard library, frozen modules,
  * and code that torch.compile generates. False for "<stdin>", "<string>" and "<ipython-input-…>". */
 bool vt_is_library_file(const char *file);

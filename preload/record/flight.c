@@ -26,7 +26,8 @@ struct vt_flight {
         uint64_t bytes, chain; /* number of the chain, 0 = of the chunk at hand */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
     int64_t driver_bytes[VT_MAX_DEVICES];
-    uint64_t graph_bytes[VT_MAX_DEVICES]; /* of these, of graphs' own nodes */
+    uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks: of frameworks that count, and that do not */
+    uint64_t graph_bytes[VT_MAX_DEVICES];        /* of these, of graphs' own nodes */
     bool compacts;
     struct vt_compaction compaction;
 };
@@ -88,7 +89,9 @@ static void look_at_memory(struct vt_flight *flight, const struct vt_event *even
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
         return;
     if (event->layer == VT_LAYER_FRAMEWORK) {
-        look_at_peak(&flight->block_peaks[event->device_index], event->total_bytes);
+        uint64_t *totals = flight->framework_bytes[event->device_index];
+        totals[event->flags & VT_FLAG_UNCOUNTED ? 1 : 0] = event->total_bytes;
+        look_at_peak(&flight->block_peaks[event->device_index], totals[0] + totals[1]);
         return;
     }
     int64_t *bytes = &flight->driver_bytes[event->device_index];

@@ -298,9 +298,13 @@ bool vt_live_framework(struct vt_session *session, const struct vt_event *event)
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
         return false;
     struct vt_live_device *live = &session->ring.header->counters.live[event->device_index];
-    __atomic_store_n(&live->block_bytes, event->total_bytes, __ATOMIC_RELAXED);
-    if (event->total_bytes <= __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
+    const bool counted = !(event->flags & VT_FLAG_UNCOUNTED);
+    _Atomic uint64_t *totals = session->framework_bytes[event->device_index];
+    atomic_store_explicit(&totals[counted], event->total_bytes, memory_order_relaxed);
+    uint64_t bytes = event->total_bytes + atomic_load_explicit(&totals[!counted], memory_order_relaxed);
+    __atomic_store_n(&live->block_bytes, bytes, __ATOMIC_RELAXED);
+    if (bytes <= __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
         return false;
-    __atomic_store_n(&live->block_peak_bytes, event->total_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&live->block_peak_bytes, bytes, __ATOMIC_RELAXED);
     return true;
 }

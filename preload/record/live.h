@@ -45,7 +45,8 @@ bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_
 /* The same by its address. */
 bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_live_place *place);
 
-/* The framework's own counter after a block event. Returns whether more is alive than ever before. */
+/* The header's totals of blocks, by what frameworks count themselves and what we count. Returns whether more
+ * is alive than ever before. */
 bool vt_live_framework(struct vt_session *session, const struct vt_event *event);
 
 #endif

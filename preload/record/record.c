@@ -328,7 +328,7 @@ void vt_record(const struct vt_observation *seen)
                              .kind = seen->kind,
                              .layer = seen->layer,
                              .device_index = seen->device_index,
-                             .flags = seen->flags};
+                             .flags = seen->flags | (seen->uncounted ? VT_FLAG_UNCOUNTED : 0)};
     if (seen->uncounted && !vt_live_block(session, &event, seen->handle, seen->part_of))
         return;
     event.stack_id = stack_id_of(session, seen);

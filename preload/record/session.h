@@ -43,6 +43,8 @@ struct vt_session {
     struct vt_live_table handles;         /* address by handle */
     struct vt_live_table parts;           /* by handle: that of the next part of the array */
     uint64_t block_bytes[VT_MAX_DEVICES];
+    _Atomic uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks, as recorded last: of frameworks that do
+                                                            not count, and that do */
     /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL until the
      * first of them. */
     _Atomic(struct vt_raw_python_frame *) deep_buffers;

@@ -20,6 +20,9 @@ RECORDER = {
       for method in ("6mallocEmaP11CUstream_st", "6mallocEmiP11CUstream_st", "10raw_deleteEPv")),
     "_ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE",
     "_ZN3tsl12BFCAllocator13DeallocateRawEPv",
+    *(f"_ZN{space}13device_buffer{method}" for method in ("14allocate_asyncEm", "16deallocate_asyncEv")
+      for space in ("3rmm", "3rmm9_RMM_26_8", "3rmm10_RMM_26_10", "3rmm10_RMM_26_12", "3rmm9_RMM_27_2", "3rmm9_RMM_27_4",
+                    "3rmm9_RMM_27_6", "3rmm9_RMM_27_8", "3rmm10_RMM_27_10", "3rmm10_RMM_27_12")),
     "ggml_backend_alloc_ctx_tensors_from_buft",
     "_ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE",
 }

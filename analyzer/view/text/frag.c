@@ -216,9 +216,12 @@ static void summary(struct vt_print *print, const struct vt_device_report *devic
     if (!found->hole_bytes)
         return;
     if (found->empty_bytes)
-        fprintf(print->paragraph,
-                "%s of the free bytes are in empty segments; empty_cache() would return them. ",
-                VT_BYTES(found->empty_bytes));
+        fprintf(print->paragraph, "%s of the free bytes are in empty segments", VT_BYTES(found->empty_bytes));
+    if (found->release)
+        fprintf(print->paragraph, "; %s would return %s", found->release,
+                found->returnable_bytes == found->empty_bytes ? "them" : VT_BYTES(found->returnable_bytes));
+    if (found->empty_bytes)
+        fputs(". ", print->paragraph);
     if (found->kept_bytes)
         fprintf(print->paragraph, "%s of the free bytes are next to blocks in use. ",
                 VT_BYTES(found->kept_bytes));

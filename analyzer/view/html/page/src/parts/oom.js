@@ -79,7 +79,8 @@ function cacheText(context, last, refusal) {
     if (refusal && cache.bytes >= refusal.asked_bytes && cache.largest_hole_bytes < refusal.asked_bytes)
         parts.push("That would have been enough, but not in one piece: fragmentation.");
     if (cache.empty_bytes)
-        parts.push(`${format.bytes(cache.empty_bytes)} of it are empty segments; empty_cache() would return them.`);
+        parts.push(`${format.bytes(cache.empty_bytes)} of it are empty segments${cache.release ? `; ${cache.release} would return ${
+            cache.returnable_bytes === cache.empty_bytes ? "them" : format.bytes(cache.returnable_bytes)}` : ""}.`);
     return parts.join(" ");
 }
 

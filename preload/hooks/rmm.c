@@ -1,0 +1,112 @@
+/* RMM's device_buffer, which the arrays of cuDF, cuML and Python's DeviceBuffer lie in, and through RMM's
+ * allocators those of CuPy and Numba. It takes and returns its memory in two functions that librmm exports
+ * and calls through the PLT, so that a preloaded definition sees each block, whatever pool it comes from.
+ *
+ * A resource may also give page-locked or ordinary memory: only what the driver says is on a card is
+ * recorded. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "guard.h"
+#include "hooks/driver.h"
+#include "loader/elf_walk.h"
+#include "record/record.h"
+
+/* The namespace that releases have the class in: X(name, as it is written in symbols). From 26.8 on each has
+ * one of its own, every second month; those to come are only taken at their word where the object shows what
+ * it should. */
+#define RELEASES(X)                                                                                          \
+    X(to_26_6, 3rmm)                                                                                         \
+    X(of_26_8, 3rmm9_RMM_26_8)                                                                               \
+    X(of_26_10, 3rmm10_RMM_26_10)                                                                            \
+    X(of_26_12, 3rmm10_RMM_26_12)                                                                            \
+    X(of_27_2, 3rmm9_RMM_27_2)                                                                               \
+    X(of_27_4, 3rmm9_RMM_27_4)                                                                               \
+    X(of_27_6, 3rmm9_RMM_27_6)                                                                               \
+    X(of_27_8, 3rmm9_RMM_27_8)                                                                               \
+    X(of_27_10, 3rmm10_RMM_27_10)                                                                            \
+    X(of_27_12, 3rmm10_RMM_27_12)
+#define ALLOCATE(space) _ZN##space##13device_buffer14allocate_asyncEm
+#define RELEASE(space) _ZN##space##13device_buffer16deallocate_asyncEv
+
+struct device_buffer { /* its beginning, from 25.8 to 26.10; set when allocate_async returns */
+    CUdeviceptr address;
+    size_t bytes;
+};
+typedef void allocate_function(struct device_buffer *buffer, size_t bytes);
+typedef void release_function(struct device_buffer *buffer);
+
+/* The card that the address is on, VT_NO_DEVICE for memory of the host. Within the guard. */
+static int8_t device_of(CUdeviceptr address)
+{
+    VT_NEED(get_attribute, cuPointerGetAttribute);
+    unsigned int type = 0;
+    int device = -1;
+    if (get_attribute == NULL ||
+        get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
+        type != CU_MEMORYTYPE_DEVICE ||
+        get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
+        return VT_NO_DEVICE;
+    return vt_device_index(device);
+}
+
+static void allocated(const struct device_buffer *buffer, size_t bytes)
+{
+    int saved_errno;
+    int8_t device_index;
+    if (buffer->bytes != bytes || buffer->address == 0 || !vt_enter_event(&saved_errno))
+        return;
+    if ((device_index = device_of(buffer->address)) >= 0)
+        vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
+                                           .layer = VT_LAYER_FRAMEWORK,
+                                           .device_index = device_index,
+                                           .with_stack = true,
+                                           .uncounted = true,
+                                           .address = buffer->address,
+                                           .bytes = bytes});
+    vt_leave(saved_errno);
+}
+
+static void released(const struct device_buffer *buffer)
+{
+    int saved_errno;
+    if (buffer->address == 0 || !vt_recording() || !vt_enter_event(&saved_errno))
+        return;
+    vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
+                                       .layer = VT_LAYER_FRAMEWORK,
+                                       .device_index = -1,
+                                       .uncounted = true,
+                                       .address = buffer->address});
+    vt_leave(saved_errno);
+}
+
+#define EXPORT(name, space)                                                                                  \
+    static _Atomic(allocate_function *) real_allocate_##name;                                                \
+    __attribute__((visibility("default"))) allocate_function ALLOCATE(space);                                \
+    void ALLOCATE(space)(struct device_buffer * buffer, size_t bytes)                                        \
+    {                                                                                                        \
+        allocate_function *real = atomic_load(&real_allocate_##name);                                        \
+        if (!real) {                                                                                         \
+            real = (allocate_function *)vt_elf_next_definition(VT_SYMBOL_NAME(ALLOCATE(space)));             \
+            atomic_store(&real_allocate_##name, real);                                                       \
+        }                                                                                                    \
+        if (!real)                                                                                           \
+            return;                                                                                          \
+        real(buffer, bytes); /* it may throw */                                                              \
+        allocated(buffer, bytes);                                                                            \
+    }                                                                                                        \
+    static _Atomic(release_function *) real_release_##name;                                                  \
+    __attribute__((visibility("default"))) release_function RELEASE(space);                                  \
+    void RELEASE(space)(struct device_buffer * buffer)                                                       \
+    {                                                                                                        \
+        released(buffer);                                                                                    \
+        release_function *real = atomic_load(&real_release_##name);                                          \
+        if (!real) {                                                                                         \
+            real = (release_function *)vt_elf_next_definition(VT_SYMBOL_NAME(RELEASE(space)));               \
+            atomic_store(&real_release_##name, real);                                                        \
+        }                                                                                                    \
+        if (real)                                                                                            \
+            real(buffer);                                                                                    \
+    }
+RELEASES(EXPORT)
