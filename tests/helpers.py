@@ -16,6 +16,14 @@ PYTHON = os.environ.get("VRAMTRACE_PYTHON", sys.executable)
 RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
+LONG = bool(os.environ.get("VRAMTRACE_LONG"))  # zoos and fuzzing as a whole: docs/testing.md
+
+
+def short(items, every=3):
+    """In the short form each third of ITEMS."""
+    return list(items) if LONG else list(items)[::every]
+
+
 # Given to every process: pytest changes the environment's own as each test begins and ends, and a thread that starts a
 # process meanwhile hands on a pointer to what was.
 ENVIRONMENT = dict(os.environ)

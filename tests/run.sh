@@ -55,14 +55,14 @@ clang_build() {
 }
 clang_hosts() {
     VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang ./tests/standin/run.sh true &&
-        VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
+        VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang VRAMTRACE_HOSTS_EVERY=3 "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
 }
 if [ "$mode" = all ] && command -v clang >/dev/null; then
     step "build and unit tests with clang" clang_build
     [ -e /dev/nvidiactl ] || step "hosts of the clang build" clang_hosts
 fi
 
-[ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q --durations=5 tests/page tests/browser
+[ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q --durations=5 -n "$(nproc)" --dist loadfile tests/page tests/browser
 # Hosts first and alone: they measure what a process notices, and use all cores by themselves.
 if [ "$mode" = all ]; then
     step hosts "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py

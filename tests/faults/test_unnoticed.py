@@ -18,6 +18,7 @@ sys.modules["hosts_run"] = hosts
 specification.loader.exec_module(hosts)
 
 LONG = bool(os.environ.get("VRAMTRACE_HOSTS_LONG"))
+EVERY = int(os.environ.get("VRAMTRACE_HOSTS_EVERY", "1"))
 ALL = table()
 
 
@@ -39,7 +40,7 @@ def results(request):
         yield {id(host): team.submit(hosts.run_apart, host, host.runs if LONG else 1) for host in wanted}
 
 
-@pytest.mark.parametrize("host", ALL, ids=lambda host: f"{host.kind}: {host.name}")
+@pytest.mark.parametrize("host", ALL[::EVERY], ids=lambda host: f"{host.kind}: {host.name}")
 def test_host(host, results):
     if host.slow and not LONG:
         pytest.skip("only in the long form: VRAMTRACE_HOSTS_LONG=1")

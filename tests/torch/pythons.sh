@@ -7,13 +7,21 @@ source tests/setup.sh
 setup_pytest
 setup_new_torch || { echo "no PyTorch for the newest Pythons: not tested" >&2; exit 0; }
 export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/tests/standin/run.sh
-failed=()
+failed=() venvs=()
 runner=$VRAMTRACE_PYTHON
-for version in $setup_new_pythons; do
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for version in $setup_new_pythons; do # beside each other
     for venv in "$VRAMTRACE_CACHE"/venv-torch-*-py"$version"; do
-        echo "==== Python $version, ${venv##*/}"
         VRAMTRACE_PYTHON=$venv/bin/python VRAMTRACE_TORCH=$venv/lib/python$version/site-packages/torch \
-            "$runner" -m pytest -q tests/torch/test_bytes.py tests/torch/test_names.py -k "${1:-transformer_amp}" || failed+=("$version")
+            "$runner" -m pytest -q tests/torch/test_bytes.py tests/torch/test_names.py -k "${1:-transformer_amp}" >"$folder/${venv##*/}" 2>&1 &
+        venvs+=("$!:$version:${venv##*/}")
     done
+done
+for venv in "${venvs[@]}"; do
+    IFS=: read -r process version name <<<"$venv"
+    wait "$process" || failed+=("$version")
+    echo "==== Python $version, $name"
+    cat "$folder/$name"
 done
 [ ${#failed[@]} -eq 0 ] || { echo "FAILED on Python ${failed[*]}" >&2; exit 1; }

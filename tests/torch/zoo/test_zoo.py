@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = map(str, (pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).resolve().parents[2]))
 import table  # noqa: E402
+from helpers import short  # noqa: E402
 
 # Shares of bytes that must be right.
 REQUIRED = {
@@ -79,7 +80,11 @@ KNOWN_STEPS = {
 }
 
 
-@pytest.fixture(scope="module", params=table.MODES)
+# By rules all; with inspections, whose names tests/torch/test_names.py compares too, each third in the short form.
+CASES = [(mode, name) for mode in table.MODES for name in (table.all_names() if mode == "rules" else short(table.all_names()))]
+
+
+@pytest.fixture(scope="module")
 def mode(request):
     return request.param
 
@@ -96,7 +101,7 @@ def examined(mode, request, tmp_path_factory):
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", table.all_names())
+@pytest.mark.parametrize(("mode", "name"), CASES, indirect=["mode"])
 def test_training(examined, mode, name):
     result = examined[name].result()
     wrong = []
