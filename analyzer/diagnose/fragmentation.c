@@ -32,9 +32,15 @@ static const struct vt_allocation *parent_of(const struct vt_replay *replay,
                : NULL;
 }
 
-static bool is_small(const struct vt_allocation *segment)
+static bool is_small(const struct finding *finding, const struct vt_allocation *segment)
 {
-    return segment->bytes <= SMALL_SEGMENT_BYTES;
+    return finding->found->has_pools && segment->bytes <= SMALL_SEGMENT_BYTES;
+}
+
+/* A block that came with its allocator's own total: of all frameworks, PyTorch's do. */
+static bool is_counted(const struct vt_allocation *allocation)
+{
+    return allocation->kind == VT_ALLOCATION_BLOCK && !(allocation->flags & VT_FLAG_UNCOUNTED);
 }
 
 static int by_address(const void *left, const void *right, void *replay)
@@ -62,7 +68,7 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
         if (last && is_mapping(finding->replay, allocation) &&
             last->address + last->bytes == allocation->address &&
             is_mapping(finding->replay, &finding->replay->allocations[last->allocation]) &&
-            last->small == is_small(allocation)) {
+            last->small == is_small(finding, allocation)) {
             last->bytes += allocation->bytes;
             continue;
         }
@@ -70,8 +76,8 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
             (struct vt_segment){.address = allocation->address,
                                 .bytes = allocation->bytes,
                                 .allocation = order[i],
-                                .pool = is_small(allocation) ? "small" : "large",
-                                .small = is_small(allocation)};
+                                .pool = is_small(finding, allocation) ? "small" : "large",
+                                .small = is_small(finding, allocation)};
     }
 }
 
@@ -110,7 +116,8 @@ static void add_remedies(const struct finding *finding, const struct vt_segment 
 {
     struct vt_fragmentation *found = finding->found;
     const struct vt_cache *cache =
-        vt_cache_of(finding->replay->trace, finding->replay->allocations[segment->allocation].stack_id);
+        vt_cache_of(finding->replay->trace, finding->replay->allocations[segment->allocation].stack_id,
+                    finding->found->has_pools);
 
     if (!cache)
         return;
@@ -167,7 +174,7 @@ static void find_requests(const struct finding *finding)
 
         if (!segment || block->device_index != finding->device_index)
             continue;
-        small = is_small(segment);
+        small = is_small(finding, segment);
         if (!found->least_request_bytes[small] || block->bytes < found->least_request_bytes[small])
             found->least_request_bytes[small] = block->bytes;
         if (block->bytes > found->largest_request_bytes[small])
@@ -219,6 +226,25 @@ static int find(const struct finding *finding, const uint32_t *segments, size_t 
     return 0;
 }
 
+const char *vt_cache_release(const struct vt_replay *replay, int device_index)
+{
+    bool counts = false;
+
+    for (size_t i = 0; i < replay->allocation_count && !counts; i++)
+        counts = is_counted(&replay->allocations[i]);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *segment = &replay->allocations[i];
+        const struct vt_cache *cache =
+            segment->kind == VT_ALLOCATION_SEGMENT && segment->device_index == device_index
+                ? vt_cache_of(replay->trace, segment->stack_id, counts)
+                : NULL;
+
+        if (cache && cache->release)
+            return cache->release;
+    }
+    return NULL;
+}
+
 int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
                           struct vt_fragmentation *found)
 {
@@ -227,6 +253,8 @@ int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint
     size_t segment_count = 0, block_count = 0;
     int error;
     *found = (struct vt_fragmentation){0};
+    for (size_t i = 0; i < replay->allocation_count && !found->has_pools; i++)
+        found->has_pools = is_counted(&replay->allocations[i]);
     if (!(error = list_alive(&finding, true, &segments, &segment_count)) &&
         !(error = list_alive(&finding, false, &blocks, &block_count)))
         error = find(&finding, segments, segment_count, blocks, block_count);
