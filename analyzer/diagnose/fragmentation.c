@@ -17,6 +17,7 @@ struct finding {
     int device_index;
     uint32_t event_index;
     struct vt_fragmentation *found;
+    uint64_t card_bytes; /* as good as endless = not known */
 };
 
 static bool is_alive(const struct finding *finding, const struct vt_allocation *allocation)
@@ -123,6 +124,8 @@ static void add_remedies(const struct finding *finding, const struct vt_segment 
         return;
     if (!found->setting)
         found->setting = cache->setting;
+    if (segment->bytes * 2 > finding->card_bytes && segment->free_bytes * 2 > segment->bytes)
+        found->grows = cache->grows;
     if (segment->block_count || !cache->release)
         return;
     if (!found->release)
@@ -226,6 +229,14 @@ static int find(const struct finding *finding, const uint32_t *segments, size_t 
     return 0;
 }
 
+static uint64_t card_bytes_of(const struct vt_trace *trace, int device_index)
+{
+    for (size_t i = 0; i < trace->device_count; i++)
+        if (trace->devices[i].index == device_index && trace->devices[i].total_bytes)
+            return trace->devices[i].total_bytes;
+    return UINT64_MAX / 2;
+}
+
 const char *vt_cache_release(const struct vt_replay *replay, int device_index)
 {
     bool counts = false;
@@ -248,7 +259,8 @@ const char *vt_cache_release(const struct vt_replay *replay, int device_index)
 int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
                           struct vt_fragmentation *found)
 {
-    const struct finding finding = {replay, device_index, event_index, found};
+    const struct finding finding = {replay, device_index, event_index, found,
+                                    card_bytes_of(replay->trace, device_index)};
     uint32_t *segments = NULL, *blocks = NULL;
     size_t segment_count = 0, block_count = 0;
     int error;
@@ -336,7 +348,10 @@ static int advise(const struct vt_report *report, struct vt_fragmentation *found
     for (size_t i = 0; i < found->segment_count; i++)
         expands |= is_mapping(report->attribution->replay,
                               &report->attribution->replay->allocations[found->segments[i].allocation]);
-    if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
+    if (found->grows)
+        error = add_advice(found, found->grows,
+                           " takes memory as it is needed, instead of most of the card at first.");
+    else if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
         error = found->setting && !expands
                     ? add_advice(found, found->setting,
                                  " lets free pieces of many segments serve one request; else make the blocks "

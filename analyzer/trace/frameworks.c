@@ -336,7 +336,7 @@ const char *vt_limit_untold(const struct vt_trace *trace)
 const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id, bool first)
 {
     static const struct vt_cache caches[] = {
-#define VT_CACHE(beginning, release, setting) {beginning, release, setting},
+#define VT_CACHE(beginning, release, setting, grows) {beginning, release, setting, grows},
 #include "trace/frameworks.def"
     };
     const char *path = vt_cuda_caller(trace, stack_id);

@@ -28,7 +28,7 @@ const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id);
 /* What returns memory that an allocator keeps, by the library that asked CUDA for it; NULL = nothing that we
  * know. Where that is not known (no native stack), it is the table's first, if `first` says so. */
 struct vt_cache {
-    const char *beginning, *release, *setting; /* as in frameworks.def */
+    const char *beginning, *release, *setting, *grows; /* as in frameworks.def */
 };
 const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id, bool first);
 

@@ -42,6 +42,16 @@ def test_results_are_the_same_without_us(recorded, tmp_path):
     assert tensorflow.run("tensorflow_script.py", tmp_path / "none.vrt", preload=False) == truth
 
 
+def test_memory_that_is_taken_at_once(recorded, tmp_path):
+    """With memory growth, most of the card is not reserved; without, the setting for it is named."""
+    setting = "TF_FORCE_GPU_ALLOW_GROWTH=true takes memory as it is needed"
+    tensorflow.run("tensorflow_memory_script.py", tmp_path / "run.vrt", "at-once")
+    reserved = [json.loads(vramtrace("frag", "--json", trace).stdout)["devices"][0]["reserved_bytes"] for trace in (tmp_path / "run.vrt", recorded[0])]
+    assert reserved[0] > 4 << 30 > 10 * reserved[1]
+    told = [" ".join(vramtrace("frag", trace).stdout.split()) for trace in (tmp_path / "run.vrt", recorded[0])]
+    assert setting in told[0] and setting not in told[1]
+
+
 @pytest.mark.skipif(not RUN, reason="fills the card: only over the stand-in, whose size can be set")
 def test_running_out_of_memory(tmp_path):
     """TensorFlow refuses without asking the driver, when it has had what it may take of the card."""
