@@ -157,12 +157,23 @@ static int label_events(struct vt_finder *finder)
     return 0;
 }
 
+/* Whether any event is of a phase that frames show. */
+static bool shows_phases(const struct vt_finder *finder)
+{
+    for (uint32_t i = 0; i < finder->trace->event_count; i++)
+        if (finder->labels[i] == VT_PHASE_FORWARD || finder->labels[i] == VT_PHASE_BACKWARD ||
+            finder->labels[i] == VT_PHASE_OPTIMIZER || finder->labels[i] == VT_PHASE_EVAL)
+            return true;
+    return false;
+}
+
 static int make_spans(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     size_t count = finder->trace->event_count;
     uint8_t *begins_step = calloc(count + 1, 1);
     int error = begins_step ? 0 : -ENOMEM;
+    bool bare = !shows_phases(finder); /* then steps are what the program marks */
     if (!error)
         error = vt_steps_find(finder, begins_step);
     uint32_t step = 0;
@@ -173,6 +184,8 @@ static int make_spans(struct vt_finder *finder)
             step = 1;
         else
             step += begins_step[i];
+        if (bare && step > 0)
+            label = VT_PHASE_OTHER;
         if (span && span->phase == label && span->step == step) {
             span->last_event = i;
             continue;

@@ -45,6 +45,15 @@ static int find_span_ends(struct lives *lives)
     return 0;
 }
 
+static bool has_phases(const struct vt_phases *phases)
+{
+    for (size_t i = 0; i < phases->span_count; i++)
+        if (phases->spans[i].phase == VT_PHASE_FORWARD || phases->spans[i].phase == VT_PHASE_BACKWARD ||
+            phases->spans[i].phase == VT_PHASE_OPTIMIZER || phases->spans[i].phase == VT_PHASE_EVAL)
+            return true;
+    return false;
+}
+
 static int count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
@@ -183,10 +192,14 @@ static uint64_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE(GRAD_MODE);
     if (freed && lives->made_before[block->free_event] < lives->made_before[block->alloc_event] + 2)
         bits |= VT_LIFE(BRIEF);
+    if (!lives->has_phases)
+        bits |= VT_LIFE(NO_PHASES);
     if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
         bits |= VT_LIFE(ONCE);
     if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE(OUTLIVES_STEP);
+    else if (phases->spans[span].step > 0)
+        bits |= VT_LIFE(WITHIN_STEP);
     if (lives->after_optimizer[span])
         bits |= VT_LIFE(AFTER_OPTIMIZER);
     if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
@@ -286,7 +299,8 @@ static int find_beside_loaded(struct lives *lives)
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
                   const struct vt_phases *phases, uint64_t *bits)
 {
-    struct lives lives = {.replay = replay, .phases = phases, .sites = sites, .bits = bits};
+    struct lives lives = {
+        .replay = replay, .phases = phases, .sites = sites, .bits = bits, .has_phases = has_phases(phases)};
     int error = find_span_ends(&lives);
     if (!error)
         error = count_blocks(&lives);

@@ -82,7 +82,9 @@
     X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
     X(WINDOW, "window")           /* joined with more in the next call, which keeps another of its size */   \
     X(SEVERAL, "several")         /* blank and of one size with others, for several calls */                 \
-    X(NO_BACKWARD, "no-backward") /* the trace has no backward pass */
+    X(NO_BACKWARD, "no-backward") /* the trace has no backward pass */                                       \
+    X(NO_PHASES, "no-phases")     /* the trace shows no forward, no backward and no optimizer */             \
+    X(WITHIN_STEP, "within-step") /* freed in the step that made it */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,

@@ -221,6 +221,9 @@ static int read_graph(struct vt_finder *finder, uint32_t index)
         whole = vt_index_get(&captured->graphs, event->detail);
         return vt_index_put(&captured->execs, event->address, whole == 1);
     case VT_EVENT_GRAPH_LAUNCH:
+        if (finder->trace->stacks[event->stack_id].native_count &&
+            !(vt_finder_traits(finder, event->stack_id) & VT_TRAIT(MODULAR)))
+            return 0;
         if ((vt_finder_traits(finder, event->stack_id) & VT_TRAIT(BACKWARD)) ||
             finder->threads[finder->thread_of_stack[event->stack_id]].engine) {
             finder->signs[index] = SIGN_BACKWARD;

@@ -19,6 +19,7 @@
     X(HOOK, "hook")                       /* a hook of the script's that a module called; sites.c sets it */ \
     X(FUNCTION_MODEL,                                                                                        \
       "function-model") /* no module ever runs, but a function that computes a model; functions.c sets it */ \
+    X(MODULAR, "modular")                                                                                    \
     X(MODULE, "module")                                                                                      \
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \

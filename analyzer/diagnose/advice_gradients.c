@@ -9,6 +9,7 @@
 
 #include "base/sort.h"
 #include "diagnose/adviser.h"
+#include "trace/frameworks.h"
 
 /* What backward made. */
 struct made {
@@ -395,7 +396,7 @@ static int advise(struct search *search)
     drop_in_passes(search);
     vt_advise(
         adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
-        "optimizer.zero_grad(set_to_none=True) right after optimizer.step()",
+        vt_clear_of(adviser->replay->trace, stack_id),
         "%llu gradients (%s) stay alive from the optimizer's step through the next forward pass, which does "
         "not use them",
         (unsigned long long)times, vt_format_bytes(bytes, text));

@@ -271,6 +271,8 @@ static int list_alive(struct reading *reading, int device_index, uint32_t event_
         if (allocation->device_index != device_index || !vt_alive_at(allocation, event_index) ||
             (!segment && (allocation->kind != VT_ALLOCATION_BLOCK || allocation->parent == VT_NEVER)))
             continue;
+        if (!segment && allocation->flags & VT_FLAG_UNCOUNTED)
+            return -ENOTSUP; /* another allocator's */
         if (segment && replay->trace->events[allocation->alloc_event].kind == VT_EVENT_HANDLE_CREATE)
             return -ENOTSUP;
         any |= segment;

@@ -6,6 +6,7 @@
 #include "diagnose/causes.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
+#include "trace/frameworks.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -132,6 +133,18 @@ static uint32_t calls_to(const struct vt_cause_search *search, uint32_t failed, 
     return shared + 1 < own ? shared + 1 : own;
 }
 
+/* A library that is refused may ask once more by itself: the same line, and nothing was made in between. */
+static bool is_repeated(const struct vt_cause_search *search, const struct vt_refusal *failed)
+{
+    bool made = false;
+    for (uint32_t i = failed->event_index; i < search->refusal->event_index && !made; i++)
+        made = search->trace->events[i].kind == VT_EVENT_ALLOC ||
+               search->trace->events[i].kind == VT_EVENT_HANDLE_CREATE;
+    return !made && failed->asked_bytes == search->refusal->asked_bytes &&
+           vt_trace_own_line_key(search->trace, failed->stack_id) ==
+               vt_trace_own_line_key(search->trace, search->refusal->stack_id);
+}
+
 static int find_failed_try(struct vt_cause_search *search)
 {
     const struct vt_report *report = search->report;
@@ -140,7 +153,7 @@ static int find_failed_try(struct vt_cause_search *search)
     for (size_t i = 0; i < report->shown_refusal; i++)
         if (report->refusals[i].device_index == search->refusal->device_index)
             failed = &report->refusals[i];
-    if (!failed || failed->stack_id >= search->trace->stack_count)
+    if (!failed || failed->stack_id >= search->trace->stack_count || is_repeated(search, failed))
         return 0;
     uint32_t calls = calls_to(search, failed->stack_id, search->refusal->stack_id);
     for (uint32_t i = 0; i < search->replay->allocation_count && calls; i++) {
@@ -271,10 +284,12 @@ static int find_fragmentation(struct vt_cause_search *search)
         cache->kept_bytes < search->shortage->missing_bytes ||
         cache->kept_bytes * LEAST_FRAGMENTS < search->card_bytes)
         return 0;
-    vt_cause_add(
+    struct vt_cause *cause = vt_cause_add(
         search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
         "fragmentation: the cache had enough, but between blocks in use; the largest free piece was %s",
         vt_format_bytes(cache->largest_hole_bytes, largest));
+    if (cause && !cache->has_pools)
+        cause->remedy = "Make the large block before the small ones that stay.";
     return 0;
 }
 
@@ -294,8 +309,11 @@ static int find_earlier_steps(struct vt_cause_search *search)
         stack_id = block->bytes > largest ? block->stack_id : stack_id;
         largest = block->bytes > largest ? block->bytes : largest;
     }
-    vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, bytes, stack_id,
-                 "tensors that earlier steps made are still held");
+    struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, bytes, stack_id,
+                                          "tensors that earlier steps made are still held");
+    if (cause && search->trace->stacks[stack_id].native_count &&
+        !vt_shows_kind(search->trace, stack_id, VT_OBJECT_NODES))
+        cause->remedy = "Drop what earlier steps made, or keep copies on the CPU.";
     return 0;
 }
 
@@ -318,6 +336,45 @@ static int find_kv_cache(struct vt_cause_search *search)
     return 0;
 }
 
+/* What the program is about is not known, so neither is what is wrong: only who made the most of it. */
+static int find_unknown_use(struct vt_cause_search *search)
+{
+    const struct vt_refusal *refusal = search->refusal;
+    const uint64_t unknown = refusal->categories[VT_CATEGORY_UNKNOWN];
+    uint32_t largest = 0;
+    char most[24];
+    if (search->shortage->cause_count || unknown * 2 < refusal->driver_bytes)
+        return 0;
+    uint64_t *by_stack = calloc(search->trace->stack_count + 1, sizeof *by_stack);
+    if (!by_stack)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
+        const uint32_t stack_id = search->replay->allocations[i].stack_id;
+        if (search->attribution->labels[i].category != VT_CATEGORY_UNKNOWN || !vt_cause_is_there(search, i) ||
+            stack_id >= search->trace->stack_count)
+            continue;
+        by_stack[stack_id] += vt_allocation_own_bytes(&search->replay->allocations[i]);
+        largest = by_stack[stack_id] > by_stack[largest] ? stack_id : largest;
+    }
+    vt_cause_add(search, VT_CAUSE_UNKNOWN_USE, unknown, largest,
+                 "memory of unknown use, of which one call made %s",
+                 vt_format_bytes(by_stack[largest], most));
+    free(by_stack);
+    return 0;
+}
+
+/* Whether the program may train: a backward pass ran, or forward made nodes for one. */
+static bool may_train(const struct vt_cause_search *search)
+{
+    bool trains = false;
+    for (size_t i = 0; i < search->attribution->span_count && !trains; i++)
+        trains = search->attribution->spans[i].phase == VT_PHASE_BACKWARD ||
+                 search->attribution->spans[i].phase == VT_PHASE_OPTIMIZER;
+    for (size_t i = 0; i < search->trace->event_count && !trains; i++)
+        trains = search->trace->events[i].sequence != 0;
+    return trains;
+}
+
 /* Nothing is wrong but the size: what the largest categories are. */
 static int find_size(struct vt_cause_search *search)
 {
@@ -326,11 +383,15 @@ static int find_size(struct vt_cause_search *search)
              model = resident_bytes(search) - categories[VT_CATEGORY_CONTEXT] - search->refusal->other_bytes;
     if (search->shortage->cause_count)
         return 0;
-    if (model > passing)
-        vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights, gradients and optimizer state");
-    else
-        vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack,
-                     "the size of this step: its activations, inputs and temporaries, with this request");
+    const bool trains = may_train(search);
+    struct vt_cause *cause = model > passing
+                                 ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
+                                                trains ? ", gradients and optimizer state" : "")
+                                 : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack,
+                                                "%sactivations, inputs and temporaries, with this request",
+                                                search->refusal->step ? "the size of this step: its " : "");
+    if (cause && !trains)
+        cause->remedy = "Use a smaller batch or shorter inputs; of weights, lower precision or sharding.";
     return 0;
 }
 

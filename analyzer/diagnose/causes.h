@@ -34,6 +34,9 @@
     X(IDLE_MODEL, "idle_model",                                                                              \
       "Delete it once nothing needs it (del), or move it to the CPU until something does.",                  \
       vt_cause_idle_model)                                                                                   \
+    X(UNKNOWN_USE, "unknown_use",                                                                            \
+      "Look at the lines that made it: free what nothing needs any more, or make less of it at a time.",     \
+      find_unknown_use)                                                                                      \
     X(SIZE, "size",                                                                                          \
       "Use a smaller batch (accumulate gradients over several) or activation checkpointing; of weights and " \
       "their states, lower precision or sharding.",                                                          \

@@ -19,6 +19,14 @@ static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
     return key;
 }
 
+/* Where models are functions, each step makes its parameters anew. */
+static bool may_be_modules(const struct vt_cause_search *search, uint32_t stack_id)
+{
+    return stack_id < search->trace->stack_count &&
+           (search->trace->stacks[stack_id].native_count == 0 ||
+            (vt_site_of(search->attribution, stack_id)->traits & VT_TRAIT(MODULAR)));
+}
+
 /* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
  * and states that are as old. A function that makes models may be called from another line for the second,
  * which is about as large then: a block that a model gets in training is smaller than what is there. */
@@ -36,7 +44,7 @@ int vt_cause_second_model(struct vt_cause_search *search)
             latest = labels[i].step;
     for (uint32_t i = 0; i < count && latest && !error; i++) {
         if (labels[i].category != VT_CATEGORY_PARAMETER || labels[i].step != latest ||
-            !vt_cause_is_there(search, i))
+            !vt_cause_is_there(search, i) || !may_be_modules(search, allocations[i].stack_id))
             continue;
         begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
         stack_id = allocations[i].stack_id;

@@ -35,6 +35,8 @@ static int diagnose_device(const struct vt_report *report, unsigned wanted, stru
         if (!result)
             result = vt_fragmentation_describe(report, &device->fragmentation);
     }
+    if (wanted)
+        device->cache_release = vt_cache_release(report->attribution->replay, device->index);
     if (!result && wanted & VT_FIND_GRAPH_POOLS)
         result = vt_graph_pools_find(report, device->index, device->shown->state.event_index,
                                      &device->graph_pools);

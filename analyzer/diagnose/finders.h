@@ -22,6 +22,8 @@ int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_
                     struct vt_advice_search **search);
 int vt_advice_end(struct vt_advice_search *search);
 
+/* Code that returns empty segments of the device's framework to the card; NULL = none is known. */
+const char *vt_cache_release(const struct vt_replay *replay, int device_index);
 /* Fragmentation of one device just after an event: its segments, their blocks (index, address and bytes
  * only), and what keeps each from being returned. */
 int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,

@@ -17,6 +17,7 @@ struct finding {
     int device_index;
     uint32_t event_index;
     struct vt_fragmentation *found;
+    uint64_t card_bytes; /* as good as endless = not known */
 };
 
 static bool is_alive(const struct finding *finding, const struct vt_allocation *allocation)
@@ -32,9 +33,15 @@ static const struct vt_allocation *parent_of(const struct vt_replay *replay,
                : NULL;
 }
 
-static bool is_small(const struct vt_allocation *segment)
+static bool is_small(const struct finding *finding, const struct vt_allocation *segment)
 {
-    return segment->bytes <= SMALL_SEGMENT_BYTES;
+    return finding->found->has_pools && segment->bytes <= SMALL_SEGMENT_BYTES;
+}
+
+/* A block that came with its allocator's own total: of all frameworks, PyTorch's do. */
+static bool is_counted(const struct vt_allocation *allocation)
+{
+    return allocation->kind == VT_ALLOCATION_BLOCK && !(allocation->flags & VT_FLAG_UNCOUNTED);
 }
 
 static int by_address(const void *left, const void *right, void *replay)
@@ -62,7 +69,7 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
         if (last && is_mapping(finding->replay, allocation) &&
             last->address + last->bytes == allocation->address &&
             is_mapping(finding->replay, &finding->replay->allocations[last->allocation]) &&
-            last->small == is_small(allocation)) {
+            last->small == is_small(finding, allocation)) {
             last->bytes += allocation->bytes;
             continue;
         }
@@ -70,8 +77,8 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
             (struct vt_segment){.address = allocation->address,
                                 .bytes = allocation->bytes,
                                 .allocation = order[i],
-                                .pool = is_small(allocation) ? "small" : "large",
-                                .small = is_small(allocation)};
+                                .pool = is_small(finding, allocation) ? "small" : "large",
+                                .small = is_small(finding, allocation)};
     }
 }
 
@@ -110,12 +117,15 @@ static void add_remedies(const struct finding *finding, const struct vt_segment 
 {
     struct vt_fragmentation *found = finding->found;
     const struct vt_cache *cache =
-        vt_cache_of(finding->replay->trace, finding->replay->allocations[segment->allocation].stack_id);
+        vt_cache_of(finding->replay->trace, finding->replay->allocations[segment->allocation].stack_id,
+                    finding->found->has_pools);
 
     if (!cache)
         return;
     if (!found->setting)
         found->setting = cache->setting;
+    if (segment->bytes * 2 > finding->card_bytes && segment->free_bytes * 2 > segment->bytes)
+        found->grows = cache->grows;
     if (segment->block_count || !cache->release)
         return;
     if (!found->release)
@@ -167,7 +177,7 @@ static void find_requests(const struct finding *finding)
 
         if (!segment || block->device_index != finding->device_index)
             continue;
-        small = is_small(segment);
+        small = is_small(finding, segment);
         if (!found->least_request_bytes[small] || block->bytes < found->least_request_bytes[small])
             found->least_request_bytes[small] = block->bytes;
         if (block->bytes > found->largest_request_bytes[small])
@@ -219,14 +229,44 @@ static int find(const struct finding *finding, const uint32_t *segments, size_t 
     return 0;
 }
 
+static uint64_t card_bytes_of(const struct vt_trace *trace, int device_index)
+{
+    for (size_t i = 0; i < trace->device_count; i++)
+        if (trace->devices[i].index == device_index && trace->devices[i].total_bytes)
+            return trace->devices[i].total_bytes;
+    return UINT64_MAX / 2;
+}
+
+const char *vt_cache_release(const struct vt_replay *replay, int device_index)
+{
+    bool counts = false;
+
+    for (size_t i = 0; i < replay->allocation_count && !counts; i++)
+        counts = is_counted(&replay->allocations[i]);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *segment = &replay->allocations[i];
+        const struct vt_cache *cache =
+            segment->kind == VT_ALLOCATION_SEGMENT && segment->device_index == device_index
+                ? vt_cache_of(replay->trace, segment->stack_id, counts)
+                : NULL;
+
+        if (cache && cache->release)
+            return cache->release;
+    }
+    return NULL;
+}
+
 int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
                           struct vt_fragmentation *found)
 {
-    const struct finding finding = {replay, device_index, event_index, found};
+    const struct finding finding = {replay, device_index, event_index, found,
+                                    card_bytes_of(replay->trace, device_index)};
     uint32_t *segments = NULL, *blocks = NULL;
     size_t segment_count = 0, block_count = 0;
     int error;
     *found = (struct vt_fragmentation){0};
+    for (size_t i = 0; i < replay->allocation_count && !found->has_pools; i++)
+        found->has_pools = is_counted(&replay->allocations[i]);
     if (!(error = list_alive(&finding, true, &segments, &segment_count)) &&
         !(error = list_alive(&finding, false, &blocks, &block_count)))
         error = find(&finding, segments, segment_count, blocks, block_count);
@@ -308,7 +348,10 @@ static int advise(const struct vt_report *report, struct vt_fragmentation *found
     for (size_t i = 0; i < found->segment_count; i++)
         expands |= is_mapping(report->attribution->replay,
                               &report->attribution->replay->allocations[found->segments[i].allocation]);
-    if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
+    if (found->grows)
+        error = add_advice(found, found->grows,
+                           " takes memory as it is needed, instead of most of the card at first.");
+    else if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
         error = found->setting && !expands
                     ? add_advice(found, found->setting,
                                  " lets free pieces of many segments serve one request; else make the blocks "

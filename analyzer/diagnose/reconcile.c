@@ -72,6 +72,13 @@ static int tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
 
 /* ---- What this process has ---- */
 
+/* What a library took for the program has the program's categories: the weights that ONNX Runtime runs. */
+static bool may_be_its_own(uint8_t category)
+{
+    return category == VT_CATEGORY_UNKNOWN || category == VT_CATEGORY_WORKSPACE ||
+           category == VT_CATEGORY_COMMUNICATION;
+}
+
 /* Memory that a library asked CUDA for itself, that of graphs' nodes, and that of others which is mapped
  * here. */
 static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT], uint64_t *foreign_bytes)
@@ -101,7 +108,7 @@ static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_CO
                    ? vt_cuda_caller(maker->report->trace, allocation->stack_id)
                    : NULL;
         name = path ? vt_cuda_library(path) : NULL;
-        if (!name)
+        if (!name || !may_be_its_own(attribution->labels[i].category))
             continue;
         categories[attribution->labels[i].category] -= allocation->bytes;
         result = add(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);

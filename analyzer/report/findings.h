@@ -192,12 +192,14 @@ struct vt_fragmentation {
     uint64_t returnable_bytes; /* of these, what `release` returns to the card */
     const char *release;       /* the framework's code for it; NULL = none, or not known */
     const char *setting;       /* with which holes serve more requests; NULL = none, or not known */
-    uint64_t kept_bytes;     /* holes of the others */
+    const char *grows;   /* with which a segment of half the card, most of it free, is not taken at once */
+    uint64_t kept_bytes; /* holes of the others */
     uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
     uint64_t largest_hole_bytes;
-    char *advice[2]; /* what would return free bytes to the card, or let them serve a request */
+    char *advice[3]; /* what would return free bytes to the card, or let them serve a request */
     uint32_t advice_count;
     /* Of each pool (0: large, 1: small): the least and the largest request ever made, 0 = none. */
+    bool has_pools; /* small requests and large ones have segments of their own */
     uint64_t least_request_bytes[2], largest_request_bytes[2];
 };
 

@@ -1,6 +1,7 @@
 /* Out of memory: what was refused, and what the card had free then. */
 #include "attribute/failures.h"
 #include "report/parts.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -123,17 +124,19 @@ static void describe(const struct vt_report *report, const struct vt_failure *fa
     const struct vt_span *span =
         report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
 
-    *refusal = (struct vt_refusal){.event_index = event_index,
-                                   .t_ns = vt_event_time(report->trace, event_index),
-                                   .asked_bytes = event->bytes,
-                                   .device_index = event->device_index,
-                                   .layer = event->layer,
-                                   .of_framework = event->layer == VT_LAYER_FRAMEWORK,
-                                   .stack_id = event->stack_id,
-                                   .driver_tries = failure->tries,
-                                   .tried_bytes = failure->tried_bytes,
-                                   .step = span ? span->step : 0,
-                                   .phase = span ? span->phase : VT_PHASE_OTHER};
+    *refusal = (struct vt_refusal){
+        .event_index = event_index,
+        .t_ns = vt_event_time(report->trace, event_index),
+        .asked_bytes = event->bytes,
+        .device_index = event->device_index,
+        .layer = event->layer,
+        .of_framework = event->layer == VT_LAYER_FRAMEWORK,
+        .stack_id = event->stack_id,
+        .limit = event->layer == VT_LAYER_FRAMEWORK ? vt_limit_of(report->trace, event->stack_id) : NULL,
+        .driver_tries = failure->tries,
+        .tried_bytes = failure->tried_bytes,
+        .step = span ? span->step : 0,
+        .phase = span ? span->phase : VT_PHASE_OTHER};
     /* the process requested no device memory after it */
     refusal->ends_run =
         gain == VT_NEVER || gain <= event_index || (report->trace->events[gain].flags & VT_FLAG_HOST) != 0;
@@ -149,11 +152,14 @@ static void add_survived(struct vt_report *report, uint32_t event_index)
 
     if (report->survived_count++ && event->bytes <= report->survived.bytes)
         return;
-    report->survived = (struct vt_survived){.t_ns = vt_event_time(report->trace, event_index),
-                                            .bytes = event->bytes,
-                                            .step = span ? span->step : 0,
-                                            .phase = span ? span->phase : VT_PHASE_OTHER,
-                                            .place = vt_place_of(report->places, event->stack_id)};
+    report->survived =
+        (struct vt_survived){.t_ns = vt_event_time(report->trace, event_index),
+                             .bytes = event->bytes,
+                             .step = span ? span->step : 0,
+                             .phase = span ? span->phase : VT_PHASE_OTHER,
+                             .emptied = report->trace->stacks[event->stack_id].native_count == 0 ||
+                                        vt_shows_kind(report->trace, event->stack_id, VT_OBJECT_NODES),
+                             .place = vt_place_of(report->places, event->stack_id)};
 }
 
 int vt_find_refusals(struct vt_report *report)
@@ -166,6 +172,7 @@ int vt_find_refusals(struct vt_report *report)
 
     if (result)
         return result;
+    report->untold_limit = vt_limit_untold(trace);
     for (size_t i = 0; i < failures.count; i++)
         count += failures.items[i].outcome == VT_FAILURE_FINAL;
     report->refusals = calloc(count + 1, sizeof *report->refusals);

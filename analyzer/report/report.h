@@ -31,6 +31,7 @@ struct vt_device_report {
     struct vt_advices advices;
     struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */
+    const char *cache_release;             /* returns empty segments to the card; NULL = not known */
     struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
     struct vt_state last_read; /* after the last event at which the card's bytes in use were told */
@@ -55,6 +56,7 @@ struct vt_refusal {
     uint64_t tried_bytes;  /* the smallest of these: a framework may ask for a whole segment */
     bool ends_run;         /* nothing was allocated after it */
     uint32_t stack_id;
+    const char *limit; /* what sets the framework's own; NULL = not known */
     /* Who asked; NULL = not known. The place is of the forward operator where it was asked in backward. */
     const char *asker; /* in words; never NULL */
     const struct vt_place *asker_place;
@@ -71,6 +73,7 @@ struct vt_survived {
     uint64_t t_ns, bytes; /* since recording began; asked for */
     uint32_t step;
     uint8_t phase;
+    bool emptied;                 /* the framework is one that empties its cache then and asks again */
     const struct vt_place *place; /* NULL = not known */
 };
 
@@ -114,6 +117,7 @@ struct vt_report {
     size_t shown_refusal;  /* index: the last, or that of --at */
     size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
     struct vt_survived survived; /* the largest of them, the first of equal ones */
+    const char *untold_limit; /* by which a framework may have refused more that is not here; NULL = none */
     struct vt_shortage shortage;
     struct vt_bare_context *bare_contexts; /* by device */
     size_t bare_context_count;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "trace/tables.h"
 #include "trace/trace.h"
 
 #define BASE32 "abcdefghijklmnopqrstuvwxyz234567"
@@ -265,15 +266,82 @@ const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id)
     return NULL;
 }
 
-const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id)
+bool vt_shows_kind(const struct vt_trace *trace, uint32_t stack_id, unsigned kind)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        if (symbol && vt_object_kinds(symbol->module) & kind)
+            return true;
+    }
+    return false;
+}
+
+const char *vt_clear_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    static const struct {
+        const char *beginning, *code;
+    } clears[] = {
+#define VT_CLEAR(beginning, code) {beginning, code},
+#include "trace/frameworks.def"
+    };
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        for (size_t k = 0; symbol && k < sizeof clears / sizeof *clears; k++)
+            if (begins(file_name(symbol->module), clears[k].beginning))
+                return clears[k].code;
+    }
+    return clears[0].code;
+}
+
+static const struct limit {
+    const char *beginning, *setting;
+    bool told;
+} limits[] = {
+#define VT_LIMIT(beginning, setting, told) {beginning, setting, told},
+#include "trace/frameworks.def"
+};
+
+static const struct limit *limit_of(const char *path)
+{
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (begins(file_name(path), limits[i].beginning))
+            return &limits[i];
+    return NULL;
+}
+
+const char *vt_limit_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        const struct limit *limit = symbol ? limit_of(symbol->module) : NULL;
+        if (limit)
+            return limit->setting;
+    }
+    return NULL;
+}
+
+const char *vt_limit_untold(const struct vt_trace *trace)
+{
+    for (size_t i = 0; trace->tables && i < trace->tables->module_count; i++) {
+        const struct limit *limit = limit_of(trace->tables->modules[i].path);
+        if (limit && !limit->told)
+            return limit->setting;
+    }
+    return NULL;
+}
+
+const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id, bool first)
 {
     static const struct vt_cache caches[] = {
-#define VT_CACHE(beginning, release, setting) {beginning, release, setting},
+#define VT_CACHE(beginning, release, setting, grows) {beginning, release, setting, grows},
 #include "trace/frameworks.def"
     };
     const char *path = vt_cuda_caller(trace, stack_id);
     for (size_t i = 0; path && i < sizeof caches / sizeof *caches; i++)
         if (begins(file_name(path), caches[i].beginning))
             return &caches[i];
-    return path ? NULL : &caches[0];
+    return path || !first ? NULL : &caches[0];
 }

@@ -102,6 +102,15 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
+bool vt_is_on_no_card(CUdeviceptr address)
+{
+    VT_NEED(get_attribute, cuPointerGetAttribute);
+    unsigned int type = CU_MEMORYTYPE_DEVICE;
+    CUresult result =
+        get_attribute ? get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) : CUDA_SUCCESS;
+    return result == CUDA_ERROR_INVALID_VALUE || (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_DEVICE);
+}
+
 int8_t vt_before_allocation(void)
 {
     int saved_errno;

@@ -77,6 +77,9 @@ void vt_after_free(const struct vt_allocation *freed, CUresult result);
 void vt_driver_event(const struct vt_allocation *event);
 void vt_driver_event_within(const struct vt_allocation *event, bool with_stack);
 
+/* The driver says that `address` is no memory of a card. Within the guard. */
+bool vt_is_on_no_card(CUdeviceptr address);
+
 /* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 

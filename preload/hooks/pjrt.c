@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "guard.h"
+#include "hooks/driver.h"
 #include "inspect/heard.h"
 #include "loader/dlsym.h"
 #include "record/record.h"
@@ -101,13 +102,14 @@ static size_t outputs_of(const void *loaded)
 
 /* ---- recording, within the guard ---- */
 
-/* `part_of`: as in observations. */
+/* `part_of`: as in observations. A buffer whose memory was refused is an object all the same, and says an
+ * address that is none: the driver knows. */
 static void made(void *buffer, const void *part_of)
 {
     struct question bytes, address;
     int8_t device_index = buffer ? device_of(buffer) : -1;
     if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask(Buffer_UnsafePointer, buffer, &address))
+        !ask(Buffer_UnsafePointer, buffer, &address) || vt_is_on_no_card(address.number))
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,

@@ -5,6 +5,7 @@
  * The same class serves page-locked and ordinary memory: only allocators of a device are recorded. */
 #include <ctype.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,24 @@ static int8_t device_of(void *allocator)
     return device < (int)VT_MAX_DEVICES ? (int8_t)device : -1;
 }
 
+struct attributes { /* the beginning of tsl::AllocationAttributes */
+    bool retries;   /* waits for memory, and gives up for good; else the caller can do without */
+};
+
+static void record_refusal(void *allocator, size_t bytes, const struct attributes *attributes)
+{
+    int8_t device_index;
+    if (bytes == 0 || !attributes->retries || (device_index = device_of(allocator)) < 0)
+        return;
+    vt_record(&(struct vt_observation){.kind = VT_EVENT_OOM,
+                                       .layer = VT_LAYER_FRAMEWORK,
+                                       .device_index = device_index,
+                                       .with_stack = true,
+                                       .uncounted = true,
+                                       .bytes = bytes});
+    vt_record_ask_inspection(VT_INSPECTION_OUT_OF_MEMORY);
+}
+
 __attribute__((visibility("default"))) allocate_function ALLOCATE;
 void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attributes)
 {
@@ -72,6 +91,10 @@ void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attr
     if (!bfc.allocate)
         look_up();
     void *address = bfc.allocate ? bfc.allocate(allocator, alignment, bytes, attributes) : NULL;
+    if (!address && bfc.allocate && vt_enter_event(&saved_errno)) {
+        record_refusal(allocator, bytes, attributes);
+        vt_leave(saved_errno);
+    }
     if (address && vt_enter_event(&saved_errno)) {
         if ((device_index = device_of(allocator)) >= 0)
             vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,

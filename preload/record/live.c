@@ -206,6 +206,15 @@ bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t 
     return known;
 }
 
+bool vt_live_refusal(struct vt_session *session, struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
+        return false;
+    event->total_bytes =
+        atomic_load_explicit(&session->framework_bytes[event->device_index][0], memory_order_relaxed);
+    return true;
+}
+
 bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place)
 {
     if (!handle || !lock(&session->blocks))

@@ -34,6 +34,8 @@ int8_t vt_live_device(struct vt_session *session, uint64_t address);
  * is no memory to know the block or its holder does not let the table go; the last two are counted as
  * dropped. */
 bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle, uint64_t part_of);
+/* The same total for a request that such a framework refuses. False: of no device. */
+bool vt_live_refusal(struct vt_session *session, struct vt_event *event);
 
 /* The block that is known by a handle, of a framework that does not count. False if there is none. */
 struct vt_live_place {

@@ -329,7 +329,9 @@ void vt_record(const struct vt_observation *seen)
                              .layer = seen->layer,
                              .device_index = seen->device_index,
                              .flags = seen->flags | (seen->uncounted ? VT_FLAG_UNCOUNTED : 0)};
-    if (seen->uncounted && !vt_live_block(session, &event, seen->handle, seen->part_of))
+    if (seen->uncounted &&
+        !(seen->kind == VT_EVENT_OOM ? vt_live_refusal(session, &event)
+                                     : vt_live_block(session, &event, seen->handle, seen->part_of)))
         return;
     event.stack_id = stack_id_of(session, seen);
     if (seen->layer == VT_LAYER_FRAMEWORK) {

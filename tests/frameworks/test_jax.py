@@ -1,6 +1,7 @@
 """JAX: each buffer of its CUDA plugin, against the arrays that JAX says are alive."""
 import csv
 import io
+import json
 import sys
 
 import pytest
@@ -165,3 +166,46 @@ def test_a_program_that_looks_at_all_its_objects_sees_the_same(named, tmp_path):
         return {mark: (each["changed"], sorted((path, device, size) for path, device, _, size in each["named"]),
                        sorted((device, size) for device, _, size in each["alive"])) for mark, each in told.items()}
     assert shape(alone["taken"]) == shape(truth)
+
+
+# ---- steps that the program marks, and memory that runs out ----
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    if not RUN:
+        pytest.skip("fills the card: only over the stand-in, whose size can be set")
+    trace = tmp_path_factory.mktemp("filled") / "run.vrt"
+    # Beyond the card: so the driver refuses, not XLA's own limit.
+    return trace, jax.run("jax_memory_script.py", trace, "stand-in", **NAMES | {
+        "VRAMTRACE_STANDIN_MEMORY": "700MiB", "VRAMTRACE_STANDIN_DEVICES": "1", "XLA_PYTHON_CLIENT_MEM_FRACTION": "1.8"})
+
+
+def test_results_that_were_refused_are_no_blocks(filled):
+    """Their objects exist, and say addresses that are none."""
+    trace, truth = filled
+    assert "RESOURCE_EXHAUSTED" in truth["message"] and len(truth["taken"]) > 8
+    for mark, alive in truth["taken"].items():
+        assert sorted([address, block["bytes"]] for (_, address), block in blocks_at(trace, mark).items()) == alive, mark
+
+
+def test_what_is_kept_is_not_temporary(filled):
+    trace, truth = filled
+    for mark in truth["taken"]:
+        assert not [block for block in blocks_at(trace, mark).values() if block["category"] == "temporary"], mark
+
+
+def test_running_out_of_memory_is_told_with_its_cause(filled):
+    trace, truth = filled
+    found = json.loads(vramtrace("oom", "--json", trace).stdout)
+    assert len(found["out_of_memory"]) == 1 and found["last"]["causes"][0]["holder"].startswith("list 'history'")
+    assert not [cause for cause in found["last"]["causes"] if "model" in cause["kind"]]
+    steps = len([mark for mark in truth["taken"] if mark.startswith("step")])
+    leaks = json.loads(vramtrace("leaks", "--json", trace).stdout)["devices"][0]["leaks"]
+    assert leaks[0]["bytes_per_step"] == 2048 * 2048 * 4 and steps > 6
+    text = "".join(vramtrace(command, trace).stdout for command in ("report", "oom", "leaks", "frag"))
+    for word in ("torch", "PYTORCH", "graph", "state_dict", "emptied its cache", "in init ("):
+        assert word not in text, word
+
+
+def test_what_its_own_limit_refuses_is_not_denied(recorded):
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" in vramtrace("oom", recorded[0]).stdout

@@ -53,6 +53,11 @@ def test_tensors_by_name(recorded):
                        for block in blocks), mark
 
 
+def test_graphs_are_no_requests(recorded):
+    """What ggml launches as a graph is a part of some of the program's calls: they do not count them."""
+    assert info(recorded[0])["counts"]["kinds"].get("graph_launch") and report(recorded[0])["steps"] == 0
+
+
 def test_modules(recorded):
     modules = {row["name"]: row["bytes"] for row in at(recorded[0], "second decoded", "--by", "module")["modules"]}
     assert modules["blk.1.ffn_down"] == 4 * 256 * 512

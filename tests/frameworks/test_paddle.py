@@ -58,6 +58,20 @@ def test_blocks_have_the_lines_that_made_them(recorded):
     assert sum(line["bytes"] for line in ours) == sum(size for _, size in truth["forward0"]["parameter"])
 
 
+def test_texts_name_what_paddle_has(recorded):
+    trace, _ = recorded
+    text = "".join(vramtrace(command, trace).stdout for command in ("report", "oom", "leaks", "frag"))
+    for word in ("torch", "zero_grad", "no_grad"):
+        assert word not in text, word
+    assert "optimizer.clear_grad(set_to_zero=False)" in text or "gradients (" not in text
+
+
+def test_initializers_are_no_modules(recorded):
+    """They have a forward method, too, and are gone when a layer is made where they were."""
+    names = [row["name"] for row in at(recorded[0], "backward2", "--by", "module")["modules"]]
+    assert names and not [name for name in names if "Initializer" in name], names
+
+
 def test_nothing_of_ordinary_memory_is_recorded(tmp_path):
     paddle.run("paddle_script.py", tmp_path / "none.vrt")
     assert not (tmp_path / "none.vrt").exists()

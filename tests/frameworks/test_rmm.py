@@ -46,6 +46,19 @@ def test_no_advice_for_another_framework(recorded):
     assert "torch" not in text and "PYTORCH" not in text and "Free the blocks that pin segments" in text
 
 
+def test_what_stays_is_not_temporary(recorded):
+    """No frame tells what a buffer is for; those of this moment stay until all are dropped."""
+    at = report(recorded[0], "--at", "mark:threads")["devices"][0]["at"]
+    assert at["categories"]["temporary"] == 0 and at["block_bytes"] > 0
+
+
+def test_no_advice_for_another_framework_without_native_stacks(tmp_path):
+    trace = tmp_path / "run.vrt"
+    rmm.run("rmm_script.py", trace, VRAMTRACE_NATIVE_STACKS="0")
+    text = "".join(vramtrace(command, "--at", "mark:threads", trace).stdout for command in ("report", "frag"))
+    assert "torch" not in text and "PYTORCH" not in text and "pool" not in text.replace("PoolMemory", "")
+
+
 def test_the_same_without_us(recorded, tmp_path):
     """Offsets in the pools, sizes and refusals are those of a run without the recorder."""
     alone = rmm.run("rmm_script.py", tmp_path / "none.vrt", preload=False)

@@ -1,9 +1,11 @@
 """TensorFlow's BFC allocator, block by block, against its own counters."""
 
+import json
+
 import pytest
 
 from support import Framework
-from helpers import info, report, vramtrace
+from helpers import RUN, info, report, vramtrace
 
 tensorflow = Framework("venv-tensorflow", "tensorflow", 12)
 pytestmark = tensorflow.needed
@@ -38,3 +40,30 @@ def test_blocks_have_the_lines_that_made_them(recorded):
 def test_results_are_the_same_without_us(recorded, tmp_path):
     _, truth = recorded
     assert tensorflow.run("tensorflow_script.py", tmp_path / "none.vrt", preload=False) == truth
+
+
+def test_memory_that_is_taken_at_once(recorded, tmp_path):
+    """With memory growth, most of the card is not reserved; without, the setting for it is named."""
+    setting = "TF_FORCE_GPU_ALLOW_GROWTH=true takes memory as it is needed"
+    tensorflow.run("tensorflow_memory_script.py", tmp_path / "run.vrt", "at-once")
+    reserved = [json.loads(vramtrace("frag", "--json", trace).stdout)["devices"][0]["reserved_bytes"] for trace in (tmp_path / "run.vrt", recorded[0])]
+    assert reserved[0] > 4 << 30 > 10 * reserved[1]
+    told = [" ".join(vramtrace("frag", trace).stdout.split()) for trace in (tmp_path / "run.vrt", recorded[0])]
+    assert setting in told[0] and setting not in told[1]
+
+
+@pytest.mark.skipif(not RUN, reason="fills the card: only over the stand-in, whose size can be set")
+def test_running_out_of_memory(tmp_path):
+    """TensorFlow refuses without asking the driver, when it has had what it may take of the card."""
+    trace = tmp_path / "run.vrt"
+    truth = tensorflow.run("tensorflow_memory_script.py", trace, VRAMTRACE_STANDIN_MEMORY="2GiB")
+    found = json.loads(vramtrace("oom", "--json", trace).stdout)
+    (refusal,) = found["out_of_memory"]
+    assert refusal["layer"] == "framework" and refusal["asked_bytes"] == 4 * 4096 * 8192 and truth["message"]
+    at = report(trace, "--at", "oom")["devices"][0]["at"]
+    assert abs(at["block_bytes"] - truth["in_use"]) <= refusal["asked_bytes"] and truth["kept"] > 6
+    assert found["last"]["causes"][0]["kind"] == "leak"
+    text = "".join(vramtrace(command, trace).stdout for command in ("report", "oom", "leaks", "frag"))
+    assert "memory_limit" in text
+    for word in ("torch", "PYTORCH", "PyTorch", "graph", "in init (", "large pool"):
+        assert word not in text, word

@@ -1,6 +1,7 @@
 /* Growth of reserved memory without growth of blocks, and when memory will run out. */
 #include "diagnose/leaks/finders.h"
 #include "diagnose/leaks/growth.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,6 +47,14 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
     return 0;
 }
 
+/* The setting that the remedy names is its framework's own. */
+static bool has_setting(const struct vt_leak_finder *finder, uint32_t stack_id)
+{
+    const bool known = stack_id < finder->trace->stack_count;
+    const struct vt_cache *cache = known ? vt_cache_of(finder->trace, stack_id, true) : NULL;
+    return cache && cache->setting;
+}
+
 static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
 {
     uint64_t reserved = growth->bytes_per_step, more, blocks = finder->bounded_per_step;
@@ -65,6 +74,8 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     if (!leak)
         return -ENOMEM;
     leak->category = VT_CATEGORY_CACHED;
+    if (fragments && !has_setting(finder, walk->stack_id))
+        leak->remedy = "Pad to fewer different sizes, or make what stays before what goes.";
     if (walk->stack_id < finder->trace->stack_count) {
         leak->stack_id = walk->stack_id;
         vt_leak_add_lines(finder, leak, walk->stack_id, VT_LEAK_LINES);

@@ -3,6 +3,7 @@
  * grew, except the trace's last. */
 #include "diagnose/leaks/finders.h"
 #include "diagnose/leaks/runs.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -109,8 +110,16 @@ static enum vt_leak_verdict verdict_of(const struct vt_leak_finder *finder, cons
     return !trains || every > 1 || is_evaluation(finder, holding) ? VT_LEAK_EVALUATION : VT_LEAK_GRAPH;
 }
 
+/* Whether its framework would tell of a graph that keeps it. */
+static bool shows_nodes(const struct vt_leak_finder *finder, const struct vt_allocation *block)
+{
+    if (finder->trace->stacks[block->stack_id].native_count == 0)
+        return !(block->flags & VT_FLAG_UNCOUNTED);
+    return vt_shows_kind(finder->trace, block->stack_id, VT_OBJECT_NODES);
+}
+
 static void explain(const struct vt_leak_finder *finder, const struct vt_leak_run *run, size_t count,
-                    uint32_t every, struct vt_leak *leak)
+                    uint32_t every, const struct vt_allocation *holding, struct vt_leak *leak)
 {
     char made[128], often[48] = "";
     const char *cause = "";
@@ -136,7 +145,7 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
             cause = "; backward released the rest of their graph";
         else if (run->graph_count > 0 && run->dropped > 0)
             cause = "; the rest of their graph was released";
-        else if (run->graph_count == 0)
+        else if (run->graph_count == 0 && shows_nodes(finder, holding))
             cause = ", made without a graph";
         break;
     default:
@@ -162,7 +171,7 @@ static void judge(const struct vt_leak_runs *runs, const struct vt_leak_run *run
     leak->stack_id = holding->stack_id;
     leak->owner = label->owner;
     leak->module = label->module;
-    explain(finder, run, count, every, leak);
+    explain(finder, run, count, every, holding, leak);
     if (label->forward_stack_id)
         vt_leak_add_lines(finder, leak, label->forward_stack_id, VT_LEAK_LINES);
     vt_leak_add_lines(finder, leak, holding->stack_id, 1);

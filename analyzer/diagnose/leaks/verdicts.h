@@ -12,7 +12,7 @@
     X(EVALUATION, "eval with gradients on", true,                                                            \
       "Run evaluation under torch.no_grad() or torch.inference_mode(), and keep .item() of its results.")    \
     X(TENSOR, "kept tensor", true,                                                                           \
-      "Clear or bound what keeps it (a list, a dict, an attribute), or keep .cpu() copies.")                 \
+      "Clear or bound what keeps it (a list, a dict, an attribute), or keep copies on the CPU.")             \
     X(HOOK, "hook or closure", true,                                                                         \
       "Remove the hook when it is no longer needed (handle.remove()), or bound what it collects.")           \
     X(EXCEPTION, "held by an exception", true,                                                               \

@@ -182,6 +182,8 @@ static void put_device(const struct parts *parts, const struct vt_device_report 
     put_number(json, "peak_change", change_at(columns, device->peak.state.event_index));
     put_number(json, "end_change", columns->change_count ? columns->change_count - 1 : 0);
     vt_bytes_print(json, ",\"has_blocks\":%s", has_blocks ? "true" : "false");
+    if (device->cache_release)
+        put_text(json, "cache_release", device->cache_release);
     put_overview(json, &device->timeline);
     vt_bytes_add(json, "}", 1);
 }

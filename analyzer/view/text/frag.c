@@ -234,13 +234,14 @@ static void summary(struct vt_print *print, const struct vt_device_report *devic
     if (found->unusable_bytes)
         vt_print_paragraph(
             print, 0, 0,
-            "%s (%s of the reserved bytes) are in holes too small for any request ever made of their pool; "
-            "the smallest request of the large pool is %s.",
+            "%s (%s of the reserved bytes) are in holes too small for any request ever made%s; the smallest "
+            "request%s is %s.",
             VT_BYTES(found->unusable_bytes), VT_PERCENT(found->unusable_bytes, found->reserved_bytes),
+            found->has_pools ? " of their pool" : "", found->has_pools ? " of the large pool" : "",
             VT_BYTES(found->least_request_bytes[0]));
     else if (!refusal)
-        vt_print_paragraph(print, 0, 0,
-                           "Every hole is large enough for some request that was made of its pool.");
+        vt_print_paragraph(print, 0, 0, "Every hole is large enough for some request that was made%s.",
+                           found->has_pools ? " of its pool" : "");
 }
 
 static int device_section(struct vt_print *print, const struct vt_device_report *device)

@@ -195,7 +195,8 @@ static int device_section(struct vt_print *print, const struct vt_device_report 
     if (!leaks->step_count)
         vt_print_paragraph(
             print, 0, 0,
-            "No steps were found (no modules, no backward passes), so growth per step cannot be judged.");
+            "No steps were found (no modules, no backward passes), so growth per step cannot be judged. "
+            "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them.");
     if (!leaks->leak_count)
         print_nothing(print, leaks);
     for (size_t i = 0; i < leaks->count; i++) {

@@ -40,8 +40,9 @@ static bool is_own_limit(const struct vt_refusal *refusal)
 static void print_free(FILE *stream, const struct vt_refusal *refusal)
 {
     if (is_own_limit(refusal))
-        fprintf(stream, " The framework refused without asking the driver: it enforces a limit of its own "
-                        "(PyTorch: set_per_process_memory_fraction).");
+        fprintf(stream,
+                " The framework refused without asking the driver: it enforces a limit of its own%s%s%s.",
+                refusal->limit ? " (" : "", refusal->limit ? refusal->limit : "", refusal->limit ? ")" : "");
     if (refusal->free_told)
         fprintf(stream, " The card had %s free", VT_BYTES(refusal->free_bytes));
     else if (refusal->free_known)
@@ -131,7 +132,12 @@ static void survived(struct vt_print *print)
 
     if (!report->survived_count)
         return;
-    if (report->survived_count == 1)
+    if (!largest->emptied)
+        fprintf(out, "%sThe driver refused %zu request%s to which the framework found another way. %s: ",
+                report->refusal_count ? "Besides: " : "", report->survived_count,
+                report->survived_count == 1 ? "" : "s",
+                report->survived_count == 1 ? "It was" : "The largest");
+    else if (report->survived_count == 1)
         fprintf(out,
                 "%sne request was refused at first, and granted after the framework had emptied its cache: ",
                 report->refusal_count ? "Besides, o" : "O");
@@ -330,7 +336,13 @@ int vt_text_oom(const struct vt_report *report, const struct vt_view_style *styl
     if (result)
         return result;
     vt_text_header(&print, "oom");
-    if (!report->refusal_count)
+    if (!report->refusal_count && report->untold_limit)
+        vt_print_paragraph(
+            &print, 0, 0,
+            "The driver refused nothing in this trace. What the framework refused by a limit of "
+            "its own is not recorded (%s).",
+            report->untold_limit);
+    else if (!report->refusal_count)
         vt_print_paragraph(&print, 0, 0, "Memory did not run out in this trace.");
     vt_text_out_of_memory(&print);
     survived(&print);

@@ -23,6 +23,8 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
         snprintf(text, VT_WHEN_BYTES, "%s after start", time);
     else if (!step)
         snprintf(text, VT_WHEN_BYTES, "before the first step (%s after start)", time);
+    else if (phase == VT_PHASE_OTHER)
+        snprintf(text, VT_WHEN_BYTES, "at step %u (%s after start)", step, time);
     else
         snprintf(text, VT_WHEN_BYTES, "at step %u, in %s%s (%s after start)", step,
                  phase == VT_PHASE_OPTIMIZER ? "the " : "", vt_phase_name(phase), time);

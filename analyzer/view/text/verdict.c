@@ -242,7 +242,8 @@ void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *
         fprintf(print->paragraph, "%s, captured first at %s: ", VT_BYTES(pool->bytes),
                 pool->place ? pool->place->name : "an unknown line");
         if (pool->abandoned)
-            fprintf(print->paragraph, "no graph is left. torch.cuda.empty_cache() returns %s.",
+            fprintf(print->paragraph, "no graph is left. %s returns %s.",
+                    device->cache_release ? device->cache_release : "Emptying the framework's cache",
                     pool->block_bytes ? "the segments without blocks" : VT_BYTES(pool->free_bytes));
         else if (!pool->graphs)
             fputs("its graph is being captured.", print->paragraph);

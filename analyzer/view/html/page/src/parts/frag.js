@@ -48,7 +48,7 @@ function create(root, context) {
         if (instant === at)
             return;
         at = instant;
-        const found = mapAt(model, at),
+        const found = mapAt(model, at), release = model.device.cache_release,
               share = (bytes) => `${format.bytes(bytes)} (${format.percent(bytes, found.reserved)})`;
         clear(summary);
         if (!found.segments.length)
@@ -58,7 +58,7 @@ function create(root, context) {
                                ` of ${format.bytes(found.reserved)} reserved are free ${momentText(context, at)}`),
                 factList([
                     ["In blocks", format.bytes(found.blockBytes)],
-                    ["In empty segments", `${format.bytes(found.emptyBytes)}; empty_cache() would return them`],
+                    ["In empty segments", `${format.bytes(found.emptyBytes)}${release ? `; ${release} would return them` : ""}`],
                     ["Between blocks", `${format.bytes(found.keptBytes)}, kept by blocks in use`],
                     ["Largest hole", format.bytes(found.largestHole)]
                 ]));

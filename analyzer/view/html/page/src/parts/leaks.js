@@ -4,13 +4,14 @@ import { deviceOf, stepFacts, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { sourceLines, stackList } from "./details.js";
+import { MARKS } from "./steps.js";
 
 const NEEDED = 6; // steps
 
 /** Why there is no leak, in a sentence. */
 export function noLeakText(steps, judged, format) {
     if (!steps)
-        return "No steps were found (no modules, no backward passes), so growth per step cannot be judged.";
+        return `No steps were found (no modules, no backward passes), so growth per step cannot be judged. ${MARKS}`;
     if (!judged)
         return `${format.count(steps)} ${plural(steps, "step")}: too few to judge leaks (${NEEDED} are needed).`;
     return `No leak in ${format.count(steps)} steps.`;

@@ -111,12 +111,17 @@ function freedNext(context, last) {
 function draw(root, document, context) {
     const { format } = context, refusals = document.out_of_memory || [], survived = document.survived || { times: 0 };
     if (!refusals.length)
-        root.append(emptyState("Memory never ran out."));
+        root.append(emptyState(
+            document.untold_limit
+                ? `The driver refused nothing. What the framework refused by a limit of its own is not recorded (${
+                      document.untold_limit}).`
+                : "Memory never ran out."));
     if (survived.times)
         root.append(h("p", { class: "vp-warning" },
             `The driver refused ${format.count(survived.times)} ${plural(survived.times, "request")} at first (up to ${
-                format.bytes(survived.largest_bytes)}), and granted ${
-                survived.times === 1 ? "it" : "them"} after the framework had emptied its cache, which takes time.`));
+                format.bytes(survived.largest_bytes)}), ${
+                survived.emptied_cache ? `and granted ${survived.times === 1 ? "it" : "them"} after the framework had emptied its cache, which takes time`
+                                       : "and the framework found another way"}.`));
     const last = document.last, shown = last ? refusals[last.number - 1] : null;
     refusals.slice(0, 100).forEach((refusal, i) => {
         const element = refusalCard(context, refusal, refusals.length > 1 ? `${i + 1} of ${refusals.length}` : "");

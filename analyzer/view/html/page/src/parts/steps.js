@@ -4,6 +4,9 @@ import { showInTimeline } from "./view.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
 
+/** What to do where there are none. */
+export const MARKS = "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them.";
+
 function outliers(step) {
     return [step.large ? "peak" : "", step.slow ? "time" : ""].filter(Boolean).join(", ");
 }
@@ -11,7 +14,7 @@ function outliers(step) {
 function create(root, context) {
     const { model, format } = context, { steps, stepFacts } = model;
     if (!steps.length) {
-        root.append(emptyState("No steps were found: no modules, no backward passes, no optimizer."));
+        root.append(emptyState(`No steps were found: no modules, no backward passes, no optimizer. ${MARKS}`));
         return {
             update() {},
             destroy() {
