@@ -142,18 +142,23 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
         live->driver_peak_bytes = live->driver_bytes;
 }
 
-/* The block is known by its handle from now on, or no longer; then its address is filled in. */
+/* The block is known by its handle from now on, or no longer; then its address is filled in. Two may have the
+ * same address: they share it, or the one's end is told after the other was made there. The block is the
+ * latest one's, and ends with that alone. */
 static bool follow_handle(struct vt_session *session, struct vt_event *event, uint64_t handle)
 {
-    struct vt_live_entry known = {0};
-    bool had = take(&session->handles, handle, &known);
+    struct vt_live_entry known = {0}, before;
+    const bool had = take(&session->handles, handle, &known);
     if (event->kind != VT_EVENT_ALLOC) {
+        const struct vt_live_entry *holder = had ? find(&session->holders, known.bytes) : NULL;
         event->address = known.bytes;
-        return had;
+        return holder && holder->bytes == handle && take(&session->holders, known.bytes, &before);
     }
-    if (!make_place(&session->handles))
+    if (!make_place(&session->handles) || !make_place(&session->holders))
         return false;
     put(&session->handles, (struct vt_live_entry){handle, event->address, 0});
+    take(&session->holders, event->address, &before);
+    put(&session->holders, (struct vt_live_entry){event->address, handle, 0});
     return true;
 }
 

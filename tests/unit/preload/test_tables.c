@@ -136,6 +136,31 @@ Test(live, parts_of_an_array_are_known_by_their_handles)
     cr_assert(!vt_live_find_handle(session, 0, &place) && !vt_live_find_handle(session, 1, &place));
 }
 
+/* Two threads: the one's array goes, the other's is made in its place, then the first one says so. Or two
+ * arrays share memory. */
+Test(live, a_block_ends_with_the_latest_of_its_handles)
+{
+    struct vt_session *session = make_session();
+    struct vt_live_place place;
+    struct vt_event event;
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 7, 1024, 30));
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 8, 1024, 40));
+    cr_assert_eq(event.total_bytes, 40);
+    cr_assert(vt_live_find_handle(session, 7, &place) && place.bytes == 40);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 7, 0, 0));
+    cr_assert(!vt_live_find_handle(session, 7, &place));
+    cr_assert(vt_live_find_handle(session, 8, &place) && place.address == 1024);
+    cr_assert(block(session, &event, VT_EVENT_FREE, 8, 0, 0));
+    cr_assert(event.address == 1024 && event.bytes == 40 && event.total_bytes == 0);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 8, 0, 0));
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 9, 1024, 50)); /* the later one goes first */
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 10, 1024, 60));
+    cr_assert(block(session, &event, VT_EVENT_FREE, 10, 0, 0));
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 9, 0, 0));
+    cr_assert_eq(session->handles.used + session->holders.used + session->blocks.used, 0);
+    cr_assert_eq(session->ring.header->counters.dropped, 0);
+}
+
 Test(live, blocks_that_cannot_be_followed_are_counted_as_dropped)
 {
     struct vt_session *session = make_session();
