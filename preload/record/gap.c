@@ -435,6 +435,17 @@ static void refuse(struct vt_gap *gap, const struct vt_event *event)
         omit(gap);
 }
 
+/* An earlier gap, which tells of more than it shows. */
+static void end_earlier(struct vt_gap *gap, const struct vt_event *event)
+{
+    const uint64_t shown = gap->passes - gap->earlier_passes;
+    gap->in_earlier = false;
+    gap->omitted_events += event->detail;
+    gap->omitted_blocks += event->bytes;
+    gap->omitted_bytes += event->total_bytes;
+    gap->hidden_passes += event->sequence > shown ? event->sequence - shown : 0;
+}
+
 bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
 {
     if (!gap->first_ns)
@@ -485,12 +496,10 @@ bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
         break;
     case VT_EVENT_GAP_BEGIN:
         gap->in_earlier = true;
+        gap->earlier_passes = gap->passes;
         break;
     case VT_EVENT_GAP_END:
-        gap->in_earlier = false;
-        gap->omitted_events += event->detail;
-        gap->omitted_blocks += event->bytes;
-        gap->omitted_bytes += event->total_bytes;
+        end_earlier(gap, event);
         break;
     default:
         keep(gap, event);
@@ -524,7 +533,7 @@ bool vt_gap_end(struct vt_gap *gap)
                                  .detail = gap->omitted_events,
                                  .bytes = gap->omitted_blocks,
                                  .total_bytes = gap->omitted_bytes,
-                                 .sequence = gap->passes});
+                                 .sequence = gap->passes + gap->hidden_passes});
     if (gap->failed || !close_up(gap))
         return false;
     gap->events[0].t_ns = gap->first_ns;
