@@ -207,7 +207,8 @@ static void watch_passes(struct vt_gap *gap, const struct vt_event *event)
 {
     const bool backward = event->sequence & 1, begins = !gap->has_blocks, before = gap->backward;
     const bool shown = gap->passes % gap->pass_stride == 0;
-    if (!event->stack_id)
+    /* Of frameworks without autograd no block belongs to a pass, or stands between two. */
+    if (!event->stack_id || (event->flags & VT_FLAG_UNCOUNTED && !event->sequence))
         return;
     gap->has_blocks = true;
     gap->backward = backward;

@@ -191,6 +191,34 @@ Test(gap, gaps_of_gaps)
     join_gaps(20);
 }
 
+/* RMM beside PyTorch, in another thread: its blocks come in the middle of passes, and between them. */
+Test(gap, passes_beside_a_framework_without_them)
+{
+    enum { STEPS = 1000 };
+    struct vt_gap gap = {0};
+    vt_gap_begin(&gap, PASSES);
+    for (uint64_t i = 0; i < STEPS * 8; i++) {
+        const uint64_t place = i % 8; /* forward, then backward; every second is the other's */
+        const struct vt_event made = {.kind = VT_EVENT_ALLOC,
+                                      .layer = VT_LAYER_FRAMEWORK,
+                                      .flags = place % 2 ? VT_FLAG_UNCOUNTED : 0,
+                                      .address = 4096 + i * 512,
+                                      .bytes = 512,
+                                      .t_ns = 1000 * i + 1,
+                                      .stack_id = 1 + (uint32_t)place,
+                                      .sequence = place % 2 ? 0 : 2 + place / 4,
+                                      .thread_id = place % 2 ? 8 : 7};
+        struct vt_event freed = made;
+        freed.kind = VT_EVENT_FREE;
+        cr_assert(vt_gap_take(&gap, &made) && vt_gap_take(&gap, &freed));
+    }
+    cr_assert(vt_gap_end(&gap));
+    cr_assert_eq(gap.events[gap.count - 1].sequence, STEPS);
+    for (size_t i = 0; i < gap.count; i++)
+        cr_assert(gap.events[i].kind != VT_EVENT_RAN || !(gap.events[i].flags & VT_FLAG_UNCOUNTED));
+    vt_gap_free(&gap);
+}
+
 /* Training for a week: what a gap holds does not grow. */
 Test(gap, a_long_gap_stays_small)
 {
