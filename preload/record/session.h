@@ -38,6 +38,7 @@ struct vt_session {
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
     struct vt_intern stacks, codes, strings;
     struct vt_live_table live;            /* driver memory; under its lock: */
+    struct vt_live_table contexts;        /* how many are alive by address: one, for a moment two */
     uint64_t graph_bytes[VT_MAX_DEVICES]; /* that devices hold for graphs' own nodes, as recorded last */
     struct vt_live_table blocks;          /* of frameworks that do not count; under its lock: */
     struct vt_live_table handles;         /* address by handle */

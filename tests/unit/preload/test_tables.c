@@ -113,6 +113,43 @@ Test(live, blocks_of_a_framework_that_does_not_count)
     cr_assert(event.bytes == 50 && event.total_bytes == 0);
 }
 
+static void driver(struct vt_session *session, int kind, uint64_t address, uint64_t bytes, uint64_t detail,
+                   uint8_t flags)
+{
+    vt_live_driver(session, &(struct vt_event){.kind = (uint8_t)kind,
+                                               .layer = VT_LAYER_DRIVER,
+                                               .flags = flags,
+                                               .address = address,
+                                               .bytes = bytes,
+                                               .detail = detail});
+}
+
+Test(live, memory_ends_with_its_context)
+{
+    enum { CONTEXT = 0xc000, OTHER = 0xd000, COUNT = 5000 };
+    struct vt_session *session = make_session();
+    const struct vt_live_device *live = &session->ring.header->counters.live[0];
+    driver(session, VT_EVENT_CONTEXT_CREATE, CONTEXT, 0, 0, 0);
+    driver(session, VT_EVENT_CONTEXT_CREATE, OTHER, 0, 0, 0);
+    for (uint64_t i = 1; i <= COUNT; i++)
+        driver(session, VT_EVENT_ALLOC, i << 9, i, i % 2 ? CONTEXT : OTHER, 0);
+    driver(session, VT_EVENT_ALLOC, 1 << 30, 100, CONTEXT, VT_FLAG_ASYNC); /* of a pool that is called so */
+    driver(session, VT_EVENT_HANDLE_CREATE, 1, 1000, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT * (COUNT + 1) / 2 + 1100);
+    driver(session, VT_EVENT_CONTEXT_DESTROY, CONTEXT, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT / 2 * (COUNT / 2 + 1) + 1100);
+    cr_assert_eq(session->live.used, COUNT / 2 + 2);
+    driver(session, VT_EVENT_FREE, 1 << 9, 0, 0, 0); /* it is gone already */
+    driver(session, VT_EVENT_FREE, 2 << 9, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT / 2 * (COUNT / 2 + 1) + 1100 - 2);
+    driver(session, VT_EVENT_CONTEXT_CREATE, OTHER, 0, 0, 0); /* told before the end of the one before */
+    driver(session, VT_EVENT_CONTEXT_DESTROY, OTHER, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT / 2 * (COUNT / 2 + 1) + 1100 - 2);
+    driver(session, VT_EVENT_CONTEXT_DESTROY, OTHER, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, 1100);
+    cr_assert_eq(session->contexts.used, 0);
+}
+
 static bool part(struct vt_session *session, uint64_t handle, uint64_t part_of)
 {
     struct vt_event event = {
