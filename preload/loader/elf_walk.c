@@ -109,7 +109,7 @@ static _Atomic uint64_t loads_seen, unloads_seen, seen_ns;
 struct vt_elf_changes vt_elf_changes(void)
 {
     struct vt_elf_changes changes = {0, 0};
-    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
+    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC_COARSE);
     iterate(read_changes, &changes);
     atomic_store_explicit(&loads_seen, changes.loads, memory_order_relaxed);
     atomic_store_explicit(&unloads_seen, changes.unloads, memory_order_relaxed);
@@ -125,7 +125,7 @@ uint64_t vt_elf_loads_seen(void)
 uint64_t vt_elf_unloads_lately(void)
 {
     const uint64_t seen = atomic_load_explicit(&seen_ns, memory_order_acquire);
-    return vt_clock_ns(CLOCK_MONOTONIC) - seen < LATELY_NS
+    return vt_clock_ns(CLOCK_MONOTONIC_COARSE) - seen < LATELY_NS
                ? atomic_load_explicit(&unloads_seen, memory_order_relaxed)
                : vt_elf_changes().unloads;
 }

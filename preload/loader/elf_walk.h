@@ -64,7 +64,8 @@ struct vt_elf_next {
 };
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name);
 
-/* How many libraries were unloaded until a millisecond ago, or later. As cheap as a look at the clock. */
+/* How many libraries were unloaded until some milliseconds ago, or later. As cheap as a look at a coarse
+ * clock. */
 uint64_t vt_elf_unloads_lately(void);
 
 /* True if the object has a DT_NEEDED of this name. */

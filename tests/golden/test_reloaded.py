@@ -53,7 +53,7 @@ int main(int count, char **words)
         fflush(stdout);
         dlclose(library);
         mmap(base, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        usleep(5000); /* whether something was unloaded is known a millisecond later */
+        usleep(20000); /* whether something was unloaded is known some milliseconds later */
     }
     return 0;
 }
