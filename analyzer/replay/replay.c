@@ -16,9 +16,23 @@ static void compare_total(struct vt_build *build, const struct vt_event *event)
         build->replay->total_mismatches++;
 }
 
+/* A framework may take its memory out of another one's block, which has its bytes then: the other one counts
+ * them. */
+static bool lies_in_counted_block(struct vt_build *build, const struct vt_event *event)
+{
+    struct vt_interval block;
+    return event->flags & VT_FLAG_UNCOUNTED && event->device_index >= 0 && event->bytes &&
+           vt_intervals_overlap(&vt_build_device(build, event->device_index)->blocks, event->address,
+                                event->address + event->bytes, &block) &&
+           block.start <= event->address && event->bytes <= block.end - event->address &&
+           !(build->replay->allocations[block.value].flags & VT_FLAG_UNCOUNTED);
+}
+
 static void block_free(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->blocks, event->address);
+    if (lies_in_counted_block(build, event))
+        return;
     if (!vt_build_is_alive(build, index))
         build->replay->unknown_frees++;
     else
@@ -119,6 +133,8 @@ static bool is_plausible(const struct vt_event *event)
 static int framework_event(struct vt_build *build, const struct vt_event *event)
 {
     int error = 0;
+    if (event->kind == VT_EVENT_ALLOC && lies_in_counted_block(build, event))
+        return 0;
     if (event->kind == VT_EVENT_ALLOC) {
         uint32_t old = vt_index_get(&build->blocks, event->address);
         if (vt_build_is_alive(build, old)) {

@@ -22,6 +22,7 @@
 #include "memory.h"
 #include "options.h"
 #include "record/record.h"
+#include "signals.h"
 #include "text.h"
 #include "thread.h"
 
@@ -60,6 +61,7 @@ struct library {
 struct libraries {
     struct library items[LIBRARIES];
     unsigned count;
+    const void *caller;
     uintptr_t caller_base;
 };
 
@@ -82,8 +84,9 @@ static bool take(const struct vt_elf *elf, void *context)
 static bool take_needs(const struct vt_elf *elf, void *context)
 {
     struct libraries *all = context;
-    if (elf->base != all->caller_base)
+    if (!vt_elf_contains(elf, all->caller))
         return false;
+    all->caller_base = elf->base;
     for (unsigned i = 0; i < all->count; i++)
         all->items[i].caller_needs_it = vt_elf_needs(elf, all->items[i].soname);
     return true;
@@ -113,7 +116,10 @@ static void *global_lay_out(void)
     void *found = NULL;
     if (!global)
         return NULL;
+    sigset_t before;
+    vt_signals_block(&before); /* in the new thread: the host's handlers are for its own */
     bool done = vt_thread_start(find_global, global) != 0;
+    vt_signals_restore(&before);
     if (!done) {
         const uint64_t until_ns = vt_clock_ns(CLOCK_MONOTONIC) + LONGEST_WAIT_NS;
         while (!(done = atomic_load(&global->is_found)) && vt_clock_ns(CLOCK_MONOTONIC) < until_ns)
@@ -131,21 +137,17 @@ static void *global_lay_out(void)
  */
 static struct library find(const void *caller)
 {
-    struct libraries all = {.count = 0};
-    Dl_info place;
+    struct libraries all = {.caller = caller};
     vt_elf_find(take, &all);
     if (all.count < 2)
         return all.items[0];
-    if (dladdr(caller, &place)) {
-        all.caller_base = (uintptr_t)place.dli_fbase;
-        vt_elf_find(take_needs, &all);
-    }
+    const bool caller_known = vt_elf_find(take_needs, &all);
     void *global = global_lay_out();
     for (unsigned i = 0; i < all.count && global; i++)
         if ((void *)all.items[i].lay_out == global)
             return all.items[i];
     for (unsigned i = 0; i < all.count; i++)
-        if (all.items[i].load_address == all.caller_base)
+        if (caller_known && all.items[i].load_address == all.caller_base)
             return all.items[i];
     for (unsigned i = 0; i < all.count; i++)
         if (all.items[i].caller_needs_it)

@@ -25,8 +25,6 @@ enum { TOLD_ALLOCATE, TOLD_FREE }; /* phi::TracerMemEventType */
 typedef void tell_function(void *self, const void *address, const struct place *place, size_t bytes,
                            int what);
 
-static _Atomic(tell_function *) real_tell;
-
 static void record(const void *address, const struct place *place, size_t bytes, int what)
 {
     int saved_errno;
@@ -48,12 +46,9 @@ static void record(const void *address, const struct place *place, size_t bytes,
 __attribute__((visibility("default"))) tell_function TELL;
 void TELL(void *self, const void *address, const struct place *place, size_t bytes, int what)
 {
+    static struct vt_elf_next next;
     record(address, place, bytes, what);
-    tell_function *real = atomic_load(&real_tell);
-    if (!real) {
-        real = (tell_function *)vt_elf_next_definition(VT_SYMBOL_NAME(TELL));
-        atomic_store(&real_tell, real);
-    }
+    tell_function *real = (tell_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(TELL));
     if (real)
         real(self, address, place, bytes, what);
 }

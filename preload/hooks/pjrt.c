@@ -213,14 +213,28 @@ static void replace(struct table *table, int place, pjrt_function *function)
         table->functions[place] = function;
 }
 
+/* Whether a table has all that we call. What a plugin cannot do is NULL, or beyond its end. */
+static bool is_whole(const struct table *table)
+{
+    static const int called[] = {
+#define VT_PJRT_CALLED(field, place) place,
+#define VT_PJRT_MAKES(field, place, result)
+#include "hooks/pjrt.def"
+    };
+    for (size_t i = 0; i < sizeof called / sizeof *called; i++)
+        if (table->struct_bytes < offsetof(struct table, functions[called[i] + 1]) ||
+            !table->functions[called[i]])
+            return false;
+    return table->struct_bytes <= sizeof *table;
+}
+
 /* In place of GetPjrtApi, which returns the same table each time: whoever fills in ours again writes the
  * same. */
 static const struct table *entry(void)
 {
     const struct table *table = atomic_load_explicit(&real_entry, memory_order_acquire)();
     struct table copy;
-    if (!table || table->struct_bytes > sizeof copy ||
-        table->struct_bytes < offsetof(struct table, functions[Buffer_UnsafePointer + 1]))
+    if (!table || !is_whole(table))
         return table;
     memcpy(&copy, table, table->struct_bytes);
 #define VT_PJRT_MAKES(field, place, result) replace(&copy, place, make_##field);

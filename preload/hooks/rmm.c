@@ -82,30 +82,24 @@ static void released(const struct device_buffer *buffer)
 }
 
 #define EXPORT(name, space)                                                                                  \
-    static _Atomic(allocate_function *) real_allocate_##name;                                                \
     __attribute__((visibility("default"))) allocate_function ALLOCATE(space);                                \
     void ALLOCATE(space)(struct device_buffer * buffer, size_t bytes)                                        \
     {                                                                                                        \
-        allocate_function *real = atomic_load(&real_allocate_##name);                                        \
-        if (!real) {                                                                                         \
-            real = (allocate_function *)vt_elf_next_definition(VT_SYMBOL_NAME(ALLOCATE(space)));             \
-            atomic_store(&real_allocate_##name, real);                                                       \
-        }                                                                                                    \
+        static struct vt_elf_next next;                                                                      \
+        allocate_function *real =                                                                            \
+            (allocate_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(ALLOCATE(space)));               \
         if (!real)                                                                                           \
             return;                                                                                          \
         real(buffer, bytes); /* it may throw */                                                              \
         allocated(buffer, bytes);                                                                            \
     }                                                                                                        \
-    static _Atomic(release_function *) real_release_##name;                                                  \
     __attribute__((visibility("default"))) release_function RELEASE(space);                                  \
     void RELEASE(space)(struct device_buffer * buffer)                                                       \
     {                                                                                                        \
+        static struct vt_elf_next next;                                                                      \
         released(buffer);                                                                                    \
-        release_function *real = atomic_load(&real_release_##name);                                          \
-        if (!real) {                                                                                         \
-            real = (release_function *)vt_elf_next_definition(VT_SYMBOL_NAME(RELEASE(space)));               \
-            atomic_store(&real_release_##name, real);                                                        \
-        }                                                                                                    \
+        release_function *real =                                                                             \
+            (release_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(RELEASE(space)));                 \
         if (real)                                                                                            \
             real(buffer);                                                                                    \
     }

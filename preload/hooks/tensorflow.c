@@ -40,14 +40,20 @@ static struct {
 #define X(field, result, parameters, symbol) _Atomic(field##_function *) field;
     METHODS(X)
 #undef X
+    _Atomic uint64_t unloads; /* of libraries, when these were found */
 } bfc;
 
+/* Again once a library was unloaded: it may have been TensorFlow's, which is somewhere else now. */
 static void look_up(void)
 {
+    const uint64_t unloads = vt_elf_unloads_lately();
+    if (atomic_load_explicit(&bfc.unloads, memory_order_acquire) == unloads && bfc.allocate)
+        return;
 #define X(field, result, parameters, symbol)                                                                 \
     atomic_store(&bfc.field, (field##_function *)vt_elf_next_definition(symbol));
     METHODS(X)
 #undef X
+    atomic_store_explicit(&bfc.unloads, unloads, memory_order_release);
 }
 
 /* By the allocator's name: "GPU_0_bfc". */
@@ -88,8 +94,7 @@ void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attr
 {
     int saved_errno;
     int8_t device_index;
-    if (!bfc.allocate)
-        look_up();
+    look_up();
     void *address = bfc.allocate ? bfc.allocate(allocator, alignment, bytes, attributes) : NULL;
     if (!address && bfc.allocate && vt_enter_event(&saved_errno)) {
         record_refusal(allocator, bytes, attributes);
@@ -121,8 +126,7 @@ void RELEASE(void *allocator, void *address)
                                            .address = (uintptr_t)address});
         vt_leave(saved_errno);
     }
-    if (!bfc.release)
-        look_up();
+    look_up();
     if (bfc.release)
         bfc.release(allocator, address);
 }

@@ -25,8 +25,6 @@
 typedef void *allocate_function(void *allocator, size_t bytes, int device, void *stream);
 typedef void release_function(void *allocator, void *address);
 
-static _Atomic(allocate_function *) real_allocate, real_old_allocate;
-static _Atomic(release_function *) real_release;
 static _Atomic(void *_Atomic *) current;
 
 static bool find_current(const struct vt_elf *object, void *found)
@@ -68,20 +66,21 @@ static void *allocate(allocate_function *real, void *allocator, size_t bytes, in
     return address;
 }
 
-#define EXPORT_ALLOCATE(symbol, real)                                                                        \
+#define EXPORT_ALLOCATE(symbol)                                                                              \
     __attribute__((visibility("default"))) allocate_function symbol;                                         \
     void *symbol(void *allocator, size_t bytes, int device, void *stream)                                    \
     {                                                                                                        \
-        if (!real)                                                                                           \
-            real = (allocate_function *)vt_elf_next_definition(VT_SYMBOL_NAME(symbol));                      \
-        return allocate(real, allocator, bytes, device, stream);                                             \
+        static struct vt_elf_next next;                                                                      \
+        return allocate((allocate_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(symbol)), allocator, \
+                        bytes, device, stream);                                                              \
     }
-EXPORT_ALLOCATE(ALLOCATE, real_allocate)
-EXPORT_ALLOCATE(OLD_ALLOCATE, real_old_allocate)
+EXPORT_ALLOCATE(ALLOCATE)
+EXPORT_ALLOCATE(OLD_ALLOCATE)
 
 __attribute__((visibility("default"))) release_function RELEASE;
 void RELEASE(void *allocator, void *address)
 {
+    static struct vt_elf_next next;
     int saved_errno;
     if (address && vt_recording() && vt_enter_event(&saved_errno)) {
         vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
@@ -91,8 +90,7 @@ void RELEASE(void *allocator, void *address)
                                            .address = (uintptr_t)address});
         vt_leave(saved_errno);
     }
-    if (!real_release)
-        real_release = (release_function *)vt_elf_next_definition(VT_SYMBOL_NAME(RELEASE));
-    if (real_release)
-        real_release(allocator, address);
+    release_function *real = (release_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(RELEASE));
+    if (real)
+        real(allocator, address);
 }

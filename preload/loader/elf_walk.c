@@ -1,5 +1,6 @@
 #include "loader/elf_walk.h"
 
+#include "clock.h"
 #include "loader/fork_gate.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 
 #define VERSION_INDEX_MASK 0x7fff
 #define VERSION_HIDDEN 0x8000 /* not the default version of its name */
+#define LATELY_NS UINT64_C(1000000)
 
 /* Start of our own image; the linker defines it. */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
@@ -61,8 +63,12 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
 {
     const struct search *search = search_pointer;
     (void)size;
-    struct vt_elf object = {
-        .base = info->dlpi_addr, .path = info->dlpi_name, .soname = "", .unloads = info->dlpi_subs};
+    struct vt_elf object = {.base = info->dlpi_addr,
+                            .path = info->dlpi_name,
+                            .soname = "",
+                            .unloads = info->dlpi_subs,
+                            .segments = info->dlpi_phdr,
+                            .segment_count = info->dlpi_phnum};
     if (object.path == NULL)
         object.path = "";
     for (int i = 0; i < info->dlpi_phnum; i++)
@@ -98,13 +104,16 @@ static int read_changes(struct dl_phdr_info *info, size_t size, void *changes_po
     return 1;
 }
 
-static _Atomic uint64_t loads_seen;
+static _Atomic uint64_t loads_seen, unloads_seen, seen_ns;
 
 struct vt_elf_changes vt_elf_changes(void)
 {
     struct vt_elf_changes changes = {0, 0};
+    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC_COARSE);
     iterate(read_changes, &changes);
     atomic_store_explicit(&loads_seen, changes.loads, memory_order_relaxed);
+    atomic_store_explicit(&unloads_seen, changes.unloads, memory_order_relaxed);
+    atomic_store_explicit(&seen_ns, now, memory_order_release);
     return changes;
 }
 
@@ -113,9 +122,28 @@ uint64_t vt_elf_loads_seen(void)
     return atomic_load_explicit(&loads_seen, memory_order_relaxed);
 }
 
+uint64_t vt_elf_unloads_lately(void)
+{
+    const uint64_t seen = atomic_load_explicit(&seen_ns, memory_order_acquire);
+    return vt_clock_ns(CLOCK_MONOTONIC_COARSE) - seen < LATELY_NS
+               ? atomic_load_explicit(&unloads_seen, memory_order_relaxed)
+               : vt_elf_changes().unloads;
+}
+
 bool vt_elf_is_ours(const struct vt_elf *object)
 {
     return object->base == (uintptr_t)&__ehdr_start;
+}
+
+bool vt_elf_contains(const struct vt_elf *object, const void *address)
+{
+    for (unsigned i = 0; i < object->segment_count; i++) {
+        const ElfW(Phdr) *segment = &object->segments[i];
+        if (segment->p_type == PT_LOAD &&
+            (uintptr_t)address - (object->base + segment->p_vaddr) < segment->p_memsz)
+            return true;
+    }
+    return false;
 }
 
 /* The index of version `name` among those that `object` defines, 0 if it does not. */
@@ -239,4 +267,18 @@ void *vt_elf_next_definition(const char *name)
     struct definition wanted = {.name = name};
     vt_elf_find(defines, &wanted);
     return wanted.found;
+}
+
+void *vt_elf_next_function(struct vt_elf_next *next, const char *name)
+{
+    const uint64_t unloads = vt_elf_unloads_lately();
+    /* In this order: who sees the new number sees the new function. */
+    const bool holds = atomic_load_explicit(&next->unloads, memory_order_acquire) == unloads;
+    void *function = atomic_load_explicit(&next->function, memory_order_acquire);
+    if (!holds || !function) {
+        function = vt_elf_next_definition(name);
+        atomic_store_explicit(&next->function, function, memory_order_release);
+        atomic_store_explicit(&next->unloads, unloads, memory_order_release);
+    }
+    return function;
 }

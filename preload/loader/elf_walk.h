@@ -9,6 +9,7 @@
 #define VT_ELF_WALK_H
 
 #include <link.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ struct vt_elf {
     const uint32_t *gnu_hash;
     const uint32_t *system_v_hash;
     uint64_t unloads; /* as in vt_elf_changes, at this moment */
+    const ElfW(Phdr) * segments;
+    unsigned segment_count;
 };
 
 /* Calls `visit` for each loaded object, in load order, until it returns true; returns whether it did. Leaves
@@ -53,10 +56,25 @@ void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *v
  * library loaded before may be our caller. */
 void *vt_elf_next_definition(const char *name);
 
+/* The same for what is called often, all zero at first: it is looked for again once a library has been
+ * unloaded, which may have been the one that had it. */
+struct vt_elf_next {
+    _Atomic(void *) function;
+    _Atomic uint64_t unloads; /* when it was found */
+};
+void *vt_elf_next_function(struct vt_elf_next *next, const char *name);
+
+/* How many libraries were unloaded until some milliseconds ago, or later. As cheap as a look at a coarse
+ * clock. */
+uint64_t vt_elf_unloads_lately(void);
+
 /* True if the object has a DT_NEEDED of this name. */
 bool vt_elf_needs(const struct vt_elf *object, const char *library);
 
 bool vt_elf_defines_version(const struct vt_elf *object, const char *version);
+
+/* True if it was loaded to where `address` is. (dladdr takes the loader's lock.) */
+bool vt_elf_contains(const struct vt_elf *object, const void *address);
 
 /* True for libvramtrace.so itself. */
 bool vt_elf_is_ours(const struct vt_elf *object);

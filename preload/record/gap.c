@@ -207,7 +207,8 @@ static void watch_passes(struct vt_gap *gap, const struct vt_event *event)
 {
     const bool backward = event->sequence & 1, begins = !gap->has_blocks, before = gap->backward;
     const bool shown = gap->passes % gap->pass_stride == 0;
-    if (!event->stack_id)
+    /* Of frameworks without autograd no block belongs to a pass, or stands between two. */
+    if (!event->stack_id || (event->flags & VT_FLAG_UNCOUNTED && !event->sequence))
         return;
     gap->has_blocks = true;
     gap->backward = backward;
@@ -435,6 +436,17 @@ static void refuse(struct vt_gap *gap, const struct vt_event *event)
         omit(gap);
 }
 
+/* An earlier gap, which tells of more than it shows. */
+static void end_earlier(struct vt_gap *gap, const struct vt_event *event)
+{
+    const uint64_t shown = gap->passes - gap->earlier_passes;
+    gap->in_earlier = false;
+    gap->omitted_events += event->detail;
+    gap->omitted_blocks += event->bytes;
+    gap->omitted_bytes += event->total_bytes;
+    gap->hidden_passes += event->sequence > shown ? event->sequence - shown : 0;
+}
+
 bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
 {
     if (!gap->first_ns)
@@ -485,12 +497,10 @@ bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
         break;
     case VT_EVENT_GAP_BEGIN:
         gap->in_earlier = true;
+        gap->earlier_passes = gap->passes;
         break;
     case VT_EVENT_GAP_END:
-        gap->in_earlier = false;
-        gap->omitted_events += event->detail;
-        gap->omitted_blocks += event->bytes;
-        gap->omitted_bytes += event->total_bytes;
+        end_earlier(gap, event);
         break;
     default:
         keep(gap, event);
@@ -524,7 +534,7 @@ bool vt_gap_end(struct vt_gap *gap)
                                  .detail = gap->omitted_events,
                                  .bytes = gap->omitted_blocks,
                                  .total_bytes = gap->omitted_bytes,
-                                 .sequence = gap->passes});
+                                 .sequence = gap->passes + gap->hidden_passes});
     if (gap->failed || !close_up(gap))
         return false;
     gap->events[0].t_ns = gap->first_ns;

@@ -19,6 +19,7 @@ struct vt_live_entry {
     uint64_t address; /* 0 = free */
     uint64_t bytes : 56;
     uint64_t device : 8;
+    uint64_t context; /* that it ends with, 0 = none */
 };
 
 /* The allocation that this thread's latest free took out of the table: the free may still fail. */
@@ -142,18 +143,23 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
         live->driver_peak_bytes = live->driver_bytes;
 }
 
-/* The block is known by its handle from now on, or no longer; then its address is filled in. */
+/* The block is known by its handle from now on, or no longer; then its address is filled in. Two may have the
+ * same address: they share it, or the one's end is told after the other was made there. The block is the
+ * latest one's, and ends with that alone. */
 static bool follow_handle(struct vt_session *session, struct vt_event *event, uint64_t handle)
 {
-    struct vt_live_entry known = {0};
-    bool had = take(&session->handles, handle, &known);
+    struct vt_live_entry known = {0}, before;
+    const bool had = take(&session->handles, handle, &known);
     if (event->kind != VT_EVENT_ALLOC) {
+        const struct vt_live_entry *holder = had ? find(&session->holders, known.bytes) : NULL;
         event->address = known.bytes;
-        return had;
+        return holder && holder->bytes == handle && take(&session->holders, known.bytes, &before);
     }
-    if (!make_place(&session->handles))
+    if (!make_place(&session->handles) || !make_place(&session->holders))
         return false;
-    put(&session->handles, (struct vt_live_entry){handle, event->address, 0});
+    put(&session->handles, (struct vt_live_entry){handle, event->address, 0, 0});
+    take(&session->holders, event->address, &before);
+    put(&session->holders, (struct vt_live_entry){event->address, handle, 0, 0});
     return true;
 }
 
@@ -166,13 +172,13 @@ static void follow_part(struct vt_session *session, uint64_t handle, uint64_t pa
         return;
     take(&session->parts, part_of, &before);
     if (make_place(&session->parts))
-        put(&session->parts, (struct vt_live_entry){part_of, handle, 0});
+        put(&session->parts, (struct vt_live_entry){part_of, handle, 0, 0});
 }
 
 static bool follow_block(struct vt_session *session, struct vt_event *event)
 {
     const bool made = event->kind == VT_EVENT_ALLOC;
-    struct vt_live_entry block = {event->address, event->bytes, (uint8_t)event->device_index}, before;
+    struct vt_live_entry block = {event->address, event->bytes, (uint8_t)event->device_index, 0}, before;
     bool known = take(&session->blocks, event->address, &before); /* if made: its free was not seen */
     if (known)
         session->block_bytes[before.device] -= before.bytes;
@@ -261,10 +267,39 @@ static void set_graph_bytes(struct vt_session *session, const struct vt_event *e
     unlock(&session->live);
 }
 
+/* What was made in a context ends with it; physical memory and that of pools do not. */
+static uint64_t context_of(const struct vt_event *made)
+{
+    return made->kind == VT_EVENT_ALLOC && !(made->flags & VT_FLAG_ASYNC) ? made->detail : 0;
+}
+
+/* Both are recorded after the call: another one at that address may be told of before this one's end. */
+static void follow_context(struct vt_session *session, const struct vt_event *event)
+{
+    struct vt_live_table *live = &session->live;
+    struct vt_live_entry before, known = {.address = event->address};
+    const bool begins = event->kind == VT_EVENT_CONTEXT_CREATE;
+    if (!event->address || !lock(live))
+        return;
+    take(&session->contexts, event->address, &known); /* its bytes are how many there are */
+    known.bytes += begins ? 1 : known.bytes ? -1 : 0;
+    if (known.bytes && make_place(&session->contexts))
+        put(&session->contexts, known);
+    for (size_t i = 0; !known.bytes && live->entries && i < (size_t)1 << live->bits; i++)
+        while (live->entries[i].address && live->entries[i].context == event->address &&
+               take(live, live->entries[i].address, &before))
+            add(session, (int8_t)before.device, -(uint64_t)before.bytes);
+    unlock(live);
+}
+
 void vt_live_driver(struct vt_session *session, struct vt_event *event)
 {
     if (event->kind == VT_EVENT_POOL && event->flags & VT_FLAG_CAPTURED) {
         set_graph_bytes(session, event);
+        return;
+    }
+    if (event->kind == VT_EVENT_CONTEXT_CREATE || event->kind == VT_EVENT_CONTEXT_DESTROY) {
+        follow_context(session, event);
         return;
     }
     const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
@@ -279,7 +314,8 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
     if (!lock(&session->live))
         return;
     if (made) {
-        remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index});
+        remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index,
+                                                 context_of(event)});
     } else if (kept) {
         /* else another thread's free of it did succeed, and the address is in use again */
         if (!find(&session->live, event->address))

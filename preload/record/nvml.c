@@ -206,7 +206,7 @@ void vt_nvml_stop(struct vt_nvml *nvml, struct vt_buffer *definitions)
     if (state == ANSWERED)
         take_answer(nvml, definitions);
     if (state != ASKED)
-        atomic_store(&nvml->state, ENDED);
+        set_state(nvml, ENDED); /* it may still wait for its answer to be taken */
 }
 
 unsigned vt_nvml_threads(const struct vt_nvml *nvml)

@@ -188,8 +188,10 @@ static void go_on_in_child(void)
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
     vt_live_replace_memory(&session->live);
+    vt_live_replace_memory(&session->contexts);
     vt_live_replace_memory(&session->blocks);
     vt_live_replace_memory(&session->handles);
+    vt_live_replace_memory(&session->holders);
     vt_live_replace_memory(&session->parts);
     if (session->deep_buffers)
         vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);

@@ -38,9 +38,11 @@ struct vt_session {
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
     struct vt_intern stacks, codes, strings;
     struct vt_live_table live;            /* driver memory; under its lock: */
+    struct vt_live_table contexts;        /* how many are alive by address: one, for a moment two */
     uint64_t graph_bytes[VT_MAX_DEVICES]; /* that devices hold for graphs' own nodes, as recorded last */
     struct vt_live_table blocks;          /* of frameworks that do not count; under its lock: */
     struct vt_live_table handles;         /* address by handle */
+    struct vt_live_table holders;         /* handle by address: of several at one, the latest */
     struct vt_live_table parts;           /* by handle: that of the next part of the array */
     uint64_t block_bytes[VT_MAX_DEVICES];
     _Atomic uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks, as recorded last: of frameworks that do

@@ -117,11 +117,11 @@ static void restore_range(struct vt_tally *tally, struct vt_tally_ranges *known,
 }
 
 /* A block, after which the framework holds `event->detail` bytes of the driver's: if that is not what we
- * know, the block is in memory that is new to it. */
+ * know, the block is in memory that is new to it. A framework that does not count does not tell. */
 static void see_block(struct vt_tally *tally, struct vt_tally_ranges *known, const struct vt_event *event)
 {
     struct vt_tally_device *device = device_of(tally, event->device_index);
-    if (!device || device->segment_bytes == event->detail)
+    if (!device || event->flags & VT_FLAG_UNCOUNTED || device->segment_bytes == event->detail)
         return;
     for (uint16_t i = 1; event->kind == VT_EVENT_ALLOC && i <= known->used; i++) {
         struct vt_tally_range *range = &known->ranges[i];

@@ -15,6 +15,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -42,7 +43,6 @@ enum {
     FINISH_TURN_MS = 50,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
-    LAST_TURNS = 200,
     LAST_TURN_NS = 1000000,
 };
 #define STUCK_NS UINT64_C(1000000000)
@@ -118,23 +118,35 @@ static void do_round(struct writer *writer)
     vt_gate_leave(&gate);
 }
 
+/* Of a thread that ended the kernel has no program any more. */
+static bool has_first_thread_ended(void)
+{
+    char path[48], program[8];
+    snprintf(path, sizeof path, "/proc/self/task/%d/exe", getpid());
+    return vt_sandbox_is_the_first() && readlink(path, program, sizeof program) < 0 && errno == ENOENT &&
+           readlink("/proc/thread-self/exe", program, sizeof program) > 0;
+}
+
 /* The process ends with its last thread, and this one must not keep it alive: main may have ended by
  * pthread_exit. The kernel clears the id of a thread that ended; while the first thread's is there, /proc is
- * not read. */
+ * not read. Where its place was not found, it may have ended before the first event. */
 static bool is_last_thread(const struct writer *writer)
 {
     const struct vt_session *session = writer->session;
     const struct vt_flight *flight = writer->drain.flight;
     struct stat status;
-    if (!session->first_thread_id || __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
+    if (session->first_thread_id && __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
         return false;
     /* Links: itself, its parent, and one for each thread; the first thread counts to the end. */
     return stat("/proc/self/task", &status) == 0 &&
            status.st_nlink == 2 + 2 + (flight ? vt_flight_threads(flight) : 0) +
-                                  (writer->nvml ? vt_nvml_threads(writer->nvml) : 0);
+                                  (writer->nvml ? vt_nvml_threads(writer->nvml) : 0) &&
+           (session->first_thread_id || has_first_thread_ended());
 }
 
-/* Else another thread of ours would be the last one. What it does for the host's sake, it does soon. */
+/* Else another thread of ours would be the last one: the host's handlers would run in it, and what they write
+ * would go nowhere, since its descriptors are not the host's. However long NVML takes: the process lives as
+ * long as that thread in any case. */
 static void end_other_threads(struct writer *writer)
 {
     struct stat status;
@@ -142,8 +154,7 @@ static void end_other_threads(struct writer *writer)
         vt_flight_stop(writer->drain.flight);
     if (writer->nvml)
         vt_nvml_stop(writer->nvml, &writer->drain.chunk.definitions);
-    for (int turn = 0; turn < LAST_TURNS && !stat("/proc/self/task", &status) && status.st_nlink > 2 + 2;
-         turn++)
+    while (!stat("/proc/self/task", &status) && status.st_nlink > 2 + 2)
         vt_nap(LAST_TURN_NS);
 }
 

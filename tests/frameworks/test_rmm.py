@@ -108,3 +108,41 @@ def test_beside_pytorch(tmp_path):
     seen = info(trace)
     assert (seen["disagreements"]["total_mismatches"], seen["trace"]["dropped"]) == (0, 0)
     vramtrace("info", "--verify", trace)
+
+
+OVER = """
+import ctypes, json, torch, rmm, rmm.mr
+bottom = rmm.mr.CallbackMemoryResource(lambda size, stream: torch.cuda.caching_allocator_alloc(size),
+                                       lambda address, size, stream: torch.cuda.caching_allocator_delete(address))
+pool = rmm.mr.PoolMemoryResource(bottom, initial_pool_size=4 << 20, maximum_pool_size=64 << 20)
+seen, alive = {}, []
+
+
+def mark(name):
+    ctypes.CDLL(None).vramtrace_mark(name.encode())
+    seen[name] = torch.cuda.memory_allocated()
+
+
+for size in (100, 5000, 3_000_001):
+    alive += [rmm.DeviceBuffer(size=size, mr=bottom), rmm.DeviceBuffer(size=size, mr=pool), torch.randn(size // 10, device="cuda")]
+mark("made")
+del alive[:5]
+mark("fewer")
+alive.append(torch.randn(100_000, device="cuda"))
+mark("more")
+alive.clear()
+mark("none")
+print(json.dumps(seen))
+del pool, bottom  # resources that call Python crash if they outlive it, with us or without
+"""
+
+
+@pytest.mark.skipif(not RUN, reason="PyTorch and RMM come from two environments")
+def test_over_pytorch(tmp_path):
+    """Memory that RMM takes from PyTorch's allocator is PyTorch's block, and counts once."""
+    trace = tmp_path / "run.vrt"
+    seen = json.loads(run([PYTHON, "-c", OVER], trace, **rmm.with_packages("venv-frameworks", "librmm")).stdout.splitlines()[-1])
+    for mark, allocated in seen.items():
+        assert report(trace, "--at", f"mark:{mark}")["devices"][0]["at"]["block_bytes"] == allocated, mark
+    assert set(info(trace)["disagreements"].values()) == {0}
+    vramtrace("info", "--verify", trace)

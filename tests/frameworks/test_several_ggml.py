@@ -62,3 +62,90 @@ def test_each_calls_its_own(libraries, order, scope):
                               capture_output=True, env={**ENVIRONMENT, **environment}).stdout
 
     assert run(LD_PRELOAD=str(LIBRARY)) == run()
+
+
+# One that finds its ggml by what it needs: so the loader is asked too. `held` holds the loader's lock, as a constructor does, until that
+# has returned, or given up. `handlers` counts signals that another thread's handler gets.
+HOST = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void *(*use)(void);
+static _Atomic int called, returned, ended, elsewhere;
+static _Atomic long user;
+int wait_for_user(void) {
+    atomic_store(&called, 1);
+    for (int turn = 0; turn < 200 && !atomic_load(&returned); turn++) usleep(100000);
+    return atomic_load(&returned);
+}
+static void *call_once(void *unused) {
+    while (!atomic_load(&called)) usleep(1000);
+    printf("%p\n", use());
+    atomic_store(&returned, 1);
+    return unused;
+}
+static void note(int signal) { (void)signal; if (syscall(SYS_gettid) != atomic_load(&user)) atomic_fetch_add(&elsewhere, 1); }
+static void *call_often(void *unused) {
+    sigset_t one;
+    sigemptyset(&one); sigaddset(&one, SIGUSR1);
+    atomic_store(&user, syscall(SYS_gettid));
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    for (int i = 0; i < 500; i++) use();
+    atomic_store(&ended, 1);
+    return unused;
+}
+int main(int count, char **words) {
+    pthread_t thread;
+    sigset_t one;
+    void *library = dlopen(words[2], RTLD_NOW);
+    (void)count;
+    use = (void *(*)(void))dlsym(library, "use_first");
+    dlopen(words[3], RTLD_NOW);
+    if (!strcmp(words[1], "held")) {
+        pthread_create(&thread, NULL, call_once, NULL);
+        if (!dlopen(words[4], RTLD_NOW)) puts(dlerror());
+    } else {
+        sigemptyset(&one); sigaddset(&one, SIGUSR1);
+        signal(SIGUSR1, note);
+        pthread_sigmask(SIG_BLOCK, &one, NULL);
+        pthread_create(&thread, NULL, call_often, NULL);
+        while (!atomic_load(&ended)) { kill(getpid(), SIGUSR1); usleep(100); }
+        printf("%d elsewhere\n", atomic_load(&elsewhere));
+    }
+    pthread_join(thread, NULL);
+    return 0;
+}
+"""
+WAITS = """
+#include <stdio.h>
+int wait_for_user(void);
+__attribute__((constructor)) static void begin(void) { puts(wait_for_user() ? "returned" : "waited in vain"); }
+"""
+
+
+@pytest.fixture(scope="module")
+def host(libraries, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("host")
+    for name, text, options in (("host", HOST, ["-rdynamic", "-pthread"]), ("libwaits.so", WAITS, ["-shared", "-fPIC"])):
+        (folder / f"{name}.c").write_text(text)
+        subprocess.run(["cc", "-O1", "-o", folder / name, folder / f"{name}.c", *options, "-ldl"], check=True)
+
+    def start(what, **environment):
+        return subprocess.run([folder / "host", what, libraries["use_first"], libraries["use_second"], folder / "libwaits.so"], check=True,
+                              text=True, capture_output=True, timeout=60, env={**ENVIRONMENT, **environment}).stdout
+    return start
+
+
+def test_beside_a_thread_that_holds_the_loaders_lock(host):
+    """It may be waiting for the caller: then we do without the loader."""
+    assert host("held", LD_PRELOAD=str(LIBRARY)) == host("held") == "0x1\nreturned\n"
+
+
+def test_hosts_signals_are_for_its_own_threads(host):
+    assert host("handlers", LD_PRELOAD=str(LIBRARY)) == host("handlers") == "0 elsewhere\n"

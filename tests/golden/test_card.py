@@ -7,7 +7,7 @@ import pytest
 
 from card_process import MIB, PAUSE, finish, read, rows, start, told
 from trace_file import ALLOC, DRIVER, FREE, MEMORY_INFO, TraceFile
-from harness import ANALYZER, STANDIN
+from harness import ANALYZER, LIBRARIES, STANDIN, environment
 
 def test_one_process(tmp_path):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
@@ -244,3 +244,52 @@ def test_text(tmp_path):
     for line in ("unknown", "kernels and modules of ", "CUDA context", "unexplained", "in use"):
         assert line in table
     assert "40.00 MiB" in table and "343.00 MiB" in table and "300.00 MiB" in table
+
+
+LEAVES_MAIN = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+typedef int call();
+static void say_goodbye(void) { puts("goodbye"); }
+static void *work(void *unused)
+{
+    usleep(1000 * (useconds_t)atoi(getenv("BEGINS_MS"))); /* before main has ended, or after */
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context, *address;
+    ((call *)dlsym(driver, "cuInit"))(0);
+    ((call *)dlsym(driver, "cuDevicePrimaryCtxRetain"))(&context, 0);
+    ((call *)dlsym(driver, "cuCtxSetCurrent"))(context);
+    ((call *)dlsym(driver, "cuMemAlloc_v2"))(&address, (size_t)1 << 20);
+    usleep(1000 * (useconds_t)atoi(getenv("WORKS_MS"))); /* NVML is asked meanwhile */
+    puts("worked");
+    return unused;
+}
+int main(void)
+{
+    pthread_t thread;
+    atexit(say_goodbye);
+    pthread_create(&thread, NULL, work, NULL);
+    pthread_detach(thread);
+    usleep(200000);
+    pthread_exit(NULL);
+}
+"""
+
+
+# Also while its answer waits to be taken, at some of these moments.
+@pytest.mark.parametrize("begins_ms, works_ms, nvml", [(0, 600, ""), (400, 600, ""), (0, 600, "slow"), (400, 600, "slow"),
+                                                       *((0, works_ms, "") for works_ms in range(200, 420, 20))])
+def test_the_last_thread_is_not_main(tmp_path, begins_ms, works_ms, nvml):
+    """The process ends, and where NVML is just asked not in the thread that asks: the host's handlers and what is left to write would have
+    descriptors there that are not the host's."""
+    (tmp_path / "leaves.c").write_text(LEAVES_MAIN)
+    subprocess.run(["cc", "-O1", "-o", tmp_path / "leaves", tmp_path / "leaves.c", "-pthread", "-ldl"], check=True)
+    for shim in (None, LIBRARIES["trace"]):
+        done = subprocess.run([tmp_path / "leaves"], text=True, capture_output=True, timeout=20, check=True, env=environment(
+            shim, VRAMTRACE_OUT=tmp_path / "a.vrt", VRAMTRACE_STANDIN_NVML=nvml, BEGINS_MS=begins_ms,
+            WORKS_MS=works_ms))
+        assert done.stdout == "worked\ngoodbye\n"
+    info = json.loads(subprocess.check_output([ANALYZER, "info", "--json", tmp_path / "a.vrt"]))
+    assert info["trace"]["state"] == "complete"

@@ -3,10 +3,11 @@
  * without it.
  *
  * VRAMTRACE_STANDIN_NVML, words apart by commas: "fails" (nvmlInit does), "no-permission" (for processes),
- * "old" (no nvmlDeviceGetMemoryInfo_v2), "mig" (cards are parts of one, with such UUIDs). Of processes, as in
- * containers: "empty" (none is listed), "without-us" (the others are), "host-pids" (numbers that are not
- * ours), "clash" (the same, and another one's is ours). As with vGPU, WSL: "no-bytes", "no-bytes-of-others".
- * VRAMTRACE_STANDIN_RESERVED: bytes of each card that are the driver's own. */
+ * "old" (no nvmlDeviceGetMemoryInfo_v2), "mig" (cards are parts of one, with such UUIDs), "slow" (a second
+ * for each question about memory). Of processes, as in containers: "empty" (none is listed), "without-us"
+ * (the others are), "host-pids" (numbers that are not ours), "clash" (the same, and another one's is ours).
+ * As with vGPU, WSL: "no-bytes", "no-bytes-of-others". VRAMTRACE_STANDIN_RESERVED: bytes of each card that
+ * are the driver's own. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -225,6 +226,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t card, struct nvmlMem
 {
     if (!is_usable())
         return UNINITIALIZED;
+    if (is_mode("slow"))
+        sleep(1);
     if (is_mode("old") || memory->version != (sizeof(*memory) | 2u << 24))
         return INVALID;
     memory->reserved = reserved_bytes();

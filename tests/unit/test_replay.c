@@ -19,6 +19,12 @@
                        .bytes = (bytes_),                                                                    \
                        .total_bytes = (total_),                                                              \
                        .detail = 1})
+#define UNCOUNTED(kind_, address_, bytes_)                                                                   \
+    ((struct vt_event){.kind = VT_EVENT_##kind_,                                                             \
+                       .layer = VT_LAYER_FRAMEWORK,                                                          \
+                       .flags = VT_FLAG_UNCOUNTED,                                                           \
+                       .address = (address_),                                                                \
+                       .bytes = (bytes_)})
 
 struct fixture {
     struct builder *builder;
@@ -492,6 +498,36 @@ Test(replay, verifies)
     blocks[0]->free_event = 3;
     cr_expect_eq(vt_replay_verify(f.replay, 0, error, sizeof error), -EINVAL);
     cr_expect_not_null(strstr(error, "event 2: block bytes differ"), "%s", error);
+    end(&f);
+}
+
+/* RMM over PyTorch's allocator: a buffer that is a whole block of PyTorch's, and two within one that a pool
+ * took. PyTorch's own counter says what there is. */
+Test(replay, blocks_within_another_frameworks_block_count_once)
+{
+    struct fixture f = begin();
+    const uint64_t pool = SEGMENT + 8 * MIB, other = SEGMENT + 16 * MIB;
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = 20 * MIB));
+    builder_event(f.builder, BLOCK(ALLOC, SEGMENT, 4 * MIB, 4 * MIB));
+    builder_event(f.builder, UNCOUNTED(ALLOC, SEGMENT, 3 * MIB));
+    builder_event(f.builder, BLOCK(ALLOC, pool, 4 * MIB, 8 * MIB));
+    builder_event(f.builder, UNCOUNTED(ALLOC, pool, 1 * MIB));
+    builder_event(f.builder, UNCOUNTED(ALLOC, pool + 2 * MIB, 1 * MIB));
+    builder_event(f.builder, UNCOUNTED(ALLOC, other, 2 * MIB)); /* in memory of its own */
+    builder_event(f.builder, UNCOUNTED(FREE, pool, 1 * MIB));
+    builder_event(f.builder, UNCOUNTED(FREE, SEGMENT, 3 * MIB));
+    builder_event(f.builder, BLOCK(FREE, SEGMENT, 4 * MIB, 4 * MIB));
+    builder_event(f.builder, UNCOUNTED(FREE, pool + 2 * MIB, 1 * MIB));
+    builder_event(f.builder, UNCOUNTED(FREE, other, 2 * MIB));
+    builder_event(f.builder, BLOCK(FREE, pool, 4 * MIB, 0));
+    replay(&f);
+    cr_expect_eq(f.replay->allocation_count, 4);
+    cr_expect_eq(f.replay->total_mismatches, 0);
+    cr_expect_eq(f.replay->doubled_allocations, 0);
+    cr_expect_eq(f.replay->unknown_frees, 0);
+    cr_expect_eq(f.replay->allocations[1].free_event, 9);
+    cr_expect_eq(f.replay->allocations[2].free_event, 12);
+    cr_expect_eq(f.replay->allocations[3].free_event, 11);
     end(&f);
 }
 

@@ -66,7 +66,7 @@ static void step(struct model *model)
         model->segments[segment].blocks_ns[block] = model->t_ns;
     } else {
         static const uint8_t kinds[] = {VT_EVENT_NODE, VT_EVENT_POOL, VT_EVENT_RANGE_PUSH, VT_EVENT_RANGE_POP,
-                                        VT_EVENT_MARK, VT_EVENT_OOM, VT_EVENT_MEMORY_INFO};
+                                        VT_EVENT_MARK, VT_EVENT_OOM,  VT_EVENT_MEMORY_INFO};
         add(model, kinds[below(model, sizeof kinds)], VT_LAYER_NONE, 0, 0);
     }
 }
@@ -148,8 +148,9 @@ Test(gap, what_is_alive_is_there)
     }
 }
 
-/* Gaps in a row become one, and so on; what lies between two gaps is whole. */
-Test(gap, gaps_of_gaps)
+/* Gaps in a row become one, and so on; what lies between two gaps is whole. Passes that are not shown any
+ * more are still counted. */
+static void join_gaps(size_t passes_maximum)
 {
     enum { PARTS = 50 };
     struct model *model = make_model(99);
@@ -158,7 +159,7 @@ Test(gap, gaps_of_gaps)
     struct vt_event *kept = malloc(2 * EVENTS * sizeof *kept);
     for (size_t part = 0; part < PARTS; part++) {
         const struct vt_event *events = &model->events[part * (EVENTS / PARTS)];
-        vt_gap_begin(&gap, PASSES);
+        vt_gap_begin(&gap, passes_maximum);
         for (size_t i = 0; i < count; i++)
             cr_assert(vt_gap_take(&gap, &kept[i]));
         for (size_t i = 0; i < EVENTS / PARTS; i++)
@@ -172,6 +173,7 @@ Test(gap, gaps_of_gaps)
             there += kept[i].kind != VT_EVENT_RAN;
         cr_assert_eq(omitted + there, plain);
     }
+    cr_assert_eq(kept[count - 1].sequence, EVENTS / 1000);
     /* the model may have made two events more, which no part has */
     struct model *again = make_model(99);
     memset(again->segments, 0, sizeof again->segments);
@@ -181,6 +183,40 @@ Test(gap, gaps_of_gaps)
     free(kept);
     free_model(again);
     free_model(model);
+}
+
+Test(gap, gaps_of_gaps)
+{
+    join_gaps(PASSES);
+    join_gaps(20);
+}
+
+/* RMM beside PyTorch, in another thread: its blocks come in the middle of passes, and between them. */
+Test(gap, passes_beside_a_framework_without_them)
+{
+    enum { STEPS = 1000 };
+    struct vt_gap gap = {0};
+    vt_gap_begin(&gap, PASSES);
+    for (uint64_t i = 0; i < STEPS * 8; i++) {
+        const uint64_t place = i % 8; /* forward, then backward; every second is the other's */
+        const struct vt_event made = {.kind = VT_EVENT_ALLOC,
+                                      .layer = VT_LAYER_FRAMEWORK,
+                                      .flags = place % 2 ? VT_FLAG_UNCOUNTED : 0,
+                                      .address = 4096 + i * 512,
+                                      .bytes = 512,
+                                      .t_ns = 1000 * i + 1,
+                                      .stack_id = 1 + (uint32_t)place,
+                                      .sequence = place % 2 ? 0 : 2 + place / 4,
+                                      .thread_id = place % 2 ? 8 : 7};
+        struct vt_event freed = made;
+        freed.kind = VT_EVENT_FREE;
+        cr_assert(vt_gap_take(&gap, &made) && vt_gap_take(&gap, &freed));
+    }
+    cr_assert(vt_gap_end(&gap));
+    cr_assert_eq(gap.events[gap.count - 1].sequence, STEPS);
+    for (size_t i = 0; i < gap.count; i++)
+        cr_assert(gap.events[i].kind != VT_EVENT_RAN || !(gap.events[i].flags & VT_FLAG_UNCOUNTED));
+    vt_gap_free(&gap);
 }
 
 /* Training for a week: what a gap holds does not grow. */

@@ -113,6 +113,43 @@ Test(live, blocks_of_a_framework_that_does_not_count)
     cr_assert(event.bytes == 50 && event.total_bytes == 0);
 }
 
+static void driver(struct vt_session *session, int kind, uint64_t address, uint64_t bytes, uint64_t detail,
+                   uint8_t flags)
+{
+    vt_live_driver(session, &(struct vt_event){.kind = (uint8_t)kind,
+                                               .layer = VT_LAYER_DRIVER,
+                                               .flags = flags,
+                                               .address = address,
+                                               .bytes = bytes,
+                                               .detail = detail});
+}
+
+Test(live, memory_ends_with_its_context)
+{
+    enum { CONTEXT = 0xc000, OTHER = 0xd000, COUNT = 5000 };
+    struct vt_session *session = make_session();
+    const struct vt_live_device *live = &session->ring.header->counters.live[0];
+    driver(session, VT_EVENT_CONTEXT_CREATE, CONTEXT, 0, 0, 0);
+    driver(session, VT_EVENT_CONTEXT_CREATE, OTHER, 0, 0, 0);
+    for (uint64_t i = 1; i <= COUNT; i++)
+        driver(session, VT_EVENT_ALLOC, i << 9, i, i % 2 ? CONTEXT : OTHER, 0);
+    driver(session, VT_EVENT_ALLOC, 1 << 30, 100, CONTEXT, VT_FLAG_ASYNC); /* of a pool that is called so */
+    driver(session, VT_EVENT_HANDLE_CREATE, 1, 1000, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT * (COUNT + 1) / 2 + 1100);
+    driver(session, VT_EVENT_CONTEXT_DESTROY, CONTEXT, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT / 2 * (COUNT / 2 + 1) + 1100);
+    cr_assert_eq(session->live.used, COUNT / 2 + 2);
+    driver(session, VT_EVENT_FREE, 1 << 9, 0, 0, 0); /* it is gone already */
+    driver(session, VT_EVENT_FREE, 2 << 9, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT / 2 * (COUNT / 2 + 1) + 1100 - 2);
+    driver(session, VT_EVENT_CONTEXT_CREATE, OTHER, 0, 0, 0); /* told before the end of the one before */
+    driver(session, VT_EVENT_CONTEXT_DESTROY, OTHER, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, COUNT / 2 * (COUNT / 2 + 1) + 1100 - 2);
+    driver(session, VT_EVENT_CONTEXT_DESTROY, OTHER, 0, 0, 0);
+    cr_assert_eq(live->driver_bytes, 1100);
+    cr_assert_eq(session->contexts.used, 0);
+}
+
 static bool part(struct vt_session *session, uint64_t handle, uint64_t part_of)
 {
     struct vt_event event = {
@@ -134,6 +171,31 @@ Test(live, parts_of_an_array_are_known_by_their_handles)
     cr_assert(part(session, 8, 0)); /* another array at that handle */
     cr_assert(vt_live_find_handle(session, 8, &place) && place.next_part == 0);
     cr_assert(!vt_live_find_handle(session, 0, &place) && !vt_live_find_handle(session, 1, &place));
+}
+
+/* Two threads: the one's array goes, the other's is made in its place, then the first one says so. Or two
+ * arrays share memory. */
+Test(live, a_block_ends_with_the_latest_of_its_handles)
+{
+    struct vt_session *session = make_session();
+    struct vt_live_place place;
+    struct vt_event event;
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 7, 1024, 30));
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 8, 1024, 40));
+    cr_assert_eq(event.total_bytes, 40);
+    cr_assert(vt_live_find_handle(session, 7, &place) && place.bytes == 40);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 7, 0, 0));
+    cr_assert(!vt_live_find_handle(session, 7, &place));
+    cr_assert(vt_live_find_handle(session, 8, &place) && place.address == 1024);
+    cr_assert(block(session, &event, VT_EVENT_FREE, 8, 0, 0));
+    cr_assert(event.address == 1024 && event.bytes == 40 && event.total_bytes == 0);
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 8, 0, 0));
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 9, 1024, 50)); /* the later one goes first */
+    cr_assert(block(session, &event, VT_EVENT_ALLOC, 10, 1024, 60));
+    cr_assert(block(session, &event, VT_EVENT_FREE, 10, 0, 0));
+    cr_assert(!block(session, &event, VT_EVENT_FREE, 9, 0, 0));
+    cr_assert_eq(session->handles.used + session->holders.used + session->blocks.used, 0);
+    cr_assert_eq(session->ring.header->counters.dropped, 0);
 }
 
 Test(live, blocks_that_cannot_be_followed_are_counted_as_dropped)

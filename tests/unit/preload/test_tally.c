@@ -42,6 +42,26 @@ static uint64_t segments(void)
     return tally.devices[1].segment_bytes;
 }
 
+/* PyTorch tells what it holds, RMM beside it does not. */
+Test(tally, segments_beside_a_framework_that_does_not_count, .init = begin)
+{
+    const struct vt_event other = {.kind = VT_EVENT_ALLOC,
+                                   .layer = VT_LAYER_FRAMEWORK,
+                                   .flags = VT_FLAG_UNCOUNTED,
+                                   .device_index = 1,
+                                   .address = 0x9000,
+                                   .bytes = 30};
+    driver(VT_EVENT_ALLOC, 0x1000, 100);
+    driver(VT_EVENT_ALLOC, 0x9000, 50);
+    block(VT_EVENT_ALLOC, 0x1010, 20, 100);
+    vt_tally_event(&tally, &known, &other);
+    cr_assert_eq(segments(), 100);
+    cr_assert_eq(tally.block_made_bytes, 50);
+    block(VT_EVENT_FREE, 0x1010, 20, 100);
+    driver(VT_EVENT_FREE, 0x9000, 0);
+    cr_assert_eq(segments(), 100);
+}
+
 Test(tally, segments_that_are_given_back, .init = begin)
 {
     cr_assert_eq(tally.kept, 1);
