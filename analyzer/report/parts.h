@@ -179,6 +179,7 @@ struct vt_reading {
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
     uint64_t begin_ns, end_ns; /* since recording began */
+    uint64_t held_ns;          /* and until when it was told again: equal answers are left out */
     uint64_t used_bytes, total_bytes;
     uint64_t own_bytes, context_bytes; /* context: as replay has it, with modules and the like */
     bool steady;                       /* no driver memory of this process changed near it */

@@ -9,6 +9,8 @@
 /* A call that takes or gives back driver memory is recorded after or before it; what it does comes within
  * this time. */
 #define NEAR_NS UINT64_C(10000000)
+/* NVML is asked again within this time, at least. */
+#define PERIOD_NS UINT64_C(1000000000)
 #define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
 static uint64_t since_start(const struct vt_trace *trace, uint64_t t_ns)
@@ -104,12 +106,33 @@ static int note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
     struct vt_reading reading = {.event_index = event_index,
                                  .begin_ns = t_ns,
                                  .end_ns = t_ns,
+                                 .held_ns = t_ns,
                                  .used_bytes = event->total_bytes - event->bytes,
                                  .total_bytes = event->total_bytes};
 
     fill(walk, &reading);
     reading.steady = true; /* by the thread whose allocation came before */
     return VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
+}
+
+/* After a change of this process's own memory the next answer is not left out. */
+static void stop_holding(struct vt_reading *reading, uint64_t t_ns)
+{
+    if (reading->held_ns > t_ns)
+        reading->held_ns = t_ns > reading->end_ns ? t_ns : reading->end_ns;
+}
+
+/* An answer like the one before was left out, so that one holds until shortly before the next. */
+static void hold(struct vt_readings *readings)
+{
+    for (size_t i = 0; i < readings->count; i++) {
+        struct vt_reading *reading = &readings->items[i];
+        const uint64_t next_ns = i + 1 < readings->count ? reading[1].begin_ns : UINT64_MAX;
+
+        reading->held_ns = next_ns - reading->end_ns > PERIOD_NS && next_ns > reading->end_ns
+                               ? next_ns - PERIOD_NS
+                               : reading->end_ns;
+    }
 }
 
 static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
@@ -121,6 +144,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     while (walk->from_nvml && walk->next < readings->count &&
            readings->items[walk->next].event_index < event_index)
         fill(walk, &readings->items[walk->next++]);
+    if (walk->next && counts->driver_bytes != walk->counts.driver_bytes)
+        stop_holding(&readings->items[walk->next - 1], t_ns);
     if (counts->driver_bytes != walk->counts.driver_bytes) {
         walk->changed_ns = t_ns + 1;
         for (size_t i = walk->next; i-- > 0 && readings->items[i].end_ns + NEAR_NS > t_ns;)
@@ -163,6 +188,7 @@ static int take_from_nvml(struct walk *walk)
     }
     if (readings->count)
         qsort(readings->items, readings->count, sizeof *readings->items, by_time);
+    hold(readings);
     walk->from_nvml = readings->count > 0;
     return result;
 }
