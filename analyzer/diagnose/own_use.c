@@ -20,7 +20,7 @@ static const struct vt_trace_card_process *own_of(const struct vt_reading *readi
 /* That process can be this one. */
 static bool fits(const struct vt_reading *reading, const struct vt_trace_card_process *own)
 {
-    return own->bytes >= reading->own_bytes && own->bytes <= reading->used_bytes;
+    return own->bytes >= reading->own_bytes - reading->spare_bytes && own->bytes <= reading->used_bytes;
 }
 
 /* In a container another process may have the number that is taken for ours. */
@@ -134,6 +134,9 @@ static int read_one(struct walk *walk, int device_index, const struct vt_reading
         first_ns = any ? first_ns : last_ns;
         any = true;
     }
+    /* what pools gave back is no part of the context */
+    if (bytes < walk->bytes && reading->spare_bytes)
+        return result;
     return result || bytes == walk->bytes ? result
                                           : step(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
 }

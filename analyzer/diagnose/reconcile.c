@@ -20,7 +20,7 @@
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_GRAPH_MEMORY "graph_memory"
 
-#define BEST_QUALITY 3u
+#define BEST_QUALITY 7u
 #define FIRST_READINGS 64u /* steady ones that tell of a context, and as many others */
 
 struct maker {
@@ -31,6 +31,7 @@ struct maker {
     struct vt_card_table *table;
     size_t capacity, told_capacity;
     struct vt_own_use own;
+    uint64_t spare_bytes; /* free parts of pools at the moment of the table */
 };
 
 static struct vt_card_row *find_row(const struct maker *maker, const char *kind, const char *name)
@@ -138,6 +139,19 @@ static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, i
     return result;
 }
 
+/* Free parts of pools after an event. */
+static uint64_t spare_at(const struct maker *maker, uint32_t event_index)
+{
+    const struct vt_replay *replay = maker->report->attribution->replay;
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (replay->allocations[i].device_index == maker->device_index &&
+            vt_alive_at(&replay->allocations[i], event_index))
+            bytes += vt_spare_change(&replay->allocations[i]);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static int add_own(struct maker *maker, const struct vt_state *state, uint32_t era, uint64_t *foreign_bytes,
                    int64_t *silent_bytes)
 {
@@ -177,11 +191,11 @@ static int context_by(struct maker *maker, const struct vt_reading *reading, int
     return result;
 }
 
-/* How well a reading tells of a context: one from before it was made tells nothing, and one while this
- * process's memory changed too much. */
+/* How well a reading tells of a context: one from before it was made tells nothing, one while this process's
+ * memory changed too much, and one while pools may have given back something too little. */
 static unsigned quality_of(const struct vt_reading *reading)
 {
-    return 2 * (reading->context_bytes > 0) + reading->steady;
+    return 4 * (reading->context_bytes > 0) + 2 * reading->steady + !reading->spare_bytes;
 }
 
 /* The least that one of the era's first readings tells, of the best that there are. */
@@ -284,6 +298,35 @@ static bool is_of_other_context(const struct maker *maker, const struct vt_readi
     return !reading->context_bytes != !state->context_bytes || reading->era != era_of(maker, state);
 }
 
+/* As the moment, by all that this process's own events tell. */
+static bool has_as_much(const struct maker *maker, const struct vt_reading *reading,
+                        const struct vt_state *state)
+{
+    return reading->own_bytes == state->driver_bytes - state->context_bytes &&
+           reading->context_bytes == state->context_bytes && reading->spare_bytes == maker->spare_bytes;
+}
+
+/* What pools had given back to the device by a reading, as NVML tells: they do so when the program waits for
+ * the device, and it shows with their next use only. */
+static int find_returned(struct maker *maker, const struct vt_reading *reading, uint64_t *bytes)
+{
+    struct vt_silents silents = {0};
+    uint64_t context_bytes = 0;
+    int64_t missing;
+    int result;
+
+    *bytes = 0;
+    if (!reading->spare_bytes || !reading->context_bytes || !maker->table->processes_known)
+        return 0;
+    result = find_context(maker, reading->era, &context_bytes);
+    result = result ? result : find_silents(maker, reading->era, reading->event_index, &silents);
+    missing = (int64_t)(reading->own_bytes + context_bytes - vt_own_use_bytes(reading)) + silents.bytes;
+    free(silents.items);
+    if (!result && missing > 0)
+        *bytes = (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
+    return result;
+}
+
 /* What this process had more at the moment than when the bytes in use were told. */
 static int64_t moved(const struct maker *maker, const struct vt_reading *reading,
                      const struct vt_state *state, uint64_t context_bytes, int64_t silent_bytes)
@@ -302,10 +345,16 @@ static int add_rest(struct maker *maker, const struct vt_reading *reading, const
 {
     struct vt_card_table *table = maker->table;
     uint64_t context_bytes = 0;
+    uint64_t returned_bytes = 0;
     int64_t sum = 0;
     int result = table->processes_known ? find_moments_context(maker, reading, state, &context_bytes) : 0;
 
+    result = result ? result : find_returned(maker, reading, &returned_bytes);
     table->moved_bytes = moved(maker, reading, state, context_bytes, silent_bytes);
+    if (has_as_much(maker, reading, state))
+        result = result ? result : add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
+    else if (!is_of_other_context(maker, reading, state))
+        table->moved_bytes += (int64_t)returned_bytes;
     table->device_bytes = reading->used_bytes + (uint64_t)table->moved_bytes;
     if (table->processes_known) {
         result = result ? result : add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
@@ -335,8 +384,7 @@ static uint64_t distance(const struct vt_reading *reading, uint64_t t_ns)
 static unsigned rank_of(const struct maker *maker, const struct vt_reading *reading,
                         const struct vt_state *state)
 {
-    const bool equal = reading->own_bytes == state->driver_bytes - state->context_bytes &&
-                       reading->context_bytes == state->context_bytes;
+    const bool equal = has_as_much(maker, reading, state);
 
     return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
 }
@@ -431,10 +479,14 @@ int vt_reconcile(const struct vt_report *report, struct vt_device_report *device
     if (!result)
         result =
             vt_context_levels_find(report, device->index, &readings, &silent_events, &device->context_levels);
-    if (!result)
+    if (!result) {
+        maker.spare_bytes = spare_at(&maker, shown->event_index);
         result = make_table(&maker, shown, choose(&maker, shown), &device->card);
-    if (!result)
+    }
+    if (!result) {
+        maker.spare_bytes = spare_at(&maker, last->event_index);
         result = make_table(&maker, last, choose_last(&maker, last), &device->last_card);
+    }
     free(silent_events.items);
     vt_readings_free(&readings);
     return result;

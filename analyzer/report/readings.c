@@ -82,11 +82,13 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
 
 struct walk {
     const struct vt_trace *trace;
+    const struct vt_replay *replay;
     struct vt_readings *readings;
     size_t capacity, era_capacity;
     size_t next; /* of those from NVML, which are there before the walk */
     struct vt_counts counts;
-    uint64_t changed_ns; /* the latest change of driver memory; 0 = none */
+    uint64_t spare_bytes, next_spare_bytes; /* of pools; with the event that is visited next */
+    uint64_t changed_ns;                    /* the latest change of driver memory; 0 = none */
     int device_index;
     uint32_t era;
     bool from_nvml;
@@ -97,6 +99,7 @@ static void fill(struct walk *walk, struct vt_reading *reading)
     reading->era = walk->era;
     reading->context_bytes = walk->counts.context_bytes;
     reading->own_bytes = walk->counts.driver_bytes - walk->counts.context_bytes;
+    reading->spare_bytes = walk->spare_bytes;
     reading->steady = !walk->changed_ns || walk->changed_ns + NEAR_NS < reading->begin_ns;
 }
 
@@ -135,6 +138,22 @@ static void hold(struct vt_readings *readings)
     }
 }
 
+int64_t vt_spare_change(const struct vt_allocation *allocation)
+{
+    return allocation->flags & VT_FLAG_FOREIGN        ? 0
+           : allocation->kind == VT_ALLOCATION_POOL   ? (int64_t)allocation->bytes
+           : allocation->kind == VT_ALLOCATION_POOLED ? -(int64_t)allocation->bytes
+                                                      : 0;
+}
+
+static void change(void *context, uint32_t allocation, bool begins)
+{
+    struct walk *walk = context;
+    const int64_t bytes = vt_spare_change(&walk->replay->allocations[allocation]);
+
+    walk->next_spare_bytes += (uint64_t)(begins ? bytes : -bytes);
+}
+
 static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct walk *walk = context;
@@ -157,6 +176,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
             return -ENOMEM;
     }
     walk->counts = *counts;
+    walk->spare_bytes = walk->next_spare_bytes;
     return !walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index)
                ? note(walk, event_index, t_ns)
                : 0;
@@ -195,8 +215,11 @@ static int take_from_nvml(struct walk *walk)
 
 int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings)
 {
-    struct walk walk = {.trace = report->trace, .readings = readings, .device_index = device_index};
-    const struct vt_replay_visitor visitor = {.visit = visit, .context = &walk};
+    struct walk walk = {.trace = report->trace,
+                        .replay = report->attribution->replay,
+                        .readings = readings,
+                        .device_index = device_index};
+    const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
     int result;
 
     *readings = (struct vt_readings){0};

@@ -102,7 +102,7 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
-int8_t vt_before_allocation(void)
+int8_t vt_before_any_allocation(void)
 {
     int saved_errno;
     if (!vt_enter(&saved_errno))
@@ -119,6 +119,13 @@ int8_t vt_before_allocation(void)
         }
         vt_query_end(&query);
     }
+    return device_index;
+}
+
+int8_t vt_before_allocation(enum vt_function function)
+{
+    const int8_t device_index = vt_before_any_allocation();
+    vt_poll_holding_pools(function);
     return device_index;
 }
 

@@ -290,3 +290,26 @@ def test_memory_before_a_context(tmp_path):
     books, table = json.loads(books.read_text()), read(trace, "--at", "end")["card"]
     assert table["device_bytes"] == books["own"] == 306 * MIB
     assert rows(table) == {"category": books["allocation"] + books["physical"], "context": 300 * MIB, "unexplained": 0}
+
+
+def test_what_a_pool_gave_back(tmp_path):
+    """At a synchronization, which no event shows: NVML does. The moments before have it still."""
+    trace, full, books = tmp_path / "a.vrt", tmp_path / "full", tmp_path / "books"
+    finish(start(trace, "alloc:40", "pooled:800", PAUSE, f"truth:{full}", "unpool", "synchronize", PAUSE, f"truth:{books}"))
+    full, books, at_peak, after = json.loads(full.read_text()), json.loads(books.read_text()), read(trace)["card"], read(trace, "--at", "end")
+    assert at_peak["device_bytes"] == full["own"] == 1140 * MIB
+    assert rows(at_peak) == {"category": 840 * MIB, "context": 300 * MIB, "unexplained": 0}
+    for table in (after["card"], after["last_card"]):
+        found = rows(table)
+        assert table["device_bytes"] == books["own"] == 340 * MIB and table["processes"] == "told"
+        assert found.pop("cached", 0) == 0 and found == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
+
+
+@pytest.mark.parametrize("step", ["alloc:500", "create:500"])
+def test_what_a_pool_gave_back_is_not_beside_what_came_then(tmp_path, step):
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", "pooled:800", "unpool", "synchronize", step, f"truth:{books}"))
+    job = json.loads(subprocess.check_output([ANALYZER, "report", "--json", tmp_path]))
+    (device,) = job["processes"][0]["devices"]
+    assert device["driver_peak_bytes"] == 840 * MIB and job["cards"][0]["most_bytes"] == 1140 * MIB
+    assert device["end"]["driver_bytes"] == json.loads(books.read_text())["own"] - 300 * MIB == 540 * MIB
