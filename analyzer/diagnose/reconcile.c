@@ -20,7 +20,7 @@
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_GRAPH_MEMORY "graph_memory"
 
-#define BEST_QUALITY 7u
+#define BEST_QUALITY 3u
 #define FIRST_READINGS 64u /* steady ones that tell of a context, and as many others */
 
 struct maker {
@@ -184,25 +184,27 @@ static int context_by(struct maker *maker, const struct vt_reading *reading, int
     const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes;
 
     *bytes = (int64_t)(vt_own_use_bytes(reading) - reading->own_bytes) - silents.bytes;
-    /* what the card had in use before the first allocation */
-    if (reading->context_bytes && before_bytes < *bytes)
+    /* what the card had in use before the first allocation, once that was read */
+    if (before_bytes > 0 && before_bytes < *bytes)
         *bytes = before_bytes;
     free(silents.items);
     return result;
 }
 
-/* How well a reading tells of a context: one from before it was made tells nothing, one while this process's
- * memory changed too much, and one while pools may have given back something too little. */
+/* How well a reading tells of a context: one from before it was made tells nothing, and one while this
+ * process's memory changed too much. */
 static unsigned quality_of(const struct vt_reading *reading)
 {
-    return 4 * (reading->context_bytes > 0) + 2 * reading->steady + !reading->spare_bytes;
+    return 2 * (reading->context_bytes > 0) + reading->steady;
 }
 
-/* The least that one of the era's first readings tells, of the best that there are. */
+/* The least that one of the era's first readings tells, of the best that there are. Where pools have free
+ * parts it may tell too little, so it counts only as long as none tells without. */
 static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
 {
     int64_t least = INT64_MAX, bytes;
     unsigned asked[BEST_QUALITY + 1] = {0}, best = 0;
+    bool without_spare = false;
     int result = 0;
 
     for (size_t i = 0; !result && i < maker->readings->count && asked[BEST_QUALITY] < FIRST_READINGS; i++) {
@@ -210,11 +212,12 @@ static int find_context(struct maker *maker, uint32_t era, uint64_t *context_byt
         const unsigned quality = quality_of(reading);
 
         if (reading->era != era || quality < best || !tells_own(maker, reading) ||
-            asked[quality]++ >= FIRST_READINGS)
+            (quality == best && without_spare && reading->spare_bytes) || asked[quality]++ >= FIRST_READINGS)
             continue;
         result = context_by(maker, reading, &bytes);
         if (bytes < least || quality > best)
             least = bytes;
+        without_spare = !reading->spare_bytes || (without_spare && quality == best);
         best = quality;
     }
     *context_bytes = least > 0 && least != INT64_MAX ? (uint64_t)least : 0;

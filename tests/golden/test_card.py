@@ -313,3 +313,12 @@ def test_what_a_pool_gave_back_is_not_beside_what_came_then(tmp_path, step):
     (device,) = job["processes"][0]["devices"]
     assert device["driver_peak_bytes"] == 840 * MIB and job["cards"][0]["most_bytes"] == 1140 * MIB
     assert device["end"]["driver_bytes"] == json.loads(books.read_text())["own"] - 300 * MIB == 540 * MIB
+
+
+def test_code_before_the_first_memory(tmp_path):
+    """NVML tells of the process long before it has memory of its own."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "module", "sleep:1.6", "alloc:40", PAUSE, f"truth:{books}"))
+    table = read(trace)["card"]
+    assert table["device_bytes"] == json.loads(books.read_text())["own"] == 343 * MIB
+    assert rows(table) == {"category": 40 * MIB, "modules": 3 * MIB, "context": 300 * MIB, "unexplained": 0}
