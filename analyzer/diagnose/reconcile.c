@@ -6,6 +6,7 @@
 
 #include "base/index.h"
 #include "diagnose/finders.h"
+#include "diagnose/own_use.h"
 #include "diagnose/silent.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
@@ -19,6 +20,7 @@
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_GRAPH_MEMORY "graph_memory"
 
+#define BEST_QUALITY 3u
 #define FIRST_READINGS 64u /* steady ones that tell of a context, and as many others */
 
 struct maker {
@@ -28,7 +30,8 @@ struct maker {
     int device_index;
     struct vt_card_table *table;
     size_t capacity, told_capacity;
-    bool own_trusted; /* what NVML is taken to tell of this process has fitted it, mostly */
+    struct vt_own_use own;
+    uint64_t spare_bytes; /* free parts of pools at the moment of the table */
 };
 
 static struct vt_card_row *find_row(const struct maker *maker, const char *kind, const char *name)
@@ -143,6 +146,19 @@ static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, i
     return result;
 }
 
+/* Free parts of pools after an event. */
+static uint64_t spare_at(const struct maker *maker, uint32_t event_index)
+{
+    const struct vt_replay *replay = maker->report->attribution->replay;
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (replay->allocations[i].device_index == maker->device_index &&
+            vt_alive_at(&replay->allocations[i], event_index))
+            bytes += vt_spare_change(&replay->allocations[i]);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static int add_own(struct maker *maker, const struct vt_state *state, uint32_t era, uint64_t *foreign_bytes,
                    int64_t *silent_bytes)
 {
@@ -161,53 +177,9 @@ static int add_own(struct maker *maker, const struct vt_state *state, uint32_t e
 
 /* ---- Contexts and other processes ---- */
 
-static const struct vt_trace_card_process *own_of(const struct vt_reading *reading)
-{
-    return reading->use && reading->use->flags & VT_CARD_PROCESSES &&
-                   reading->use->own < reading->use->process_count
-               ? &reading->use->processes[reading->use->own]
-               : NULL;
-}
-
-/* That process can be this one. */
-static bool fits(const struct vt_reading *reading, const struct vt_trace_card_process *own)
-{
-    return own->bytes >= reading->own_bytes && own->bytes <= reading->used_bytes;
-}
-
-/* In a container another process may have the number that is taken for ours. */
-static bool is_own_trusted(const struct vt_readings *readings)
-{
-    size_t right = 0, wrong = 0;
-
-    for (size_t i = 0; i < readings->count; i++) {
-        const struct vt_trace_card_process *own = own_of(&readings->items[i]);
-
-        if (own && readings->items[i].steady && own->bytes != UINT64_MAX)
-            *(fits(&readings->items[i], own) ? &right : &wrong) += 1;
-    }
-    return right >= wrong;
-}
-
-/* How processes are known: vt_card_table.processes. */
-static const char *told_processes(const struct maker *maker, const struct vt_reading *reading)
-{
-    const struct vt_trace_card_process *own = own_of(reading);
-
-    if (!reading->use)
-        return VT_PROCESSES_NO_NVML;
-    if (!(reading->use->flags & VT_CARD_PROCESSES))
-        return VT_PROCESSES_NOT_LISTED;
-    if (!own)
-        return VT_PROCESSES_WITHOUT_THIS;
-    if (own->bytes == UINT64_MAX)
-        return VT_PROCESSES_WITHOUT_BYTES;
-    return maker->own_trusted && fits(reading, own) ? VT_PROCESSES_TOLD : VT_PROCESSES_DO_NOT_FIT;
-}
-
 static bool tells_own(const struct maker *maker, const struct vt_reading *reading)
 {
-    return !strcmp(told_processes(maker, reading), VT_PROCESSES_TOLD);
+    return vt_own_use_told(&maker->own, reading);
 }
 
 /* What NVML charged this process with beyond what was known at that reading. An allocation is recorded after
@@ -218,36 +190,62 @@ static int context_by(struct maker *maker, const struct vt_reading *reading, int
     int result = find_silents(maker, reading->era, reading->event_index, &silents);
     const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes;
 
-    *bytes = (int64_t)(own_of(reading)->bytes - reading->own_bytes) - silents.bytes;
-    /* what the card had in use before the first allocation */
-    if (reading->context_bytes && before_bytes < *bytes)
+    *bytes = (int64_t)(vt_own_use_bytes(reading) - reading->own_bytes) - silents.bytes;
+    /* what the card had in use before the first allocation, once that was read */
+    if (before_bytes > 0 && before_bytes < *bytes)
         *bytes = before_bytes;
     free(silents.items);
     return result;
 }
 
-/* The least that one of the era's first readings tells; one while this process's memory changed counts only
- * where there is no other. */
+/* How well a reading tells of a context: one from before it was made tells nothing, and one while this
+ * process's memory changed too much. */
+static unsigned quality_of(const struct vt_reading *reading)
+{
+    return 2 * (reading->context_bytes > 0) + reading->steady;
+}
+
+/* The least that one of the era's first readings tells, of the best that there are. Where pools have free
+ * parts it may tell too little, so it counts only as long as none tells without. */
 static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
 {
     int64_t least = INT64_MAX, bytes;
-    unsigned asked[2] = {0}; /* unsteady, steady */
-    bool steady = false;
+    unsigned asked[BEST_QUALITY + 1] = {0}, best = 0;
+    bool without_spare = false;
     int result = 0;
 
-    for (size_t i = 0; !result && i < maker->readings->count && asked[true] < FIRST_READINGS; i++) {
+    for (size_t i = 0; !result && i < maker->readings->count && asked[BEST_QUALITY] < FIRST_READINGS; i++) {
         const struct vt_reading *reading = &maker->readings->items[i];
+        const unsigned quality = quality_of(reading);
 
-        if (reading->era != era || (steady && !reading->steady) || !tells_own(maker, reading) ||
-            asked[reading->steady]++ >= FIRST_READINGS)
+        if (reading->era != era || quality < best || !tells_own(maker, reading) ||
+            (quality == best && without_spare && reading->spare_bytes) || asked[quality]++ >= FIRST_READINGS)
             continue;
         result = context_by(maker, reading, &bytes);
-        if (bytes < least || (reading->steady && !steady))
+        if (bytes < least || quality > best)
             least = bytes;
-        steady |= reading->steady;
+        without_spare = !reading->spare_bytes || (without_spare && quality == best);
+        best = quality;
     }
     *context_bytes = least > 0 && least != INT64_MAX ? (uint64_t)least : 0;
     return result;
+}
+
+/* The era that a moment lies in. */
+static uint32_t era_of(const struct maker *maker, const struct vt_state *state)
+{
+    uint32_t era = 0;
+
+    while (era + 1 < maker->readings->era_count && maker->readings->era_starts[era + 1] <= state->event_index)
+        era++;
+    return era;
+}
+
+/* Some context of the device is alive after an event; where none was seen being made, by its memory. */
+static bool has_context(const struct maker *maker, const struct vt_state *state)
+{
+    return state->context_bytes || vt_silents_alive(maker->report->trace, maker->silent_events,
+                                                    maker->device_index, state->event_index);
 }
 
 /* Other processes have rows. Where it is not known which of them is this one, they are told apart from the
@@ -285,21 +283,90 @@ static void find_own_unexplained(struct maker *maker, const struct vt_reading *r
 
     for (size_t i = 0; i < table->row_count; i++)
         sum += strcmp(table->rows[i].kind, KIND_PROCESS) ? table->rows[i].bytes : 0;
-    table->own_unexplained_bytes = (int64_t)own_of(reading)->bytes + table->moved_bytes - sum;
+    table->own_unexplained_bytes = (int64_t)vt_own_use_bytes(reading) + table->moved_bytes - sum;
+}
+
+/* What this process had beside its own memory at the moment, but for calls that are rows of their own. */
+static int find_moments_context(struct maker *maker, const struct vt_reading *reading,
+                                const struct vt_state *state, uint64_t *bytes)
+{
+    const uint32_t era = era_of(maker, state);
+    int result = 0;
+
+    *bytes = 0;
+    if (has_context(maker, state))
+        result = find_context(maker, era, bytes);
+    return result || *bytes || era == reading->era || !has_context(maker, state)
+               ? result
+               : find_context(maker, reading->era, bytes);
+}
+
+/* One of them is from before the process used the device, or from after it had ended its contexts there. */
+static bool is_of_other_context(const struct maker *maker, const struct vt_reading *reading,
+                                const struct vt_state *state)
+{
+    return !reading->context_bytes != !state->context_bytes || reading->era != era_of(maker, state);
+}
+
+/* As the moment, by all that this process's own events tell. */
+static bool has_as_much(const struct maker *maker, const struct vt_reading *reading,
+                        const struct vt_state *state)
+{
+    return reading->own_bytes == state->driver_bytes - state->context_bytes &&
+           reading->context_bytes == state->context_bytes && reading->spare_bytes == maker->spare_bytes;
+}
+
+/* What pools had given back to the device by a reading, as NVML tells: they do so when the program waits for
+ * the device, and it shows with their next use only. */
+static int find_returned(struct maker *maker, const struct vt_reading *reading, uint64_t *bytes)
+{
+    struct vt_silents silents = {0};
+    uint64_t context_bytes = 0;
+    int64_t missing;
+    int result;
+
+    *bytes = 0;
+    if (!reading->spare_bytes || !reading->context_bytes || !maker->table->processes_known)
+        return 0;
+    result = find_context(maker, reading->era, &context_bytes);
+    result = result ? result : find_silents(maker, reading->era, reading->event_index, &silents);
+    missing = (int64_t)(reading->own_bytes + context_bytes - vt_own_use_bytes(reading)) + silents.bytes;
+    free(silents.items);
+    if (!result && missing > 0)
+        *bytes = (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
+    return result;
+}
+
+/* What this process had more at the moment than when the bytes in use were told. */
+static int64_t moved(const struct maker *maker, const struct vt_reading *reading,
+                     const struct vt_state *state, uint64_t context_bytes, int64_t silent_bytes)
+{
+    const int64_t own_bytes = (int64_t)(state->driver_bytes - state->context_bytes);
+
+    if (!is_of_other_context(maker, reading, state))
+        return (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
+    return maker->table->processes_known
+               ? own_bytes + (int64_t)context_bytes + silent_bytes - (int64_t)vt_own_use_bytes(reading)
+               : own_bytes - (int64_t)reading->own_bytes;
 }
 
 static int add_rest(struct maker *maker, const struct vt_reading *reading, const struct vt_state *state,
                     int64_t silent_bytes)
 {
     struct vt_card_table *table = maker->table;
-    uint64_t context_bytes;
+    uint64_t context_bytes = 0;
+    uint64_t returned_bytes = 0;
     int64_t sum = 0;
-    int result;
+    int result = table->processes_known ? find_moments_context(maker, reading, state, &context_bytes) : 0;
 
-    table->processes = told_processes(maker, reading);
-    table->processes_known = tells_own(maker, reading);
+    result = result ? result : find_returned(maker, reading, &returned_bytes);
+    table->moved_bytes = moved(maker, reading, state, context_bytes, silent_bytes);
+    if (has_as_much(maker, reading, state))
+        result = result ? result : add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
+    else if (!is_of_other_context(maker, reading, state))
+        table->moved_bytes += (int64_t)returned_bytes;
+    table->device_bytes = reading->used_bytes + (uint64_t)table->moved_bytes;
     if (table->processes_known) {
-        result = find_context(maker, reading->era, &context_bytes);
         result = result ? result : add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
         find_own_unexplained(maker, reading);
     } else {
@@ -318,17 +385,16 @@ static int add_rest(struct maker *maker, const struct vt_reading *reading, const
 
 static uint64_t distance(const struct vt_reading *reading, uint64_t t_ns)
 {
-    return t_ns < reading->begin_ns ? reading->begin_ns - t_ns
-           : t_ns > reading->end_ns ? t_ns - reading->end_ns
-                                    : 0;
+    return t_ns < reading->begin_ns  ? reading->begin_ns - t_ns
+           : t_ns > reading->held_ns ? t_ns - reading->held_ns
+                                     : 0;
 }
 
 /* 0 = the best: steady, this process had as much, and which process it is was known. */
 static unsigned rank_of(const struct maker *maker, const struct vt_reading *reading,
                         const struct vt_state *state)
 {
-    const bool equal = reading->own_bytes == state->driver_bytes - state->context_bytes &&
-                       reading->context_bytes == state->context_bytes;
+    const bool equal = has_as_much(maker, reading, state);
 
     return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
 }
@@ -377,14 +443,15 @@ static int make_table(const struct maker *of, const struct vt_state *state, cons
                       struct vt_card_table *table)
 {
     struct maker maker = *of;
-    int64_t silent_bytes = 0, moved_bytes;
+    int64_t silent_bytes = 0;
     uint64_t foreign_bytes;
     int result;
 
-    if (!reading || !state->present)
+    /* what a card had that the process did not use, nobody told it */
+    if (!reading || !state->present ||
+        (!state->driver_bytes && !tells_own(of, reading) && is_of_other_context(of, reading, state)))
         return 0;
     maker.table = table;
-    moved_bytes = (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
     *table = (struct vt_card_table){.present = true,
                                     .event_index = state->event_index,
                                     .t_ns = state->t_ns,
@@ -392,10 +459,10 @@ static int make_table(const struct maker *of, const struct vt_state *state, cons
                                     .measured_ns = reading->begin_ns,
                                     .steady = reading->steady,
                                     .nested = reading->use && reading->use->flags & VT_CARD_NESTED,
-                                    .device_bytes = reading->used_bytes + (uint64_t)moved_bytes,
-                                    .moved_bytes = moved_bytes,
+                                    .processes = vt_own_use_processes(&of->own, reading),
+                                    .processes_known = tells_own(of, reading),
                                     .total_bytes = reading->total_bytes};
-    result = add_own(&maker, state, reading->era, &foreign_bytes, &silent_bytes);
+    result = add_own(&maker, state, era_of(of, state), &foreign_bytes, &silent_bytes);
     result = result ? result : add_rest(&maker, reading, state, silent_bytes);
     result = result ? result : tell_bytes(&maker, "foreign", foreign_bytes);
     result = result ? result : tell_bytes(&maker, "host", state->host_pinned_bytes);
@@ -418,11 +485,18 @@ int vt_reconcile(const struct vt_report *report, struct vt_device_report *device
 
     result = result ? result : vt_silent_events_find(report->trace, &silent_events);
 
-    maker.own_trusted = is_own_trusted(&readings);
+    maker.own = vt_own_use_find(&readings);
     if (!result)
+        result =
+            vt_context_levels_find(report, device->index, &readings, &silent_events, &device->context_levels);
+    if (!result) {
+        maker.spare_bytes = spare_at(&maker, shown->event_index);
         result = make_table(&maker, shown, choose(&maker, shown), &device->card);
-    if (!result)
+    }
+    if (!result) {
+        maker.spare_bytes = spare_at(&maker, last->event_index);
         result = make_table(&maker, last, choose_last(&maker, last), &device->last_card);
+    }
     free(silent_events.items);
     vt_readings_free(&readings);
     return result;

@@ -130,3 +130,23 @@ int vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events 
     }
     return result;
 }
+
+bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
+                      uint32_t last_event)
+{
+    struct vt_index seen = {0};
+    bool alive = false;
+
+    for (size_t i = events->count; !alive && i-- > 0;) {
+        const struct vt_event *event = &trace->events[events->items[i]];
+
+        if (events->items[i] > last_event || event->kind == VT_EVENT_DELTA)
+            continue;
+        alive = event->kind == VT_EVENT_CONTEXT_CREATE && event->device_index == device_index &&
+                vt_index_get(&seen, event->address) == VT_INDEX_NONE;
+        if (vt_index_put(&seen, event->address, true))
+            break;
+    }
+    vt_index_free(&seen);
+    return alive;
+}

@@ -40,4 +40,8 @@ int vt_silent_events_find(const struct vt_trace *trace, struct vt_silent_events 
 int vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
                     uint32_t first_event, uint32_t last_event, struct vt_silents *silents);
 
+/* A context of the device was made up to `last_event`, and has not ended by then. */
+bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
+                      uint32_t last_event);
+
 #endif

@@ -59,79 +59,46 @@ static int by_number(const void *left, const void *right)
     return strcmp(a->uuid, b->uuid);
 }
 
-static uint64_t contexts_at(const struct vt_card_epoch *epochs, size_t count, uint64_t t_ns)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < count && epochs[i].from_ns <= t_ns; i++)
-        bytes = epochs[i].bytes;
-    return bytes;
-}
-
 /* ---- The most of a card ---- */
 
-/* The next time at which some user's bytes change, as an event of all users together. */
-static uint64_t next_time(const struct vt_card_user *users, size_t count)
-{
-    uint64_t next = UINT64_MAX;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct vt_job_device *device = users[i].device;
-        uint64_t t_ns = users[i].at < device->level_count
-                            ? users[i].process->start_ns + device->levels[users[i].at].t_ns
-                        : users[i].at == device->level_count ? users[i].process->gone_ns + 1
-                                                             : UINT64_MAX;
-
-        if (!users[i].has_context && vt_card_user_from(&users[i]) < t_ns)
-            t_ns = vt_card_user_from(&users[i]);
-        next = t_ns < next ? t_ns : next;
-    }
-    return next;
-}
-
-static void advance(struct vt_card_user *user, uint64_t t_ns)
-{
-    const struct vt_job_device *device = user->device;
-
-    user->has_context |= vt_card_user_from(user) <= t_ns;
-    for (; user->at < device->level_count && user->process->start_ns + device->levels[user->at].t_ns <= t_ns;
-         user->at++)
-        user->now_bytes = device->levels[user->at].bytes;
-    /* as next_time has it, so that a file's absurd times end too */
-    if (user->at == device->level_count && user->process->gone_ns + 1 <= t_ns) {
-        user->at++;
-        user->now_bytes = 0;
-    }
-}
-
 /* Walks through all changes of all users, and of what is beside them. */
-static void find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count,
-                      const struct vt_card_epoch *epochs, size_t epoch_count)
+static int find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count)
 {
-    size_t epoch = 0;
+    struct vt_card_walk walk;
 
-    for (;;) {
-        uint64_t t_ns = next_time(users, count), contexts, sum;
+    if (vt_card_walk_begin(&walk, users, count))
+        return -ENOMEM;
+    while (vt_card_walk_next(&walk)) {
+        const uint64_t beside = vt_card_walk_beside(&walk);
 
-        if (epoch < epoch_count && epochs[epoch].from_ns < t_ns)
-            t_ns = epochs[epoch].from_ns;
-        if (t_ns == UINT64_MAX)
-            return;
-        while (epoch < epoch_count && epochs[epoch].from_ns <= t_ns)
-            epoch++;
-        sum = contexts = epoch ? epochs[epoch - 1].bytes : 0;
-        for (size_t i = 0; i < count; i++) {
-            advance(&users[i], t_ns);
-            sum += users[i].now_bytes;
-        }
-        if (sum <= card->most_bytes)
+        if (walk.own_bytes + beside <= card->most_bytes)
             continue;
-        card->most_bytes = sum;
-        card->most_ns = t_ns;
-        card->context_bytes = contexts;
-        for (size_t i = 0; i < count; i++)
-            users[i].most_bytes = users[i].now_bytes;
+        card->most_bytes = walk.own_bytes + beside;
+        card->most_ns = walk.t_ns;
+        card->context_bytes = beside;
     }
+    const bool failed = walk.failed;
+
+    vt_card_walk_end(&walk);
+    for (size_t i = 0; i < count; i++)
+        users[i].most_bytes = card->most_bytes ? vt_card_user_bytes(&users[i], card->most_ns) : 0;
+    return failed ? -ENOMEM : 0;
+}
+
+/* What is beside the users' own memory at a time. */
+static int find_beside(struct vt_card_user *users, size_t count, uint64_t t_ns, uint64_t *bytes)
+{
+    struct vt_card_walk walk;
+
+    if (vt_card_walk_begin(&walk, users, count))
+        return -ENOMEM;
+    while (vt_card_walk_next_ns(&walk) <= t_ns && vt_card_walk_next(&walk))
+        ;
+    *bytes = vt_card_walk_beside(&walk);
+    const bool failed = walk.failed;
+
+    vt_card_walk_end(&walk);
+    return failed ? -ENOMEM : 0;
 }
 
 static int by_bytes(const void *left, const void *right)
@@ -219,16 +186,13 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_card_
 {
     struct vt_job *job = &maker->job;
     struct vt_job_card *card = &job->cards[index];
-    size_t count = find_users(job, index, users), epoch_count = 0;
-    struct vt_card_epoch *epochs = vt_card_epochs(users, count, &epoch_count);
+    size_t count = find_users(job, index, users);
     int result;
 
-    if (!epochs)
-        return -ENOMEM;
     for (size_t i = 0; i < count; i++)
         card->is_coarse |= users[i].device->levels_are_coarse;
-    find_most(card, users, count, epochs, epoch_count);
-    free(epochs);
+    if (find_most(card, users, count))
+        return -ENOMEM;
     users[0].device->context_known |= count == 1;
     result = fill_holders(maker, card, users, count);
     job->nodes[card->node].card_count += card->holder_count > 0;
@@ -239,15 +203,15 @@ int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_n
 {
     struct vt_job *job = &maker->job;
     struct vt_card_user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
-    size_t count = users ? find_users(job, card_index, users) : 0, epoch_count = 0;
-    struct vt_card_epoch *epochs = count ? vt_card_epochs(users, count, &epoch_count) : NULL;
+    size_t count = users ? find_users(job, card_index, users) : 0;
 
-    if (!epochs)
+    if (!count)
         return -ENOMEM;
     *card = job->cards[card_index];
+    if (find_beside(users, count, t_ns, &card->context_bytes))
+        return -ENOMEM;
     card->most_ns = t_ns;
-    card->most_bytes = card->context_bytes = contexts_at(epochs, epoch_count, t_ns);
-    free(epochs);
+    card->most_bytes = card->context_bytes;
     for (size_t i = 0; i < count; i++) {
         users[i].most_bytes = vt_card_user_bytes(&users[i], t_ns);
         card->most_bytes += users[i].most_bytes;

@@ -1,10 +1,18 @@
-/* What a card held beside its users' own memory, from one arrival or departure to the next. */
 #include "job/epochs.h"
 
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/index.h"
+#include "base/sort.h"
+
+/* A change, in the order in which those of one time are taken; the last kind is a reading of all. */
+enum kind { COMES, HAS, HAS_CONTEXT, OTHER_HAS, LEAVES, ENDS, READS };
+struct vt_card_moment {
+    uint64_t t_ns;
+    uint32_t user, index;
+    uint8_t kind;
+};
 
 uint64_t vt_card_user_from(const struct vt_card_user *user)
 {
@@ -38,155 +46,237 @@ uint64_t vt_card_user_bytes(const struct vt_card_user *user, uint64_t t_ns)
     return after ? device->levels[after - 1].bytes : 0;
 }
 
-static bool is_alive(const struct vt_card_user *user, uint64_t t_ns)
+/* ---- All changes in order ---- */
+
+static uint64_t moment_key(const void *item)
 {
-    return vt_card_user_from(user) <= t_ns && t_ns <= vt_card_user_until(user);
+    return ((const struct vt_card_moment *)item)->t_ns;
 }
 
-static int compare_epochs(const void *left, const void *right)
+static size_t count_moments(const struct vt_card_user *users, size_t count)
 {
-    return vt_order(((const struct vt_card_epoch *)left)->from_ns,
-                    ((const struct vt_card_epoch *)right)->from_ns);
-}
-
-/* What the driver told of the card in an epoch, less what the users had then; a call of another process that
- * was under way is in one of the two only, so the median is taken. False if nothing was told. */
-static bool measure_epoch(const struct vt_card_user *users, size_t count, uint64_t to_ns,
-                          struct vt_card_epoch *epoch, uint64_t *values)
-{
-    size_t told = 0;
+    size_t moments = 1;
 
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < users[i].device->card_level_count; k++) {
-            const struct vt_job_level *level = &users[i].device->card_levels[k];
-            uint64_t t_ns = users[i].process->start_ns + level->t_ns, own = 0;
-
-            if (t_ns < epoch->from_ns || t_ns >= to_ns)
-                continue;
-            for (size_t other = 0; other < count; other++)
-                own += vt_card_user_bytes(&users[other], t_ns);
-            values[told++] = level->bytes > own ? level->bytes - own : 0;
-        }
-    epoch->bytes = vt_job_median(values, told);
-    return told > 0;
+        moments += 3 + users[i].device->level_count + users[i].device->context_level_count +
+                   users[i].device->other_count + users[i].device->card_level_count;
+    return moments;
 }
 
-static bool is_user(const struct vt_card_user *users, size_t count, uint32_t pid)
+static void add(struct vt_card_walk *walk, size_t user, enum kind kind, size_t index, uint64_t t_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        if (users[i].process->pid == pid)
-            return true;
-    return false;
+    walk->moments[walk->moment_count++] = (struct vt_card_moment){
+        .t_ns = t_ns, .user = (uint32_t)user, .index = (uint32_t)index, .kind = (uint8_t)kind};
 }
 
-/* What NVML told one user last of the other processes on the card. */
-struct told {
-    size_t next; /* of its device's others */
-    size_t count;
-    struct vt_job_other now[VT_JOB_MOST_OTHERS];
-};
-
-static void hear(const struct vt_card_user *user, struct told *told, uint64_t t_ns)
+static void add_user(struct vt_card_walk *walk, size_t i)
 {
+    const struct vt_card_user *user = &walk->users[i];
     const struct vt_job_device *device = user->device;
+    const uint64_t start_ns = user->process->start_ns;
 
-    for (; told->next < device->other_count; told->next++) {
-        const struct vt_job_other *other = &device->others[told->next];
-        const size_t at = vt_job_place_of(told->now, told->count, other->pid);
+    add(walk, i, COMES, 0, vt_card_user_from(user));
+    for (size_t k = 0; k < device->level_count; k++)
+        add(walk, i, HAS, k, start_ns + device->levels[k].t_ns);
+    for (size_t k = 0; walk->told && k < device->context_level_count; k++)
+        add(walk, i, HAS_CONTEXT, k, start_ns + device->context_levels[k].t_ns);
+    for (size_t k = 0; k < device->other_count; k++)
+        add(walk, i, OTHER_HAS, k, start_ns + device->others[k].t_ns);
+    for (size_t k = 0; !walk->told && k < device->card_level_count; k++)
+        add(walk, i, READS, k, start_ns + device->card_levels[k].t_ns);
+    add(walk, i, LEAVES, 0, vt_card_user_until(user) + 1);
+    add(walk, i, ENDS, 0, user->process->gone_ns + 1);
+}
 
-        if (user->process->start_ns + other->t_ns > t_ns)
-            return;
-        told->now[at] = *other;
-        told->count += at == told->count;
+/* Pids of the users, as NVML tells them: their memory is known better. */
+static int drop_own(struct vt_card_walk *walk)
+{
+    struct vt_index pids = {0};
+    size_t kept = 0;
+    int result = 0;
+
+    for (size_t i = 0; !result && i < walk->count; i++)
+        result = vt_index_put(&pids, walk->users[i].device->nvml_pid, 1);
+    for (size_t i = 0; i < walk->moment_count; i++) {
+        const struct vt_card_moment *moment = &walk->moments[i];
+
+        if (moment->kind != OTHER_HAS ||
+            vt_index_get(&pids, walk->users[moment->user].device->others[moment->index].pid) == VT_INDEX_NONE)
+            walk->moments[kept++] = *moment;
     }
+    walk->moment_count = kept;
+    vt_index_free(&pids);
+    return result;
 }
 
-/* What one user was told of a process: the most of those before it. */
-static uint64_t told_before(const struct vt_card_user *users, const struct told *told, size_t before,
-                            uint32_t pid, uint64_t t_ns)
+static int take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
 {
-    uint64_t bytes = 0;
+    struct vt_card_user *user = &walk->users[moment->user];
+    const struct vt_job_device *device = user->device;
+    uint64_t own_bytes = user->now_bytes, context_bytes = user->context_bytes;
 
-    for (size_t i = 0; i < before; i++)
-        for (size_t k = 0; k < told[i].count && is_alive(&users[i], t_ns); k++)
-            if (told[i].now[k].pid == pid && told[i].now[k].bytes > bytes)
-                bytes = told[i].now[k].bytes;
-    return bytes;
+    if (moment->kind == COMES && !user->gone) {
+        user->alive = true;
+        walk->alive++;
+        if (device->context_told && !device->context_level_count)
+            context_bytes = device->context_bytes;
+    } else if (moment->kind == HAS && !user->gone) {
+        own_bytes = device->levels[moment->index].bytes;
+    } else if (moment->kind == HAS_CONTEXT && !user->gone) {
+        context_bytes = device->context_levels[moment->index].bytes;
+    } else if (moment->kind == OTHER_HAS && !user->gone) {
+        return vt_card_others_tell(&walk->others, moment->user, device->others[moment->index].pid,
+                                   device->others[moment->index].bytes);
+    } else if (moment->kind == LEAVES || moment->kind == ENDS) {
+        walk->alive -= user->alive;
+        user->alive = false;
+        context_bytes = 0;
+        user->gone |= moment->kind == ENDS;
+        own_bytes = user->gone ? 0 : own_bytes;
+        vt_card_others_leave(&walk->others, moment->user);
+    }
+    walk->own_bytes += own_bytes - user->now_bytes;
+    walk->context_bytes += context_bytes - user->context_bytes;
+    user->now_bytes = own_bytes;
+    user->context_bytes = context_bytes;
+    return 0;
 }
 
-/* What processes beside the users have, of each the most that a user was told. */
-static uint64_t other_bytes(const struct vt_card_user *users, struct told *told, size_t count, uint64_t t_ns)
+/* Where it is not told: from here on something else may be in use beside the users' own memory. */
+static bool begins_epoch(const struct vt_card_moment *moment)
 {
-    uint64_t bytes = 0;
+    return moment->kind == COMES || moment->kind == LEAVES || moment->kind == OTHER_HAS;
+}
 
-    for (size_t i = 0; i < count; i++) {
-        hear(&users[i], &told[i], t_ns);
-        for (size_t k = 0; k < told[i].count && is_alive(&users[i], t_ns); k++) {
-            const struct vt_job_other *other = &told[i].now[k];
-            uint64_t before = told_before(users, told, i, other->pid, t_ns);
+uint64_t vt_card_walk_next_ns(const struct vt_card_walk *walk)
+{
+    return walk->next < walk->moment_count ? walk->moments[walk->next].t_ns : UINT64_MAX;
+}
 
-            bytes += !is_user(users, count, other->pid) && other->bytes > before ? other->bytes - before : 0;
+/* -ENOMEM ends it: there is nothing after it. */
+bool vt_card_walk_next(struct vt_card_walk *walk)
+{
+    bool begins = false;
+
+    if (walk->next == walk->moment_count)
+        return false;
+    walk->t_ns = walk->moments[walk->next].t_ns;
+    for (; walk->next < walk->moment_count && walk->moments[walk->next].t_ns == walk->t_ns; walk->next++) {
+        begins |= begins_epoch(&walk->moments[walk->next]);
+        if (take(walk, &walk->moments[walk->next])) {
+            walk->failed = true;
+            return false;
         }
     }
-    return bytes;
-}
-
-/* What the users' contexts have together, and who is there beside them, as NVML told; false if it did not
- * tell that of each user. */
-static bool add_contexts(const struct vt_card_user *users, struct told *told, size_t count,
-                         struct vt_card_epoch *epoch)
-{
-    uint64_t bytes = other_bytes(users, told, count, epoch->from_ns);
-
-    for (size_t i = 0; i < count; i++) {
-        if (!users[i].device->context_told)
-            return false;
-        bytes += is_alive(&users[i], epoch->from_ns) ? users[i].device->context_bytes : 0;
-    }
-    epoch->bytes = bytes;
+    walk->beside_at += begins;
     return true;
 }
 
-struct vt_card_epoch *vt_card_epochs(const struct vt_card_user *users, size_t count, size_t *epoch_count)
+uint64_t vt_card_walk_beside(const struct vt_card_walk *walk)
 {
-    size_t levels = 1, most = 2 * count;
-    struct told *told = calloc(count, sizeof *told);
-    struct vt_card_epoch *epochs;
-    uint64_t *values;
+    if (walk->told)
+        return walk->context_bytes + walk->others.bytes;
+    return walk->beside_at && walk->beside_at <= walk->beside_count && walk->alive
+               ? walk->beside[walk->beside_at - 1]
+               : 0;
+}
 
-    for (size_t i = 0; i < count; i++) {
-        levels += users[i].device->card_level_count;
-        most += users[i].device->other_count;
+static void rewind_walk(struct vt_card_walk *walk)
+{
+    for (size_t i = 0; i < walk->count; i++) {
+        walk->users[i].now_bytes = walk->users[i].context_bytes = 0;
+        walk->users[i].alive = walk->users[i].gone = false;
     }
-    epochs = calloc(most, sizeof *epochs);
-    values = calloc(levels, sizeof *values);
-    if (!told || !epochs || !values) {
-        free(told);
-        free(epochs);
+    vt_card_others_free(&walk->others);
+    walk->next = walk->beside_at = walk->alive = 0;
+    walk->t_ns = walk->own_bytes = walk->context_bytes = 0;
+}
+
+/* ---- What was beside the users, by what the driver told ---- */
+
+/* While it is measured. */
+struct epoch {
+    size_t told, alive;
+};
+
+/* What the driver told of the card in an epoch, less what the users had then; a call of another process that
+ * was under way is in one of the two only, so the median is taken. Where nothing was told it is as before; of
+ * those that have ended, an equal part each is gone. */
+static void close_epoch(struct vt_card_walk *walk, struct epoch *epoch, uint64_t *values,
+                        size_t *alive_before)
+{
+    uint64_t *bytes = &walk->beside[walk->beside_count];
+
+    *bytes = 0;
+    if (epoch->told)
+        *bytes = vt_job_median(values, epoch->told);
+    else if (walk->beside_count && *alive_before && epoch->alive)
+        *bytes = bytes[-1] / *alive_before * (epoch->alive < *alive_before ? epoch->alive : *alive_before);
+    *alive_before = epoch->alive;
+    walk->beside_count++;
+    epoch->told = 0;
+}
+
+static int measure(struct vt_card_walk *walk)
+{
+    uint64_t *values = malloc((walk->moment_count + 1) * sizeof *values);
+    struct epoch epoch = {0};
+    size_t alive_before = 0, first = 0;
+
+    walk->beside = malloc((walk->moment_count + 1) * sizeof *walk->beside);
+    if (!values || !walk->beside) {
         free(values);
-        return NULL;
+        return -ENOMEM;
     }
-    *epoch_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        epochs[(*epoch_count)++].from_ns = vt_card_user_from(&users[i]);
-        epochs[(*epoch_count)++].from_ns = vt_card_user_until(&users[i]) + 1;
-        for (size_t k = 0; k < users[i].device->other_count; k++)
-            epochs[(*epoch_count)++].from_ns = users[i].process->start_ns + users[i].device->others[k].t_ns;
-    }
-    qsort(epochs, *epoch_count, sizeof *epochs, compare_epochs);
-    for (size_t e = 0; e < *epoch_count; e++) {
-        uint64_t to_ns = e + 1 < *epoch_count ? epochs[e + 1].from_ns : UINT64_MAX;
+    for (size_t at = walk->beside_at; vt_card_walk_next(walk); first = walk->next, at = walk->beside_at) {
+        if (walk->beside_at != at && at)
+            close_epoch(walk, &epoch, values, &alive_before);
+        epoch.told = walk->beside_at != at ? 0 : epoch.told;
+        epoch.alive = walk->alive;
+        for (size_t i = first; i < walk->next; i++) {
+            const struct vt_card_moment *moment = &walk->moments[i];
+            uint64_t bytes;
 
-        for (size_t i = 0; i < count; i++)
-            epochs[e].alive += is_alive(&users[i], epochs[e].from_ns);
-        if (!epochs[e].alive || add_contexts(users, told, count, &epochs[e]))
-            continue;
-        if (!measure_epoch(users, count, to_ns, &epochs[e], values) && e && epochs[e - 1].alive)
-            /* as before; of those that have ended, an equal part each is gone */
-            epochs[e].bytes = epochs[e - 1].bytes / epochs[e - 1].alive *
-                              (epochs[e].alive < epochs[e - 1].alive ? epochs[e].alive : epochs[e - 1].alive);
+            if (moment->kind != READS)
+                continue;
+            bytes = walk->users[moment->user].device->card_levels[moment->index].bytes;
+            values[epoch.told++] = bytes > walk->own_bytes ? bytes - walk->own_bytes : 0;
+        }
     }
-    free(told);
+    if (walk->beside_at)
+        close_epoch(walk, &epoch, values, &alive_before);
     free(values);
-    return epochs;
+    rewind_walk(walk);
+    return walk->failed ? -ENOMEM : 0;
+}
+
+int vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count)
+{
+    int result;
+
+    *walk = (struct vt_card_walk){.users = users, .count = count, .told = true};
+    for (size_t i = 0; i < count; i++)
+        walk->told &= users[i].device->context_told;
+    walk->moments = malloc(count_moments(users, count) * sizeof *walk->moments);
+    if (!walk->moments)
+        return -ENOMEM;
+    rewind_walk(walk);
+    for (size_t i = 0; i < count; i++)
+        add_user(walk, i);
+    result = drop_own(walk);
+    if (!result)
+        result = vt_sort_by_key(walk->moments, walk->moment_count, sizeof *walk->moments, moment_key);
+    if (!result && !walk->told)
+        result = measure(walk);
+    if (result)
+        vt_card_walk_end(walk);
+    return result;
+}
+
+void vt_card_walk_end(struct vt_card_walk *walk)
+{
+    vt_card_others_free(&walk->others);
+    free(walk->moments);
+    free(walk->beside);
+    *walk = (struct vt_card_walk){0};
 }

@@ -1,16 +1,18 @@
-/* The users of a card, and what it held beside their own memory: their contexts, and what has no trace. */
+/* The users of a card, and what it held from moment to moment: their own memory, their contexts, and what has
+ * no trace. */
 #ifndef VT_JOB_EPOCHS_H
 #define VT_JOB_EPOCHS_H
 
+#include "job/others.h"
 #include "job/parts.h"
 
 /* A device with its process, among those of one card; of a context alone too. */
 struct vt_card_user {
     struct vt_job_process *process;
     struct vt_job_device *device;
-    size_t at; /* the next of its levels */
-    bool has_context;
-    uint64_t now_bytes, most_bytes;
+    uint64_t now_bytes, context_bytes, most_bytes;
+    bool alive; /* has a context */
+    bool gone;
 };
 
 /* When it began to have a context there, and until when. */
@@ -19,14 +21,32 @@ uint64_t vt_card_user_until(const struct vt_card_user *user);
 /* Driver memory without the context; 0 while it was not there. */
 uint64_t vt_card_user_bytes(const struct vt_card_user *user, uint64_t t_ns);
 
-/* A time in which no user of a card came or went, and what was in use beside their own memory. */
-struct vt_card_epoch {
-    uint64_t from_ns, bytes;
-    size_t alive;
+struct vt_card_moment;
+
+/* All changes of a card, gone through in order. Where NVML told what each user has beside its own memory,
+ * that is what is beside it, with what it told of others; else what the driver told of the card, from one
+ * arrival or departure to the next. */
+struct vt_card_walk {
+    struct vt_card_user *users;
+    size_t count, alive;
+    struct vt_card_moment *moments;
+    size_t moment_count, next;
+    bool told, failed;
+    uint64_t t_ns, own_bytes, context_bytes; /* of all users, now */
+    struct vt_card_others others;
+    /* Where it is not told: the bytes beside the users, by arrival and departure. */
+    uint64_t *beside;
+    size_t beside_count, beside_at;
 };
 
-/* Those of a card, in order: they begin when a context was first seen, when one had ended, and when another
- * process was told to have more or less. The caller frees them. NULL without memory. */
-struct vt_card_epoch *vt_card_epochs(const struct vt_card_user *users, size_t count, size_t *epoch_count);
+/* -ENOMEM; then there is nothing to free. */
+int vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count);
+/* Goes to the next time at which something changes. False if there is none. */
+bool vt_card_walk_next(struct vt_card_walk *walk);
+/* The time that comes next; UINT64_MAX after the last. */
+uint64_t vt_card_walk_next_ns(const struct vt_card_walk *walk);
+/* What the card holds beside its users' own memory now. */
+uint64_t vt_card_walk_beside(const struct vt_card_walk *walk);
+void vt_card_walk_end(struct vt_card_walk *walk);
 
 #endif

@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+
 /* How long after a rank has failed its launcher may take to end the others. */
 #define SOON_NS UINT64_C(120000000000)
+/* NVML is asked each second; on a busy card less often. */
+#define PERIOD_NS UINT64_C(1000000000)
+#define LATE_NS (5 * PERIOD_NS)
 
 static int by_time(const void *left, const void *right)
 {
@@ -28,6 +33,56 @@ static const struct vt_job_refusal *fatal_refusal(const struct vt_job_process *p
 static uint64_t refused_ns(const struct vt_job_process *process, const struct vt_job_refusal *refusal)
 {
     return process->start_ns + refusal->t_ns;
+}
+
+static uint64_t node_and_pid(uint32_t node, uint32_t pid)
+{
+    return (uint64_t)node << 32 | pid;
+}
+
+/* What NVML told one process of the others: those that were killed had their memory until it was not told any
+ * more, whenever their own last event was. */
+static void hear_of(struct vt_job *job, const struct vt_index *killed, const struct vt_job_process *teller,
+                    const struct vt_job_device *device)
+{
+    for (size_t i = 0; i < device->other_count; i++) {
+        const struct vt_job_other *other = &device->others[i];
+        const uint32_t at = vt_index_get(killed, node_and_pid(teller->node, other->pid));
+        struct vt_job_process *process = at == VT_INDEX_NONE ? NULL : &job->processes[at];
+        uint64_t until_ns = teller->end_ns;
+
+        /* one that began later may mean another process of that number */
+        if (!process || !other->bytes || process == teller || teller->start_ns > process->end_ns)
+            continue;
+        for (size_t k = i + 1; k < device->other_count; k++)
+            if (device->others[k].pid == other->pid) {
+                until_ns = teller->start_ns + device->others[k].t_ns;
+                break;
+            }
+        /* it was there when NVML was asked before, not until it was asked next */
+        until_ns = until_ns > PERIOD_NS ? until_ns - PERIOD_NS : 0;
+        if (until_ns > process->gone_ns && teller->start_ns + other->t_ns <= process->gone_ns + LATE_NS)
+            process->gone_ns = until_ns;
+    }
+}
+
+/* Until when those that were killed are told to have been there. */
+static int hear_of_all(struct vt_job *job)
+{
+    struct vt_index killed = {0};
+    int result = 0;
+
+    for (uint32_t i = 0; !result && i < job->process_count; i++) {
+        const struct vt_job_process *process = &job->processes[i];
+
+        if (!process->ended && process->device_count)
+            result = vt_index_put(&killed, node_and_pid(process->node, process->devices[0].nvml_pid), i);
+    }
+    for (size_t i = 0; !result && killed.count && i < job->process_count; i++)
+        for (size_t k = 0; k < job->processes[i].device_count; k++)
+            hear_of(job, &killed, &job->processes[i], &job->processes[i].devices[k]);
+    vt_index_free(&killed);
+    return result;
 }
 
 /* A process that was killed because memory ran out in another of its run had waited for that one, with all
@@ -57,7 +112,7 @@ int vt_job_find_ends(struct vt_job_maker *maker)
         process->gone_ns = waited ? t_ns : process->end_ns;
     }
     free(first_ns);
-    return 0;
+    return hear_of_all(job);
 }
 
 /* Refusals only, in order. */

@@ -96,6 +96,35 @@ static void read_context(const struct vt_card_table *card, struct vt_job_device 
     device->context_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
+static int read_context_levels(const struct vt_context_levels *levels, struct vt_arena *arena,
+                               struct vt_job_device *device)
+{
+    device->context_levels = vt_job_take(arena, levels->count, sizeof *device->context_levels);
+    if (!device->context_levels)
+        return -ENOMEM;
+    for (size_t i = 0; i < levels->count; i++) {
+        device->context_levels[i] = (struct vt_job_level){levels->items[i].t_ns, levels->items[i].bytes};
+        if (!i || levels->items[i].bytes > device->context_bytes)
+            device->context_bytes = levels->items[i].bytes;
+    }
+    device->context_level_count = levels->count;
+    if (levels->count)
+        device->context_known = device->context_told = true;
+    return 0;
+}
+
+/* The trace's own number where NVML did not tell one. */
+static uint32_t nvml_pid_of(const struct vt_trace *trace)
+{
+    for (size_t i = 0; i < trace->card_use_count; i++) {
+        const struct vt_trace_card_use *use = &trace->card_uses[i];
+
+        if (use->flags & VT_CARD_PROCESSES && use->own < use->process_count)
+            return use->processes[use->own].pid;
+    }
+    return trace->header.pid;
+}
+
 /* What the trace tells of the device itself. */
 static int read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
 {
@@ -105,6 +134,7 @@ static int read_card(const struct vt_trace *trace, struct vt_arena *arena, struc
     while (of < trace->devices + trace->device_count && of->index != device->index)
         of++;
     device->name = "";
+    device->nvml_pid = nvml_pid_of(trace);
     if (of == trace->devices + trace->device_count)
         return 0;
     device->total_bytes = of->total_bytes;
@@ -145,6 +175,8 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
     if (!result)
         result = vt_job_read_levels(report, arena, device);
     read_context(&from->last_card, device);
+    if (!result)
+        result = read_context_levels(&from->context_levels, arena, device);
     return result ? result : vt_job_read_others(report->trace, arena, device);
 }
 
@@ -271,7 +303,9 @@ static int read_shares(const struct vt_report *report, struct vt_arena *arena, s
 {
     const struct vt_replay *replay = report->attribution->replay;
     const struct vt_event *events = report->trace->events;
-    uint64_t start_ns = report->trace->header.start_monotonic_ns;
+    const uint64_t start_ns = report->trace->header.start_monotonic_ns,
+                   /* of one that was killed, its last event is not the end */
+        last_ns = report->facts.ended ? report->duration_ns : UINT64_MAX;
 
     process->shares = vt_job_take(arena, replay->share_count, sizeof *process->shares);
     if (!process->shares)
@@ -284,7 +318,7 @@ static int read_shares(const struct vt_report *report, struct vt_arena *arena, s
                                      .bytes = allocation->bytes,
                                      .begin_ns = begin_ns,
                                      .end_ns = allocation->free_event == VT_NEVER
-                                                   ? report->duration_ns
+                                                   ? last_ns
                                                    : events[allocation->free_event].t_ns - start_ns,
                                      .device_index = allocation->device_index,
                                      .is_foreign = allocation->flags & VT_FLAG_FOREIGN,
@@ -317,6 +351,17 @@ static int read_steps(const struct vt_report *report, struct vt_arena *arena, st
     return process->step_ns ? 0 : -ENOMEM;
 }
 
+/* One that was killed was there when NVML was asked last, long after its last event maybe. */
+static uint64_t last_told_ns(const struct vt_trace *trace)
+{
+    uint64_t last_ns = trace->header.start_monotonic_ns;
+
+    for (size_t i = 0; i < trace->card_use_count; i++)
+        if (trace->card_uses[i].begin_ns > last_ns)
+            last_ns = trace->card_uses[i].begin_ns;
+    return last_ns - trace->header.start_monotonic_ns;
+}
+
 static int read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
 {
     const struct vt_trace *trace = report->trace;
@@ -336,6 +381,7 @@ static int read_facts(const struct vt_report *report, struct vt_arena *arena, st
     process->ended = facts->ended;
     process->start_realtime_ns = header->start_realtime_ns;
     process->end_ns = report->duration_ns > recorded_ns ? report->duration_ns : recorded_ns;
+    process->end_ns = last_told_ns(trace) > process->end_ns ? last_told_ns(trace) : process->end_ns;
     process->dropped_events = facts->dropped_events;
     process->omitted_events = facts->omitted_events;
     process->event_count = facts->event_count;

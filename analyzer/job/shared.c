@@ -44,6 +44,15 @@ static bool is_same(const struct seen *made, const struct seen *imported)
            made->begin_ns <= imported->end_ns && imported->begin_ns <= made->end_ns;
 }
 
+/* Of several that may be meant, the one that was made last before it was imported. */
+static bool is_of(const struct seen *made, const struct seen *imported, const struct seen *end)
+{
+    const struct seen *later = made + 1;
+
+    return is_same(made, imported) && !(later < end && later->share && !later->share->is_foreign &&
+                                        later->begin_ns <= imported->begin_ns && is_same(later, imported));
+}
+
 static void add_user(struct vt_job_shared *shared, uint32_t process)
 {
     for (size_t i = 0; i < shared->user_count; i++)
@@ -70,7 +79,7 @@ static int make_shared(struct vt_job_maker *maker, struct seen *first, const str
     if (!shared->users)
         return -ENOMEM;
     for (struct seen *other = first; other < end; other++)
-        if (other->share && other->share->is_foreign && is_same(first, other)) {
+        if (other->share && other->share->is_foreign && is_of(first, other, end)) {
             add_user(shared, other->process);
             if (other != first)
                 other->share = NULL;
@@ -92,7 +101,9 @@ static size_t gather(const struct vt_job *job, struct seen *seen)
                                           .node = job->processes[i].node,
                                           .identity = share->identity,
                                           .begin_ns = job->processes[i].start_ns + share->begin_ns,
-                                          .end_ns = job->processes[i].start_ns + share->end_ns};
+                                          .end_ns = share->end_ns == UINT64_MAX
+                                                        ? UINT64_MAX
+                                                        : job->processes[i].start_ns + share->end_ns};
         }
     return count;
 }

@@ -134,6 +134,15 @@ struct vt_card_table {
     struct vt_advices advices; /* of this moment, largest first */
 };
 
+/* What a device took for this process beside its own memory, from a time on. */
+struct vt_context_level {
+    uint64_t t_ns, bytes; /* t_ns: since recording began */
+};
+struct vt_context_levels {
+    struct vt_context_level *items; /* in order; owned */
+    size_t count;
+};
+
 /* ---- Contexts without memory ---- */
 
 /* A device on which the process had a context, and never any memory: mostly code that ran before the device

@@ -55,7 +55,11 @@ struct vt_job_device {
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
     bool context_told;            /* by NVML */
-    struct vt_job_other *others;  /* in order; of VT_JOB_MOST_OTHERS at most */
+    struct vt_job_level
+        *context_levels; /* what it told, from change to change; none: context_bytes all the time */
+    size_t context_level_count;
+    uint32_t nvml_pid; /* the number that NVML has of this process: in a container it may be another */
+    struct vt_job_other *others; /* in order; of VT_JOB_MOST_OTHERS at most */
     size_t other_count;
     bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
     uint64_t context_bytes;

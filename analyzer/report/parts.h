@@ -179,9 +179,12 @@ struct vt_reading {
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
     uint64_t begin_ns, end_ns; /* since recording began */
+    uint64_t held_ns;          /* and until when it was told again: equal answers are left out */
     uint64_t used_bytes, total_bytes;
     uint64_t own_bytes, context_bytes; /* context: as replay has it, with modules and the like */
-    bool steady;                       /* no driver memory of this process changed near it */
+    uint64_t
+        spare_bytes; /* of own_bytes: free parts of pools, which may have gone back to the device unseen */
+    bool steady;     /* no driver memory of this process changed near it */
 };
 struct vt_readings {
     struct vt_reading *items; /* in order; NVML's if there are any */
@@ -192,6 +195,8 @@ struct vt_readings {
 /* -ENOMEM */
 int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings);
 void vt_readings_free(struct vt_readings *readings);
+/* What an allocation adds to the free parts of pools. */
+int64_t vt_spare_change(const struct vt_allocation *allocation);
 /* The event of the last one; false if there is none in what is looked at. */
 bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint32_t *event_index);
 

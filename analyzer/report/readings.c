@@ -9,6 +9,8 @@
 /* A call that takes or gives back driver memory is recorded after or before it; what it does comes within
  * this time. */
 #define NEAR_NS UINT64_C(10000000)
+/* NVML is asked again within this time, at least. */
+#define PERIOD_NS UINT64_C(1000000000)
 #define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
 static uint64_t since_start(const struct vt_trace *trace, uint64_t t_ns)
@@ -80,11 +82,13 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
 
 struct walk {
     const struct vt_trace *trace;
+    const struct vt_replay *replay;
     struct vt_readings *readings;
     size_t capacity, era_capacity;
     size_t next; /* of those from NVML, which are there before the walk */
     struct vt_counts counts;
-    uint64_t changed_ns; /* the latest change of driver memory; 0 = none */
+    uint64_t spare_bytes, next_spare_bytes; /* of pools; with the event that is visited next */
+    uint64_t changed_ns;                    /* the latest change of driver memory; 0 = none */
     int device_index;
     uint32_t era;
     bool from_nvml;
@@ -95,6 +99,7 @@ static void fill(struct walk *walk, struct vt_reading *reading)
     reading->era = walk->era;
     reading->context_bytes = walk->counts.context_bytes;
     reading->own_bytes = walk->counts.driver_bytes - walk->counts.context_bytes;
+    reading->spare_bytes = walk->spare_bytes;
     reading->steady = !walk->changed_ns || walk->changed_ns + NEAR_NS < reading->begin_ns;
 }
 
@@ -104,12 +109,49 @@ static int note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
     struct vt_reading reading = {.event_index = event_index,
                                  .begin_ns = t_ns,
                                  .end_ns = t_ns,
+                                 .held_ns = t_ns,
                                  .used_bytes = event->total_bytes - event->bytes,
                                  .total_bytes = event->total_bytes};
 
     fill(walk, &reading);
     reading.steady = true; /* by the thread whose allocation came before */
     return VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
+}
+
+/* After a change of this process's own memory the next answer is not left out. */
+static void stop_holding(struct vt_reading *reading, uint64_t t_ns)
+{
+    if (reading->held_ns > t_ns)
+        reading->held_ns = t_ns > reading->end_ns ? t_ns : reading->end_ns;
+}
+
+/* An answer like the one before was left out, so that one holds until shortly before the next. */
+static void hold(struct vt_readings *readings)
+{
+    for (size_t i = 0; i < readings->count; i++) {
+        struct vt_reading *reading = &readings->items[i];
+        const uint64_t next_ns = i + 1 < readings->count ? reading[1].begin_ns : UINT64_MAX;
+
+        reading->held_ns = next_ns - reading->end_ns > PERIOD_NS && next_ns > reading->end_ns
+                               ? next_ns - PERIOD_NS
+                               : reading->end_ns;
+    }
+}
+
+int64_t vt_spare_change(const struct vt_allocation *allocation)
+{
+    return allocation->flags & VT_FLAG_FOREIGN        ? 0
+           : allocation->kind == VT_ALLOCATION_POOL   ? (int64_t)allocation->bytes
+           : allocation->kind == VT_ALLOCATION_POOLED ? -(int64_t)allocation->bytes
+                                                      : 0;
+}
+
+static void change(void *context, uint32_t allocation, bool begins)
+{
+    struct walk *walk = context;
+    const int64_t bytes = vt_spare_change(&walk->replay->allocations[allocation]);
+
+    walk->next_spare_bytes += (uint64_t)(begins ? bytes : -bytes);
 }
 
 static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
@@ -121,6 +163,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     while (walk->from_nvml && walk->next < readings->count &&
            readings->items[walk->next].event_index < event_index)
         fill(walk, &readings->items[walk->next++]);
+    if (walk->next && counts->driver_bytes != walk->counts.driver_bytes)
+        stop_holding(&readings->items[walk->next - 1], t_ns);
     if (counts->driver_bytes != walk->counts.driver_bytes) {
         walk->changed_ns = t_ns + 1;
         for (size_t i = walk->next; i-- > 0 && readings->items[i].end_ns + NEAR_NS > t_ns;)
@@ -132,6 +176,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
             return -ENOMEM;
     }
     walk->counts = *counts;
+    walk->spare_bytes = walk->next_spare_bytes;
     return !walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index)
                ? note(walk, event_index, t_ns)
                : 0;
@@ -163,14 +208,18 @@ static int take_from_nvml(struct walk *walk)
     }
     if (readings->count)
         qsort(readings->items, readings->count, sizeof *readings->items, by_time);
+    hold(readings);
     walk->from_nvml = readings->count > 0;
     return result;
 }
 
 int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings)
 {
-    struct walk walk = {.trace = report->trace, .readings = readings, .device_index = device_index};
-    const struct vt_replay_visitor visitor = {.visit = visit, .context = &walk};
+    struct walk walk = {.trace = report->trace,
+                        .replay = report->attribution->replay,
+                        .readings = readings,
+                        .device_index = device_index};
+    const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
     int result;
 
     *readings = (struct vt_readings){0};

@@ -464,6 +464,7 @@ static void free_device(struct vt_device_report *device)
     free(device->steps.items);
     vt_card_table_free(&device->card);
     vt_card_table_free(&device->last_card);
+    free(device->context_levels.items);
 }
 
 void vt_report_free(struct vt_report *report)

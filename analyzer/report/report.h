@@ -35,7 +35,8 @@ struct vt_device_report {
     struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
     struct vt_state last_read; /* after the last event at which the card's bytes in use were told */
-    struct vt_card_table card, last_card; /* of what is shown, and of last_read */
+    struct vt_card_table card, last_card;    /* of what is shown, and of last_read */
+    struct vt_context_levels context_levels; /* as NVML told; with VT_FIND_CARD */
 };
 
 /* A request that was refused for lack of memory. */

@@ -60,7 +60,7 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation();                                                        \
+        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {                                  \
             struct extent extent = extent_of(descriptor);                                                    \

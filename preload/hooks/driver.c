@@ -102,16 +102,27 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
-bool vt_is_on_no_card(CUdeviceptr address)
+bool vt_card_of(CUdeviceptr address, int8_t *device_index)
 {
     VT_NEED(get_attribute, cuPointerGetAttribute);
-    unsigned int type = CU_MEMORYTYPE_DEVICE;
-    CUresult result =
-        get_attribute ? get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) : CUDA_SUCCESS;
-    return result == CUDA_ERROR_INVALID_VALUE || (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_DEVICE);
+    unsigned int type = 0, managed = 0;
+    int device = -1;
+    *device_index = VT_NO_DEVICE;
+    CUresult result = get_attribute ? get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
+                                    : CUDA_ERROR_NOT_FOUND;
+    if (result != CUDA_SUCCESS)
+        return result == CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEMORYTYPE_DEVICE &&
+        (get_attribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS || !managed))
+        return true;
+    if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS)
+        *device_index = vt_device_index(device);
+    if (*device_index < 0) /* managed memory that is on the host at the moment */
+        *device_index = current_device();
+    return true;
 }
 
-int8_t vt_before_allocation(void)
+int8_t vt_before_any_allocation(void)
 {
     int saved_errno;
     if (!vt_enter(&saved_errno))
@@ -128,6 +139,13 @@ int8_t vt_before_allocation(void)
         }
         vt_query_end(&query);
     }
+    return device_index;
+}
+
+int8_t vt_before_allocation(enum vt_function function)
+{
+    const int8_t device_index = vt_before_any_allocation();
+    vt_poll_holding_pools(function);
     return device_index;
 }
 

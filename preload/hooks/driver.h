@@ -63,7 +63,11 @@ struct vt_allocation {
 
 /* Before the real call of an allocation: records the current device and, the first time, its used memory.
  * Returns its index or VT_NO_DEVICE. */
-int8_t vt_before_allocation(void);
+int8_t vt_before_any_allocation(void);
+/* And, of one that no pool serves, what pools have given back meanwhile: else it would seem to lie beside
+ * that.
+ */
+int8_t vt_before_allocation(enum vt_function function);
 
 /* After the real call: records it, or the failure. */
 void vt_after_allocation(const struct vt_allocation *made, CUresult result);
@@ -77,8 +81,9 @@ void vt_after_free(const struct vt_allocation *freed, CUresult result);
 void vt_driver_event(const struct vt_allocation *event);
 void vt_driver_event_within(const struct vt_allocation *event, bool with_stack);
 
-/* The driver says that `address` is no memory of a card. Within the guard. */
-bool vt_is_on_no_card(CUdeviceptr address);
+/* The card that the driver says `address` is on, managed memory too; VT_NO_DEVICE: on none. False: it does
+ * not say. Within the guard. */
+bool vt_card_of(CUdeviceptr address, int8_t *device_index);
 
 /* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
@@ -135,6 +140,8 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent);
 /* A free returns reserved bytes of a pool at some later synchronisation, so every pool is polled: at most
  * once in 10 ms unless `even_if_recent`. */
 void vt_poll_pools(enum vt_function function, bool even_if_recent);
+/* Those that hold something, at any time. */
+void vt_poll_holding_pools(enum vt_function function);
 
 /* True at most once in 10 ms for each `last_ns`, which begins as 0. */
 bool vt_interval_passed(_Atomic uint64_t *last_ns);
@@ -146,7 +153,7 @@ bool vt_interval_passed(_Atomic uint64_t *last_ns);
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation();                                                        \
+        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
         CUresult result = real arguments;                                                                    \
         const bool done = result == CUDA_SUCCESS;                                                            \
         vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \

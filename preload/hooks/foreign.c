@@ -68,7 +68,7 @@ OPEN(cuIpcOpenMemHandle_v2)
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation();                                                        \
+        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS)                                                                          \
             vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                    \

@@ -107,9 +107,9 @@ static size_t outputs_of(const void *loaded)
 static void made(void *buffer, const void *part_of)
 {
     struct question bytes, address;
-    int8_t device_index = buffer ? device_of(buffer) : -1;
+    int8_t card, device_index = buffer ? device_of(buffer) : -1;
     if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask(Buffer_UnsafePointer, buffer, &address) || vt_is_on_no_card(address.number))
+        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_card_of(address.number, &card) && card < 0))
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,

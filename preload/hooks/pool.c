@@ -158,7 +158,8 @@ static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_dev
 static struct call before(enum vt_function function, CUstream stream, bool per_thread,
                           CUmemoryPool pool_handle)
 {
-    struct call call = {.function = function, .device_index = vt_before_allocation(), .flags = VT_FLAG_ASYNC};
+    struct call call = {
+        .function = function, .device_index = vt_before_any_allocation(), .flags = VT_FLAG_ASYNC};
     struct vt_query query = vt_query_begin();
     if (!query.begun)
         return call;
@@ -237,6 +238,20 @@ void vt_poll_pools(enum vt_function function, bool even_if_recent)
     vt_query_end(&query);
 }
 
+void vt_poll_holding_pools(enum vt_function function)
+{
+    bool any = false;
+    for (int i = 0; atomic_load_explicit(&any_pool, memory_order_relaxed) && i < MAX_POOLS && !any; i++)
+        any = pools[i].reserved_bytes != 0;
+    if (!any)
+        return;
+    struct vt_query query = vt_query_begin();
+    for (int i = 0; query.begun && i < MAX_POOLS; i++)
+        if (pools[i].reserved_bytes != 0)
+            poll_pool(&pools[i], function);
+    vt_query_end(&query);
+}
+
 static struct vt_allocation before_free(enum vt_function function, CUdeviceptr address, CUstream stream,
                                         bool per_thread)
 {
@@ -282,7 +297,7 @@ static void pool_made(enum vt_function function, CUmemoryPool handle, int8_t dev
 VT_HOOK(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties))
 {
     VT_REAL(cuMemPoolCreate);
-    vt_before_allocation();
+    vt_before_any_allocation();
     CUresult result = real(pool, properties);
     if (result == CUDA_SUCCESS) {
         bool on_device = vt_is_on_device(properties->location);
@@ -296,7 +311,7 @@ VT_HOOK(cuMemPoolImportFromShareableHandle,
         (CUmemoryPool * pool, void *handle, CUmemAllocationHandleType handle_type, unsigned long long flags))
 {
     VT_REAL(cuMemPoolImportFromShareableHandle);
-    int8_t device_index = vt_before_allocation();
+    int8_t device_index = vt_before_any_allocation();
     CUresult result = real(pool, handle, handle_type, flags);
     if (result == CUDA_SUCCESS)
         pool_made(VT_FUNCTION_cuMemPoolImportFromShareableHandle, *pool, device_index, VT_FLAG_FOREIGN);

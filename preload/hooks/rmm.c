@@ -37,27 +37,13 @@ struct device_buffer { /* its beginning, from 25.8 to 26.10; set when allocate_a
 typedef void allocate_function(struct device_buffer *buffer, size_t bytes);
 typedef void release_function(struct device_buffer *buffer);
 
-/* The card that the address is on, VT_NO_DEVICE for memory of the host. Within the guard. */
-static int8_t device_of(CUdeviceptr address)
-{
-    VT_NEED(get_attribute, cuPointerGetAttribute);
-    unsigned int type = 0;
-    int device = -1;
-    if (get_attribute == NULL ||
-        get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
-        type != CU_MEMORYTYPE_DEVICE ||
-        get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
-        return VT_NO_DEVICE;
-    return vt_device_index(device);
-}
-
 static void allocated(const struct device_buffer *buffer, size_t bytes)
 {
     int saved_errno;
     int8_t device_index;
     if (buffer->bytes != bytes || buffer->address == 0 || !vt_enter_event(&saved_errno))
         return;
-    if ((device_index = device_of(buffer->address)) >= 0)
+    if (vt_card_of(buffer->address, &device_index) && device_index >= 0)
         vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                            .layer = VT_LAYER_FRAMEWORK,
                                            .device_index = device_index,

@@ -9,7 +9,7 @@ VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
                       const CUmemAllocationProp *properties, unsigned long long flags))
 {
     VT_REAL(cuMemCreate);
-    int8_t device_index = vt_before_allocation();
+    int8_t device_index = vt_before_allocation(VT_FUNCTION_cuMemCreate);
     CUresult result = real(handle, bytes, properties, flags);
     const bool on_device = properties != NULL && vt_is_on_device(properties->location);
     vt_after_allocation(

@@ -27,6 +27,13 @@ def take(size, stream):
     return address.value
 
 
+def take_managed(size, stream):
+    address = ctypes.c_uint64()
+    assert driver.cuMemAllocManaged(ctypes.byref(address), ctypes.c_size_t(size), 1) == 0
+    taken[address.value] = size
+    return address.value
+
+
 def give_back(address, size, stream):
     assert taken.pop(address) == size and driver.cuMemFree_v2(ctypes.c_uint64(address)) == 0
 
@@ -65,6 +72,7 @@ resources = {
     "fixed": lambda: rmm.mr.FixedSizeMemoryResource(bottom, block_size=MIB, blocks_to_preallocate=8),
     "binning": lambda: rmm.mr.BinningMemoryResource(bottom, 18, 22),
     "statistics": lambda: rmm.mr.StatisticsResourceAdaptor(rmm.mr.PoolMemoryResource(bottom, initial_pool_size=4 * MIB)),
+    "managed": lambda: rmm.mr.PoolMemoryResource(rmm.mr.CallbackMemoryResource(take_managed, give_back), initial_pool_size=4 * MIB),
     "limit": lambda: rmm.mr.LimitingResourceAdaptor(bottom, 8 * MIB),
 }
 kept = {name: make_resource() for name, make_resource in resources.items()}

@@ -8,7 +8,7 @@ from helpers import PROGRAM, PYTHON, RUN, info, report, run, vramtrace
 
 rmm = Framework("venv-frameworks", "librmm", 13)
 pytestmark = rmm.needed
-MARKS = ["bottom", "pool", "fixed", "binning", "statistics", "limit", "threads", "host", "cleared"]
+MARKS = ["bottom", "pool", "fixed", "binning", "statistics", "managed", "limit", "threads", "host", "cleared"]
 
 
 @pytest.fixture(scope="module")

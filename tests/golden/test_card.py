@@ -293,3 +293,81 @@ def test_the_last_thread_is_not_main(tmp_path, begins_ms, works_ms, nvml):
         assert done.stdout == "worked\ngoodbye\n"
     info = json.loads(subprocess.check_output([ANALYZER, "info", "--json", tmp_path / "a.vrt"]))
     assert info["trace"]["state"] == "complete"
+
+
+def of_device(trace, number, *options):
+    report = json.loads(subprocess.check_output([ANALYZER, "report", "--json", *options, trace], text=True))
+    return next(device for device in report["devices"] if device["index"] == number)
+
+
+def test_after_all_contexts_have_ended(tmp_path):
+    """NVML does not list the process any more: it has nothing there, and who has the rest is known as before."""
+    shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
+    trace, early, books, other = (tmp_path / name for name in ("a.vrt", "early", "books", "other"))
+    beside = start(None, "alloc:100", f"truth:{other}", f"ready:{early}", f"wait:{books}", **shared)
+    finish(start(trace, f"wait:{early}", "alloc:40", "module", PAUSE, "release", PAUSE, f"truth:{books}", **shared), beside)
+    books, other = json.loads(books.read_text()), json.loads(other.read_text())
+    device = read(trace, "--at", "end")
+    for table in (device["card"], device["last_card"]):
+        assert table["processes"] == "told" and table["device_bytes"] == books["others"] == other["own"]
+        assert rows(table) == {other["pid"]: other["own"], "unexplained": 0}
+    found = rows(read(trace)["card"])
+    assert found == {"category": 40 * MIB, "modules": 3 * MIB, "context": 300 * MIB, other["pid"]: other["own"], "unexplained": 0}
+
+
+@pytest.mark.parametrize("nvml", ["1", "0"])
+def test_before_the_device_was_used(tmp_path, nvml):
+    """What is told later is of a context that was not there yet."""
+    shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared", "VRAMTRACE_STANDIN_DEVICES": "2", "VRAMTRACE_NVML": nvml}
+    trace, early, books, other = (tmp_path / name for name in ("a.vrt", "early", "books", "other"))
+    beside = start(None, "device:1", "alloc:100", f"truth:{other}", f"ready:{early}", f"wait:{books}", **shared)
+    finish(start(trace, f"wait:{early}", "alloc:40", "sleep:0.5", "device:1", "alloc:20", PAUSE, f"truth:{books}", **shared), beside)
+    books, other = json.loads(books.read_text()), json.loads(other.read_text())
+    then, later = (of_device(trace, 1, "--at", at).get("card") for at in ("event:2", "end"))
+    assert later["device_bytes"] == books["own"] + other["own"]
+    if nvml == "0":
+        assert then is None  # nobody told it, and what others had is not told apart
+        return
+    assert then["device_bytes"] == other["own"] and rows(then) == {other["pid"]: other["own"], "unexplained": 0}
+    assert rows(later) == {"category": 20 * MIB, "context": 300 * MIB, other["pid"]: other["own"], "unexplained": 0}
+
+
+def test_memory_before_a_context(tmp_path):
+    """Physical memory needs none; the context that comes later is told by what NVML says from then on."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:8", PAUSE, "release", "create:4", PAUSE, "context", "alloc:2", PAUSE, f"truth:{books}"))
+    books, table = json.loads(books.read_text()), read(trace, "--at", "end")["card"]
+    assert table["device_bytes"] == books["own"] == 306 * MIB
+    assert rows(table) == {"category": books["allocation"] + books["physical"], "context": 300 * MIB, "unexplained": 0}
+
+
+def test_what_a_pool_gave_back(tmp_path):
+    """At a synchronization, which no event shows: NVML does. The moments before have it still."""
+    trace, full, books = tmp_path / "a.vrt", tmp_path / "full", tmp_path / "books"
+    finish(start(trace, "alloc:40", "pooled:800", PAUSE, f"truth:{full}", "unpool", "synchronize", PAUSE, f"truth:{books}"))
+    full, books, at_peak, after = json.loads(full.read_text()), json.loads(books.read_text()), read(trace)["card"], read(trace, "--at", "end")
+    assert at_peak["device_bytes"] == full["own"] == 1140 * MIB
+    assert rows(at_peak) == {"category": 840 * MIB, "context": 300 * MIB, "unexplained": 0}
+    for table in (after["card"], after["last_card"]):
+        found = rows(table)
+        assert table["device_bytes"] == books["own"] == 340 * MIB and table["processes"] == "told"
+        assert found.pop("cached", 0) == 0 and found == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
+
+
+@pytest.mark.parametrize("step", ["alloc:500", "create:500"])
+def test_what_a_pool_gave_back_is_not_beside_what_came_then(tmp_path, step):
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", "pooled:800", "unpool", "synchronize", step, f"truth:{books}"))
+    job = json.loads(subprocess.check_output([ANALYZER, "report", "--json", tmp_path]))
+    (device,) = job["processes"][0]["devices"]
+    assert device["driver_peak_bytes"] == 840 * MIB and job["cards"][0]["most_bytes"] == 1140 * MIB
+    assert device["end"]["driver_bytes"] == json.loads(books.read_text())["own"] - 300 * MIB == 540 * MIB
+
+
+def test_code_before_the_first_memory(tmp_path):
+    """NVML tells of the process long before it has memory of its own."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "module", "sleep:1.6", "alloc:40", PAUSE, f"truth:{books}"))
+    table = read(trace)["card"]
+    assert table["device_bytes"] == json.loads(books.read_text())["own"] == 343 * MIB
+    assert rows(table) == {"category": 40 * MIB, "modules": 3 * MIB, "context": 300 * MIB, "unexplained": 0}

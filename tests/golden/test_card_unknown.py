@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from card_process import MIB, PAUSE, finish, read, rows, start, told
-from trace_file import ALLOC, DRIVER, FREE, MEMORY_INFO, TraceFile
+from trace_file import ALLOC, DRIVER, FREE, MARK, MEMORY_INFO, TraceFile
 from harness import ANALYZER
 
 
@@ -176,3 +176,21 @@ def test_hostile_records(tmp_path):
         assert {row["kind"] for row in table["told"]} <= {"process"}
     text = subprocess.check_output([ANALYZER, "report", tmp_path / "made.vrt"], text=True)
     assert "unexplained" in text and "\x1b" not in text
+
+
+def test_equal_answers_are_left_out(tmp_path):
+    """So one holds until shortly before the next: who came later was not there at a moment between them, however near."""
+    trace = TraceFile()
+    trace.process([b"python", b"train.py"], b"/work", b"/usr/bin/python")
+    trace.device(0, 1 << 30, b"card")
+    trace.event(MEMORY_INFO, DRIVER, size=(1 << 30) - 300 * MIB, total=1 << 30)
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=40 * MIB)
+    trace.card_use(340 * MIB, [(7, 340 * MIB, b"me")], own=0)
+    for second in range(100):
+        trace.event(MARK, after_ns=1_000_000_000)
+    trace.card_use(450 * MIB, [(7, 340 * MIB, b"me"), (8, 110 * MIB, b"you")], own=0, begin_ns=trace.t_ns + 50_000_000)
+    trace.event(MARK, after_ns=1_000_000_000)
+    trace.write(tmp_path / "a.vrt")
+    for event, expected in ((90, 340), (100, 340), (101, 450), (102, 450)):
+        table = read(tmp_path / "a.vrt", "--at", f"event:{event}")["card"]
+        assert table["device_bytes"] == expected * MIB and sum(rows(table).values()) == expected * MIB, event

@@ -473,7 +473,8 @@ static void shared_row(struct vt_table *table, const struct vt_job *job, const s
 {
     vt_table_cells(table, shared->has_owner ? job->processes[shared->owner].label : "no trace");
     vt_table_cells(table, shared->bytes ? VT_BYTES(shared->bytes) : "",
-                   VT_JOB_RANKS(job, shared->users, shared->user_count), shared->line);
+                   VT_JOB_RANKS(job, shared->users, shared->user_count));
+    vt_table_cell(table, "%s%s", shared->has_owner || !shared->line[0] ? "" : "imported at ", shared->line);
 }
 
 static void shared_table(struct vt_print *print, const struct vt_job *job)

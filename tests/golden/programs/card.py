@@ -1,6 +1,6 @@
 """Does what its arguments say on device 0, or the one chosen by device:NUMBER, one after the other, and tells what the stand-in driver's books say.
 
-    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
+    alloc:MIB  free (the latest of these)  pooled:MIB (of the default pool)  unpool (the latest of these)  synchronize  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  create:MIB (physical memory)  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
     context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
     release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
     truth:FILE     as JSON: bytes by use, of other processes, and in all
@@ -31,12 +31,46 @@ def alloc(mib):
     return address
 
 
+allocated, in_pool = [], []
+
+
+def alloc_and_keep(mib):
+    allocated.append(alloc(mib))
+
+
+def free():
+    check(cuda.cuMemFree_v2(allocated.pop()))
+
+
 def library(path):
     assert ctypes.CDLL(path).take_memory() == 0
 
 
 def host(mib):
     check(cuda.cuMemHostAlloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(int(mib) << 20), 0))
+
+
+def pooled(mib):
+    address = ctypes.c_uint64()
+    check(cuda.cuMemAllocAsync(ctypes.byref(address), ctypes.c_size_t(int(mib) << 20), None))
+    in_pool.append(address)
+
+
+def unpool():
+    check(cuda.cuMemFreeAsync(in_pool.pop(), None))
+
+
+def synchronize():
+    check(cuda.cuCtxSynchronize())
+
+
+class Properties(ctypes.Structure):  # CUmemAllocationProp
+    _fields_ = [("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("device", ctypes.c_int), ("rest", ctypes.c_char * 16)]
+
+
+def create(mib):
+    check(cuda.cuMemCreate(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(int(mib) << 20),
+                           ctypes.byref(Properties(kind=1, place=1, device=current)), ctypes.c_uint64(0)))
 
 
 def module():
@@ -185,7 +219,7 @@ def nvml(seconds):
 context, loaded, kernels, current = ctypes.c_void_p(), ctypes.c_void_p(), 0, 0
 check(cuda.cuInit(0))
 device(current)
-actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "graph": graph, "export": export, "open": open_,
+actions = {"alloc": alloc_and_keep, "free": free, "pooled": pooled, "unpool": unpool, "synchronize": synchronize, "library": library, "module": module, "limit": limit, "host": host, "create": create, "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "kernel": kernel, "device": device, "die": die,
            "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}

@@ -1,0 +1,70 @@
+#include "job/others.h"
+
+#include <stdlib.h>
+
+void vt_card_others_free(struct vt_card_others *others)
+{
+    vt_index_free(&others->pids);
+    vt_index_free(&others->tellings);
+    vt_index_free(&others->firsts);
+    free(others->processes);
+    free(others->items);
+    *others = (struct vt_card_others){0};
+}
+
+static void set(struct vt_card_others *others, struct vt_card_telling *telling, uint64_t bytes)
+{
+    struct vt_card_other *process = &others->processes[telling->process];
+
+    telling->bytes = bytes;
+    others->bytes -= process->bytes;
+    process->bytes = 0;
+    for (uint32_t i = process->first; i != VT_INDEX_NONE; i = others->items[i].next_of_process)
+        if (others->items[i].bytes > process->bytes)
+            process->bytes = others->items[i].bytes;
+    others->bytes += process->bytes;
+}
+
+static int find_process(struct vt_card_others *others, uint32_t pid, uint32_t *process)
+{
+    const struct vt_card_other made = {.first = VT_INDEX_NONE};
+    int result;
+
+    *process = vt_index_get(&others->pids, pid);
+    if (*process != VT_INDEX_NONE)
+        return 0;
+    *process = (uint32_t)others->process_count;
+    result = VT_APPEND(others->processes, others->process_count, others->process_capacity, made);
+    return result ? result : vt_index_put(&others->pids, pid, *process);
+}
+
+int vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes)
+{
+    uint32_t process, telling;
+    int result = find_process(others, pid, &process);
+
+    if (result)
+        return result;
+    telling = vt_index_get(&others->tellings, (uint64_t)user << 32 | process);
+    if (telling == VT_INDEX_NONE) {
+        const struct vt_card_telling made = {.process = process,
+                                             .next_of_process = others->processes[process].first,
+                                             .next_of_user = vt_index_get(&others->firsts, user)};
+
+        telling = (uint32_t)others->count;
+        if (VT_APPEND(others->items, others->count, others->capacity, made) ||
+            vt_index_put(&others->tellings, (uint64_t)user << 32 | process, telling) ||
+            vt_index_put(&others->firsts, user, telling))
+            return -ENOMEM;
+        others->processes[process].first = telling;
+    }
+    set(others, &others->items[telling], bytes);
+    return 0;
+}
+
+void vt_card_others_leave(struct vt_card_others *others, uint32_t user)
+{
+    for (uint32_t i = vt_index_get(&others->firsts, user); i != VT_INDEX_NONE;
+         i = others->items[i].next_of_user)
+        set(others, &others->items[i], 0);
+}

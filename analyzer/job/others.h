@@ -1,0 +1,31 @@
+/* What NVML told the users of a card of each other process on it, as time goes on. */
+#ifndef VT_JOB_OTHERS_H
+#define VT_JOB_OTHERS_H
+
+#include "base/index.h"
+
+/* What one user was told of one process. */
+struct vt_card_telling {
+    uint64_t bytes;
+    uint32_t process, next_of_process, next_of_user; /* VT_INDEX_NONE = none */
+};
+struct vt_card_other {
+    uint64_t bytes; /* the most that a user is told: lists may be some time old */
+    uint32_t first; /* telling */
+};
+struct vt_card_others {
+    struct vt_index pids, tellings; /* by pid; by user and process */
+    struct vt_index firsts;         /* by user: the latest telling of it */
+    struct vt_card_other *processes;
+    struct vt_card_telling *items;
+    size_t process_count, process_capacity, count, capacity;
+    uint64_t bytes; /* of all processes */
+};
+
+void vt_card_others_free(struct vt_card_others *others);
+/* From now on that user is told so much. -ENOMEM. */
+int vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes);
+/* A user is told nothing any more. */
+void vt_card_others_leave(struct vt_card_others *others, uint32_t user);
+
+#endif
