@@ -110,7 +110,7 @@ static int report_one(const struct vt_command *command, const struct vt_argument
 
     if (result)
         return result;
-    vt_pager_begin(command, arguments, output);
+    vt_begin_page(command, arguments, output);
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
