@@ -75,6 +75,16 @@ static void add_line(struct vt_job_process *process, const char *name, uint64_t 
         .name = name, .file = "train.py", .line = 7, .bytes = bytes, .category = VT_CATEGORY_ACTIVATION};
 }
 
+static void add_module(struct vt_job_process *process, const char *name, uint64_t bytes, uint64_t state_bytes)
+{
+    struct vt_job_parts *modules = &process->devices[0].modules;
+
+    if (!modules->items)
+        modules->items = take(process, 8, sizeof *modules->items);
+    modules->items[modules->count++] =
+        (struct vt_job_part){.name = name, .file = "", .bytes = bytes, .named_bytes = {0, 0, state_bytes}};
+}
+
 static void add_parameter(struct vt_job_process *process, const char *name, const char *shape,
                           const char *whole)
 {
@@ -344,6 +354,102 @@ Test(job, the_odd_one_of_eight_is_named_with_its_line)
     vt_job_free(job);
 }
 
+static const struct vt_job_odd *only_odd(const struct vt_job *job)
+{
+    cr_assert_eq(job->runs[0].groups[0].odd_count, 1);
+    return &job->runs[0].groups[0].odd[0];
+}
+
+/* A second model gives the first one's modules another name: that is no difference. */
+Test(job, modules_of_a_rank_with_two_models)
+{
+    for (int32_t with = 0; with < 4; with += 3) { /* the first of them, too, is compared with the others */
+        struct made made = {0};
+        const struct vt_job_odd *odd;
+        struct vt_job *job;
+
+        for (int32_t rank = 0; rank < 4; rank++) {
+            struct vt_job_process *process = add(&made, rank, (rank == with ? 140 : 100) * MIB);
+
+            add_module(process, "", 10 * MIB, 0);
+            add_module(process, rank == with ? "model.head" : "head", 40 * MIB, 0);
+            add_module(process, rank == with ? "model.layers.0" : "layers.0", 50 * MIB, 0);
+            if (rank == with)
+                add_module(process, "teacher.head", 40 * MIB, 0);
+        }
+        job = merge(&made);
+        odd = only_odd(job);
+        cr_assert_eq(odd->process, (uint32_t)with);
+        cr_assert_eq(odd->modules.count, 1);
+        cr_assert_str_eq(odd->modules.items[0].name, "teacher.head");
+        cr_assert_eq(odd->modules.items[0].bytes, 40 * MIB);
+        cr_assert_eq(odd->modules.items[0].usual_bytes, 0);
+        vt_job_free(job);
+    }
+}
+
+Test(job, modules_of_a_rank_that_lacks_the_second_model)
+{
+    struct made made = {0};
+    const struct vt_job_odd *odd;
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, (rank == 1 ? 90 : 130) * MIB);
+
+        add_module(process, rank == 1 ? "layers.0" : "model.layers.0", 90 * MIB, 0);
+        if (rank != 1)
+            add_module(process, "teacher.layers.0", 40 * MIB, 0);
+    }
+    job = merge(&made);
+    odd = only_odd(job);
+    cr_assert_eq(odd->process, 1);
+    cr_assert_eq(odd->modules.count, 1);
+    cr_assert_str_eq(odd->modules.items[0].name, "teacher.layers.0");
+    cr_assert_eq(odd->modules.items[0].bytes, 0);
+    vt_job_free(job);
+}
+
+/* An inspection named the optimizer's state in one rank before its peak, in the others after it. */
+Test(job, state_that_only_one_rank_has_names_of)
+{
+    struct made made = {0};
+    const struct vt_job_odd *odd;
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, (rank == 2 ? 150 : 100) * MIB);
+
+        add_module(process, "", (rank == 2 ? 50 : 20) * MIB, rank == 2 ? 0 : 20 * MIB);
+        add_module(process, "head", (rank == 2 ? 100 : 80) * MIB, rank == 2 ? 20 * MIB : 0);
+    }
+    job = merge(&made);
+    odd = only_odd(job);
+    cr_assert_eq(odd->modules.count, 1);
+    cr_assert_str_eq(odd->modules.items[0].name, "");
+    cr_assert_eq(odd->modules.items[0].bytes, 70 * MIB);
+    cr_assert_eq(odd->modules.items[0].usual_bytes, 20 * MIB);
+    vt_job_free(job);
+}
+
+Test(job, modules_of_a_rank_without_names_are_not_compared)
+{
+    struct made made = {0};
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, (rank == 2 ? 150 : 100) * MIB);
+
+        add_module(process, rank == 2 ? "Net > Linear#2" : "head", (rank == 2 ? 150 : 100) * MIB, 0);
+        if (rank != 2)
+            add_parameter(process, "head.weight", "4x4", "");
+    }
+    job = merge(&made);
+    cr_assert_eq(only_odd(job)->modules.count, 0);
+    cr_assert_eq(only_odd(job)->categories.count, 1);
+    vt_job_free(job);
+}
+
 Test(job, one_that_has_less_is_odd_too)
 {
     struct made made = {0};
@@ -450,6 +556,68 @@ Test(job, other_modules_are_stages)
     cr_assert_eq(job->runs[0].groups[1].member_count, 2);
     cr_assert_eq(job->runs[0].groups[1].layout, VT_LAYOUT_DATA);
     cr_assert_str_eq(job->runs[0].groups[1].modules, "head, layers.2");
+    vt_job_free(job);
+}
+
+/* Of four ranks: rank 2 has no names, as one that was killed before an inspection saw its parameters. */
+static struct vt_job *with_one_unnamed(bool pipeline)
+{
+    struct made made = {0};
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, 100 * MIB);
+
+        if (rank != 2)
+            add_parameter(process, pipeline && rank > 2 ? "head.w" : "layers.0.w", "4x4", "");
+    }
+    return merge(&made);
+}
+
+Test(job, one_without_names_is_no_stage)
+{
+    struct vt_job *job = with_one_unnamed(false);
+
+    cr_assert_eq(job->runs[0].layout, VT_LAYOUT_DATA);
+    cr_assert_eq(job->runs[0].group_count, 1);
+    cr_assert_eq(job->runs[0].groups[0].member_count, 4);
+    cr_assert_str_eq(job->runs[0].groups[0].modules, "layers.0");
+    cr_assert_str_eq(
+        job->runs[0].basis_of_layout,
+        "1 parameters have the same names and shapes on each rank; copies, or parts of one size; no "
+        "inspection saw those of rank 2");
+    vt_job_free(job);
+}
+
+Test(job, one_without_names_joins_no_stage)
+{
+    struct vt_job *job = with_one_unnamed(true);
+
+    cr_assert_eq(job->runs[0].layout, VT_LAYOUT_PIPELINE);
+    cr_assert_eq(job->runs[0].group_count, 3);
+    cr_assert_eq(job->runs[0].groups[2].members[0], 2);
+    cr_assert_str_eq(job->runs[0].groups[2].modules, "");
+    vt_job_free(job);
+}
+
+Test(job, what_one_rank_has_more_is_not_said_of_all)
+{
+    struct made made = {0};
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 3; rank++) {
+        struct vt_job_process *process = add(&made, rank, 100 * MIB);
+
+        add_parameter(process, "layers.0.w", "4x4", "");
+        if (!rank) /* a second model has names like those of the first */
+            add_parameter(process, "layers.0.w", "4x4", "");
+        add_parameter(process, "layers.1.w", "4x4", "");
+    }
+    job = merge(&made);
+    cr_assert_eq(job->runs[0].layout, VT_LAYOUT_DATA);
+    cr_assert_str_eq(
+        job->runs[0].basis_of_layout,
+        "2 parameters have the same names and shapes on each rank; copies, or parts of one size; rank 0 "
+        "has 1 more");
     vt_job_free(job);
 }
 
