@@ -84,6 +84,9 @@ def test_ddp_with_three_that_differ(tmp_path):
     assert keeping["lines"][0]["line"] == line_of("kept.append(torch.ones(") and keeping["lines"][0]["usual_bytes"] == 0
     # The allocator cuts nothing under 1 MiB off a block that it gives again.
     assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
+    # What the card had in use when a rank came is no context of its own.
+    differs = vramtrace("diff", told["processes"][0]["file"], told["processes"][7]["file"]).stdout
+    assert not re.search(r"^  context  ", differs, re.MULTILINE)
     text = " ".join(vramtrace("report", tmp_path).stdout.split())
     assert f"ranks_script.py:{line_of('kept.append(torch.ones(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
     check_clocks(tmp_path, told, tmp_path / "away")
