@@ -151,6 +151,19 @@ def test_what_ended_early_is_said_first(job):
     assert "ended none of these processes, as far as their traces go" in run("oom", job).stdout
 
 
+def test_a_helper_whose_rank_was_killed(job):
+    """It is no run of its own, and is named with its pid."""
+    write_rank(job / "x.3.vrt", 3, sizes=[64 * MIB], pid=77)
+    write_rank(job / "helper.vrt", 3, sizes=[MIB], pid=78, started_ns=10 * 10 ** 9)
+    data = bytearray((job / "helper.vrt").read_bytes())
+    struct.pack_into("<I", data, 60, 77)
+    (job / "helper.vrt").write_bytes(data)
+    (run_told,) = merged(job)["runs"]
+    assert run_told["processes"] == [0, 1, 2, 3]
+    text = " ".join(run("report", job).stdout.split())
+    assert "rank 3 and rank 3, pid 78 (killed or still running)." in text
+
+
 def test_a_rank_that_has_less_since_its_trace_ends_early(job):
     write_rank(job / "x.2.vrt", 2, sizes=[MIB])
     text = " ".join(run("report", job).stdout.split())

@@ -219,6 +219,9 @@ def test_a_rank_that_no_inspection_saw(tmp_path):
     group = only_group(merged(tmp_path), "data_parallel")
     (odd,) = group["odd"]
     assert group["processes"] == [0, 1, 2] and group["basis"].endswith("no inspection saw those of rank 1")
+    # Its peak is later in its life, and at the same place of a step; with one of another phase the text says so.
+    phases = {process["devices"][0]["peak"]["phase"] for process in merged(tmp_path)["processes"]}
+    assert ("; its peak is in " in vramtrace("report", tmp_path).stdout.replace("\n  ", " ")) == (len(phases) > 1)
     assert odd["process"] == 1 and odd["modules"] == [] and odd["lines"][0]["line"] == line_of("kept.append(torch.ones(")
 
 

@@ -186,6 +186,27 @@ Test(job, a_helper_that_inherited_a_rank_is_no_rank)
     vt_job_free(job);
 }
 
+/* Of a killed parent only the last event is known: it waited for its child. */
+Test(job, a_helper_of_one_that_was_killed)
+{
+    struct made made = {0};
+    struct vt_job *job;
+    struct vt_job_process *helper;
+
+    add(&made, 0, 10 * MIB);
+    add(&made, 1, 10 * MIB);
+    made.processes[1].ended = made.processes[1].complete = false;
+    made.processes[1].end_ns = 2 * SECOND;
+    helper = add(&made, 1, 500 * MIB);
+    helper->parent_pid = made.processes[1].pid;
+    helper->start_realtime_ns += 5 * SECOND;
+    job = merge(&made);
+    cr_assert_eq(job->run_count, 1);
+    cr_assert(job->processes[2].is_helper);
+    cr_assert_eq(job->processes[2].parent, 1);
+    vt_job_free(job);
+}
+
 Test(job, processes_without_a_launcher_belong_together_by_parent_and_command)
 {
     struct made made = {0};

@@ -77,7 +77,7 @@ char *vt_job_numbers(const uint32_t *numbers, size_t count, char *text)
     return text;
 }
 
-/* "run 1 rank 0, pid 4711": of several runs. */
+/* "run 1 rank 0 and pid 4711": of several runs, or with helpers. */
 static void list_labels(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
 {
     size_t used = 0;
@@ -85,11 +85,11 @@ static void list_labels(const struct vt_job *job, const uint32_t *members, size_
     for (size_t i = 0; i < count; i++) {
         const char *label = job->processes[members[i]].label;
 
-        if (used + strlen(label) + 8 > VT_JOB_RANKS_BYTES) {
-            strcpy(text + used, ", …");
+        if (used + strlen(label) + 16 > VT_JOB_RANKS_BYTES) {
+            strcpy(text + used, " and …");
             return;
         }
-        used += (size_t)snprintf(text + used, VT_JOB_RANKS_BYTES - used, "%s%s", i ? ", " : "", label);
+        used += (size_t)snprintf(text + used, VT_JOB_RANKS_BYTES - used, "%s%s", i ? " and " : "", label);
     }
 }
 
@@ -108,7 +108,7 @@ char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t cou
         const struct vt_job_process *process = &job->processes[members[i]];
 
         numbers[i] = ranks ? (uint32_t)process->rank : process->pid;
-        mixed |= process->run != first->run && (run || ranks != (process->rank >= 0));
+        mixed |= process->is_helper || (process->run != first->run && (run || ranks != (process->rank >= 0)));
     }
     if (run)
         snprintf(of_run, sizeof of_run, " of run %u", run);

@@ -82,6 +82,43 @@ static void layout_line(struct vt_print *print, const struct vt_job *job, const 
     vt_end_paragraph(print, 0, 2);
 }
 
+static const struct vt_state *shown_of(const struct vt_job_process *process)
+{
+    const struct vt_state *most = NULL;
+
+    for (size_t i = 0; i < process->device_count; i++)
+        if (!most || process->devices[i].shown.used_bytes > most->used_bytes)
+            most = &process->devices[i].shown;
+    return most;
+}
+
+static const char *article(uint8_t phase)
+{
+    return phase == VT_PHASE_OPTIMIZER ? "the " : "";
+}
+
+/* "; its peak is in the optimizer, those of the others in backward": at other moments of a step. */
+static void put_phase(FILE *out, const struct vt_job *job, const struct vt_job_group *group,
+                      const struct vt_job_odd *odd)
+{
+    const struct vt_state *own = shown_of(&job->processes[odd->process]);
+    int usual = -1;
+
+    for (size_t i = 0; own && i < group->member_count; i++) {
+        const struct vt_state *other = shown_of(&job->processes[group->members[i]]);
+
+        if (group->members[i] == odd->process || !other)
+            continue;
+        if (other->phase == own->phase || (usual >= 0 && other->phase != usual))
+            return; /* nothing sets it apart */
+        usual = other->phase;
+    }
+    if (usual >= 0)
+        fprintf(out, "; its peak is in %s%s, %s in %s%s", article(own->phase), vt_phase_name(own->phase),
+                group->member_count == 2 ? "the other's" : "those of the others", article((uint8_t)usual),
+                vt_phase_name((uint8_t)usual));
+}
+
 static void odd_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group,
                      const struct vt_job_odd *odd)
 {
@@ -101,21 +138,12 @@ static void odd_line(struct vt_print *print, const struct vt_job *job, const str
                 layout_word(group->layout));
     fprintf(out, " (%s): ", VT_BYTES(odd->usual_bytes));
     vt_job_put_why(out, odd);
+    put_phase(out, job, group, odd);
     if (odd->bytes < odd->usual_bytes && !job->processes[odd->process].complete)
         fprintf(out, "; its trace is incomplete (%s), so that it may have had more",
                 vt_job_outcome(&job->processes[odd->process]));
     fputc('.', out);
     vt_end_paragraph(print, 0, 2);
-}
-
-static uint64_t shown_bytes(const struct vt_job_process *process)
-{
-    uint64_t most = 0;
-
-    for (size_t i = 0; i < process->device_count; i++)
-        if (process->devices[i].shown.used_bytes > most)
-            most = process->devices[i].shown.used_bytes;
-    return most;
 }
 
 /* The least and the most of a group, where none stands out. */
@@ -125,7 +153,8 @@ static void even_line(struct vt_print *print, const struct vt_job *job, const st
     const char *who = VT_JOB_RANKS(job, group->members, group->member_count);
 
     for (size_t i = 0; i < group->member_count; i++) {
-        uint64_t bytes = shown_bytes(&job->processes[group->members[i]]);
+        const struct vt_state *shown = shown_of(&job->processes[group->members[i]]);
+        const uint64_t bytes = shown ? shown->used_bytes : 0;
 
         least = bytes < least ? bytes : least;
     }
@@ -150,33 +179,36 @@ static void group_lines(struct vt_print *print, const struct vt_job *job, const 
         even_line(print, job, group);
 }
 
-/* "Incomplete traces: ranks 0–2 (killed/_exit), rank 5 (file damaged)." */
+/* "Incomplete traces: ranks 0–2 (killed/_exit), rank 5 (file damaged).": of helpers too. */
 static void incomplete_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
-    uint32_t *members = calloc(run->member_count + 1, sizeof *members);
-    const char *join = "";
+    const uint32_t index = (uint32_t)(run - job->runs);
+    uint32_t *members = calloc(job->process_count + 1, sizeof *members);
+    const char *join = VT_ALARM "Incomplete traces:" VT_RESET " ";
+    bool any = false;
 
     print->failed |= !members;
-    for (size_t i = 0; members && i < run->member_count; i++) {
-        const struct vt_job_process *process = &job->processes[run->members[i]];
+    for (uint32_t i = 0; members && i < job->process_count; i++) {
+        const struct vt_job_process *first = &job->processes[i];
         size_t count = 0;
 
-        for (size_t k = 0; k < run->member_count; k++) {
-            const struct vt_job_process *other = &job->processes[run->members[k]];
+        for (uint32_t k = 0; !first->complete && first->run == index && k < job->process_count; k++) {
+            const struct vt_job_process *other = &job->processes[k];
 
-            if (other->complete || strcmp(other->outcome, process->outcome) != 0)
+            if (other->run != index || other->complete || strcmp(other->outcome, first->outcome) != 0)
                 continue;
             if (k < i)
                 break; /* it was told with that one */
-            members[count++] = run->members[k];
+            members[count++] = k;
         }
-        if (!count || members[0] != run->members[i])
+        if (!count)
             continue;
-        fprintf(print->paragraph, "%s%s (%s)", *join ? join : VT_ALARM "Incomplete traces:" VT_RESET " ",
-                VT_JOB_RANKS(job, members, count), vt_job_outcome(process));
+        fprintf(print->paragraph, "%s%s (%s)", join, VT_JOB_RANKS(job, members, count),
+                vt_job_outcome(first));
         join = ", ";
+        any = true;
     }
-    if (*join) {
+    if (any) {
         fputc('.', print->paragraph);
         vt_end_paragraph(print, 0, 2);
     }
