@@ -30,6 +30,38 @@ static uint64_t refused_ns(const struct vt_job_process *process, const struct vt
     return process->start_ns + refusal->t_ns;
 }
 
+/* Until when NVML told a process of another one: until it was gone, else until that process's own end. */
+static uint64_t told_until(const struct vt_job_process *by, const struct vt_job_device *device, uint32_t pid)
+{
+    const struct vt_job_other *last = NULL;
+
+    for (size_t i = 0; i < device->other_count; i++)
+        if (device->others[i].pid == pid)
+            last = &device->others[i];
+    return !last ? 0 : last->bytes ? by->end_ns : by->start_ns + last->t_ns;
+}
+
+/* When a process was surely still there: it started a child, or NVML told others on its card of it. */
+static uint64_t seen_until(const struct vt_job *job, uint32_t index)
+{
+    const struct vt_job_process *process = &job->processes[index];
+    uint64_t until_ns = process->end_ns, told_ns;
+
+    for (const struct vt_job_process *other = job->processes; other < job->processes + job->process_count;
+         other++) {
+        if (other->node != process->node || other->pid_namespace != process->pid_namespace ||
+            other == process)
+            continue;
+        if (other->is_child && other->parent == index && other->start_ns > until_ns)
+            until_ns = other->start_ns;
+        for (size_t i = 0; i < other->device_count; i++) {
+            told_ns = told_until(other, &other->devices[i], process->pid);
+            until_ns = told_ns > until_ns ? told_ns : until_ns;
+        }
+    }
+    return until_ns;
+}
+
 /* A process that was killed because memory ran out in another of its run had waited for that one, with all
  * that it had. */
 int vt_job_find_ends(struct vt_job_maker *maker)
@@ -55,6 +87,8 @@ int vt_job_find_ends(struct vt_job_maker *maker)
                       t_ns - process->end_ns < SOON_NS;
 
         process->gone_ns = waited ? t_ns : process->end_ns;
+        if (!process->ended && seen_until(job, (uint32_t)i) > process->gone_ns)
+            process->gone_ns = seen_until(job, (uint32_t)i);
     }
     free(first_ns);
     return 0;

@@ -151,13 +151,18 @@ def test_what_ended_early_is_said_first(job):
     assert "ended none of these processes, as far as their traces go" in run("oom", job).stdout
 
 
-def test_a_helper_whose_rank_was_killed(job):
-    """It is no run of its own, and is named with its pid."""
-    write_rank(job / "x.3.vrt", 3, sizes=[64 * MIB], pid=77)
-    write_rank(job / "helper.vrt", 3, sizes=[MIB], pid=78, started_ns=10 * 10 ** 9)
+def write_helper(job, pid, rank=3):
+    """Of a rank that was killed before."""
+    write_rank(job / "x.3.vrt", rank, sizes=[64 * MIB], pid=77)
+    write_rank(job / "helper.vrt", rank, sizes=[100 * MIB], pid=pid, started_ns=10 * 10 ** 9)
     data = bytearray((job / "helper.vrt").read_bytes())
     struct.pack_into("<I", data, 60, 77)
     (job / "helper.vrt").write_bytes(data)
+
+
+def test_a_helper_whose_rank_was_killed(job):
+    """It is no run of its own, and is named with its pid."""
+    write_helper(job, 78)
     (run_told,) = merged(job)["runs"]
     assert run_told["processes"] == [0, 1, 2, 3]
     text = " ".join(run("report", job).stdout.split())
@@ -237,6 +242,7 @@ def columns(line):
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_lines_fit(job, width):
+    write_helper(job, 4_194_303, rank=10_003)
     for command in ("report", "oom"):
         for line in run(command, "--width", width, job, env={"LC_ALL": "C.UTF-8"}).stdout.splitlines():
             assert columns(line) <= width or str(job) in line, line  # a command is never cut

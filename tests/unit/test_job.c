@@ -323,6 +323,51 @@ Test(job, memory_of_a_process_that_has_ended_is_gone)
     vt_job_free(job);
 }
 
+/* Of a killed process the last event is no end: NVML told another one of it, until it was gone. */
+Test(job, memory_of_a_killed_process_is_there_as_long_as_it_is_seen)
+{
+    struct made made = {0};
+    struct vt_job_process *processes;
+    struct vt_job_other *others;
+    struct vt_job *job;
+
+    add(&made, -1, 40 * MIB);
+    add(&made, -1, 50 * MIB);
+    processes = made.processes;
+    processes[0].ended = processes[0].complete = false;
+    processes[0].end_ns = 2 * SECOND;
+    add_level(&processes[0], SECOND, 40 * MIB);
+    add_level(&processes[1], SECOND, 5 * MIB);
+    add_level(&processes[1], 4 * SECOND, 20 * MIB);
+    add_level(&processes[1], 5 * SECOND, 10 * MIB);
+    add_level(&processes[1], 7 * SECOND, 50 * MIB);
+    others = processes[1].devices[0].others = take(&processes[1], 2, sizeof *others);
+    others[0] = (struct vt_job_other){.t_ns = 3 * SECOND, .bytes = 340 * MIB, .pid = processes[0].pid};
+    others[1] = (struct vt_job_other){.t_ns = 6 * SECOND, .bytes = 0, .pid = processes[0].pid};
+    processes[1].devices[0].other_count = 2;
+    job = merge(&made);
+    cr_assert_eq(job->processes[0].gone_ns, 6 * SECOND);
+    cr_assert_eq(job->cards[0].most_bytes, 60 * MIB);
+    cr_assert_eq(job->cards[0].most_ns, 4 * SECOND);
+    vt_job_free(job);
+}
+
+Test(job, a_killed_process_was_there_when_its_child_began)
+{
+    struct made made = {0};
+    struct vt_job *job;
+
+    add(&made, -1, 40 * MIB);
+    add(&made, -1, 50 * MIB);
+    made.processes[0].ended = made.processes[0].complete = false;
+    made.processes[0].end_ns = 2 * SECOND;
+    made.processes[1].parent_pid = made.processes[0].pid;
+    made.processes[1].start_realtime_ns += 5 * SECOND;
+    job = merge(&made);
+    cr_assert_eq(job->processes[0].gone_ns, 5 * SECOND);
+    vt_job_free(job);
+}
+
 Test(job, absurd_times_end)
 {
     static const uint64_t times[] = {0, 1, UINT64_MAX, UINT64_MAX - START, UINT64_MAX / 2};

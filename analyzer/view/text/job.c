@@ -132,15 +132,15 @@ static void process_table(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_column columns[] = {
         {.title = "Process"},
-        {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 2},
+        {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 3},
         {"GPU", .right = true},
         {"peak", .right = true},
-        {"at", .right = true, .drop = 1},
+        {"at", .right = true, .drop = 2},
         {.title = "step"},
         {"vs median", .right = true},
         {"reserved", .right = true},
-        {.title = "", .cut = VT_CUT_END, .minimum = 10},
-        {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3}};
+        {.title = "", .cut = VT_CUT_END, .minimum = 10, .drop = 1},
+        {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 4}};
     size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS, rows = 0;
     struct vt_table table;
 
