@@ -229,15 +229,15 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
     size_t used = 0;
     const size_t out_bytes = strlen(options->out);
     const bool exists = stat(options->out, &status) == 0;
-    const bool folder =
-        (out_bytes && options->out[out_bytes - 1] == '/') || (exists && S_ISDIR(status.st_mode));
+    const bool slash = out_bytes && options->out[out_bytes - 1] == '/';
+    const bool folder = slash || (exists && S_ISDIR(status.st_mode));
     if (!out_bytes)
         return -ENAMETOOLONG;
     if (exists && !folder &&
         !S_ISREG(status.st_mode)) /* a device, a pipe: nothing may be created beside it */
         return -EINVAL;
-    if (snprintf(pattern, sizeof pattern, "%s%s", options->out, folder ? "/vramtrace.%h.%r.vrt" : "") >=
-        (int)sizeof pattern)
+    if (snprintf(pattern, sizeof pattern, "%s%s%s", options->out, folder && !slash ? "/" : "",
+                 folder ? "vramtrace.%h.%r.vrt" : "") >= (int)sizeof pattern)
         return -ENAMETOOLONG;
     size_t length = strlen(pattern);
     size_t stem = length > 4 && !strcmp(pattern + length - 4, ".vrt") ? length - 4 : length;

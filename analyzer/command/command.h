@@ -107,6 +107,8 @@ struct vt_output {
     char *target, *temporary; /* the file, and its name until it is complete; NULL = none */
     bool paged;               /* the stream is a pipe to the pager, on the terminal that stdout is */
     bool broken;              /* something is missing in it; nothing more is written */
+    const char *separator;    /* between the pages of several traces; NULL = none */
+    bool has_page;            /* one was begun */
 };
 
 struct vt_command {
@@ -281,8 +283,12 @@ void vt_unload(struct vt_loaded *loaded);
 int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
                    const struct vt_report_options *options, unsigned wanted, struct vt_report **report);
 
-/* Runs a command on each operand, as long as the output can be written. Prints `separator` between them,
- * NULL = none. Returns the worst status. */
+/* Begins the page of a trace that could be read: the pager, and the separator after an earlier page. */
+void vt_begin_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   struct vt_output *output);
+
+/* Runs a command on each operand, as long as the output can be written. `separator` comes between the pages
+ * that vt_begin_page begins, NULL = none. Returns the worst status. */
 int vt_for_each_trace(const struct vt_command *command, const struct vt_arguments *arguments,
                       struct vt_output *output, const char *separator,
                       int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,

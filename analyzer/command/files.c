@@ -120,7 +120,11 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
         }
         error = add_folder(files, path, 0);
         if (error || files->count == before) {
-            vt_say(command, "%s: %s", path, error ? strerror(error) : "no trace is in this folder");
+            vt_say(command, "%s: %s", path,
+                   error
+                       ? strerror(error)
+                       : "no trace is in this folder, nor in folders in it; vramtrace run -o FOLDER/ COMMAND "
+                         "makes them");
             return VT_EXIT_UNREADABLE;
         }
     }

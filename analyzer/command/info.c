@@ -105,7 +105,7 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
     if (result)
         return result;
     if (!arguments->verify)
-        vt_pager_begin(command, arguments, output);
+        vt_begin_page(command, arguments, output);
     if (arguments->verify)
         result = verify(command, &loaded, output);
     else if (arguments->events)

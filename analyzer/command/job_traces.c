@@ -164,9 +164,9 @@ static void drop_copies(struct reading *reading, bool *is_copy)
             if (!a->owner || memcmp(a->identity, b->identity, sizeof unknown) != 0 ||
                 !memcmp(a->identity, unknown, sizeof unknown))
                 continue;
-            if (asprintf(&reading->errors[dropped], "of the same process as %s, which has %s",
+            if (asprintf(&reading->errors[dropped], "a trace of the same process as %s, which has %s",
                          reading->paths[later ? i : k],
-                         a->event_count == b->event_count ? "the same" : "more") < 0)
+                         a->event_count == b->event_count ? "as many events" : "more events") < 0)
                 reading->errors[dropped] = NULL;
             is_copy[dropped] = true;
             vt_job_process_free(&reading->processes[dropped]);

@@ -26,7 +26,7 @@ static const struct page {
      VT_TIMELINE_COLUMNS},
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
      VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_TIMELINE_COLUMNS},
-    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_LEAKS | VT_FIND_SHORTAGE,
+    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_LEAKS | VT_FIND_SHORTAGE | VT_FIND_CARD,
      BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY, NULL,
      VT_NO_TIMELINE},
     {VT_COMMAND_FRAG, vt_text_frag, &vt_frag_document, VT_FIND_FRAGMENTATION, VT_NO_GROUPS, VT_NO_GROUPS,
@@ -110,7 +110,7 @@ static int report_one(const struct vt_command *command, const struct vt_argument
 
     if (result)
         return result;
-    vt_pager_begin(command, arguments, output);
+    vt_begin_page(command, arguments, output);
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;

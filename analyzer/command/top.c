@@ -293,9 +293,8 @@ static void ask(struct shown *shown, enum vt_control_command what, const char *t
     snprintf(shown->message, sizeof shown->message, "Asking process %" PRIu32 " …", process->pid);
     vt_screen_draw(&shown->screen, &live->top, &live->style);
     if (!vt_control_ask(what, text, recorder, shown->message, sizeof shown->message))
-        snprintf(shown->message, sizeof shown->message, "%" PRIu32 ": %s: vramtrace report --at 'mark:%s' %s",
-                 process->pid,
-                 what == VT_CONTROL_MARK ? "marked" : "marked, objects are inspected at a safe point", text,
+        snprintf(shown->message, sizeof shown->message, "%" PRIu32 ": report --at 'mark:%s'%s: %s",
+                 process->pid, text, what == VT_CONTROL_MARK ? "" : ", inspected at a safe point",
                  process->trace);
 }
 

@@ -467,6 +467,15 @@ int vt_load_report(const struct vt_command *command, const struct vt_arguments *
     return result;
 }
 
+void vt_begin_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   struct vt_output *output)
+{
+    vt_pager_begin(command, arguments, output);
+    if (output->has_page && output->separator)
+        fputs(output->separator, output->stream);
+    output->has_page = true;
+}
+
 int vt_for_each_trace(const struct vt_command *command, const struct vt_arguments *arguments,
                       struct vt_output *output, const char *separator,
                       int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
@@ -474,12 +483,10 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 {
     int worst = 0;
 
+    output->separator = separator;
     for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
-        int result;
+        int result = run(command, arguments, arguments->operands[i], output);
 
-        if (i && separator)
-            fputs(separator, output->stream);
-        result = run(command, arguments, arguments->operands[i], output);
         worst = result > worst ? result : worst;
     }
     return worst;

@@ -57,6 +57,8 @@ int vt_diagnose(struct vt_report *report, unsigned wanted)
     }
     if (!result && wanted & VT_FIND_CARD)
         result = vt_bare_contexts_find(report);
+    if (!result && wanted & VT_FIND_CARD)
+        vt_reconcile_refusal(report);
     if (!result && wanted & VT_FIND_SHORTAGE)
         result = vt_shortage_find(report, &report->shortage);
     return result ? result : vt_places_error(report->places);

@@ -42,6 +42,9 @@ int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32
 
 /* Every byte of the device's card, of what is shown and at the last reading. */
 int vt_reconcile(const struct vt_report *report, struct vt_device_report *device);
+/* What the refusal that is shown counts as context is what the card had in use when it was first asked: where
+ * NVML told the process's own, the rest is of other processes. After vt_reconcile of all devices. */
+void vt_reconcile_refusal(struct vt_report *report);
 
 /* What could be done about it, of a table that is complete but for this (card_advice.c). */
 int vt_card_advise(const struct vt_report *report, struct vt_card_table *table);

@@ -501,3 +501,29 @@ int vt_reconcile(const struct vt_report *report, struct vt_device_report *device
     vt_readings_free(&readings);
     return result;
 }
+
+void vt_reconcile_refusal(struct vt_report *report)
+{
+    struct vt_refusal *refusal = report->refusals + report->shown_refusal;
+    const struct vt_device_report *device = report->devices;
+    const struct vt_card_table *card;
+    uint64_t told_bytes = 0, others_bytes;
+
+    while (device < report->devices + report->device_count &&
+           (!report->refusal_count || device->index != refusal->device_index))
+        device++;
+    if (device == report->devices + report->device_count)
+        return;
+    card = device->card.present && device->card.processes_known ? &device->card : &device->last_card;
+    if (!card->present || !card->processes_known)
+        return;
+    for (size_t i = 0; i < card->row_count; i++)
+        if (!strcmp(card->rows[i].kind, KIND_CONTEXT) && card->rows[i].bytes > 0)
+            told_bytes += (uint64_t)card->rows[i].bytes;
+    if (told_bytes >= refusal->categories[VT_CATEGORY_CONTEXT])
+        return;
+    others_bytes = refusal->categories[VT_CATEGORY_CONTEXT] - told_bytes;
+    refusal->categories[VT_CATEGORY_CONTEXT] = told_bytes;
+    refusal->driver_bytes -= others_bytes;
+    refusal->other_bytes += refusal->free_known ? others_bytes : 0;
+}

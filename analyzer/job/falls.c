@@ -85,6 +85,18 @@ static int hear_of_all(struct vt_job *job)
     return result;
 }
 
+/* One that was killed was surely still there when it started a child. */
+static void find_last_children(struct vt_job *job)
+{
+    for (size_t i = 0; i < job->process_count; i++) {
+        const struct vt_job_process *child = &job->processes[i];
+        struct vt_job_process *parent = child->is_child ? &job->processes[child->parent] : NULL;
+
+        if (parent && !parent->ended && child->start_ns > parent->gone_ns)
+            parent->gone_ns = child->start_ns;
+    }
+}
+
 /* A process that was killed because memory ran out in another of its run had waited for that one, with all
  * that it had. */
 int vt_job_find_ends(struct vt_job_maker *maker)
@@ -112,6 +124,7 @@ int vt_job_find_ends(struct vt_job_maker *maker)
         process->gone_ns = waited ? t_ns : process->end_ns;
     }
     free(first_ns);
+    find_last_children(job);
     return hear_of_all(job);
 }
 

@@ -56,7 +56,32 @@ static bool are_alike(const struct vt_job_process *a, const struct vt_job_proces
 {
     size_t smaller = a->parameter_count < b->parameter_count ? a->parameter_count : b->parameter_count;
 
-    return !smaller ? a->parameter_count == b->parameter_count : shared_names(a, b) * 2 >= smaller;
+    return shared_names(a, b) * 2 >= smaller;
+}
+
+/* Ranks of one name are alike already. Those without names (killed before an inspection saw their parameters,
+ * say) have no modules that differ: where all others do the same work, they are taken for alike. */
+static void group_clusters(const struct vt_job_process *processes, struct clusters *clusters,
+                           uint32_t *group_count)
+{
+    struct cluster *items = clusters->items, *unnamed = NULL;
+
+    *group_count = 0;
+    for (size_t i = 0; i < clusters->count; i++) {
+        const struct vt_job_process *process = &processes[items[i].representative];
+
+        if (!process->parameter_count) {
+            unnamed = &items[i];
+            continue;
+        }
+        for (size_t k = 0; k < i && items[i].group == UINT32_MAX; k++)
+            if (&items[k] != unnamed && are_alike(&processes[items[k].representative], process))
+                items[i].group = items[k].group;
+        if (items[i].group == UINT32_MAX)
+            items[i].group = (*group_count)++;
+    }
+    if (unnamed)
+        unnamed->group = *group_count == 1 ? 0 : (*group_count)++;
 }
 
 static int find_clusters(struct vt_job_maker *maker, const struct vt_job_run *run, struct clusters *clusters,
@@ -78,15 +103,7 @@ static int find_clusters(struct vt_job_maker *maker, const struct vt_job_run *ru
             clusters->items[clusters->count++] = (struct cluster){names, run->members[i], UINT32_MAX};
         clusters->of[i] = (uint32_t)at;
     }
-    *group_count = 0;
-    for (size_t i = 0; i < clusters->count; i++) {
-        for (size_t k = 0; k < i && clusters->items[i].group == UINT32_MAX; k++)
-            if (are_alike(&processes[clusters->items[k].representative],
-                          &processes[clusters->items[i].representative]))
-                clusters->items[i].group = clusters->items[k].group;
-        if (clusters->items[i].group == UINT32_MAX)
-            clusters->items[i].group = (*group_count)++;
-    }
+    group_clusters(processes, clusters, group_count);
     return 0;
 }
 
@@ -219,18 +236,107 @@ static bool any_gathers(const struct vt_job *job, const struct vt_job_group *gro
     return false;
 }
 
-/* Sets layout and basis of a group of several ranks with names. */
-static int judge(struct vt_job_maker *maker, struct vt_job_group *group)
+/* The first that an inspection saw parameters of, else the first. */
+static uint32_t first_named(const struct vt_job *job, const struct vt_job_group *group)
+{
+    for (size_t i = 0; i < group->member_count; i++)
+        if (job->processes[group->members[i]].parameter_count)
+            return group->members[i];
+    return group->members[0];
+}
+
+/* How many parameters of `first` every rank with names has too. SIZE_MAX without memory. */
+static size_t count_common(const struct vt_job *job, const struct vt_job_group *group,
+                           const struct vt_job_process *first)
+{
+    size_t *had_by = calloc(first->parameter_count + 1, sizeof *had_by), named = 0, common = 0;
+
+    if (!had_by)
+        return SIZE_MAX;
+    for (size_t m = 0; m < group->member_count; m++) {
+        const struct vt_job_process *process = &job->processes[group->members[m]];
+
+        named += process->parameter_count > 0;
+        for (size_t i = 0, k = 0; i < first->parameter_count && k < process->parameter_count;) {
+            int order = strcmp(first->parameters[i].name, process->parameters[k].name);
+
+            had_by[i] += !order;
+            i += order <= 0;
+            k += order >= 0;
+        }
+    }
+    for (size_t i = 0; i < first->parameter_count; i++)
+        common += had_by[i] == named;
+    free(had_by);
+    return common;
+}
+
+/* "; rank 0 has 43 more; no inspection saw those of rank 3", or "". */
+static const char *describe_rest(struct vt_job_maker *maker, const struct vt_job_group *group, size_t common)
+{
+    const struct vt_job_process *most = NULL, *unseen = NULL;
+    size_t more = 0, unseen_count = 0;
+    const char *text = "";
+
+    for (size_t i = 0; i < group->member_count; i++) {
+        const struct vt_job_process *process = &maker->job.processes[group->members[i]];
+
+        more += process->parameter_count > common;
+        if (process->parameter_count > (most ? most->parameter_count : common))
+            most = process;
+        unseen = !process->parameter_count && !unseen ? process : unseen;
+        unseen_count += !process->parameter_count;
+    }
+    if (most)
+        text = vt_job_print(&maker->arena, "; %s has %zu more", most->label, most->parameter_count - common);
+    if (text && more > 1)
+        text = vt_job_print(&maker->arena, "%s, and others have more too", text);
+    if (text && unseen)
+        text = vt_job_print(&maker->arena, "%s; no inspection saw those of %s", text, unseen->label);
+    if (text && unseen_count > 1)
+        text = vt_job_print(&maker->arena, "%s and %zu more", text, unseen_count - 1);
+    return text;
+}
+
+static const char *describe_copies(struct vt_job_maker *maker, const struct vt_job_group *group,
+                                   const struct vt_job_process *first)
+{
+    const size_t common = count_common(&maker->job, group, first);
+    const char *rest = common == SIZE_MAX ? NULL : describe_rest(maker, group, common);
+
+    return !rest ? NULL
+                 : vt_job_print(&maker->arena,
+                                "%s%zu parameters have the same names and shapes on each rank; copies, or "
+                                "parts of one size%s",
+                                *rest ? "" : "all ", common, rest);
+}
+
+/* Without ranks the same names, of whatever shapes, may be those of a search over settings. */
+static int judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
+                       const struct vt_job_process *first)
+{
+    group->layout = VT_LAYOUT_UNKNOWN;
+    group->basis =
+        vt_job_print(&maker->arena,
+                     "they have %zu parameters of the same names, but nothing says that they train "
+                     "one model together",
+                     count_common(&maker->job, group, first));
+    return group->basis ? 0 : -ENOMEM;
+}
+
+/* Sets layout and basis of a group of several processes with names. */
+static int judge(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
 {
     const struct vt_job *job = &maker->job;
-    const struct vt_job_process *first = &job->processes[group->members[0]];
+    const uint32_t first_index = first_named(job, group);
+    const struct vt_job_process *first = &job->processes[first_index];
     struct shards shards = {0};
     size_t parts;
     const struct vt_job_parameter *part = find_part(first, &parts);
     const char *part_text = "";
 
-    for (size_t i = 1; i < group->member_count; i++)
-        compare_shapes(job, group->members[0], group->members[i], &shards);
+    for (size_t i = 0; i < group->member_count; i++)
+        compare_shapes(job, first_index, group->members[i], &shards);
     if (part) {
         part_text = vt_job_print(&maker->arena,
                                  "%zu of %zu parameters are parts of distributed tensors (%s: %s of %s)",
@@ -244,6 +350,8 @@ static int judge(struct vt_job_maker *maker, struct vt_job_group *group)
     }
     if (!part_text)
         return -ENOMEM;
+    if (!run->has_ranks && !part && !any_gathers(job, group))
+        return judge_apart(maker, group, first);
     if (any_gathers(job, group)) {
         group->layout = VT_LAYOUT_SHARDED;
         group->basis =
@@ -254,17 +362,15 @@ static int judge(struct vt_job_maker *maker, struct vt_job_group *group)
         group->basis = vt_job_print(&maker->arena, "%s, and none is gathered", part_text);
     } else {
         group->layout = VT_LAYOUT_DATA;
-        group->basis = vt_job_print(
-            &maker->arena,
-            "all %zu parameters have the same names and shapes on each rank; copies, or parts of one size",
-            first->parameter_count);
+        group->basis = describe_copies(maker, group, first);
     }
     return group->basis ? 0 : -ENOMEM;
 }
 
-static int describe_group(struct vt_job_maker *maker, struct vt_job_group *group)
+static int describe_group(struct vt_job_maker *maker, const struct vt_job_run *run,
+                          struct vt_job_group *group)
 {
-    const struct vt_job_process *first = &maker->job.processes[group->members[0]];
+    const struct vt_job_process *first = &maker->job.processes[first_named(&maker->job, group)];
 
     group->modules = list_modules(maker, first);
     if (!group->modules)
@@ -274,7 +380,7 @@ static int describe_group(struct vt_job_maker *maker, struct vt_job_group *group
     if (group->member_count == 1)
         return 0;
     if (first->parameter_count)
-        return judge(maker, group);
+        return judge(maker, run, group);
     group->layout = VT_LAYOUT_UNKNOWN;
     group->basis = "no inspection saw the parameters of these processes, so all are taken for alike";
     return 0;
@@ -292,7 +398,7 @@ static int fill_groups(struct vt_job_maker *maker, struct vt_job_run *run, const
         for (size_t i = 0; group->members && i < run->member_count; i++)
             if (clusters->items[clusters->of[i]].group == g)
                 group->members[group->member_count++] = run->members[i];
-        if (!group->members || describe_group(maker, group))
+        if (!group->members || describe_group(maker, run, group))
             return -ENOMEM;
     }
     return run->groups ? 0 : -ENOMEM;

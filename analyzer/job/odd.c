@@ -64,6 +64,7 @@ static int by_distance(const void *left, const void *right)
 /* Those to compare with, and space for one number of each. */
 struct others {
     const struct vt_job_device *const *devices;
+    const struct vt_job_parts **parts; /* modules or lines of each */
     uint64_t *values;
     size_t count;
 };
@@ -76,14 +77,8 @@ static int compare_names(const void *left, const void *right)
     return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
 }
 
-static const struct vt_job_parts *parts_of(const struct vt_job_device *device, bool lines)
+static uint64_t part_bytes(const struct vt_job_parts *parts, const struct vt_job_part *part)
 {
-    return lines ? &device->lines : &device->modules;
-}
-
-static uint64_t part_bytes(const struct vt_job_device *device, bool lines, const struct vt_job_part *part)
-{
-    const struct vt_job_parts *parts = parts_of(device, lines);
     const struct vt_job_part *found =
         parts->count ? bsearch(part, parts->items, parts->count, sizeof *part, compare_names) : NULL;
 
@@ -155,16 +150,17 @@ static int keep(struct vt_job_maker *maker, struct vt_job_difference *items, siz
 }
 
 /* Every name that the process or one of the others has. */
-static int compare_parts(struct vt_job_maker *maker, const struct vt_job_device *device,
-                         struct others *others, bool lines, struct vt_job_differences *differences)
+static int compare_parts(const struct vt_job_parts *own, const struct others *others,
+                         struct vt_job_difference **items, size_t *count)
 {
     struct vt_job_part *names = NULL;
-    struct vt_job_difference *items = NULL;
-    size_t name_count = 0, capacity = 0, count = 0, item_capacity = 0;
+    size_t name_count = 0, capacity = 0, item_capacity = 0;
     int result = 0;
 
+    *items = NULL;
+    *count = 0;
     for (size_t i = 0; !result && i <= others->count; i++) {
-        const struct vt_job_parts *parts = parts_of(i ? others->devices[i - 1] : device, lines);
+        const struct vt_job_parts *parts = i ? others->parts[i - 1] : own;
 
         for (size_t k = 0; !result && k < parts->count; k++)
             result = VT_APPEND(names, name_count, capacity, parts->items[k]);
@@ -175,13 +171,63 @@ static int compare_parts(struct vt_job_maker *maker, const struct vt_job_device 
         if (i && !compare_names(&names[i - 1], &names[i]))
             continue;
         for (size_t k = 0; k < others->count; k++)
-            others->values[k] = part_bytes(others->devices[k], lines, &names[i]);
-        result = add_difference(&items, &count, &item_capacity, others, &names[i],
-                                part_bytes(device, lines, &names[i]));
+            others->values[k] = part_bytes(others->parts[k], &names[i]);
+        result = add_difference(items, count, &item_capacity, others, &names[i], part_bytes(own, &names[i]));
     }
     free(names);
-    if (!result && !lines)
+    return result;
+}
+
+static int compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
+                         const struct others *others, struct vt_job_differences *differences)
+{
+    struct vt_job_difference *items;
+    size_t count;
+    int result;
+
+    for (size_t i = 0; i < others->count; i++)
+        others->parts[i] = &others->devices[i]->lines;
+    result = compare_parts(&device->lines, others, &items, &count);
+    if (!result)
+        return keep(maker, items, count, differences);
+    free(items);
+    return result;
+}
+
+/* Of a process without names the modules are its classes, which cannot be compared with names. */
+static bool has_names(const struct vt_job *job, uint32_t process)
+{
+    const struct vt_job_run *run = &job->runs[job->processes[process].run];
+    bool any = false;
+
+    for (size_t i = 0; i < run->member_count; i++)
+        any |= job->processes[run->members[i]].parameter_count > 0;
+    return !any || job->processes[process].parameter_count > 0;
+}
+
+static int compare_modules(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
+                           const struct others *others, struct vt_job_differences *differences)
+{
+    const struct vt_job_device **devices = calloc(others->count + 1, sizeof *devices);
+    struct vt_job_parts *aligned = calloc(others->count + 1, sizeof *aligned);
+    struct vt_job_difference *items = NULL;
+    size_t count = 0;
+    int result = devices && aligned ? 0 : -ENOMEM;
+
+    if (!result) {
+        devices[others->count] = device;
+        if (others->count)
+            memcpy(devices, others->devices, others->count * sizeof *devices);
+        result = vt_job_align_modules(maker, devices, others->count + 1, aligned);
+    }
+    for (size_t i = 0; !result && i < others->count; i++)
+        others->parts[i] = &aligned[i];
+    if (!result && has_names(&maker->job, process))
+        result = compare_parts(&aligned[others->count], others, &items, &count);
+    if (!result)
         result = fold(maker, items, &count);
+    free(devices);
+    free(aligned);
     if (!result)
         return keep(maker, items, count, differences);
     free(items);
@@ -215,9 +261,10 @@ int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt
                    struct vt_job_odd *odd)
 {
     struct others others = {.devices = other_devices,
+                            .parts = calloc(other_count + 1, sizeof *others.parts),
                             .values = calloc(other_count + 1, sizeof *others.values),
                             .count = other_count};
-    int result = others.values ? 0 : -ENOMEM;
+    int result = others.parts && others.values ? 0 : -ENOMEM;
 
     *odd = (struct vt_job_odd){
         .process = process, .device_index = device->index, .bytes = device->shown.used_bytes};
@@ -228,9 +275,10 @@ int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt
         result = compare_categories(maker, device, &others, &odd->categories);
     }
     if (!result)
-        result = compare_parts(maker, device, &others, false, &odd->modules);
+        result = compare_modules(maker, process, device, &others, &odd->modules);
     if (!result)
-        result = compare_parts(maker, device, &others, true, &odd->lines);
+        result = compare_lines(maker, device, &others, &odd->lines);
+    free(others.parts);
     free(others.values);
     return result;
 }

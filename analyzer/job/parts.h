@@ -46,6 +46,12 @@ const struct vt_job_device *vt_job_main_device(const struct vt_job_process *proc
  * them is what is usual. -ENOMEM. */
 int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
                    const struct vt_job_device *const *others, size_t other_count, struct vt_job_odd *odd);
+/* modules.c: what named_bytes of a part are of. */
+extern const uint8_t vt_job_named_categories[VT_JOB_NAMED];
+/* modules.c: fills `parts`, one for each device, with its modules under names that mean the same in all.
+ * Where some have no names of a category, it is in no module. -ENOMEM. */
+int vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices, size_t count,
+                         struct vt_job_parts *parts);
 /* What the processes of a card had at a time, instead of at their most. -ENOMEM. */
 int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card);
 /* The lower of the middle two. Sorts the values. 0 of none. */

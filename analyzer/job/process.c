@@ -45,6 +45,8 @@ static int read_parts(struct vt_arena *arena, const struct vt_groups *groups, st
                                      .phase = group->phase,
                                      .category = (uint8_t)main_category(group->categories),
                                      .bytes = group->bytes};
+        for (unsigned kind = 0; kind < VT_JOB_NAMED; kind++)
+            part->named_bytes[kind] = group->categories[vt_job_named_categories[kind]];
         if (!part->name || !part->file)
             return -ENOMEM;
     }

@@ -32,6 +32,13 @@ static bool at_one_time(const struct vt_job_process *a, const struct vt_job_proc
     return a->start_ns <= b->end_ns && b->start_ns <= a->end_ns;
 }
 
+/* Of one that was killed only the last event is known: it may have waited for its children long after. */
+static bool is_parent(const struct vt_job_process *parent, const struct vt_job_process *child)
+{
+    return child->parent_pid == parent->pid && same_host(parent, child) &&
+           parent->start_ns <= child->end_ns && (!parent->ended || child->start_ns <= parent->end_ns);
+}
+
 static int find_nodes(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
@@ -59,9 +66,9 @@ static int find_nodes(struct vt_job_maker *maker)
 /* A process of one launch that uses the number of another: a helper that inherited its variables. */
 static bool is_helper_of(const struct vt_job_process *process, const struct vt_job_process *other)
 {
-    return same_host(process, other) && at_one_time(process, other) &&
-           (process->parent_pid == other->pid || other->parent_pid == process->pid ||
-            process->parent_pid == other->parent_pid);
+    return is_parent(other, process) || is_parent(process, other) ||
+           (process->parent_pid == other->parent_pid && same_host(process, other) &&
+            at_one_time(process, other));
 }
 
 /* But for numbers: "--local-rank 3", a child's descriptor. */
@@ -170,8 +177,7 @@ static void find_parents(struct vt_job *job)
         for (size_t k = 0; k < job->process_count && !child->is_child; k++) {
             const struct vt_job_process *other = &job->processes[k];
 
-            if (k != i && other->pid == child->parent_pid && same_host(other, child) &&
-                at_one_time(other, child)) {
+            if (k != i && is_parent(other, child)) {
                 child->parent = (uint32_t)k;
                 child->is_child = true;
             }

@@ -11,6 +11,8 @@
 #define VT_JOB_COLUMNS 400u
 #define VT_JOB_NONE UINT32_MAX
 
+/* Parameters, gradients, optimizer state: only a name that an inspection saw tells their module. */
+#define VT_JOB_NAMED 3u
 /* What one name had at the moment that is shown. */
 struct vt_job_part {
     const char *name; /* "train.py:88 forward", "layers.3.attn"; "" = not known */
@@ -19,6 +21,7 @@ struct vt_job_part {
     uint8_t phase;    /* of a line */
     uint8_t category; /* of most of it */
     uint64_t bytes;
+    uint64_t named_bytes[VT_JOB_NAMED]; /* of these categories among them */
 };
 struct vt_job_parts {
     struct vt_job_part *items; /* by name, then phase */

@@ -140,6 +140,41 @@ def check_forbidden(program, command, job):
     assert content["text"].startswith("1 more here may not be read by this user.\n3 processes")
 
 
+def test_what_ended_early_is_said_first(job):
+    """Above the tables, whatever their columns have room for."""
+    path = job / "x.1.vrt"
+    path.write_bytes(path.read_bytes()[:8192 + 64 * 8])
+    text = run("report", "--width", "80", job).stdout
+    before = " ".join(text[:text.index("\nProcess")].split())
+    assert "Incomplete traces: ranks 0, 2–3 (killed or still running), rank 1 (file damaged)." in before
+    assert "x.1.vrt" not in text or "held no GPU memory" not in text
+    assert "ended none of these processes, as far as their traces go" in run("oom", job).stdout
+
+
+def write_helper(job, pid, rank=3):
+    """Of a rank that was killed before."""
+    write_rank(job / "x.3.vrt", rank, sizes=[64 * MIB], pid=77)
+    write_rank(job / "helper.vrt", rank, sizes=[100 * MIB], pid=pid, started_ns=10 * 10 ** 9)
+    data = bytearray((job / "helper.vrt").read_bytes())
+    struct.pack_into("<I", data, 60, 77)
+    (job / "helper.vrt").write_bytes(data)
+
+
+def test_a_helper_whose_rank_was_killed(job):
+    """It is no run of its own, and is named with its pid."""
+    write_helper(job, 78)
+    (run_told,) = merged(job)["runs"]
+    assert run_told["processes"] == [0, 1, 2, 3]
+    text = " ".join(run("report", job).stdout.split())
+    assert "rank 3 and rank 3, pid 78 (killed or still running)." in text
+
+
+def test_a_rank_that_has_less_since_its_trace_ends_early(job):
+    write_rank(job / "x.2.vrt", 2, sizes=[MIB])
+    text = " ".join(run("report", job).stdout.split())
+    assert "Rank 2 peaks at 1.00 MiB" in text and "its trace is incomplete (killed or still running), so that it may have had more." in text
+
+
 def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
     path = job / "x.1.vrt"
     data = path.read_bytes()
@@ -171,7 +206,7 @@ def test_a_limit_holds_for_each_trace_of_a_folder(job):
 
 
 def test_nothing_to_read(tmp_path):
-    check_refused(run("report", tmp_path), 3, "no trace is in this folder", str(tmp_path))
+    check_refused(run("report", tmp_path), 3, "no trace is in this folder", "vramtrace run -o FOLDER/ COMMAND", str(tmp_path))
     (tmp_path / "x.vrt").touch()
     result = run("report", tmp_path)
     assert result.returncode == 3 and result.stdout == "" and "x.vrt" in result.stderr
@@ -189,6 +224,11 @@ def test_each_by_itself(job):
     assert run("report", "--each", "--by", "category", job).stdout.count("vramtrace report  python") == 4
     path = job / "x.0.vrt"
     assert run("report", "--each", path).stdout == run("report", path).stdout
+    result = run("report", "--each", "--at", "mark:nowhere", job)  # no separators of nothing
+    assert result.returncode == 2 and result.stdout == "" and len(result.stderr.splitlines()) == 4
+    (job / "x.0.vrt").write_bytes(b"")
+    text = run("report", "--each", "--by", "category", "--color", "never", job, env={"LC_ALL": "C"}).stdout
+    assert text.startswith("vramtrace report") and text.count("\n--------\n") == 2
 
 
 def test_a_bad_rules_file_is_wrong_use(job, tmp_path):
@@ -202,6 +242,7 @@ def columns(line):
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_lines_fit(job, width):
+    write_helper(job, 4_194_303, rank=10_003)
     for command in ("report", "oom"):
         for line in run(command, "--width", width, job, env={"LC_ALL": "C.UTF-8"}).stdout.splitlines():
             assert columns(line) <= width or str(job) in line, line  # a command is never cut
@@ -226,6 +267,7 @@ def test_ranks_of_two_jobs_in_one_folder_are_told_apart(job, tmp_path):
     told = merged(job)
     assert [process["label"] for process in told["processes"]] == [f"run 1 rank {rank}" for rank in range(4)] + ["run 2 rank 0", "run 2 rank 1"]
     text = run("report", job).stdout
+    assert "None of ranks 0–1 of run 2 stands out" in run("report", job, env={"LC_ALL": "C.UTF-8"}).stdout
     assert "Run 1, torchrun: 4 ranks" in text and "Run 2, torchrun: 2 ranks" in text and "Run 1 rank 2 peaks at" in text
 
 
@@ -371,3 +413,13 @@ def test_a_copy_of_a_trace_is_no_other_process(job):
     assert {os.path.basename(item["file"]): item["is_copy"] for item in told["unread"]} == {"b.vrt": True, "real.vrt": True}
     text = run("report", job)
     assert "NOT READ" not in text.stdout and "Left out:" in text.stdout and text.stderr == ""
+    said = " ".join(text.stdout.split())
+    assert "a trace of the same process as" in said and "which has as many events" in said and "which has more events" in said
+
+
+def test_the_last_line_names_the_trace_as_its_folder_was_named(tmp_path):
+    """With a slash at the end or without, one is between folder and file."""
+    for out in (f"{tmp_path}/", str(tmp_path)):
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "LD_PRELOAD": str(LIBRARIES["trace"]), "VRAMTRACE_OUT": out}
+        said = subprocess.run([PROGRAMS / "way_linked"], env=environment, check=True, timeout=60, capture_output=True, text=True).stderr
+        assert f"trace {tmp_path}/vramtrace." in said

@@ -7,7 +7,7 @@ import { pick, shortened } from "../../analyzer/view/html/page/src/parts/tiles.j
 import { treeOf, aliveByClass } from "../../analyzer/view/html/page/src/parts/groups.js";
 import { byFile } from "../../analyzer/view/html/page/src/parts/source.js";
 import { noLeakText } from "../../analyzer/view/html/page/src/parts/leaks.js";
-import { usedOf } from "../../analyzer/view/html/page/src/parts/ranks.js";
+import { mostGiven, usedOf } from "../../analyzer/view/html/page/src/parts/ranks.js";
 
 const NAME = {
     id: "name",
@@ -96,4 +96,9 @@ test("what is in use in an overview leaves out the cache, the context and the ho
         categories: { activation: [1, 2], input: [10, 20], cached: [9, 9], context: [9, 9], host_pinned: [9, 9] }
     }),
         [11, 22]);
+});
+
+test("what the driver gave leaves out the context, which has what other ranks had then", () => {
+    assert.equal(mostGiven({ t_ns: [0, 1, 2], driver_bytes: [100, 130, 90], categories: { context: [60, 95, 0] } }), 90);
+    assert.equal(mostGiven({ t_ns: [0, 1], driver_bytes: [5, 7], categories: {} }), 7);
 });

@@ -1,7 +1,8 @@
 """A rank of a job over gloo, several on one device: trains, and writes what the framework itself counted.
 
-    torchrun --nproc-per-node 8 ranks_script.py LAYOUT FOLDER [--odd RANK] [--keep RANK] [--fill RANK [--late RANK]]
+    torchrun --nproc-per-node 8 ranks_script.py LAYOUT FOLDER [--odd RANK] [--keep RANK] [--second RANK] [--fill RANK [--late RANK]]
 
+--second: that rank has a second model.
 --fill: that rank fills its card until memory runs out, while all others stand still; --late: then that one asks for more too.
 """
 import argparse
@@ -20,6 +21,7 @@ parser.add_argument("layout", choices=["ddp", "fsdp", "pipeline", "pipelining", 
 parser.add_argument("folder", type=pathlib.Path)
 parser.add_argument("--odd", type=int, default=-1)
 parser.add_argument("--keep", type=int, default=-1)
+parser.add_argument("--second", type=int, default=-1)
 parser.add_argument("--fill", type=int, default=-1)
 parser.add_argument("--late", type=int, default=-1)
 parser.add_argument("--steps", type=int, default=4)
@@ -171,6 +173,8 @@ def fill(model):
 
 def main():
     model = make_model()
+    if rank == options.second:
+        teacher = Model(range(8)).to(device)  # noqa: F841 (is to be there)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     batch, kept = 4096 if rank == options.odd else 1024, []
     schedule = make_schedule(model) if options.layout == "pipelining" else None

@@ -62,18 +62,31 @@ def line_of(text):
     return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if text in line)
 
 
-def test_ddp_with_two_that_differ(tmp_path):
-    counted = launch(tmp_path, "ddp", "--odd", 3, "--keep", 5)
+def test_ddp_with_three_that_differ(tmp_path):
+    counted = launch(tmp_path, "ddp", "--odd", 3, "--keep", 5, "--second", 0)
     told = merged(tmp_path)
     check_counters(told, counted)
     group = only_group(told, "data_parallel")
-    large, keeping = group["odd"]
-    assert (large["process"], keeping["process"]) == (3, 5)
+    assert "8 parameters have the same names and shapes on each rank" in group["basis"] and "rank 0 has 32 more" in group["basis"]
+    by_process = {odd["process"]: odd for odd in group["odd"]}
+    large, keeping, two_models = (by_process.pop(process) for process in (3, 5, 0))
+    assert not by_process
+    # Its own model's modules differ in nobody's name, and hold no more; the second one's hold what its parameters have.
+    names = [module["name"] for module in two_models["modules"] if module["difference_bytes"] > 1 << 20]
+    assert names and all(name.startswith("teacher.") for name in names)
+    assert two_models["lines"][0]["line"] == line_of("teacher = Model(range(8))")
+    assert two_models["lines"][0]["bytes"] == 8 * (2 * 256 * 1024 + 1024 + 256) * 4
+    # What only one rank has names of is in no module of any: what is kept is outside.
+    assert keeping["modules"][0]["name"] == "" and keeping["modules"][0]["difference_bytes"] > 20 << 20
+    assert all(module["difference_bytes"] < 1 << 20 for module in keeping["modules"][1:])
     assert large["bytes"] - large["usual_bytes"] == large["difference_bytes"] > 20 << 20
     assert large["lines"][0]["line"] == line_of("self.down(torch.relu(self.up(inputs)))")
     assert keeping["lines"][0]["line"] == line_of("kept.append(torch.ones(") and keeping["lines"][0]["usual_bytes"] == 0
     # The allocator cuts nothing under 1 MiB off a block that it gives again.
     assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
+    # What the card had in use when a rank came is no context of its own.
+    differs = vramtrace("diff", told["processes"][0]["file"], told["processes"][7]["file"]).stdout
+    assert not re.search(r"^  context  ", differs, re.MULTILINE)
     text = " ".join(vramtrace("report", tmp_path).stdout.split())
     assert f"ranks_script.py:{line_of('kept.append(torch.ones(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
     check_clocks(tmp_path, told, tmp_path / "away")
@@ -187,7 +200,53 @@ def test_the_first_that_runs_out(tmp_path):
     text = " ".join(vramtrace("oom", tmp_path).stdout.split())
     assert "first in rank 2" in text and "Cause:" in text and "At that moment ranks 0–1, 3, with the same work, had" in text
     assert "Memory ran out in rank 0 too, later and on the same card." in text
+    # Its own page: its own context, and not what the other ranks had when it came.
+    assert "300.00 MiB of CUDA context" in text
+    report = json.loads(vramtrace("oom", "--json", told["processes"][2]["file"]).stdout)["last"]["card"]
+    assert report["categories"]["context"] == CONTEXT and report["driver_bytes"] == fell[2]["reserved"] + CONTEXT
+    assert report["other_bytes"] == fell[2]["card_used"] - fell[2]["reserved"] - CONTEXT
+    killed = [process["rank"] for process in told["processes"] if not process["complete"]]
+    if killed:
+        assert "Incomplete traces: rank" in vramtrace("report", tmp_path).stdout
     assert "vramtrace oom" in " ".join(vramtrace("report", tmp_path).stdout.split())
+
+
+def test_a_rank_that_no_inspection_saw(tmp_path):
+    """It is no stage of a pipeline, and its classes are no modules that the others lack."""
+    record = f"test $RANK = 1 && export VRAMTRACE_INSPECT=0; exec {PROGRAM} run --quiet -o {tmp_path} {PYTHON} {SCRIPT} ddp {tmp_path} --keep 1"
+    run([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 3, "--no-python", "sh", "-c", record], preload=False,
+        VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
+    group = only_group(merged(tmp_path), "data_parallel")
+    (odd,) = group["odd"]
+    assert group["processes"] == [0, 1, 2] and group["basis"].endswith("no inspection saw those of rank 1")
+    # Its peak is later in its life, and at the same place of a step; with one of another phase the text says so.
+    phases = {process["devices"][0]["peak"]["phase"] for process in merged(tmp_path)["processes"]}
+    assert ("; its peak is in " in vramtrace("report", tmp_path).stdout.replace("\n  ", " ")) == (len(phases) > 1)
+    assert odd["process"] == 1 and odd["modules"] == [] and odd["lines"][0]["line"] == line_of("kept.append(torch.ones(")
+
+
+def test_each_rank_sees_one_card(tmp_path):
+    """Each calls its card 0; who fell first is told with the card's number."""
+    record = f"CUDA_VISIBLE_DEVICES=$LOCAL_RANK exec {PROGRAM} run --quiet -o {tmp_path} {PYTHON} {SCRIPT} ddp {tmp_path} --fill 1"
+    run([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "--no-python", "sh", "-c", record], preload=False,
+        check=False, VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"),
+        VRAMTRACE_STANDIN_MEMORY="8GiB")
+    text = vramtrace("oom", tmp_path).stdout
+    assert re.search(r"^  rank 1 +first +1 +1\.00 GiB", text, re.MULTILINE)
+    assert re.search(r"^Why rank 1 differs +rank 1 +rank 0 +difference", text, re.MULTILINE)
+
+
+def test_a_search_over_settings_is_no_job_of_ranks(tmp_path):
+    """One shell starts trainings of one program that differ in a number: that they have the same parameters says nothing."""
+    program = tmp_path / "one.py"
+    program.write_text("import sys, torch\nmodel = torch.nn.Linear(256, int(sys.argv[1])).cuda()\n"
+                       "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor _ in range(3):\n"
+                       "    model(torch.randn(64, 256, device='cuda')).sum().backward(); optimizer.step(); optimizer.zero_grad()\n"
+                       "import time; time.sleep(2)\n")
+    script = " & ".join(f"{PYTHON} {program} {width}" for width in (256, 512)) + " & wait"
+    run(["sh", "-c", script], trace=tmp_path / "%p.vrt")
+    (run_told,) = merged(tmp_path)["runs"]
+    assert run_told["layout"] == "unknown" and "nothing says that they train one model together" in run_told["layout_basis"]
 
 
 def test_the_example(tmp_path):

@@ -75,6 +75,16 @@ static void add_line(struct vt_job_process *process, const char *name, uint64_t 
         .name = name, .file = "train.py", .line = 7, .bytes = bytes, .category = VT_CATEGORY_ACTIVATION};
 }
 
+static void add_module(struct vt_job_process *process, const char *name, uint64_t bytes, uint64_t state_bytes)
+{
+    struct vt_job_parts *modules = &process->devices[0].modules;
+
+    if (!modules->items)
+        modules->items = take(process, 8, sizeof *modules->items);
+    modules->items[modules->count++] =
+        (struct vt_job_part){.name = name, .file = "", .bytes = bytes, .named_bytes = {0, 0, state_bytes}};
+}
+
 static void add_parameter(struct vt_job_process *process, const char *name, const char *shape,
                           const char *whole)
 {
@@ -173,6 +183,27 @@ Test(job, a_helper_that_inherited_a_rank_is_no_rank)
     cr_assert(job->processes[2].is_child);
     cr_assert_eq(job->processes[2].parent, 1);
     cr_assert_str_eq(job->processes[2].label, "rank 1, pid 102");
+    vt_job_free(job);
+}
+
+/* Of a killed parent only the last event is known: it waited for its child. */
+Test(job, a_helper_of_one_that_was_killed)
+{
+    struct made made = {0};
+    struct vt_job *job;
+    struct vt_job_process *helper;
+
+    add(&made, 0, 10 * MIB);
+    add(&made, 1, 10 * MIB);
+    made.processes[1].ended = made.processes[1].complete = false;
+    made.processes[1].end_ns = 2 * SECOND;
+    helper = add(&made, 1, 500 * MIB);
+    helper->parent_pid = made.processes[1].pid;
+    helper->start_realtime_ns += 5 * SECOND;
+    job = merge(&made);
+    cr_assert_eq(job->run_count, 1);
+    cr_assert(job->processes[2].is_helper);
+    cr_assert_eq(job->processes[2].parent, 1);
     vt_job_free(job);
 }
 
@@ -292,6 +323,51 @@ Test(job, memory_of_a_process_that_has_ended_is_gone)
     vt_job_free(job);
 }
 
+/* Of a killed process the last event is no end: NVML told another one of it, until it was gone. */
+Test(job, memory_of_a_killed_process_is_there_as_long_as_it_is_seen)
+{
+    struct made made = {0};
+    struct vt_job_process *processes;
+    struct vt_job_other *others;
+    struct vt_job *job;
+
+    add(&made, -1, 40 * MIB);
+    add(&made, -1, 50 * MIB);
+    processes = made.processes;
+    processes[0].ended = processes[0].complete = false;
+    processes[0].end_ns = 2 * SECOND;
+    add_level(&processes[0], SECOND, 40 * MIB);
+    add_level(&processes[1], SECOND, 5 * MIB);
+    add_level(&processes[1], 4 * SECOND, 20 * MIB);
+    add_level(&processes[1], 5 * SECOND, 10 * MIB);
+    add_level(&processes[1], 7 * SECOND, 50 * MIB);
+    others = processes[1].devices[0].others = take(&processes[1], 2, sizeof *others);
+    others[0] = (struct vt_job_other){.t_ns = 3 * SECOND, .bytes = 340 * MIB, .pid = processes[0].pid};
+    others[1] = (struct vt_job_other){.t_ns = 6 * SECOND, .bytes = 0, .pid = processes[0].pid};
+    processes[1].devices[0].other_count = 2;
+    job = merge(&made);
+    cr_assert_eq(job->processes[0].gone_ns, 6 * SECOND);
+    cr_assert_eq(job->cards[0].most_bytes, 60 * MIB);
+    cr_assert_eq(job->cards[0].most_ns, 4 * SECOND);
+    vt_job_free(job);
+}
+
+Test(job, a_killed_process_was_there_when_its_child_began)
+{
+    struct made made = {0};
+    struct vt_job *job;
+
+    add(&made, -1, 40 * MIB);
+    add(&made, -1, 50 * MIB);
+    made.processes[0].ended = made.processes[0].complete = false;
+    made.processes[0].end_ns = 2 * SECOND;
+    made.processes[1].parent_pid = made.processes[0].pid;
+    made.processes[1].start_realtime_ns += 5 * SECOND;
+    job = merge(&made);
+    cr_assert_eq(job->processes[0].gone_ns, 5 * SECOND);
+    vt_job_free(job);
+}
+
 Test(job, absurd_times_end)
 {
     static const uint64_t times[] = {0, 1, UINT64_MAX, UINT64_MAX - START, UINT64_MAX / 2};
@@ -341,6 +417,102 @@ Test(job, the_odd_one_of_eight_is_named_with_its_line)
     cr_assert_eq(group->odd[0].lines.items[1].usual_bytes, 0);
     cr_assert_eq(group->odd[0].categories.items[0].category, VT_CATEGORY_ACTIVATION);
     cr_assert_float_eq(group->imbalance, 1.5, 1e-9);
+    vt_job_free(job);
+}
+
+static const struct vt_job_odd *only_odd(const struct vt_job *job)
+{
+    cr_assert_eq(job->runs[0].groups[0].odd_count, 1);
+    return &job->runs[0].groups[0].odd[0];
+}
+
+/* A second model gives the first one's modules another name: that is no difference. */
+Test(job, modules_of_a_rank_with_two_models)
+{
+    for (int32_t with = 0; with < 4; with += 3) { /* the first of them, too, is compared with the others */
+        struct made made = {0};
+        const struct vt_job_odd *odd;
+        struct vt_job *job;
+
+        for (int32_t rank = 0; rank < 4; rank++) {
+            struct vt_job_process *process = add(&made, rank, (rank == with ? 140 : 100) * MIB);
+
+            add_module(process, "", 10 * MIB, 0);
+            add_module(process, rank == with ? "model.head" : "head", 40 * MIB, 0);
+            add_module(process, rank == with ? "model.layers.0" : "layers.0", 50 * MIB, 0);
+            if (rank == with)
+                add_module(process, "teacher.head", 40 * MIB, 0);
+        }
+        job = merge(&made);
+        odd = only_odd(job);
+        cr_assert_eq(odd->process, (uint32_t)with);
+        cr_assert_eq(odd->modules.count, 1);
+        cr_assert_str_eq(odd->modules.items[0].name, "teacher.head");
+        cr_assert_eq(odd->modules.items[0].bytes, 40 * MIB);
+        cr_assert_eq(odd->modules.items[0].usual_bytes, 0);
+        vt_job_free(job);
+    }
+}
+
+Test(job, modules_of_a_rank_that_lacks_the_second_model)
+{
+    struct made made = {0};
+    const struct vt_job_odd *odd;
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, (rank == 1 ? 90 : 130) * MIB);
+
+        add_module(process, rank == 1 ? "layers.0" : "model.layers.0", 90 * MIB, 0);
+        if (rank != 1)
+            add_module(process, "teacher.layers.0", 40 * MIB, 0);
+    }
+    job = merge(&made);
+    odd = only_odd(job);
+    cr_assert_eq(odd->process, 1);
+    cr_assert_eq(odd->modules.count, 1);
+    cr_assert_str_eq(odd->modules.items[0].name, "teacher.layers.0");
+    cr_assert_eq(odd->modules.items[0].bytes, 0);
+    vt_job_free(job);
+}
+
+/* An inspection named the optimizer's state in one rank before its peak, in the others after it. */
+Test(job, state_that_only_one_rank_has_names_of)
+{
+    struct made made = {0};
+    const struct vt_job_odd *odd;
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, (rank == 2 ? 150 : 100) * MIB);
+
+        add_module(process, "", (rank == 2 ? 50 : 20) * MIB, rank == 2 ? 0 : 20 * MIB);
+        add_module(process, "head", (rank == 2 ? 100 : 80) * MIB, rank == 2 ? 20 * MIB : 0);
+    }
+    job = merge(&made);
+    odd = only_odd(job);
+    cr_assert_eq(odd->modules.count, 1);
+    cr_assert_str_eq(odd->modules.items[0].name, "");
+    cr_assert_eq(odd->modules.items[0].bytes, 70 * MIB);
+    cr_assert_eq(odd->modules.items[0].usual_bytes, 20 * MIB);
+    vt_job_free(job);
+}
+
+Test(job, modules_of_a_rank_without_names_are_not_compared)
+{
+    struct made made = {0};
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, (rank == 2 ? 150 : 100) * MIB);
+
+        add_module(process, rank == 2 ? "Net > Linear#2" : "head", (rank == 2 ? 150 : 100) * MIB, 0);
+        if (rank != 2)
+            add_parameter(process, "head.weight", "4x4", "");
+    }
+    job = merge(&made);
+    cr_assert_eq(only_odd(job)->modules.count, 0);
+    cr_assert_eq(only_odd(job)->categories.count, 1);
     vt_job_free(job);
 }
 
@@ -450,6 +622,68 @@ Test(job, other_modules_are_stages)
     cr_assert_eq(job->runs[0].groups[1].member_count, 2);
     cr_assert_eq(job->runs[0].groups[1].layout, VT_LAYOUT_DATA);
     cr_assert_str_eq(job->runs[0].groups[1].modules, "head, layers.2");
+    vt_job_free(job);
+}
+
+/* Of four ranks: rank 2 has no names, as one that was killed before an inspection saw its parameters. */
+static struct vt_job *with_one_unnamed(bool pipeline)
+{
+    struct made made = {0};
+
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct vt_job_process *process = add(&made, rank, 100 * MIB);
+
+        if (rank != 2)
+            add_parameter(process, pipeline && rank > 2 ? "head.w" : "layers.0.w", "4x4", "");
+    }
+    return merge(&made);
+}
+
+Test(job, one_without_names_is_no_stage)
+{
+    struct vt_job *job = with_one_unnamed(false);
+
+    cr_assert_eq(job->runs[0].layout, VT_LAYOUT_DATA);
+    cr_assert_eq(job->runs[0].group_count, 1);
+    cr_assert_eq(job->runs[0].groups[0].member_count, 4);
+    cr_assert_str_eq(job->runs[0].groups[0].modules, "layers.0");
+    cr_assert_str_eq(
+        job->runs[0].basis_of_layout,
+        "1 parameters have the same names and shapes on each rank; copies, or parts of one size; no "
+        "inspection saw those of rank 2");
+    vt_job_free(job);
+}
+
+Test(job, one_without_names_joins_no_stage)
+{
+    struct vt_job *job = with_one_unnamed(true);
+
+    cr_assert_eq(job->runs[0].layout, VT_LAYOUT_PIPELINE);
+    cr_assert_eq(job->runs[0].group_count, 3);
+    cr_assert_eq(job->runs[0].groups[2].members[0], 2);
+    cr_assert_str_eq(job->runs[0].groups[2].modules, "");
+    vt_job_free(job);
+}
+
+Test(job, what_one_rank_has_more_is_not_said_of_all)
+{
+    struct made made = {0};
+    struct vt_job *job;
+
+    for (int32_t rank = 0; rank < 3; rank++) {
+        struct vt_job_process *process = add(&made, rank, 100 * MIB);
+
+        add_parameter(process, "layers.0.w", "4x4", "");
+        if (!rank) /* a second model has names like those of the first */
+            add_parameter(process, "layers.0.w", "4x4", "");
+        add_parameter(process, "layers.1.w", "4x4", "");
+    }
+    job = merge(&made);
+    cr_assert_eq(job->runs[0].layout, VT_LAYOUT_DATA);
+    cr_assert_str_eq(
+        job->runs[0].basis_of_layout,
+        "2 parameters have the same names and shapes on each rank; copies, or parts of one size; rank 0 "
+        "has 1 more");
     vt_job_free(job);
 }
 

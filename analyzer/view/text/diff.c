@@ -110,7 +110,10 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
 
         while (strcmp(rows->items[i].name, vt_category_name(c)))
             c++;
-        vt_table_cell(&table, VT_LABEL, VT_LABEL_OF(c));
+        if (c == VT_CATEGORY_CONTEXT) /* what the card had in use at the start */
+            vt_table_cells(&table, "context, other processes");
+        else
+            vt_table_cell(&table, VT_LABEL, VT_LABEL_OF(c));
         change_cells(&table, rows->items[i].a.bytes, rows->items[i].b.bytes);
     }
     vt_table_print(&table, print);

@@ -6,160 +6,9 @@
 #include <string.h>
 
 #define PROCESS_ROWS 40u
-#define ODD_TOLD 3u
 #define CARD_ROWS 16u
 #define LABEL_COLUMNS 12
 #define UUID_COLUMNS 12 /* GPU-73746172 */
-
-/* ---- Verdicts ---- */
-
-/* "data-parallel " */
-static const char *layout_word(unsigned layout)
-{
-    static const char *const words[VT_LAYOUTS] = {
-        "", "", "data-parallel ", "sharded data-parallel ", "tensor-parallel ", "pipeline "};
-
-    return layout < VT_LAYOUTS ? words[layout] : "";
-}
-
-static void run_line(struct vt_print *print, const struct vt_job_run *run)
-{
-    FILE *out = print->paragraph;
-
-    if (run->number)
-        fprintf(out, VT_BOLD "Run %u" VT_RESET ", ", run->number);
-    fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
-            run->launcher ? ": " : "", run->member_count, run->has_ranks ? "rank" : "process",
-            run->member_count == 1 ? ""
-            : run->has_ranks       ? "s"
-                                   : "es");
-    if (run->world_size > 0 && run->missing_count)
-        fprintf(out, " of %d", (int)run->world_size);
-    if (run->name) {
-        fputs(", run ", out);
-        vt_put_clean(run->name, out);
-    }
-    if (run->attempt > 0)
-        fprintf(out, ", restarted %d time%s", (int)run->attempt, run->attempt > 1 ? "s" : "");
-    if (!run->has_ranks && run->basis[0])
-        fprintf(out, " (%s)", run->basis);
-    fputc('.', out);
-    if (run->imbalance > 1.005)
-        fprintf(out, " Imbalance: %.2f (highest peak / median).", run->imbalance);
-    if (run->missing_count) {
-        char text[VT_JOB_RANKS_BYTES];
-
-        fprintf(out, " " VT_ALARM "No trace of rank%s %s." VT_RESET, run->missing_count > 1 ? "s" : "",
-                vt_job_numbers(run->missing, run->missing_count, text));
-    }
-    vt_end_paragraph(print, 0, 2);
-}
-
-static void layout_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
-{
-    FILE *out = print->paragraph;
-
-    if (run->member_count < 2)
-        return;
-    if (run->layout != VT_LAYOUT_PIPELINE) {
-        if (run->layout == VT_LAYOUT_UNKNOWN)
-            vt_print_paragraph(print, 0, 2, "How they share the work is not known: %s.",
-                               run->basis_of_layout);
-        else
-            vt_print_paragraph(print, 0, 2, "They are %s: %s.",
-                               run->layout == VT_LAYOUT_DATA      ? "data parallel"
-                               : run->layout == VT_LAYOUT_SHARDED ? "sharded data parallel"
-                                                                  : "tensor parallel",
-                               run->basis_of_layout);
-        return;
-    }
-    fprintf(out, "They are stages of a pipeline: %s. ", run->basis_of_layout);
-    for (size_t g = 0; g < run->group_count; g++) {
-        const struct vt_job_group *group = &run->groups[g];
-
-        fprintf(out, "%s%s: ", g ? "; " : "", VT_JOB_RANKS(job, group->members, group->member_count));
-        vt_put_clean(group->modules, out);
-        if (group->member_count > 1)
-            fprintf(out, " (%stogether)", layout_word(group->layout));
-    }
-    fputc('.', out);
-    vt_end_paragraph(print, 0, 2);
-}
-
-static void odd_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group,
-                     const struct vt_job_odd *odd)
-{
-    FILE *out = print->paragraph;
-    const char *label = job->processes[odd->process].label,
-               *change = VT_JOB_CHANGE(odd->bytes, odd->usual_bytes),
-               *against = strchr(change, '%') ? "against " : "";
-
-    fprintf(out, VT_ALARM "%c%s" VT_RESET " peaks at " VT_BOLD "%s" VT_RESET ", %s ",
-            label[0] >= 'a' && label[0] <= 'z' ? label[0] - 'a' + 'A' : label[0], label + 1,
-            VT_BYTES(odd->bytes), change);
-    if (group->member_count == 2)
-        fprintf(out, "%s%s", against,
-                job->processes[group->members[odd->process == group->members[0]]].label);
-    else
-        fprintf(out, "%sthe median of these %zu %sprocesses", against, group->member_count,
-                layout_word(group->layout));
-    fprintf(out, " (%s): ", VT_BYTES(odd->usual_bytes));
-    vt_job_put_why(out, odd);
-    fputc('.', out);
-    vt_end_paragraph(print, 0, 2);
-}
-
-static uint64_t shown_bytes(const struct vt_job_process *process)
-{
-    uint64_t most = 0;
-
-    for (size_t i = 0; i < process->device_count; i++)
-        if (process->devices[i].shown.used_bytes > most)
-            most = process->devices[i].shown.used_bytes;
-    return most;
-}
-
-/* The least and the most of a group, where none stands out. */
-static void even_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group)
-{
-    uint64_t least = UINT64_MAX;
-    const char *who = VT_JOB_RANKS(job, group->members, group->member_count);
-
-    for (size_t i = 0; i < group->member_count; i++) {
-        uint64_t bytes = shown_bytes(&job->processes[group->members[i]]);
-
-        least = bytes < least ? bytes : least;
-    }
-    if (least == group->most_bytes)
-        vt_print_paragraph(print, 0, 2, "None of %s stands out: each peaks at " VT_BOLD "%s" VT_RESET ".",
-                           who, VT_BYTES(least));
-    else
-        vt_print_paragraph(print, 0, 2,
-                           "None of %s stands out: they peak at %s to " VT_BOLD "%s" VT_RESET ".", who,
-                           VT_BYTES(least), VT_BYTES(group->most_bytes));
-}
-
-static void group_lines(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group)
-{
-    for (size_t i = 0; i < group->odd_count && i < ODD_TOLD; i++)
-        odd_line(print, job, group, &group->odd[i]);
-    if (group->odd_count > ODD_TOLD)
-        vt_print_paragraph(print, 0, 2, "%zu more stand out.", group->odd_count - ODD_TOLD);
-    if (!group->odd_count && group->member_count > 1)
-        even_line(print, job, group);
-}
-
-static void run_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
-{
-    run_line(print, run);
-    layout_line(print, job, run);
-    for (size_t g = 0; g < run->group_count; g++)
-        group_lines(print, job, &run->groups[g]);
-    if (run->layout == VT_LAYOUT_PIPELINE && run->imbalance > 0)
-        vt_print_paragraph(print, 0, 2, "Of the stages, that of %s peaks highest: " VT_BOLD "%s" VT_RESET ".",
-                           job->processes[run->most_process].label, VT_BYTES(run->most_bytes));
-    fputc('\n', print->stream);
-}
 
 /* One process, no rank: what it runs tells it from others. */
 static bool is_alone(const struct vt_job_run *run)
@@ -270,19 +119,28 @@ static void process_cells(struct vt_table *table, const struct vt_job *job,
     vt_table_cells(table, process->path);
 }
 
+static void no_device_line(struct vt_print *print, const struct vt_job_process *process)
+{
+    if (process->complete)
+        vt_print_paragraph(print, 2, 2, "%s held no GPU memory (%s).", process->label, process->path);
+    else
+        vt_print_paragraph(print, 2, 2, "%s: its trace has no GPU memory, and is incomplete: %s (%s).",
+                           process->label, vt_job_outcome(process), process->path);
+}
+
 static void process_table(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_column columns[] = {
         {.title = "Process"},
-        {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 2},
+        {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 3},
         {"GPU", .right = true},
         {"peak", .right = true},
-        {"at", .right = true, .drop = 1},
+        {"at", .right = true, .drop = 2},
         {.title = "step"},
         {"vs median", .right = true},
         {"reserved", .right = true},
-        {.title = "", .cut = VT_CUT_END, .minimum = 10},
-        {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3}};
+        {.title = "", .cut = VT_CUT_END, .minimum = 10, .drop = 1},
+        {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 4}};
     size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS, rows = 0;
     struct vt_table table;
 
@@ -298,8 +156,7 @@ static void process_table(struct vt_print *print, const struct vt_job *job)
     vt_table_print(&table, print);
     for (size_t i = 0; i < job->process_count; i++)
         if (!job->processes[i].device_count)
-            vt_print_paragraph(print, 2, 2, "%s held no GPU memory (%s).", job->processes[i].label,
-                               job->processes[i].path);
+            no_device_line(print, &job->processes[i]);
     fputc('\n', print->stream);
 }
 
@@ -515,9 +372,13 @@ static void differences(struct vt_print *print, const struct vt_job *job)
         }
 }
 
-/* The first that stands out, else the one with the highest peak of the first run. */
+/* The first that ran out of memory, else that stands out, else the one with the highest peak of the first
+ * run.
+ */
 static uint32_t most_telling(const struct vt_job *job)
 {
+    if (job->fall_count)
+        return job->falls[0].process;
     for (size_t r = 0; r < job->run_count; r++)
         for (size_t g = 0; g < job->runs[r].group_count; g++)
             if (job->runs[r].groups[g].odd_count)
@@ -552,7 +413,7 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
         if (!is_alone(&job->runs[i]))
-            run_verdict(&print, job, &job->runs[i]);
+            vt_job_verdict(&print, job, &job->runs[i]);
     alone_lines(&print, job);
     process_table(&print, job);
     differences(&print, job);

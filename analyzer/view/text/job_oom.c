@@ -74,15 +74,18 @@ static void put_card(struct vt_print *print, const struct vt_job *job)
     const struct vt_job_card *card = job->first_card;
     FILE *out = print->paragraph;
     uint64_t free_bytes;
+    size_t holding = 0;
 
     if (!job->first_card_count)
         return;
     fprintf(out, "GPU %d%s%s then: ", (int)card->number, job->node_count > 1 ? " of " : "",
             job->node_count > 1 ? job->nodes[card->node].host : "");
-    for (size_t i = 0; i < card->holder_count && i < HOLDERS; i++)
+    while (holding < card->holder_count && card->holders[holding].bytes)
+        holding++; /* the rest had not begun, or had ended */
+    for (size_t i = 0; i < holding && i < HOLDERS; i++)
         fprintf(out, "%s%s of %s", i ? " + " : "", VT_BYTES(card->holders[i].bytes), card->holders[i].label);
-    if (card->holder_count > HOLDERS)
-        fprintf(out, " + that of %zu more processes", card->holder_count - HOLDERS);
+    if (holding > HOLDERS)
+        fprintf(out, " + that of %zu more processes", holding - HOLDERS);
     if (card->context_bytes)
         fprintf(out, " + %s of contexts and other", VT_BYTES(card->context_bytes));
     if (card->total_bytes) {
@@ -153,6 +156,19 @@ static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
         vt_table_cells(table, VT_DURATION((uint64_t)fall->after_ns));
 }
 
+/* The card's number, as in the other tables: a process may count its cards otherwise. */
+static void card_cell(struct vt_table *table, const struct vt_job *job, const struct vt_job_process *process,
+                      int32_t index)
+{
+    for (size_t i = 0; i < process->device_count; i++)
+        if (process->devices[i].index == index)
+            index = job->cards[process->devices[i].card].number;
+    if (index >= 0)
+        vt_table_cell(table, "%d", (int)index);
+    else
+        vt_table_cells(table, "");
+}
+
 static void fall_table(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_column columns[] = {
@@ -176,14 +192,11 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
         else
             vt_table_cells(&table, "first");
         if (fall->refusal) {
-            if (fall->refusal->device_index >= 0)
-                vt_table_cell(&table, "%d", (int)fall->refusal->device_index);
-            else
-                vt_table_cells(&table, "");
+            card_cell(&table, job, process, fall->refusal->device_index);
             vt_table_cells(&table, VT_BYTES(fall->refusal->asked_bytes),
                            fall->refusal->line[0] ? fall->refusal->line : "(not known)");
         } else {
-            vt_table_cells(&table, "", "–", fall->killed ? "killed; this was its last event" : "ended");
+            vt_table_cells(&table, "", "–", fall->killed ? "killed; its last event" : "ended");
         }
         vt_table_cells(&table, vt_job_outcome(process));
     }
@@ -197,11 +210,14 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
 
 static void nothing(struct vt_print *print, const struct vt_job *job)
 {
-    size_t survived = 0;
+    size_t survived = 0, incomplete = job->unread_count - job->copy_count;
 
-    for (size_t i = 0; i < job->process_count; i++)
+    for (size_t i = 0; i < job->process_count; i++) {
         survived += job->processes[i].refusal_count > 0;
-    vt_print_paragraph(print, 0, 2, "Memory ended none of these processes.");
+        incomplete += !job->processes[i].complete;
+    }
+    vt_print_paragraph(print, 0, 2, "Memory ended none of these processes%s.",
+                       incomplete ? ", as far as their traces go: not all are complete" : "");
     if (survived)
         vt_print_paragraph(print, 0, 2, "%zu of them had requests refused and went on: %s shows them.",
                            survived, print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
@@ -225,6 +241,8 @@ int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style,
     put_others(&print, job);
     fall_table(&print, job);
     if (job->first_odd_count)
-        vt_job_differences(&print, job, job->first_odd, "median");
+        vt_job_differences(&print, job, job->first_odd,
+                           job->neighbour_count == 1 ? job->processes[job->neighbours[0].process].label
+                                                     : "median");
     return vt_print_finish(&print, out);
 }

@@ -77,19 +77,46 @@ char *vt_job_numbers(const uint32_t *numbers, size_t count, char *text)
     return text;
 }
 
+/* "run 1 rank 0 and pid 4711": of several runs, or with helpers. */
+static void list_labels(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *label = job->processes[members[i]].label;
+
+        if (used + strlen(label) + 16 > VT_JOB_RANKS_BYTES) {
+            strcpy(text + used, " and …");
+            return;
+        }
+        used += (size_t)snprintf(text + used, VT_JOB_RANKS_BYTES - used, "%s%s", i ? " and " : "", label);
+    }
+}
+
 char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
 {
     uint32_t *numbers = calloc(count + 1, sizeof *numbers);
-    bool ranks = count && job->processes[members[0]].rank >= 0;
-    char inner[VT_JOB_RANKS_BYTES];
+    const struct vt_job_process *first = count ? &job->processes[members[0]] : NULL;
+    const uint32_t run = first ? job->runs[first->run].number : 0;
+    bool ranks = first && first->rank >= 0, mixed = false;
+    char inner[VT_JOB_RANKS_BYTES], of_run[24] = "";
 
     text[0] = '\0';
     if (!numbers)
         return text;
-    for (size_t i = 0; i < count; i++) /* by rank, as processes are */
-        numbers[i] = ranks ? (uint32_t)job->processes[members[i]].rank : job->processes[members[i]].pid;
-    snprintf(text, VT_JOB_RANKS_BYTES, "%s%s %.80s", ranks ? "rank" : "pid", count == 1 ? "" : "s",
-             vt_job_numbers(numbers, count, inner));
+    for (size_t i = 0; i < count; i++) { /* by rank, as processes are */
+        const struct vt_job_process *process = &job->processes[members[i]];
+
+        numbers[i] = ranks ? (uint32_t)process->rank : process->pid;
+        mixed |= process->is_helper || (process->run != first->run && (run || ranks != (process->rank >= 0)));
+    }
+    if (run)
+        snprintf(of_run, sizeof of_run, " of run %u", run);
+    if (mixed)
+        list_labels(job, members, count, text);
+    else
+        snprintf(text, VT_JOB_RANKS_BYTES, "%s%s %.80s%s", ranks ? "rank" : "pid", count == 1 ? "" : "s",
+                 vt_job_numbers(numbers, count, inner), of_run);
     free(numbers);
     return text;
 }
@@ -124,22 +151,27 @@ char *vt_job_change(uint64_t bytes, uint64_t usual, char *text)
 
 /* ---- Differences ---- */
 
-/* The largest that goes in the direction of the whole; NULL = none does. */
-static const struct vt_job_difference *leading(const struct vt_job_differences *differences, bool more)
+/* The largest that goes in the direction of the whole; NULL = none does, or none is a tenth of the whole. */
+static const struct vt_job_difference *leading(const struct vt_job_differences *differences,
+                                               const struct vt_job_odd *odd)
 {
-    for (size_t i = 0; i < differences->count; i++)
-        if ((differences->items[i].bytes > differences->items[i].usual_bytes) == more &&
-            differences->items[i].name[0])
-            return &differences->items[i];
+    const bool more = odd->bytes > odd->usual_bytes;
+    const uint64_t least = apart(odd->bytes, odd->usual_bytes) / 10;
+
+    for (size_t i = 0; i < differences->count; i++) {
+        const struct vt_job_difference *one = &differences->items[i];
+
+        if ((one->bytes > one->usual_bytes) == more && one->name[0])
+            return apart(one->bytes, one->usual_bytes) < least ? NULL : one;
+    }
     return NULL;
 }
 
 void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
 {
-    bool more = odd->bytes > odd->usual_bytes;
-    const char *word = more ? "more" : "less", *join = "";
-    const struct vt_job_difference *category = leading(&odd->categories, more),
-                                   *line = leading(&odd->lines, more), *module = leading(&odd->modules, more);
+    const char *word = odd->bytes > odd->usual_bytes ? "more" : "less", *join = "";
+    const struct vt_job_difference *category = leading(&odd->categories, odd),
+                                   *line = leading(&odd->lines, odd), *module = leading(&odd->modules, odd);
 
     if (category) {
         fprintf(out, "%s%s %s of %s", join, VT_BYTES(apart(category->bytes, category->usual_bytes)), word,
@@ -156,6 +188,8 @@ void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
         fprintf(out, "%s%s %s in ", join, VT_BYTES(apart(module->bytes, module->usual_bytes)), word);
         vt_put_clean(module->name, out);
     }
+    if (!category && !line && !module)
+        fprintf(out, "no single category, line or module has a tenth of that");
 }
 
 static void difference_row(struct vt_table *table, const char *kind,

@@ -7,8 +7,11 @@
 
 /* What was named, what it has, what is missing from it. */
 void vt_job_header(struct vt_print *print, const struct vt_job *job, const char *command);
-/* "ranks 0–3, 6": of indices of processes. `text` holds VT_JOB_RANKS_BYTES. */
-#define VT_JOB_RANKS_BYTES 96
+/* The paragraphs about a run. */
+void vt_job_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run);
+/* "ranks 0–3, 6", "ranks 0, 1 of run 2", "run 1 rank 0 and pid 4711": of indices of processes. `text` holds
+ * VT_JOB_RANKS_BYTES. */
+#define VT_JOB_RANKS_BYTES 112
 char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t count, char *text);
 #define VT_JOB_RANKS(job, members, count) vt_job_ranks(job, members, count, (char[VT_JOB_RANKS_BYTES]){0})
 /* "0–3, 6" */

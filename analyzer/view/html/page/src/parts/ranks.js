@@ -14,6 +14,14 @@ export function usedOf(overview) {
     return used;
 }
 
+/**
+ * The most that the driver gave, without the context: that is what the card had in use when the process came to it, with what
+ * other ranks had.
+ */
+export function mostGiven({ driver_bytes: driver, categories }) {
+    return Math.max(0, ...driver.map((bytes, i) => bytes - (categories.context?.[i] || 0)));
+}
+
 function sparkline(values, most) {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"),
           path = document.createElementNS("http://www.w3.org/2000/svg", "path");
@@ -45,7 +53,7 @@ function create(root, context) {
             device,
             used,
             peak: used.length ? Math.max(...used) : null,
-            driver: device.overview ? Math.max(0, ...device.overview.driver_bytes) : null
+            driver: device.overview ? mostGiven(device.overview) : null
         };
     }));
     if (rows.length < 2) {
@@ -73,7 +81,7 @@ function create(root, context) {
             column("device", "GPU", "text", (row) => `${row.device.index} ${row.device.name || ""}`),
             column("peak", "Most in use", "bytes", (row) => row.peak),
             column("over", "above the least", "change", (row) => (row.peak === null ? null : row.peak - low)),
-            column("driver", "Most given by the driver", "bytes", (row) => row.driver),
+            column("driver", "Most given by the driver, without context", "bytes", (row) => row.driver),
             column("steps", "Steps", "count", (row) => row.trace.steps),
             column("time", "Time", "duration", (row) => row.trace.duration_ns),
             column("oom", "Out of memory", "count",
