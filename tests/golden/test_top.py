@@ -335,7 +335,7 @@ def test_colours(busy, options, environment, coloured):
 def test_marks_and_inspections_from_the_screen(start_host):
     host = start_host()
     host.do("allocate 4096")
-    terminal = Terminal(["top", host.pid])
+    terminal = Terminal(["top", host.pid], columns=80)  # the mark's name is not cut off
     terminal.wait_for(b"hold")
     terminal.press(b"m")
     terminal.wait_for(b"name of the mark")
