@@ -399,6 +399,16 @@ static unsigned rank_of(const struct maker *maker, const struct vt_reading *read
     return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
 }
 
+/* Moved to the moment, more would be in use than the card has: then the reading already had memory whose
+ * allocation was not yet recorded, and does not belong to the events before it. */
+static bool is_too_much(const struct vt_reading *reading, const struct vt_state *state)
+{
+    const uint64_t own_bytes = reading->own_bytes + reading->context_bytes;
+
+    return reading->total_bytes && state->driver_bytes > own_bytes &&
+           reading->used_bytes + (state->driver_bytes - own_bytes) > reading->total_bytes;
+}
+
 static const struct vt_reading *choose(const struct maker *maker, const struct vt_state *state)
 {
     const struct vt_reading *best = NULL;
@@ -408,6 +418,8 @@ static const struct vt_reading *choose(const struct maker *maker, const struct v
         const unsigned rank = rank_of(maker, reading, state),
                        best_rank = best ? rank_of(maker, best, state) : 0;
 
+        if (is_too_much(reading, state))
+            continue;
         if (!best || rank < best_rank ||
             (rank == best_rank && distance(reading, state->t_ns) < distance(best, state->t_ns)))
             best = reading;
@@ -423,6 +435,8 @@ static const struct vt_reading *choose_last(const struct maker *maker, const str
     for (size_t i = 0; i < maker->readings->count; i++) {
         const struct vt_reading *reading = &maker->readings->items[i];
 
+        if (is_too_much(reading, state))
+            continue;
         if (!last || rank_of(maker, reading, state) <= rank_of(maker, last, state))
             last = reading;
     }

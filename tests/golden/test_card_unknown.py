@@ -144,6 +144,17 @@ def test_an_allocation_that_is_recorded_late(tmp_path):
     assert rows(table) == {"category": 60 * MIB, "context": 300 * MIB, "unexplained": 0}
 
 
+def test_no_more_than_the_card_has(tmp_path):
+    """The same with no other reading, and so much that the sum could not be: nothing is told of the card then."""
+    def fill(trace):
+        trace.card_use(340 * MIB + 9 * GIB, [(7, 340 * MIB + 9 * GIB, b"me")], own=0)
+        trace.event(ALLOC, DRIVER, 0x8000000, late, after_ns=60_000_000)
+    for late, known in ((9 * GIB, False), (GIB, True)):
+        device = made(tmp_path, fill)
+        assert bool(device.get("card")) == known
+        assert not known or device["card"]["device_bytes"] <= 16 * GIB
+
+
 def test_a_list_that_is_not_ours(tmp_path):
     """Pids of another namespace; and one that would have less than was recorded, so it cannot be this process."""
     def fill(trace):
