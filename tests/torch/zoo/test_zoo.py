@@ -81,10 +81,10 @@ KNOWN_STEPS = {
 
 
 # By rules all; with inspections, whose names tests/torch/test_names.py compares too, each third in the short form.
-CASES = [(mode, name) for mode in table.MODES for name in (table.all_names() if mode == "rules" else short(table.all_names()))]
+CHOSEN = {mode: set(table.all_names() if mode == "rules" else short(table.all_names())) for mode in table.MODES}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=table.MODES)
 def mode(request):
     return request.param
 
@@ -94,6 +94,7 @@ def examined(mode, request, tmp_path_factory):
     """All requested trainings in one run, which imports PyTorch once. Two reports run at a time."""
     asked = [item.callspec.params["name"] for item in request.session.items
              if item.originalname == "test_training" and item.callspec.params["mode"] == mode]
+    asked = [name for name in asked if name in CHOSEN[mode]]
     folder, inspect = tmp_path_factory.mktemp(mode), table.MODES[mode]
     table.train(folder, inspect, asked)
     pool = concurrent.futures.ThreadPoolExecutor(2)
@@ -101,8 +102,10 @@ def examined(mode, request, tmp_path_factory):
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize(("mode", "name"), CASES, indirect=["mode"])
+@pytest.mark.parametrize("name", table.all_names())
 def test_training(examined, mode, name):
+    if name not in CHOSEN[mode]:
+        pytest.skip("only in the long form: VRAMTRACE_LONG=1")
     result = examined[name].result()
     wrong = []
     for group, required in [(None, REQUIRED_OF_ALL), *REQUIRED.items()]:
