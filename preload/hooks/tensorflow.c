@@ -78,7 +78,7 @@ struct attributes { /* the beginning of tsl::AllocationAttributes */
 static void record_refusal(void *allocator, size_t bytes, const struct attributes *attributes)
 {
     int8_t device_index;
-    if (bytes == 0 || !attributes->retries || (device_index = device_of(allocator)) < 0)
+    if (bytes == 0 || !attributes || !attributes->retries || (device_index = device_of(allocator)) < 0)
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_OOM,
                                        .layer = VT_LAYER_FRAMEWORK,
