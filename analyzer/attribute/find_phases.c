@@ -157,12 +157,10 @@ static int label_events(struct vt_finder *finder)
     return 0;
 }
 
-/* Whether any event is of a phase that frames show. */
 static bool shows_phases(const struct vt_finder *finder)
 {
     for (uint32_t i = 0; i < finder->trace->event_count; i++)
-        if (finder->labels[i] == VT_PHASE_FORWARD || finder->labels[i] == VT_PHASE_BACKWARD ||
-            finder->labels[i] == VT_PHASE_OPTIMIZER || finder->labels[i] == VT_PHASE_EVAL)
+        if (vt_phase_is_shown(finder->labels[i]))
             return true;
     return false;
 }

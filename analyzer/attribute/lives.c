@@ -48,8 +48,7 @@ static int find_span_ends(struct lives *lives)
 static bool has_phases(const struct vt_phases *phases)
 {
     for (size_t i = 0; i < phases->span_count; i++)
-        if (phases->spans[i].phase == VT_PHASE_FORWARD || phases->spans[i].phase == VT_PHASE_BACKWARD ||
-            phases->spans[i].phase == VT_PHASE_OPTIMIZER || phases->spans[i].phase == VT_PHASE_EVAL)
+        if (vt_phase_is_shown(phases->spans[i].phase))
             return true;
     return false;
 }

@@ -28,7 +28,7 @@ struct lives {
     size_t parameter_count, parameter_capacity;
     struct weight all, trained; /* parameters; those with a gradient */
     bool has_state;             /* an optimizer's step leaves state */
-    bool has_phases;            /* beside those that any program has: forward, backward, optimizer */
+    bool has_phases;            /* some that frames show */
 };
 
 static inline uint64_t vt_lives_traits(const struct lives *lives, const struct vt_allocation *block)

@@ -2,6 +2,7 @@
 #ifndef VT_WORDS_H
 #define VT_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,13 @@ enum vt_phase {
 #undef X
         VT_PHASE_COUNT
 };
+
+/* A phase that frames of a framework show. Any program has the others. */
+static inline bool vt_phase_is_shown(enum vt_phase phase)
+{
+    return phase == VT_PHASE_FORWARD || phase == VT_PHASE_BACKWARD || phase == VT_PHASE_OPTIMIZER ||
+           phase == VT_PHASE_EVAL;
+}
 
 /* From weakest to strongest. */
 #define VT_EVIDENCES(X) X(WEAK, "weak") X(STRONG, "strong") X(EXACT, "exact")

@@ -44,6 +44,14 @@ static bool is_counted(const struct vt_allocation *allocation)
     return allocation->kind == VT_ALLOCATION_BLOCK && !(allocation->flags & VT_FLAG_UNCOUNTED);
 }
 
+static bool counts_blocks(const struct vt_replay *replay)
+{
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (is_counted(&replay->allocations[i]))
+            return true;
+    return false;
+}
+
 static int by_address(const void *left, const void *right, void *replay)
 {
     const struct vt_allocation *allocations = ((const struct vt_replay *)replay)->allocations;
@@ -239,10 +247,8 @@ static uint64_t card_bytes_of(const struct vt_trace *trace, int device_index)
 
 const char *vt_cache_release(const struct vt_replay *replay, int device_index)
 {
-    bool counts = false;
+    const bool counts = counts_blocks(replay);
 
-    for (size_t i = 0; i < replay->allocation_count && !counts; i++)
-        counts = is_counted(&replay->allocations[i]);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *segment = &replay->allocations[i];
         const struct vt_cache *cache =
@@ -264,9 +270,7 @@ int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint
     uint32_t *segments = NULL, *blocks = NULL;
     size_t segment_count = 0, block_count = 0;
     int error;
-    *found = (struct vt_fragmentation){0};
-    for (size_t i = 0; i < replay->allocation_count && !found->has_pools; i++)
-        found->has_pools = is_counted(&replay->allocations[i]);
+    *found = (struct vt_fragmentation){.has_pools = counts_blocks(replay)};
     if (!(error = list_alive(&finding, true, &segments, &segment_count)) &&
         !(error = list_alive(&finding, false, &blocks, &block_count)))
         error = find(&finding, segments, segment_count, blocks, block_count);

@@ -28,35 +28,59 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* ---- Tables of libraries: each row begins with how the file's name does ---- */
+
+struct rows {
+    const void *first;
+    size_t count, bytes; /* of a row */
+};
+#define ROWS(table) (&(struct rows){table, sizeof(table) / sizeof *(table), sizeof *(table)})
+
+/* The first row that fits, NULL = none. */
+static const void *row_of(const char *path, const struct rows *rows)
+{
+    const char *name = file_name(path), *row = rows->first;
+    for (size_t i = 0; i < rows->count; i++, row += rows->bytes)
+        if (begins(name, *(const char *const *)row))
+            return row;
+    return NULL;
+}
+
+/* Of the innermost native frame whose library has one. */
+static const void *row_in_stack(const struct vt_trace *trace, uint32_t stack_id, const struct rows *rows)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    const void *row = NULL;
+    for (uint32_t i = 0; i < stack->native_count && !row; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        row = symbol ? row_of(symbol->module, rows) : NULL;
+    }
+    return row;
+}
+
 unsigned vt_object_kinds(const char *path)
 {
-    static const struct {
+    static const struct object {
         const char *beginning;
         unsigned kinds;
     } objects[] = {
 #define VT_OBJECT(beginning, kinds) {beginning, kinds},
 #include "trace/frameworks.def"
     };
-    const char *name = file_name(path);
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
-        if (begins(name, objects[i].beginning))
-            return objects[i].kinds;
-    return 0;
+    const struct object *object = row_of(path, ROWS(objects));
+    return object ? object->kinds : 0;
 }
 
 const char *vt_cuda_library(const char *path)
 {
-    static const struct {
+    static const struct library {
         const char *beginning, *name;
     } libraries[] = {
 #define VT_CUDA_LIBRARY(beginning, name) {beginning, name},
 #include "trace/frameworks.def"
     };
-    const char *name = file_name(path);
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (begins(name, libraries[i].beginning))
-            return libraries[i].name;
-    return NULL;
+    const struct library *library = row_of(path, ROWS(libraries));
+    return library ? library->name : NULL;
 }
 
 static const struct folder {
@@ -279,20 +303,14 @@ bool vt_shows_kind(const struct vt_trace *trace, uint32_t stack_id, unsigned kin
 
 const char *vt_clear_of(const struct vt_trace *trace, uint32_t stack_id)
 {
-    static const struct {
+    static const struct clear {
         const char *beginning, *code;
     } clears[] = {
 #define VT_CLEAR(beginning, code) {beginning, code},
 #include "trace/frameworks.def"
     };
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        for (size_t k = 0; symbol && k < sizeof clears / sizeof *clears; k++)
-            if (begins(file_name(symbol->module), clears[k].beginning))
-                return clears[k].code;
-    }
-    return clears[0].code;
+    const struct clear *clear = row_in_stack(trace, stack_id, ROWS(clears));
+    return clear ? clear->code : clears[0].code;
 }
 
 static const struct limit {
@@ -303,30 +321,16 @@ static const struct limit {
 #include "trace/frameworks.def"
 };
 
-static const struct limit *limit_of(const char *path)
-{
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if (begins(file_name(path), limits[i].beginning))
-            return &limits[i];
-    return NULL;
-}
-
 const char *vt_limit_of(const struct vt_trace *trace, uint32_t stack_id)
 {
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        const struct limit *limit = symbol ? limit_of(symbol->module) : NULL;
-        if (limit)
-            return limit->setting;
-    }
-    return NULL;
+    const struct limit *limit = row_in_stack(trace, stack_id, ROWS(limits));
+    return limit ? limit->setting : NULL;
 }
 
 const char *vt_limit_untold(const struct vt_trace *trace)
 {
     for (size_t i = 0; trace->tables && i < trace->tables->module_count; i++) {
-        const struct limit *limit = limit_of(trace->tables->modules[i].path);
+        const struct limit *limit = row_of(trace->tables->modules[i].path, ROWS(limits));
         if (limit && !limit->told)
             return limit->setting;
     }
@@ -340,8 +344,5 @@ const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_
 #include "trace/frameworks.def"
     };
     const char *path = vt_cuda_caller(trace, stack_id);
-    for (size_t i = 0; path && i < sizeof caches / sizeof *caches; i++)
-        if (begins(file_name(path), caches[i].beginning))
-            return &caches[i];
-    return path || !first ? NULL : &caches[0];
+    return path ? row_of(path, ROWS(caches)) : first ? &caches[0] : NULL;
 }

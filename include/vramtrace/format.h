@@ -362,7 +362,7 @@ enum vt_event_flag {
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
     VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
                                 inspection on) */
-    /* Of a framework's alloc and free: its framework has no counter, total_bytes is our sum of such blocks. */
+    /* Of a framework's alloc, free and oom: it has no counter, total_bytes is our sum of such blocks. */
     VT_FLAG_UNCOUNTED = VT_FLAG_REGISTERED,
 };
 

@@ -64,9 +64,8 @@ struct vt_allocation {
 /* Before the real call of an allocation: records the current device and, the first time, its used memory.
  * Returns its index or VT_NO_DEVICE. */
 int8_t vt_before_any_allocation(void);
-/* And, of one that no pool serves, what pools have given back meanwhile: else it would seem to lie beside
- * that.
- */
+/* The same of an allocation that no pool serves. Records first what pools have given back: else both would
+ * count. */
 int8_t vt_before_allocation(enum vt_function function);
 
 /* After the real call: records it, or the failure. */
