@@ -13,12 +13,14 @@ setup_cuda_headers
 setup_pythons || true
 export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build}
 failures=()
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
 
-step() { # NAME COMMAND...: runs it, goes on after a failure, remembers it
+step() { # NAME COMMAND...: runs it, goes on after a failure, remembers it and what it said
     local name=$1 started=$SECONDS
     shift
     echo "==== $name"
-    if "$@"; then echo "---- $name: passed, $((SECONDS - started)) s"
+    if "$@" 2>&1 | tee "$said/$name"; then echo "---- $name: passed, $((SECONDS - started)) s"
     else failures+=("$name"); echo "---- $name: FAILED, $((SECONDS - started)) s"; fi
 }
 
@@ -74,6 +76,10 @@ fi
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=12 "${setup_workers[@]}" --ignore=tests/faults/test_unnoticed.py "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then
+    for name in "${failures[@]}"; do
+        echo "==== the end of what '$name' said"
+        tail -n 40 "$said/$name"
+    done
     echo "FAILED: ${failures[*]}" >&2
     exit 1
 fi
