@@ -63,6 +63,9 @@ static void end_texts(struct vt_ring_header *header)
 static bool read_recorder(int folder, const char *folder_path, const char *name, struct vt_recorder *recorder)
 {
     struct vt_ring_header *header = &recorder->header;
+    unsigned pid;
+    if (sscanf(name, "vramtrace.%*u.%u.", &pid) == 1 && !pid) /* kept without a trace: nobody's */
+        return false;
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const bool read = file >= 0 && !vt_read_at(file, header, sizeof *header, 0);
     if (file >= 0)

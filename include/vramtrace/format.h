@@ -39,7 +39,7 @@
 #define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
 /* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring puts its own
- * process id there. */
+ * process id there; 0 where the trace was not at its path any more. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u

@@ -23,6 +23,7 @@
 #include "thread.h"
 
 enum { LIST_BYTES = 32 << 10, CHUNK_BYTES_LIMIT = 64 << 20 };
+#define NOBODY 0u /* no process has this number */
 
 struct candidate {
     char path[VT_RING_PATH_BYTES];    /* as found */
@@ -52,23 +53,30 @@ static bool is_own_ring_name(const char *name, uint32_t user_id, uint32_t *pid, 
     return !strcmp(again, name);
 }
 
-/* Opens the ring and looks who left it. False if it is none, or somebody may still use it. */
-static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
+/* What the ring says of itself and of its process, at this moment. */
+static bool read_header(struct candidate *ring, const struct vt_process_identity *own)
 {
     const struct vt_ring_header *header = &ring->header;
     struct stat status;
+    return !fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == own->user_id &&
+           pread(ring->file, &ring->header, sizeof ring->header, 0) == sizeof ring->header &&
+           !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
+           header->format_version == VT_FORMAT_VERSION && header->header_bytes == VT_RING_HEADER_BYTES &&
+           header->slots && !(header->slots & (header->slots - 1)) &&
+           header->slots <= UINT64_C(1) << 30 >> 6 &&
+           status.st_size == (off_t)(VT_RING_HEADER_BYTES + header->slots * VT_SLOT_BYTES) &&
+           header->trace_path[0] == '/' && memchr(header->trace_path, 0, sizeof header->trace_path);
+}
+
+/* Opens the ring and looks who left it. False if it is none, or somebody may still use it. The header is read
+ * again once its process is gone, which may have recorded until then. */
+static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
+{
     ring->file = open(ring->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (ring->file < 0)
         return false;
-    if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == own->user_id &&
-        pread(ring->file, &ring->header, sizeof ring->header, 0) == sizeof ring->header &&
-        !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
-        header->format_version == VT_FORMAT_VERSION && header->header_bytes == VT_RING_HEADER_BYTES &&
-        header->slots && !(header->slots & (header->slots - 1)) && header->slots <= UINT64_C(1) << 30 >> 6 &&
-        status.st_size == (off_t)(VT_RING_HEADER_BYTES + header->slots * VT_SLOT_BYTES) &&
-        header->trace_path[0] == '/' && memchr(header->trace_path, 0, sizeof header->trace_path) &&
-        vt_process_is_gone(&header->process, own) &&
-        (pid == header->process.pid || vt_process_number_is_free(pid, own)))
+    if (read_header(ring, own) && vt_process_is_gone(&ring->header.process, own) &&
+        (pid == ring->header.process.pid || vt_process_number_is_free(pid, own)) && read_header(ring, own))
         return true;
     close(ring->file);
     return false;
@@ -155,25 +163,30 @@ static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
     return -ENOENT;
 }
 
-/* Somebody moved the trace, who may want to read it, or removed it. The ring stays for a day, without the
- * slots that nobody needs. */
-static void keep_without_trace(const struct candidate *ring)
+/* Somebody moved the trace, who may want to read it, or removed it. The ring stays for a day under nobody's
+ * number, without the slots that nobody needs: who looks for rings to adopt need not open it. */
+static void keep_without_trace(const struct candidate *ring, const char *folder, unsigned long long number)
 {
-    enum { KEPT_S = 24 * 3600, SMALL_BLOCKS = 64 };
     const struct vt_ring_header *header = &ring->header;
     const uint64_t slots = header->slots, pending = header->ring_reserved - header->ring_consumed;
     const uint64_t first = header->ring_consumed & (slots - 1), end = header->ring_reserved & (slots - 1);
     const uint64_t unused[2][2] = {{first <= end ? 0 : end, first}, {end, first <= end ? slots : end}};
-    struct stat status;
-    if (fstat(ring->file, &status))
-        return;
-    if (status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
-        unlink(ring->path);
-    for (size_t i = 0; i < 2 && status.st_blocks > SMALL_BLOCKS && pending < slots; i++)
+    char kept[VT_RING_PATH_BYTES];
+    for (size_t i = 0; i < 2 && pending < slots; i++)
         if (unused[i][1] > unused[i][0])
             fallocate(ring->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       (off_t)(VT_RING_HEADER_BYTES + unused[i][0] * VT_SLOT_BYTES),
                       (off_t)((unused[i][1] - unused[i][0]) * VT_SLOT_BYTES));
+    snprintf(kept, sizeof kept, "%s/" VT_RING_NAME, folder, header->process.user_id, NOBODY, number);
+    rename(ring->path, kept);
+}
+
+static void remove_if_old(const char *path)
+{
+    enum { KEPT_S = 24 * 3600 };
+    struct stat status;
+    if (!lstat(path, &status) && status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
+        unlink(path);
 }
 
 /* 0 if nothing is left to be done for the trace. */
@@ -216,12 +229,18 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     uint32_t pid;
     snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
     if (!is_own_ring_name(name, process->user_id, &pid, &number) ||
-        !strcmp(ring.path, adoption->own->header.ring_path) || !open_dead(&ring, pid, process))
+        !strcmp(ring.path, adoption->own->header.ring_path))
+        return true;
+    if (pid == NOBODY) {
+        remove_if_old(ring.path);
+        return true;
+    }
+    if (!open_dead(&ring, pid, process))
         return true;
     struct vt_trace_file file = {.descriptor = -1};
     int result = open_trace(&ring, &file);
     if (result == -ENOENT) {
-        keep_without_trace(&ring);
+        keep_without_trace(&ring, folder, number);
         result = 0;
     } else if (!result && claim(folder, process, number, &ring)) {
         result = merge(&ring, &file, &adoption->chunk);

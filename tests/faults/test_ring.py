@@ -12,7 +12,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import ENVIRONMENT, LIBRARY, RUN, events, info, run, vramtrace  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, LIBRARY, RUN, events, info, run, vramtrace  # noqa: E402
 from test_trouble import START, needs_root, python  # noqa: E402
 
 FOLDER = pathlib.Path("/dev/shm")
@@ -51,11 +51,11 @@ def reap():
 class Live:
     """A recording process that answers each line of input with what it printed for it."""
 
-    def __init__(self, trace, **settings):
+    def __init__(self, trace, preloaded="", **settings):
         code = START + "for line in sys.stdin:\n    exec(line)\n    print('done', flush=True)\n"
         self.trace = trace
         self.process = subprocess.Popen(
-            [*RUN, "env", f"LD_PRELOAD={LIBRARY}", sys.executable, "-c", code], text=True, stdin=subprocess.PIPE,
+            [*RUN, "env", f"LD_PRELOAD={LIBRARY}:{preloaded}", sys.executable, "-c", code], text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(trace), **settings})
 
     def do(self, line):
@@ -291,8 +291,13 @@ def test_a_process_adopts_as_long_as_it_lives(tmp_path):
     assert [allocations(tmp_path / f"{number}.vrt") for number in range(3)] == [10, 10, 10]
 
 
+def kept(ring):
+    """Its path under nobody's number."""
+    return ring.with_name(re.sub(r"^(vramtrace\.\d+)\.\d+", r"\1.0", ring.name))
+
+
 def test_a_trace_that_was_moved(tmp_path):
-    """Its ring is still found by who reads it, but takes little memory."""
+    """Its ring is still found by who reads it, but takes little memory, and no time of those that look for rings."""
     left = [killed(tmp_path / f"{number}.vrt", 1000) for number in range(3)]
     (tmp_path / "0.vrt").rename(tmp_path / "moved.vrt")
     (tmp_path / "1.vrt").unlink()
@@ -302,19 +307,35 @@ def test_a_trace_that_was_moved(tmp_path):
     while unreaped:
         unreaped.pop().reap()
     process = live(tmp_path / "later.vrt")
-    for _ in range(100):
-        blocks = [ring.stat().st_blocks for ring in left]
-        if max(blocks) < 1000:
-            break
-        time.sleep(0.05)
-    assert max(blocks) < 1000, blocks
+    for ring in left:
+        wait_until_gone(ring)
     process.end()
     other.end()
+    assert max(kept(ring).stat().st_blocks for ring in left) < 1000
     assert allocations(tmp_path / "moved.vrt") == 1000 and allocations(tmp_path / "two.vrt") == 1000
     assert allocations(tmp_path / "2.vrt") == 7
     assert (tmp_path / "1.vrt").read_text() == "something else"
     for ring in left:
-        ring.unlink()
+        kept(ring).unlink()
+
+
+def test_what_a_process_recorded_until_it_ended_is_adopted(tmp_path):
+    """Also where who adopts had looked at the ring before."""
+    process = live(tmp_path / "x.vrt", 10)
+    ring, read = process.ring(), tmp_path / "read"
+    adopter = live(tmp_path / "later.vrt", preloaded=BUILD / "tests/faults/slow_adopter.so", SLOW_RING=str(ring),
+                   SLOW_READ=str(read), SLOW_UNTIL=str(process.process.pid))
+    for _ in range(200):
+        if read.exists():
+            break
+        time.sleep(0.05)
+    assert read.exists()
+    process.do("for _ in range(50): allocate()")
+    process.kill(reap=True)
+    wait_until_gone(ring)
+    adopter.end()
+    assert allocations(tmp_path / "x.vrt") == 60
+    assert info(tmp_path / "x.vrt")["trace"]["state"] == "killed"
 
 
 def test_rings_of_the_living_stay(tmp_path):
