@@ -361,10 +361,12 @@ static int add_rest(struct maker *maker, const struct vt_reading *reading, const
 
     result = result ? result : find_returned(maker, reading, &returned_bytes);
     table->moved_bytes = moved(maker, reading, state, context_bytes, silent_bytes);
-    if (has_as_much(maker, reading, state))
+    if (has_as_much(maker, reading, state)) {
+        table->returned_bytes = returned_bytes;
         result = result ? result : add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
-    else if (!is_of_other_context(maker, reading, state))
+    } else if (!is_of_other_context(maker, reading, state)) {
         table->moved_bytes += (int64_t)returned_bytes;
+    }
     table->device_bytes = reading->used_bytes + (uint64_t)table->moved_bytes;
     if (table->processes_known) {
         result = result ? result : add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);

@@ -127,6 +127,8 @@ struct vt_card_table {
     uint64_t device_bytes;           /* in use: as told, and moved_bytes */
     int64_t moved_bytes;             /* what this process had more at the moment than when it was told */
     uint64_t total_bytes;            /* of the card, as the source has it */
+    uint64_t returned_bytes;         /* what pools had given back to the device by then, which no event shows: not
+                                        in the row of cached bytes */
     int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
                                         rows */
     struct vt_card_row *rows, *told; /* owned; told: beside device_bytes */

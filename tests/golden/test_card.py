@@ -352,6 +352,9 @@ def test_what_a_pool_gave_back(tmp_path):
         found = rows(table)
         assert table["device_bytes"] == books["own"] == 340 * MIB and table["processes"] == "told"
         assert found.pop("cached", 0) == 0 and found == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
+        assert table["returned_bytes"] == full["own"] - books["own"]
+    said = " ".join(subprocess.check_output([ANALYZER, "report", "--at", "end", trace], text=True).split())
+    assert "The card: 340.00 MiB of this process = 40.00 MiB allocations + 300.00 MiB CUDA context." in said
 
 
 @pytest.mark.parametrize("step", ["alloc:500", "create:500"])
