@@ -117,18 +117,18 @@ struct vt_card_row {
 struct vt_card_table {
     bool present;
     uint32_t event_index;
-    uint64_t t_ns;                   /* of the moment, since recording began */
-    const char *source;              /* "nvml" or "driver" */
-    uint64_t measured_ns;            /* when the source told the bytes in use */
-    bool steady;                     /* our own driver memory did not change then */
-    const char *processes;           /* VT_PROCESSES_* */
-    bool processes_known;            /* VT_PROCESSES_TOLD; else contexts and other processes are one row */
-    bool nested;                     /* NVML may not list processes outside of this one's container */
-    uint64_t device_bytes;           /* in use: as told, and moved_bytes */
-    int64_t moved_bytes;             /* what this process had more at the moment than when it was told */
-    uint64_t total_bytes;            /* of the card, as the source has it */
-    uint64_t returned_bytes;         /* what pools had given back to the device by then, which no event shows: not
-                                        in the row of cached bytes */
+    uint64_t t_ns;           /* of the moment, since recording began */
+    const char *source;      /* "nvml" or "driver" */
+    uint64_t measured_ns;    /* when the source told the bytes in use */
+    bool steady;             /* our own driver memory did not change then */
+    const char *processes;   /* VT_PROCESSES_* */
+    bool processes_known;    /* VT_PROCESSES_TOLD; else contexts and other processes are one row */
+    bool nested;             /* NVML may not list processes outside of this one's container */
+    uint64_t device_bytes;   /* in use: as told, and moved_bytes */
+    int64_t moved_bytes;     /* what this process had more at the moment than when it was told */
+    uint64_t total_bytes;    /* of the card, as the source has it */
+    uint64_t returned_bytes; /* what pools had given back to the device by then, which no event shows: not
+                                in the row of cached bytes */
     int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
                                         rows */
     struct vt_card_row *rows, *told; /* owned; told: beside device_bytes */

@@ -200,8 +200,8 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
                  {context_bytes, told ? "CUDA context" : "there before (a CUDA context, other processes)"}};
 
     fprintf(print->paragraph, VT_BOLD "The card:" VT_RESET " %s%s",
-            VT_BYTES(state->driver_bytes - device->card.returned_bytes - state->categories[VT_CATEGORY_CONTEXT] +
-                     context_bytes),
+            VT_BYTES(state->driver_bytes - device->card.returned_bytes -
+                     state->categories[VT_CATEGORY_CONTEXT] + context_bytes),
             told ? " of this process" : "");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!parts[i].bytes)
