@@ -45,6 +45,7 @@ from host_table import table  # noqa: E402
 STANDIN = BUILD / "tests" / "standin"
 SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
+RING_HEADER_BYTES = 12288  # of format.h
 MORE_SECONDS = 2.0
 GOODBYE = re.compile(rb"^vramtrace: peak [^\n]*; next: vramtrace report [^\n]*\n", re.M)
 OURS = re.compile(rb"^vramtrace: [^\n]*\n", re.M)
@@ -381,8 +382,22 @@ def try_host(host, runs, keep=None):
     """Alternates bare and preloaded runs. Their files are deleted, or kept in a folder per host in KEEP."""
     with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
         os.chmod(folder, 0o755)
-        place = keep / re.sub(r"[^\w]+", "_", f"{host.kind} {host.name}") if keep else pathlib.Path(folder)
-        return try_in(host, runs, place)
+        if keep:
+            return try_in(host, runs, keep / re.sub(r"[^\w]+", "_", f"{host.kind} {host.name}"))
+        result = try_in(host, runs, pathlib.Path(folder))
+        remove_rings(folder)
+        return result
+
+
+def remove_rings(folder):
+    """What is left of processes that ended without handlers, whose traces are in the folder."""
+    for ring in pathlib.Path("/dev/shm").glob("vramtrace.*.ring"):
+        try:
+            with open(ring, "rb") as file:
+                if os.fsencode(f"{folder}/") in file.read(RING_HEADER_BYTES):
+                    ring.unlink()
+        except OSError:
+            pass  # another process adopts it
 
 
 def try_in(host, runs, folder):
