@@ -378,6 +378,18 @@ static void format_bytes(uint64_t bytes, char text[32])
     snprintf(text, 32, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
 }
 
+/* The bytes of the trace's name to be read next: all, or of one rank of a job whose traces go to one folder,
+ * that folder. */
+static int bytes_to_read_next(const struct vt_session *session)
+{
+    const char *name = session->file.name, *slash = strrchr(name, '/'), *out = session->options.out;
+    const size_t folder = slash ? (size_t)(slash - name) : 0;
+    const bool in_folder =
+        folder && !strncmp(out, name, folder) && (!out[folder] || !strcmp(out + folder, "/"));
+
+    return (int)(session->options.rank[0] && in_folder ? folder + 1 : strlen(name));
+}
+
 void vt_session_say_goodbye(const struct vt_session *session)
 {
     const char *name = session->file.name;
@@ -403,7 +415,8 @@ void vt_session_say_goodbye(const struct vt_session *session)
         used +=
             (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
     }
-    vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", name, name);
+    vt_log("peak %s; trace %s; next: vramtrace report %.*s", used ? peaks : "0 B", name,
+           bytes_to_read_next(session), name);
 }
 
 /* At exit, after main's atexit handlers. The mappings stay: other threads may still be inside a record. */

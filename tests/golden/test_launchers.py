@@ -101,3 +101,16 @@ def test_each_rank(launcher, inside, tmp_path, cluster):
     assert all(process["complete"] for process in told["processes"]) and told["unread"] == []
     (peak,) = {process["devices"][0]["peak"]["used_bytes"] for process in told["processes"]}
     assert peak > 0
+
+
+@pytest.mark.parametrize("out, rank, names_folder", [("", "2", True), ("/", "2", True), ("/", None, False), ("/%r.vrt", "2", False)])
+def test_the_last_line_says_what_to_read(out, rank, names_folder, tmp_path):
+    """Of one rank among others whose traces go to one folder: that folder."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI"))}
+    environment.update(LD_LIBRARY_PATH=str(STANDIN), LD_PRELOAD=str(LIBRARIES["trace"]), VRAMTRACE_OUT=f"{tmp_path}{out}",
+                       **({"RANK": rank} if rank else {}))
+    ended = subprocess.run([PROGRAMS / "way_linked"], env=environment, timeout=60, capture_output=True, text=True)
+    (trace,) = tmp_path.iterdir()
+    expected = f"{tmp_path}/" if names_folder else str(trace)
+    assert f"trace {trace};" in ended.stderr and ended.stderr.endswith(f"next: vramtrace report {expected}\n")
+    subprocess.run([ANALYZER, "report", expected], check=True, capture_output=True)
