@@ -54,6 +54,32 @@ static bool is_frameworks(const struct finder *finder, const struct vt_event *ev
     return finder->framework && (!object || !finder->object_count);
 }
 
+/* A framework without segments may ask once more from another place of its own, for the same line of the
+ * program: TensorFlow's asynchronous allocator does. A program that tries again does so from where it was. */
+static bool asks_again(const struct vt_trace *trace, const struct vt_event *failed,
+                       const struct vt_event *again)
+{
+    const struct vt_trace_stack *a = &trace->stacks[failed->stack_id], *b = &trace->stacks[again->stack_id];
+    bool differs = false;
+    if (failed->bytes != again->bytes || failed->device_index != again->device_index ||
+        a->native_count != b->native_count || a->python_count != b->python_count)
+        return false;
+    for (uint32_t i = 0; i < a->python_count; i++)
+        if (memcmp(&a->python[i], &b->python[i], sizeof a->python[i]) != 0)
+            return false;
+    for (uint32_t i = 0; i < a->native_count; i++) {
+        const struct vt_trace_symbol *from = vt_trace_symbol(trace, a->native[i]),
+                                     *to = vt_trace_symbol(trace, b->native[i]);
+        if (a->native[i] == b->native[i])
+            continue;
+        if (!from || !to || strcmp(from->module, to->module) ||
+            !(vt_object_kinds(from->module) & VT_OBJECT_FRAMEWORK))
+            return false;
+        differs = true;
+    }
+    return differs;
+}
+
 /* The outcome of a request that the driver refused at event `index`. *next: the next attempt, or the event by
  * which the framework gave up. */
 static enum vt_failure_outcome outcome_of(const struct finder *finder, size_t index, size_t *next)
@@ -66,7 +92,7 @@ static enum vt_failure_outcome outcome_of(const struct finder *finder, size_t in
         const struct vt_event *event = &trace->events[i];
         if (trace->stacks[event->stack_id].thread_id != thread_id)
             continue;
-        if (is_failure(event) && frameworks) {
+        if (is_failure(event) && (frameworks || asks_again(trace, failed, event))) {
             *next = i;
             return VT_FAILURE_REPEATED;
         }

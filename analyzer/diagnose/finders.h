@@ -22,6 +22,9 @@ int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_
                     struct vt_advice_search **search);
 int vt_advice_end(struct vt_advice_search *search);
 
+/* Some block came with its allocator's own total: of all frameworks, PyTorch's do. So without native stacks
+ * segments are PyTorch's. */
+bool vt_counts_blocks(const struct vt_replay *replay);
 /* Code that returns empty segments of the device's framework to the card; NULL = none is known. */
 const char *vt_cache_release(const struct vt_replay *replay, int device_index);
 /* Fragmentation of one device just after an event: its segments, their blocks (index, address and bytes

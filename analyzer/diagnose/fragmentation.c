@@ -44,7 +44,7 @@ static bool is_counted(const struct vt_allocation *allocation)
     return allocation->kind == VT_ALLOCATION_BLOCK && !(allocation->flags & VT_FLAG_UNCOUNTED);
 }
 
-static bool counts_blocks(const struct vt_replay *replay)
+bool vt_counts_blocks(const struct vt_replay *replay)
 {
     for (size_t i = 0; i < replay->allocation_count; i++)
         if (is_counted(&replay->allocations[i]))
@@ -247,7 +247,7 @@ static uint64_t card_bytes_of(const struct vt_trace *trace, int device_index)
 
 const char *vt_cache_release(const struct vt_replay *replay, int device_index)
 {
-    const bool counts = counts_blocks(replay);
+    const bool counts = vt_counts_blocks(replay);
 
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *segment = &replay->allocations[i];
@@ -270,7 +270,7 @@ int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint
     uint32_t *segments = NULL, *blocks = NULL;
     size_t segment_count = 0, block_count = 0;
     int error;
-    *found = (struct vt_fragmentation){.has_pools = counts_blocks(replay)};
+    *found = (struct vt_fragmentation){.has_pools = vt_counts_blocks(replay)};
     if (!(error = list_alive(&finding, true, &segments, &segment_count)) &&
         !(error = list_alive(&finding, false, &blocks, &block_count)))
         error = find(&finding, segments, segment_count, blocks, block_count);

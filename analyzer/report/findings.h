@@ -32,10 +32,11 @@ struct vt_leak_holder {
 };
 
 struct vt_leak {
-    uint8_t verdict;           /* enum vt_leak_verdict of diagnose/leaks/ */
-    const char *name, *remedy; /* of the verdict */
-    bool is_leak;              /* false: it grows, but nothing is lost */
-    uint8_t category;          /* of most of its bytes */
+    uint8_t verdict;  /* enum vt_leak_verdict of diagnose/leaks/ */
+    const char *name; /* of the verdict */
+    char remedy[192]; /* the same, or with what the program's own framework has against it */
+    bool is_leak;     /* false: it grows, but nothing is lost */
+    uint8_t category; /* of most of its bytes */
     uint64_t bytes,
         blocks;     /* alive when the last step begins; of a cycle: the most that waited for the collector */
     bool collected; /* of a cycle that the collector freed */

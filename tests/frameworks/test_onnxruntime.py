@@ -26,6 +26,18 @@ def test_bytes_and_categories(recorded):
     vramtrace("info", "--verify", trace)
 
 
+def test_the_card_has_the_programs_categories(recorded):
+    """ONNX Runtime asks CUDA itself, but for the program: the weights are a row of their own, and no row is the library's."""
+    trace, truth = recorded
+    for mark, in_use in truth.items():
+        rows = report(trace, "--at", f"mark:{mark}")["devices"][0]["card"]["rows"]
+        assert not [row for row in rows if row["kind"] == "library"], rows
+        found = {row["name"]: row["bytes"] for row in rows if row["kind"] == "category"}
+        assert found.get("parameter", 0) == (0 if mark == "closed" else MODEL_BYTES)
+        if in_use is not None:
+            assert sum(found.values()) == in_use, mark
+
+
 def test_lines(recorded):
     lines = report(recorded[0], "--by", "line", "--at", "mark:run0")["devices"][0]["at"]["lines"]
     assert {line["file"].rpartition("/")[2] for line in lines} == {"onnxruntime_script.py"}

@@ -2,6 +2,7 @@
 
 Its packages for GPUs have NVIDIA's runtime inside, which needs a GPU. So the package for processors trains here: its blocks pass
 through the same class, and paddle_card.c tells them on as if they lay on a card."""
+import re
 import subprocess
 
 import pytest
@@ -64,6 +65,11 @@ def test_texts_name_what_paddle_has(recorded):
     for word in ("torch", "zero_grad", "no_grad"):
         assert word not in text, word
     assert "optimizer.clear_grad(set_to_zero=False)" in text or "gradients (" not in text
+
+
+def test_the_call_that_empties_its_cache_is_there():
+    """The one that texts name (tests/golden/test_remedies.py)."""
+    assert re.search(r"^def empty_cache\(\)", (paddle.packages / "paddle/device/cuda/__init__.py").read_text(), re.MULTILINE)
 
 
 def test_initializers_are_no_modules(recorded):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support import Framework
-from helpers import RUN, info, report, vramtrace
+from helpers import RUN, events, info, report, vramtrace
 
 tensorflow = Framework("venv-tensorflow", "tensorflow", 12)
 pytestmark = tensorflow.needed
@@ -67,3 +67,18 @@ def test_running_out_of_memory(tmp_path):
     assert "memory_limit" in text
     for word in ("torch", "PYTORCH", "PyTorch", "graph", "in init (", "large pool"):
         assert word not in text, word
+
+
+@pytest.mark.skipif(not RUN, reason="fills the card: only over the stand-in, whose size can be set")
+def test_running_out_of_memory_without_segments(tmp_path):
+    """The allocator that this setting chooses asks the driver twice before TensorFlow raises its one exception."""
+    setting, _, value = "TF_GPU_ALLOCATOR=cuda_malloc_async".partition("=")
+    trace = tmp_path / "run.vrt"
+    truth = tensorflow.run("tensorflow_memory_script.py", trace, VRAMTRACE_STANDIN_MEMORY="2GiB", **{setting: value})
+    assert truth["message"] and truth["kept"] > 6
+    failed = [event for event in events(trace) if event["kind"] == "alloc_failed"]
+    assert len(failed) == 2 and {event["function"] for event in failed} == {"cuMemAllocFromPoolAsync"}
+    found = json.loads(vramtrace("oom", "--json", trace).stdout)
+    (refusal,) = found["out_of_memory"]
+    assert (refusal["asked_bytes"], refusal["driver_tries"]) == (4 * 4096 * 8192, 2)
+    assert found["last"]["causes"] and "failed_try" not in {cause["kind"] for cause in found["last"]["causes"]}

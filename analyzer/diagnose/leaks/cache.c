@@ -1,4 +1,5 @@
 /* Growth of reserved memory without growth of blocks, and when memory will run out. */
+#include "diagnose/finders.h"
 #include "diagnose/leaks/finders.h"
 #include "diagnose/leaks/growth.h"
 #include "trace/frameworks.h"
@@ -47,12 +48,15 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
     return 0;
 }
 
-/* The setting that the remedy names is its framework's own. */
-static bool has_setting(const struct vt_leak_finder *finder, uint32_t stack_id)
+/* The setting of the framework that made the segments, where it has one. */
+static void add_setting(const struct vt_leak_finder *finder, uint32_t stack_id, struct vt_leak *leak)
 {
     const bool known = stack_id < finder->trace->stack_count;
-    const struct vt_cache *cache = known ? vt_cache_of(finder->trace, stack_id, true) : NULL;
-    return cache && cache->setting;
+    const struct vt_cache *cache =
+        known ? vt_cache_of(finder->trace, stack_id, vt_counts_blocks(finder->replay)) : NULL;
+    if (cache && cache->setting)
+        snprintf(leak->remedy, sizeof leak->remedy, "Set %s, or pad to fewer different sizes.",
+                 cache->setting);
 }
 
 static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
@@ -74,8 +78,8 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     if (!leak)
         return -ENOMEM;
     leak->category = VT_CATEGORY_CACHED;
-    if (fragments && !has_setting(finder, walk->stack_id))
-        leak->remedy = "Pad to fewer different sizes, or make what stays before what goes.";
+    if (fragments)
+        add_setting(finder, walk->stack_id, leak);
     if (walk->stack_id < finder->trace->stack_count) {
         leak->stack_id = walk->stack_id;
         vt_leak_add_lines(finder, leak, walk->stack_id, VT_LEAK_LINES);

@@ -300,7 +300,7 @@ void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict)
 
     leak->verdict = (uint8_t)verdict;
     leak->name = verdicts[verdict].name;
-    leak->remedy = verdicts[verdict].remedy;
+    snprintf(leak->remedy, sizeof leak->remedy, "%s", verdicts[verdict].remedy);
     leak->is_leak = verdicts[verdict].is_leak;
 }
 

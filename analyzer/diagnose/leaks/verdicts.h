@@ -26,7 +26,7 @@
     X(GROWING, "growing tensor", false,                                                                      \
       "If nothing ends it (a context, a history), cut it, or move its old part to the CPU.")                 \
     X(FRAGMENTATION, "fragmentation", false,                                                                 \
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to fewer different sizes.")              \
+      "Pad to fewer different sizes, or make what stays before what goes.")                                  \
     X(CACHE, "cache growth", false,                                                                          \
       "Nothing leaks: the cache has the size of the largest need so far. Lower that need if it is too "      \
       "large.")
