@@ -155,7 +155,9 @@ static int snapshot(const struct vt_command *command, const char *path, const st
         result = vt_recorder_copy(recorder, ANSWER_MS, copy.stream, &missing);
     if (!status && result) {
         copy.broken = true;
-        vt_say(command, "%s: %s", recorder->header.trace_path, strerror(-result));
+        vt_say(command, "%s: %s", recorder->header.trace_path,
+               result == -ESTALE ? "not this process's trace any more, which was moved or removed"
+                                 : strerror(-result));
         status = VT_EXIT_UNREADABLE;
     }
     status = vt_output_end(command, &copy, status);

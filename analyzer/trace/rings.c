@@ -234,8 +234,8 @@ bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds)
     return settled;
 }
 
-/* The header, then the chunks right behind it. */
-static int copy_trace(int trace, FILE *out)
+/* The header, then the chunks right behind it. -ESTALE: it is another process's trace. */
+static int copy_trace(int trace, const struct vt_recorder *recorder, FILE *out)
 {
     struct vt_file_header header;
     char bytes[65536] = {0};
@@ -243,6 +243,8 @@ static int copy_trace(int trace, FILE *out)
     if (error || memcmp(header.magic, VT_MAGIC, sizeof header.magic) ||
         header.chunks_offset < VT_HEADER_BYTES || header.chunks_end < header.chunks_offset)
         return error ? error : -EBADMSG;
+    if (memcmp(header.identity, recorder->header.identity, sizeof header.identity))
+        return -ESTALE;
     const uint64_t begin = header.chunks_offset, end = header.chunks_end, moves = header.moves;
     if (header.state == VT_STATE_RECORDING)
         header.state = VT_STATE_SNAPSHOT;
@@ -264,14 +266,14 @@ static int copy_trace(int trace, FILE *out)
 }
 
 /* In flight mode the chunks may move meanwhile. */
-static int copy_unmoved(int trace, FILE *out)
+static int copy_unmoved(int trace, const struct vt_recorder *recorder, FILE *out)
 {
     enum { TRIES = 5 };
     int error = -EAGAIN;
     for (int tries = 0; tries < TRIES && error == -EAGAIN; tries++) {
         if (fseeko(out, 0, SEEK_SET) || ftruncate(fileno(out), 0))
             return -errno;
-        error = copy_trace(trace, out);
+        error = copy_trace(trace, recorder, out);
     }
     return error;
 }
@@ -286,7 +288,7 @@ int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE 
     *missing = !result && !await_drained(header, __atomic_load_n(&header->ring_reserved, __ATOMIC_ACQUIRE),
                                          milliseconds);
     if (!result)
-        result = copy_unmoved(trace, out);
+        result = copy_unmoved(trace, recorder, out);
     if (trace >= 0)
         close(trace);
     unmap_ring(header, ring);

@@ -33,7 +33,8 @@ bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t 
                                    int milliseconds);
 
 /* Waits until what is recorded now is in the trace, at most that long, and copies it: a trace with
- * VT_STATE_SNAPSHOT. 0 or -errno; *missing: it did not get all of that. */
+ * VT_STATE_SNAPSHOT. 0 or -errno, -ESTALE: another trace is in its place; *missing: it did not get all of
+ * that. */
 int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE *out, bool *missing);
 
 #endif

@@ -38,8 +38,8 @@
 #define VT_HEADER_BYTES 4096u
 #define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
-/* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring puts its own
- * process id there; 0 where the trace was not at its path any more. */
+/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts its
+ * own id there; 0 where the trace was not at its path any more. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
@@ -82,7 +82,8 @@ struct vt_counters {
 struct vt_process_identity {
     uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
     uint64_t start_ticks; /* field 22 of /proc/PID/stat */
-    uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known */
+    uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known. In the upper
+                                                half of the second, that of /proc/PID/ns/time */
     uint32_t pid, user_id;
 };
 

@@ -82,12 +82,13 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
     return false;
 }
 
-/* Only one process succeeds in renaming it. */
-static bool claim(const char *folder, const struct vt_process_identity *own, unsigned long long number,
-                  struct candidate *ring)
+/* Only one thread succeeds in renaming it: to its own id, not its process's, which the dead process may have
+ * had too. */
+static bool claim(const char *folder, uint32_t user_id, unsigned long long number, struct candidate *ring)
 {
-    snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, own->user_id, own->pid, number);
-    return !strcmp(ring->path, ring->claimed) || !rename(ring->path, ring->claimed);
+    const uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
+    snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, user_id, thread_id, number);
+    return thread_id != ring->header.process.pid && !rename(ring->path, ring->claimed);
 }
 
 /* Past the chunks that the process had written when it was killed before it could say so in the header. */
@@ -107,6 +108,7 @@ static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_bu
                 (ssize_t)chunk->stored_bytes ||
             vt_chained_checksum(&head, stored) != chunk->checksum)
             return;
+        header->counters.events += chunk->events;
         header->chunks_end += sizeof head + chunk->stored_bytes;
         header->ring_consumed = chunk->ring_position;
     }
@@ -134,6 +136,7 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
     struct vt_ring_header header = from->header;
     struct vt_file_header *trace = &drain->file->header;
     find_end(drain->file, header.ring_reserved, &drain->chunk.stored);
+    header.counters.events = trace->counters.events; /* the ring counts a chunk before it is written */
     if (header.ring_consumed < trace->ring_consumed)
         header.ring_consumed = trace->ring_consumed;
     if (header.ring_reserved < header.ring_consumed)
@@ -151,12 +154,15 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
     return vt_trace_file_write_header(drain->file);
 }
 
-/* Opens the trace that the ring belongs to. -ENOENT: it is not where it was. */
+/* Opens the trace that the ring belongs to. -ENOENT: it is not where it was, where something else may be. */
 static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
 {
     int result = vt_trace_file_open(file, ring->header.trace_path);
+    if (result == -EBADMSG || result == -EINVAL || result == -ELOOP || result == -EISDIR ||
+        result == -ENOTDIR)
+        return -ENOENT;
     if (result)
-        return result == -EBADMSG ? -ENOENT : result;
+        return result;
     if (!memcmp(file->header.identity, ring->header.identity, sizeof file->header.identity))
         return 0;
     vt_trace_file_close(file);
@@ -178,14 +184,15 @@ static void keep_without_trace(const struct candidate *ring, const char *folder,
                       (off_t)(VT_RING_HEADER_BYTES + unused[i][0] * VT_SLOT_BYTES),
                       (off_t)((unused[i][1] - unused[i][0]) * VT_SLOT_BYTES));
     snprintf(kept, sizeof kept, "%s/" VT_RING_NAME, folder, header->process.user_id, NOBODY, number);
-    rename(ring->path, kept);
+    rename(ring->claimed, kept);
 }
 
 static void remove_if_old(const char *path)
 {
     enum { KEPT_S = 24 * 3600 };
     struct stat status;
-    if (!lstat(path, &status) && status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
+    if (!lstat(path, &status) &&
+        status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
         unlink(path);
 }
 
@@ -205,6 +212,8 @@ static int merge(const struct candidate *from, struct vt_trace_file *file, struc
     drain.chunk = *chunk;
     vt_chunk_end_chain(&drain.chunk);
     int result = append_rest(from, &drain, &ring);
+    if (result)
+        vt_trace_file_trim(file); /* of the part of a chunk, which would fill the disk */
     vt_memory_free(ring.slots, bytes);
     vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
     drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
@@ -219,17 +228,36 @@ struct adoption {
     struct vt_chunk chunk;
 };
 
+/* 0 if nothing is left to be done for the ring, which is ours. */
+static int settle(struct adoption *adoption, const struct candidate *ring, const char *folder,
+                  unsigned long long number)
+{
+    struct vt_trace_file file = {.descriptor = -1};
+    int result = open_trace(ring, &file);
+    if (result == -ENOENT) {
+        keep_without_trace(ring, folder, number);
+        result = 0;
+    } else if (!result) {
+        result = merge(ring, &file, &adoption->chunk);
+        if (!result)
+            unlink(ring->claimed);
+    }
+    vt_trace_file_close(&file);
+    return result;
+}
+
 /* What is in the folder under this name, if it is a ring and nobody's any more. False if it could not be
  * adopted: then it stays as it was. */
 static bool adopt_one(struct adoption *adoption, const char *folder, const char *name)
 {
     const struct vt_process_identity *process = &adoption->own->header.process;
     struct candidate ring;
-    unsigned long long number;
+    unsigned long long number, own_number;
     uint32_t pid;
+    int result = 0;
     snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
-    if (!is_own_ring_name(name, process->user_id, &pid, &number) ||
-        !strcmp(ring.path, adoption->own->header.ring_path))
+    memcpy(&own_number, adoption->own->header.identity, sizeof own_number);
+    if (!is_own_ring_name(name, process->user_id, &pid, &number) || number == own_number)
         return true;
     if (pid == NOBODY) {
         remove_if_old(ring.path);
@@ -237,35 +265,29 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     }
     if (!open_dead(&ring, pid, process))
         return true;
-    struct vt_trace_file file = {.descriptor = -1};
-    int result = open_trace(&ring, &file);
-    if (result == -ENOENT) {
-        keep_without_trace(&ring, folder, number);
-        result = 0;
-    } else if (!result && claim(folder, process, number, &ring)) {
-        result = merge(&ring, &file, &adoption->chunk);
+    if (claim(folder, process->user_id, number, &ring)) {
+        result = settle(adoption, &ring, folder, number);
         if (result)
             rename(ring.claimed, ring.path);
-        else
-            unlink(ring.claimed);
     }
-    vt_trace_file_close(&file);
     close(ring.file);
     return result == 0;
 }
 
+/* Where one could not be adopted (a full disk) the next one's trace may be elsewhere. But then the folder is
+ * not read on: what was renamed may be listed again. */
 static void adopt_in(struct adoption *adoption, const char *folder)
 {
     _Alignas(struct entry) char list[LIST_BYTES];
     int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long bytes = 0;
-    bool more = listed >= 0;
-    while (more && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
+    bool more = listed >= 0, failed = false;
+    while (more && !failed && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
            bytes <= (long)sizeof list)
         for (long at = 0; at < bytes && more; at += ((struct entry *)(void *)(list + at))->bytes) {
             const struct entry *entry = (const void *)(list + at);
-            more = entry->bytes >= sizeof *entry && adopt_one(adoption, folder, entry->name) &&
-                   vt_clock_ns(CLOCK_MONOTONIC) < adoption->end_ns;
+            more = entry->bytes >= sizeof *entry && vt_clock_ns(CLOCK_MONOTONIC) < adoption->end_ns;
+            failed |= more && !adopt_one(adoption, folder, entry->name);
         }
     if (listed >= 0)
         close(listed);

@@ -33,6 +33,13 @@ static uint64_t inode_of(const char *path)
     return stat(path, &status) ? 0 : status.st_ino;
 }
 
+/* The mount namespace's, and in the upper half the time namespace's, whose offset is in all start times. */
+static uint64_t mount_namespace(void)
+{
+    const uint64_t inode = inode_of("/proc/self/ns/mnt");
+    return inode ? inode | inode_of("/proc/self/ns/time") << 32 : 0;
+}
+
 /* In another namespace of processes than /proc, its numbers are others'. */
 static bool proc_is_ours(void)
 {
@@ -63,19 +70,21 @@ void vt_identify_process(struct vt_process_identity *identity)
     *identity = (struct vt_process_identity){
         .start_ticks = start_ticks("self"),
         .pid_namespace = proc_is_ours() ? inode_of("/proc/self/ns/pid") : 0,
-        .mount_namespace = inode_of("/proc/self/ns/mnt"),
+        .mount_namespace = mount_namespace(),
         .pid = (uint32_t)getpid(),
         .user_id = (uint32_t)geteuid(),
     };
     read_boot_id(identity->boot_id);
 }
 
+/* /proc mounted with hidepid does not show all that live. */
 bool vt_process_number_is_free(uint32_t pid, const struct vt_process_identity *own)
 {
     char path[48];
     struct stat status;
     snprintf(path, sizeof path, "/proc/%u", pid);
-    return own->start_ticks && stat(path, &status) && errno == ENOENT;
+    return own->start_ticks && stat(path, &status) && errno == ENOENT && getpgid((pid_t)pid) < 0 &&
+           errno == ESRCH;
 }
 
 bool vt_process_is_gone(const struct vt_process_identity *identity, const struct vt_process_identity *own)

@@ -16,8 +16,8 @@ from helpers import BUILD, ENVIRONMENT, LIBRARY, RUN, events, info, run, vramtra
 from test_trouble import START, needs_root, python  # noqa: E402
 
 FOLDER = pathlib.Path("/dev/shm")
-STATE, CONSUMED, CHUNKS_END, IDENTITY, RING_PATH = 176, 200, 208, 1352, 1368  # fields of struct vt_file_header
-RING_IDENTITY, RING_HEADER_BYTES = 24, 12288  # of struct vt_ring_header
+STATE, CONSUMED, CHUNKS_END, EVENTS, IDENTITY, RING_PATH = 176, 200, 208, 216, 1352, 1368  # fields of struct vt_file_header
+RING_IDENTITY, RING_RESERVED, RING_EVENTS, RING_HEADER_BYTES = 24, 88, 104, 12288  # of struct vt_ring_header
 CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
 DELAY_S = 0.3  # what a busy machine may add to the 0.1 s after which events are in the file
 pytestmark = pytest.mark.skipif(subprocess.run(["stat", "-fc%T", FOLDER], capture_output=True, text=True).stdout.strip()
@@ -246,12 +246,15 @@ def test_killed_between_the_steps_of_a_chunk(tmp_path):
 # ---- Adoption ----
 
 
-def wait_until_gone(ring, seconds=5):
-    for _ in range(seconds * 20):
-        if not ring.exists():
-            return
+def wait_until(true, seconds=10):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
         time.sleep(0.05)
-    raise AssertionError(f"{ring} is still there")
+
+
+def wait_until_gone(ring, seconds=5):
+    wait_until(lambda: not ring.exists(), seconds)
 
 
 def test_the_next_process_adopts_a_ring(tmp_path):
@@ -325,17 +328,137 @@ def test_what_a_process_recorded_until_it_ended_is_adopted(tmp_path):
     ring, read = process.ring(), tmp_path / "read"
     adopter = live(tmp_path / "later.vrt", preloaded=BUILD / "tests/faults/slow_adopter.so", SLOW_RING=str(ring),
                    SLOW_READ=str(read), SLOW_UNTIL=str(process.process.pid))
-    for _ in range(200):
-        if read.exists():
-            break
-        time.sleep(0.05)
-    assert read.exists()
+    wait_until(read.exists)
     process.do("for _ in range(50): allocate()")
     process.kill(reap=True)
     wait_until_gone(ring)
     adopter.end()
     assert allocations(tmp_path / "x.vrt") == 60
     assert info(tmp_path / "x.vrt")["trace"]["state"] == "killed"
+
+
+def test_one_that_cannot_be_adopted_holds_up_no_other(tmp_path):
+    """A limit of what the adopter may write, as a full disk: it takes no more of it at each attempt."""
+    rings = [killed(tmp_path / f"{number}.vrt", 10, reap=True) for number in range(2)]
+    large = live(tmp_path / "large.vrt", 20000)
+    adopter = live(tmp_path / "later.vrt")
+    time.sleep(0.1 + DELAY_S)
+    size = large.trace.stat().st_size
+    adopter.do(f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size + 10}, resource.RLIM_INFINITY))")
+    large.do("for _ in range(100): allocate()")
+    large.kill(reap=True)
+    assert allocations(large.trace) == 20100
+    rings += [killed(tmp_path / f"{number}.vrt", 10, reap=True) for number in range(2, 4)]
+    for ring in rings:
+        wait_until_gone(ring, seconds=10)
+    wait_until(large.left.exists)  # it may have the adopter's number for a moment
+    assert allocations(large.trace) == 20100 and large.trace.stat().st_size == size
+    adopter.do("resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))")
+    wait_until_gone(large.left, seconds=10)
+    assert allocations(large.trace) == 20100 and info(large.trace)["trace"]["state"] == "killed"
+    adopter.end()
+
+
+@pytest.mark.parametrize("instead", ["link", "folder"])
+def test_something_else_in_the_place_of_a_trace(tmp_path, instead):
+    ring = killed(tmp_path / "x.vrt", 10, reap=True)
+    (tmp_path / "x.vrt").rename(tmp_path / "moved.vrt")
+    if instead == "link":
+        (tmp_path / "x.vrt").symlink_to(tmp_path / "moved.vrt")
+    else:
+        (tmp_path / "x.vrt").mkdir()
+    process = live(tmp_path / "later.vrt")
+    wait_until_gone(ring)
+    process.end()
+    assert allocations(tmp_path / "moved.vrt") == 10
+    kept(ring).unlink()
+
+
+def test_how_many_events_an_adopted_trace_has(tmp_path):
+    """The killed process has counted a chunk that it could not write any more."""
+    ring = killed(tmp_path / "x.vrt", 10, reap=True)
+    data = bytearray(ring.read_bytes())
+    data[RING_EVENTS:RING_EVENTS + 8] = struct.pack("<Q", 1000)
+    ring.write_bytes(data)
+    live(tmp_path / "later.vrt").end()
+    wait_until_gone(ring)
+    count = struct.unpack_from("<Q", (tmp_path / "x.vrt").read_bytes(), EVENTS)[0]
+    assert count == len(events(tmp_path / "x.vrt", stacks=False)) > 10
+
+
+def test_only_one_adopts_a_ring(tmp_path):
+    """Also a ring of the same process before it became another program, which has the process's number from the start."""
+    waits = subprocess.Popen(["sleep", "60"])
+    second = START + "allocate()\nsys.stdin.read()"
+    code = f"""{START}
+for _ in range(10): allocate()
+ring = [line.split()[-1] for line in open("/proc/self/maps") if ".ring" in line][0]
+file = os.open(ring, os.O_RDWR)
+os.pwrite(file, (int.from_bytes(os.pread(file, 8, {RING_RESERVED}), "little") + 1).to_bytes(8, "little"), {RING_RESERVED})
+print(ring, flush=True)
+os.environ["LD_PRELOAD"] += ":{BUILD}/tests/faults/slow_adopter.so"
+os.execv(sys.executable, [sys.executable, "-c", {second!r}])"""
+    settings = {"VRAMTRACE_OUT": str(tmp_path / "x.vrt"), "SLOW_RING": str(tmp_path / "x.vrt"), "SLOW_READ": str(tmp_path / "read"),
+                "SLOW_UNTIL": str(waits.pid)}
+    process = subprocess.Popen([*RUN, "env", f"LD_PRELOAD={LIBRARY}", sys.executable, "-c", code], text=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, env={**ENVIRONMENT, **settings})
+    number = process.stdout.readline().split(".")[-2]
+    wait_until((tmp_path / "read").exists)
+    time.sleep(6)  # the next one that adopts looks
+    assert list(FOLDER.glob(f"*.{number}.ring"))
+    waits.kill()
+    waits.wait()
+    wait_until(lambda: not list(FOLDER.glob(f"*.{number}.ring")))
+    process.communicate()
+    assert allocations(tmp_path / "x.vrt") == 10 and allocations(tmp_path / "x.1.vrt") == 1
+    seen = info(tmp_path / "x.vrt")["trace"]
+    assert seen["state"] == "killed" and seen["unfinished_records"] == 1
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm/", "/proc/self/root/dev/shm"])
+def test_the_own_ring_stays(tmp_path, folder):
+    """Also where the same folder has two paths."""
+    process = Live(tmp_path / "x.vrt", XDG_RUNTIME_DIR=folder)
+    process.do("allocate()")
+    time.sleep(1.5)
+    process.do("for _ in range(10): allocate()")
+    process.kill()
+    assert process.left.exists()
+    assert allocations(tmp_path / "x.vrt") == 11
+    process.left.unlink()
+
+
+DROP = "pid = os.fork()\nos.setgroups([]), os.setgid(1234), os.setuid(1234)\n"
+
+
+@needs_root
+def test_rings_of_the_living_stay_where_they_are_not_seen(tmp_path):
+    """Processes that gave up root's rights are hidden from each other by such a /proc."""
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces").chmod(0o777)
+    code = START.replace("context =", DROP + "context =", 1) + """
+import time
+allocate()
+time.sleep(2)
+print([line.split()[-1] for line in open("/proc/self/maps") if "/vramtrace." in line], flush=True)
+pid and os.waitpid(pid, 0)
+"""
+    result = run(["unshare", "-m", "bash", "-c", f'mount -t proc -o hidepid=2 proc /proc && mount --bind {tmp_path}/traces /mnt && exec "$@"',
+         "bash", sys.executable, "-c", code], "/mnt/%p.vrt")
+    assert result.stdout.count(".ring']") == 2 and "deleted" not in result.stdout, result.stdout
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-T", "true"], capture_output=True).returncode != 0,
+                    reason="needs a time namespace of its own")
+def test_rings_of_the_living_stay_where_the_clock_differs(tmp_path):
+    """There each process began at another time."""
+    process = live(tmp_path / "x.vrt")
+    run(["unshare", "-T", "--boottime", "100000", sys.executable, "-c", START + "import time; allocate(); time.sleep(1.5)"],
+        tmp_path / "later.vrt")
+    assert process.ring().exists()
+    process.do("for _ in range(10): allocate()")
+    process.end()
+    assert allocations(tmp_path / "x.vrt") == 11 and info(tmp_path / "x.vrt")["trace"]["complete"]
 
 
 def test_rings_of_the_living_stay(tmp_path):
@@ -412,6 +535,17 @@ def test_others_change_the_trace(tmp_path, way):
         assert (tmp_path / "x.vrt").read_text() == "precious"
     else:
         assert not (tmp_path / "x.vrt").exists()
+
+
+def test_a_copy_of_another_process_is_not_made(tmp_path):
+    first = live(tmp_path / "x.vrt", 10)
+    (tmp_path / "x.vrt").rename(tmp_path / "moved.vrt")
+    second = live(tmp_path / "x.vrt", 3)
+    result = vramtrace("ctl", first.process.pid, "snapshot", tmp_path / "copy.vrt", check=False)
+    assert result.returncode == 3 and "not this process's trace any more" in result.stderr
+    assert not (tmp_path / "copy.vrt").exists()
+    first.end()
+    second.end()
 
 
 # ---- Folders ----
