@@ -18,24 +18,26 @@
 
 enum { WAIT_TURN_MS = 5 };
 
-/* Field 22 of /proc/PID/stat; the second, a name in brackets, may hold anything. 0 = no such process. */
+/* Field 22 of /proc/PID/stat; the second, a name in brackets, may hold anything. 0 = no such process, or it
+ * has ended and is not waited for: a zombie (field 3) with other threads (field 20) goes on without its first
+ * one. */
 static uint64_t start_ticks(uint32_t pid)
 {
-    char path[48], text[1024];
+    char path[48], text[1024], state;
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
     FILE *file = fopen(path, "re");
     const size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    uint64_t ticks = 0;
+    uint64_t threads, ticks;
     if (file)
         fclose(file);
     text[bytes] = 0;
     const char *at = strrchr(text, ')');
-    enum { START_FIELD = 22, NAME_FIELD = 2 };
-    for (int field = NAME_FIELD; at && field < START_FIELD; field++)
-        at = strchr(at + 1, ' ');
-    if (at)
-        sscanf(at, "%" SCNu64, &ticks);
-    return ticks;
+    const bool read =
+        at && sscanf(at,
+                     ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64
+                     " %*s %" SCNu64,
+                     &state, &threads, &ticks) == 3;
+    return read && (threads > 1 || (state != 'Z' && state != 'X')) ? ticks : 0;
 }
 
 static bool is_alive(const struct vt_process_identity *process)

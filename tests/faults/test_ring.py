@@ -102,6 +102,13 @@ def killed(trace, count=100, reap=False):
     return process.left
 
 
+def wait_until(true, seconds=10):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 # ---- Files ----
 
 
@@ -177,6 +184,24 @@ def test_killed(tmp_path, pause):
     ring.unlink()
 
 
+def test_who_is_killed_records_no_more(tmp_path):
+    """Also before its parent has asked how it ended; but without its first thread a process goes on."""
+    process = live(tmp_path / "x.vrt")
+    other = live(tmp_path / "y.vrt")
+    other.process.stdin.write("import threading, time; threading.Thread(target=time.sleep, args=(9,)).start(); "
+                              "ctypes.CDLL(None).pthread_exit(None)\n")
+    other.process.stdin.flush()
+    stat = pathlib.Path(f"/proc/{other.process.pid}/stat")
+    wait_until(lambda: ") Z " in stat.read_text())
+    assert f"{process.process.pid} " in vramtrace("ctl").stdout
+    process.kill()
+    listed = vramtrace("ctl").stdout
+    assert str(process.trace) not in listed and str(other.trace) in listed
+    process.left.unlink()
+    other.process.kill()
+    other.reap()
+
+
 def last_moments(process):
     """Allocates for half a second; the times (seconds) at which each was done."""
     said = process.do("exec('import time; end = time.monotonic() + 0.6\\nwhile time.monotonic() < end: allocate(), "
@@ -244,13 +269,6 @@ def test_killed_between_the_steps_of_a_chunk(tmp_path):
 
 
 # ---- Adoption ----
-
-
-def wait_until(true, seconds=10):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def wait_until_gone(ring, seconds=5):
