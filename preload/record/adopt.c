@@ -68,6 +68,22 @@ static bool read_header(struct candidate *ring, const struct vt_process_identity
            header->trace_path[0] == '/' && memchr(header->trace_path, 0, sizeof header->trace_path);
 }
 
+static void remove_if_old(const char *path)
+{
+    enum { KEPT_S = 24 * 3600 };
+    struct stat status;
+    if (!lstat(path, &status) &&
+        status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
+        unlink(path);
+}
+
+/* Its process was killed before it was a ring. */
+static bool is_unfinished(int file)
+{
+    char first = 0;
+    return pread(file, &first, sizeof first, 0) >= 0 && !first;
+}
+
 /* Opens the ring and looks who left it. False if it is none, or somebody may still use it. The header is read
  * again once its process is gone, which may have recorded until then. */
 static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
@@ -78,6 +94,8 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
     if (read_header(ring, own) && vt_process_is_gone(&ring->header.process, own) &&
         (pid == ring->header.process.pid || vt_process_number_is_free(pid, own)) && read_header(ring, own))
         return true;
+    if (is_unfinished(ring->file))
+        remove_if_old(ring->path);
     close(ring->file);
     return false;
 }
@@ -185,15 +203,6 @@ static void keep_without_trace(const struct candidate *ring, const char *folder,
                       (off_t)((unused[i][1] - unused[i][0]) * VT_SLOT_BYTES));
     snprintf(kept, sizeof kept, "%s/" VT_RING_NAME, folder, header->process.user_id, NOBODY, number);
     rename(ring->claimed, kept);
-}
-
-static void remove_if_old(const char *path)
-{
-    enum { KEPT_S = 24 * 3600 };
-    struct stat status;
-    if (!lstat(path, &status) &&
-        status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
-        unlink(path);
 }
 
 /* 0 if nothing is left to be done for the trace. */

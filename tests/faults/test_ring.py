@@ -377,6 +377,27 @@ def test_one_that_cannot_be_adopted_holds_up_no_other(tmp_path):
     adopter.end()
 
 
+def test_what_nobody_needs_is_removed_after_a_day(tmp_path):
+    """A ring without its trace, and one whose process was killed while it made it; none that is another version's."""
+    without = killed(tmp_path / "x.vrt", reap=True)
+    (tmp_path / "x.vrt").unlink()
+    empty, begun, other = [without.with_name(re.sub("[0-9a-f]{16}", number * 16, without.name)) for number in "abc"]
+    empty.write_bytes(b"")
+    begun.write_bytes(bytes(20000))
+    other.write_bytes(b"VRAMRNG\n\x63" + bytes(20000))
+    process = live(tmp_path / "now.vrt")
+    wait_until(kept(without).exists)
+    time.sleep(0.2)
+    assert empty.exists() and begun.exists() and other.exists()
+    process.end()
+    process = live(tmp_path / "later.vrt", preloaded=BUILD / "tests/faults/tomorrow.so")
+    for ring in (kept(without), empty, begun):
+        wait_until_gone(ring)
+    process.end()
+    assert other.exists()
+    other.unlink()
+
+
 @pytest.mark.parametrize("instead", ["link", "folder"])
 def test_something_else_in_the_place_of_a_trace(tmp_path, instead):
     ring = killed(tmp_path / "x.vrt", 10, reap=True)
