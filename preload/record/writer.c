@@ -174,6 +174,17 @@ static void close_file(struct vt_session *session)
         vt_ring_release(&session->ring, header->ring_path);
 }
 
+/* Once recording has failed: a killed process leaves no ring then that would tell it. */
+static void count_what_comes_after(struct vt_session *session)
+{
+    struct vt_counters *told = &session->file.header.counters;
+    const struct vt_counters *counters = &session->ring.header->counters;
+    if (__atomic_load_n(&counters->after_end, __ATOMIC_RELAXED) == told->after_end)
+        return;
+    *told = *counters;
+    vt_trace_file_write_header(&session->file);
+}
+
 /* Returns STOPPED, LAST_THREAD, or -errno. With `failed` it only waits for one of the first two. */
 static int write_until_stopped(struct writer *writer, bool failed)
 {
@@ -189,6 +200,8 @@ static int write_until_stopped(struct writer *writer, bool failed)
             return STOPPED;
         if (is_last_thread(writer))
             return LAST_THREAD;
+        if (failed)
+            count_what_comes_after(session);
         if (!failed && writer->nvml)
             vt_nvml_tend(writer->nvml, writer->drain.refusals, &writer->drain.chunk.definitions);
         /* The first chunk says at once whose trace this is. */

@@ -268,6 +268,21 @@ def test_killed_between_the_steps_of_a_chunk(tmp_path):
     ring.unlink()
 
 
+def test_killed_after_recording_stopped(tmp_path):
+    """What came after it is counted."""
+    process = Live(tmp_path / "x.vrt", VRAMTRACE_LIMIT="1MiB")
+    process.do("import random; used = lambda: cuda.cuMemFree_v2(allocate(random.randrange(1, 1 << 12) << 9))")
+    while info(process.trace)["trace"]["state"] == "recording":
+        process.do("for _ in range(10000): used()")
+    time.sleep(0.1 + DELAY_S)
+    before = info(process.trace)["trace"]["events_after_end"]
+    process.do("for _ in range(1000): used()")
+    time.sleep(0.1 + DELAY_S)
+    assert not process.ring().exists()
+    process.kill()
+    assert info(process.trace)["trace"]["events_after_end"] >= before + 2000
+
+
 # ---- Adoption ----
 
 
