@@ -383,17 +383,18 @@ def alone():
 @needs_root
 def test_one_that_cannot_be_adopted_holds_up_no_other(tmp_path, alone):
     """A limit of what the adopter may write, as a full disk: it takes no more of it at each attempt."""
-    rings = [killed(tmp_path / f"{number}.vrt", 10, reap=True, inside=alone) for number in range(2)]
+    rings = [killed(tmp_path / f"{number}.vrt", 10, inside=alone) for number in range(2)]
     large = live(tmp_path / "large.vrt", 20000, inside=alone)
-    adopter = live(tmp_path / "later.vrt", inside=alone)
     large.process.stdin.write("while True: cuda.cuMemFree_v2(allocate())\n")
     large.process.stdin.flush()
     time.sleep(0.05)
     large.kill()
+    rings += [killed(tmp_path / f"{number}.vrt", 10, inside=alone) for number in range(2, 4)]
     size, count = large.trace.stat().st_size, allocations(large.trace)
+    adopter = live(tmp_path / "later.vrt", inside=alone)
     adopter.do(f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size + 10}, resource.RLIM_INFINITY))")
-    unreaped.pop().reap()
-    rings += [killed(tmp_path / f"{number}.vrt", 10, reap=True, inside=alone) for number in range(2, 4)]
+    while unreaped:
+        unreaped.pop().reap()
     for ring in rings:
         wait_until_gone(ring, seconds=10)
     wait_until(large.left.exists)  # it may have the adopter's number for a moment
