@@ -64,9 +64,8 @@ static bool asks_again(const struct vt_trace *trace, const struct vt_event *fail
     if (failed->bytes != again->bytes || failed->device_index != again->device_index ||
         a->native_count != b->native_count || a->python_count != b->python_count)
         return false;
-    for (uint32_t i = 0; i < a->python_count; i++)
-        if (memcmp(&a->python[i], &b->python[i], sizeof a->python[i]) != 0)
-            return false;
+    if (a->python_count && memcmp(a->python, b->python, a->python_count * sizeof *a->python) != 0)
+        return false;
     for (uint32_t i = 0; i < a->native_count; i++) {
         const struct vt_trace_symbol *from = vt_trace_symbol(trace, a->native[i]),
                                      *to = vt_trace_symbol(trace, b->native[i]);

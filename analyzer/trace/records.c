@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/rings.h"
 #include "trace/tables.h"
 
 /* A live process may move records from the ring to a chunk between our reading the two. */
@@ -99,23 +100,13 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
     return 0;
 }
 
-static bool is_ring_name(const char *name, unsigned *pid, unsigned long long *number)
-{
-    char again[VT_RING_PATH_BYTES];
-    unsigned user_id;
-    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &user_id, pid, number) != 3)
-        return false;
-    snprintf(again, sizeof again, VT_RING_NAME, user_id, *pid, *number);
-    return !strcmp(again, name);
-}
-
 /* Whether the path is one that a recorder in that process makes. (In a user namespace its user may have had
  * another number.) */
 static bool is_ring_path(const struct vt_file_header *header, unsigned long long *number)
 {
     const char *slash = strrchr(header->ring_path, '/');
     unsigned pid;
-    return header->ring_path[0] == '/' && is_ring_name(slash + 1, &pid, number) && pid == header->pid;
+    return header->ring_path[0] == '/' && vt_is_ring_name(slash + 1, &pid, number) && pid == header->pid;
 }
 
 /* A process that adopts the ring gives it its own number meanwhile. */
@@ -129,7 +120,7 @@ static int open_adopted(const char *path, unsigned long long number)
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     DIR *listed = opendir(folder);
     while (listed && file < 0 && (entry = readdir(listed)))
-        if (is_ring_name(entry->d_name, &pid, &other) && other == number)
+        if (vt_is_ring_name(entry->d_name, &pid, &other) && other == number)
             file = openat(dirfd(listed), entry->d_name, RING_OPEN_FLAGS);
     if (listed)
         closedir(listed);

@@ -62,11 +62,22 @@ static void end_texts(struct vt_ring_header *header)
         tally->devices[i].name[sizeof tally->devices[i].name - 1] = 0;
 }
 
+bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number)
+{
+    char again[VT_RING_PATH_BYTES];
+    unsigned user_id;
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &user_id, pid, number) != 3)
+        return false;
+    snprintf(again, sizeof again, VT_RING_NAME, user_id, *pid, *number);
+    return !strcmp(again, name);
+}
+
 static bool read_recorder(int folder, const char *folder_path, const char *name, struct vt_recorder *recorder)
 {
     struct vt_ring_header *header = &recorder->header;
+    unsigned long long number;
     unsigned pid;
-    if (sscanf(name, "vramtrace.%*u.%u.", &pid) == 1 && !pid) /* kept without a trace: nobody's */
+    if (!vt_is_ring_name(name, &pid, &number) || !pid) /* 0: kept without a trace, nobody's */
         return false;
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const bool read = file >= 0 && !vt_read_at(file, header, sizeof *header, 0);
@@ -90,10 +101,6 @@ static int add_folder(struct list *list, const char *path)
     struct dirent *entry;
     DIR *folder = path && path[0] == '/' ? opendir(path) : NULL;
     while (folder && !error && (entry = readdir(folder))) {
-        const size_t length = strlen(entry->d_name);
-        if (strncmp(entry->d_name, "vramtrace.", 10) || length < 5 ||
-            strcmp(entry->d_name + length - 5, ".ring"))
-            continue;
         error = vt_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
         if (!error)
             list->count += read_recorder(dirfd(folder), path, entry->d_name, &list->items[list->count]);

@@ -15,6 +15,9 @@ struct vt_recorder {
     struct vt_ring_header header; /* as read; texts end with NUL */
 };
 
+/* Whether a file's name is VT_RING_NAME, and its process and random number. */
+bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number);
+
 /* Of all processes of this machine whose rings we may open, in order of process id. A process that was killed
  * is left out. 0 or -ENOMEM; the caller frees the list. */
 int vt_recorders_find(struct vt_recorder **recorders, size_t *count);

@@ -91,11 +91,14 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
     ring->file = open(ring->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (ring->file < 0)
         return false;
-    if (read_header(ring, own) && vt_process_is_gone(&ring->header.process, own) &&
-        (pid == ring->header.process.pid || vt_process_number_is_free(pid, own)) && read_header(ring, own))
+    if (!read_header(ring, own)) {
+        if (is_unfinished(ring->file))
+            remove_if_old(ring->path);
+    } else if (vt_process_is_gone(&ring->header.process, own) &&
+               (pid == ring->header.process.pid || vt_process_number_is_free(pid, own)) &&
+               read_header(ring, own)) {
         return true;
-    if (is_unfinished(ring->file))
-        remove_if_old(ring->path);
+    }
     close(ring->file);
     return false;
 }
