@@ -1,6 +1,6 @@
 """Inference with a cache of keys and values: a small GPT writes token after token.
 
-    LD_PRELOAD=libvramtrace.so python examples/generate.py
+    vramtrace run examples/generate.py
 """
 import argparse
 

@@ -1,6 +1,6 @@
 """A server that leaks: each request's answer stays in a history that nobody reads. Handlers run on a pool of threads.
 
-    LD_PRELOAD=libvramtrace.so python examples/server.py
+    vramtrace run examples/server.py
 """
 import argparse
 from concurrent.futures import ThreadPoolExecutor

@@ -1,6 +1,6 @@
 """Trains a small transformer with AdamW under bf16 autocast: an ordinary script that knows nothing of vramtrace.
 
-    LD_PRELOAD=libvramtrace.so python examples/train.py [--steps N]
+    vramtrace run examples/train.py [--steps N]
 """
 import argparse
 import time

@@ -42,7 +42,7 @@ def test_exactly_once(tmp_path, recorder, family):
 def test_device_and_memory_info(tmp_path, recorder):
     done, _ = call(tmp_path, recorder, "linear", VRAMTRACE_STANDIN_MEMORY="16GiB",
                    VRAMTRACE_STANDIN_CONTEXT="300MiB")
-    assert done.devices == [(0, 16 << 30, "Stand-in GPU")]
+    assert done.devices == [(0, 16 << 30, "Simulated GPU")]
     kinds = [event.kind for event in done.events]
     assert kinds[:3] == ["context_create", "memory_info", "alloc"]
     assert done.events[1].bytes == (16 << 30) - 300 * MIB and done.events[1].total == 16 << 30

@@ -49,7 +49,7 @@ def test_what_comes_back(rehearsal):
     assert len(files) <= 8 and max(files.values()) < 16 << 20
     page = (out / "gpu-results.md").read_text()
     assert "not run: needs a GPU" in page and "| which driver function each ends in |" in page
-    assert "Stand-in GPU" in page and "cudaMalloc" in (out / "gpu-results.json").read_text()
+    assert "Simulated GPU" in page and "cudaMalloc" in (out / "gpu-results.json").read_text()
 
 
 PARTS = """

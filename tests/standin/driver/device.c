@@ -28,7 +28,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
     REQUIRE(name != NULL && len > 0);
     if (!standin_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)len, "Stand-in GPU");
+    snprintf(name, (size_t)len, "Simulated GPU");
     return CUDA_SUCCESS;
 }
 
