@@ -3,6 +3,7 @@
 Environment: VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch; default: this one), VRAMTRACE_RUN
 (command in front of programs that need the stand-in's libraries; empty on a machine with a GPU).
 """
+import datetime
 import json
 import os
 import pathlib
@@ -70,3 +71,13 @@ def events(trace, stacks=True):
     """One dict per event, in order."""
     lines = vramtrace("info", "--events", "--json", *(["--stacks"] if stacks else []), trace).stdout.splitlines()
     return [json.loads(line) for line in lines]
+
+
+def made_by(what, command, trace, *packages):
+    """How a page of docs/results/ begins: its title, and a line with the command, date, commit, versions and GPU."""
+    def printed(*command):
+        return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout.strip()
+    versions = printed(PYTHON, "-c", "import importlib.metadata, platform, sys; print(', '.join(['Python ' + platform.python_version(), "
+                       "*(f'{name} {importlib.metadata.version(name)}' for name in sys.argv[1:])]))", "torch", *packages)
+    return (f"# {what}\n\nMade by `{command}` on {datetime.date.today()}, commit {printed('git', 'rev-parse', '--short', 'HEAD')}, "
+            f"{versions}, {report(trace)['devices'][0]['name']}.\n")
