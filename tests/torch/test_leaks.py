@@ -14,7 +14,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from helpers import PYTHON, made_by, run, short, vramtrace  # noqa: E402
+from helpers import PYTHON, made_here, run, short, versions, vramtrace  # noqa: E402
 
 SCRIPTS = HERE / "leaks"
 
@@ -252,8 +252,8 @@ def main():
 def page():
     with tempfile.TemporaryDirectory() as folder:
         found = run_scripts(NAMES, pathlib.Path(folder))
-        print(made_by("Leaks: reported and true", "tests/standin/run.sh python tests/torch/test_leaks.py > docs/results/leaks.md",
-                      pathlib.Path(folder) / f"{NAMES[0]}.vrt"))
+        print(made_here("Leaks: reported and true", "tests/standin/run.sh python tests/torch/test_leaks.py > docs/results/leaks.md",
+                        versions(pathlib.Path(folder) / f"{NAMES[0]}.vrt")))
     print("The scripts of `tests/torch/leaks/`. The truth is `torch.cuda.memory_allocated()` at the same place of every step. A line is right\n"
           "if it is among the first three shown, bytes per step if they are within 1 %. *held by*: the Python name, found by an inspection\n"
           "that the script requests near its end.\n")

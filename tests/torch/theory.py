@@ -319,8 +319,8 @@ def markdown():
     with tempfile.TemporaryDirectory() as folder:
         networks = [row for name in NETWORKS for row in network_rows(name, folder)]
         transformer = list(transformer_rows(folder))
-        made = helpers.made_by("What layers keep for backward: theory and measurement", "tests/torch/theory.py --markdown > docs/results/theory.md",
-                               pathlib.Path(folder) / "transformer.vrt")
+        made = helpers.made_here("What layers keep for backward: theory and measurement", "tests/torch/theory.py --markdown > docs/results/theory.md",
+                                 helpers.versions(pathlib.Path(folder) / "transformer.vrt"))
     title = "theory", "measured", "beyond"
     return made + "\n" + MARKDOWN.format(
         batches=" and ".join(f"{name} with {batch} images of 224 × 224" for name, batch in NETWORKS.items()),

@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import judge  # noqa: E402
-from helpers import PYTHON, made_by, report, run  # noqa: E402
+from helpers import PYTHON, made_here, report, run, versions  # noqa: E402
 from sources import FOLDERS, SOURCES, UNSEEN, names  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
@@ -192,7 +192,8 @@ def main():
         wanted = arguments.names or ([name for programs in classes.values() for name in programs] if classes else all_names())
         tables = {mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()}
         command = "tests/torch/zoo/table.py" + (f" --unseen={arguments.unseen}" if arguments.unseen else " > docs/results/attribution.md")
-        print(made_by("Categories compared with the truth", command, folder / "rules" / f"{wanted[0]}.vrt", *PACKAGES))
+        print(made_here("Categories compared with the truth", command,
+                        versions(folder / "rules" / f"{wanted[0]}.vrt", *PACKAGES)))
     print(COLUMNS)
     print(markdown(tables, classes))
 
