@@ -1,7 +1,7 @@
 """Leaks, and growth that is none: the scripts of leaks/, each with the truth that it records itself, and those of
 leaks_unseen/, which nobody looked at while mending: these say themselves what the holder's text must name.
 
-As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md; with --unseen, a table of leaks_unseen/ (with
+As a program, prints docs/results/leaks.md; with --unseen, a table of leaks_unseen/ (with
 --unseen=fresh, of leaks_fresh/, and so on) and a summary.
 """
 import argparse
@@ -14,7 +14,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from helpers import PYTHON, run, short, vramtrace  # noqa: E402
+from helpers import PYTHON, made_here, run, short, versions, vramtrace  # noqa: E402
 
 SCRIPTS = HERE / "leaks"
 
@@ -103,26 +103,6 @@ UNSEEN_WITHOUT_INSPECTIONS = {
     "leak_bound_methods": "each request begins with the objects that make the collector run: it frees three requests at one "
                           "line, as a script does that clears a list there. Only marked frees tell the two apart",
 }
-LIMITS = """A line is right if it is among the first three shown; bytes per step are right within 1 %. "Held by" is the Python
-name, from the census of an inspection that the script requests near its end (a process that lives for a second gets few
-unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right for all scripts too, except leak_bound_methods,
-which is not found; holders are missing.
-
-Programs that nobody looked at (`test_leaks.py --unseen[=fresh|third]`), first measured: of `leaks_third/` 14 of 14 leaks were found, with
-their bytes and holders, 12 with the expected verdict, and no alarm in 8 programs without a leak; of `leaks_fresh/` 10 of 10 were found, 7
-with their bytes, 7 with their holder, and no alarm in 6.
-
-Known limits:
-- growth within a step, and growth that ended before the last step, are not reported: a leak needs six steps, four of which
-  keep something;
-- a buffer that is still filling cannot be distinguished from one that never fills;
-- a list that the script clears cannot be distinguished from a call of the collector, if both happen at the same line;
-- a tensor kept without a graph, and allocated just before a kept graph, counts with the graph, which may hold it;
-- a tensor that is rebuilt larger is reported only for torch.cat, and as a leak only in steps that go backward: a context or a
-  cache of keys and values grows the same way, and ends;
-- without inspections (`VRAMTRACE_INSPECT=0`) no holder is reported: the line shown is where the tensor was allocated;
-- several kept tensors of one forward are one entry with a line each; their holders are not assigned to single lines.
-"""
 
 
 def run_scripts(names, folder, **settings):
@@ -272,10 +252,11 @@ def main():
 def page():
     with tempfile.TemporaryDirectory() as folder:
         found = run_scripts(NAMES, pathlib.Path(folder))
-    print("# Leaks: reported and true\n")
-    print("Scripts of `tests/torch/leaks/` on the real PyTorch. The truth is `torch.cuda.memory_allocated()` at the same\n"
-          "place of every step. Made by `tests/standin/run.sh python tests/torch/test_leaks.py > docs/leaks.md`.\n")
-    print(LIMITS)
+        print(made_here("Leaks: reported and true", "tests/standin/run.sh python tests/torch/test_leaks.py > docs/results/leaks.md",
+                        versions(pathlib.Path(folder) / f"{NAMES[0]}.vrt")))
+    print("The scripts of `tests/torch/leaks/`. The truth is `torch.cuda.memory_allocated()` at the same place of every step. A line is right\n"
+          "if it is among the first three shown, bytes per step if they are within 1 %. *held by*: the Python name, found by an inspection\n"
+          "that the script requests near its end.\n")
     print("| script | verdict | bytes per step | true | line | held by | |")
     print("|---|---|--:|--:|---|---|---|")
     wrong = 0

@@ -2,7 +2,7 @@
 """What layers keep for backward: textbook arithmetic compared with a traced run.
 
     theory.py run NAME          runs one forward of NAME and prints, as JSON, what its layers should keep
-    theory.py --markdown        the tables of docs/theory.md (runs everything under the shim)
+    theory.py --markdown        docs/results/theory.md (runs everything under the recorder)
 
 Expected bytes come from shapes alone (the arithmetic below). The requested size of each block comes from PyTorch's own list
 of blocks: the allocator rounds it up to 512 B, and leaves up to 1 MiB more in a block that it does not split. That
@@ -290,10 +290,7 @@ def transformer_rows(folder):
     yield "**layer**", *(f"**{number:,}**" for number in total)
 
 
-MARKDOWN = """# What layers keep for backward: theory and measurement
-
-Made by `python tests/torch/theory.py --markdown`, with `VRAMTRACE_BUILD`, `VRAMTRACE_PYTHON` and `VRAMTRACE_RUN` as for the
-tests. Bytes are exact. *Theory* is arithmetic over shapes, each tensor rounded up to PyTorch's 512 B. *Measured* is what
+MARKDOWN = """Bytes are exact. *Theory* is arithmetic over shapes, each tensor rounded up to PyTorch's 512 B. *Measured* is what
 `report --by module` shows as kept after forward, as requested from PyTorch. *Beyond* is what the blocks hold in addition: the
 allocator leaves remainders of up to 1 MiB unsplit in blocks over 1 MiB; where depends on earlier frees.
 
@@ -317,11 +314,15 @@ outputs of the projections; the scores before softmax are freed at once, and sof
 
 
 def markdown():
+    import helpers
+
     with tempfile.TemporaryDirectory() as folder:
         networks = [row for name in NETWORKS for row in network_rows(name, folder)]
         transformer = list(transformer_rows(folder))
+        made = helpers.made_here("What layers keep for backward: theory and measurement", "tests/torch/theory.py --markdown > docs/results/theory.md",
+                                 helpers.versions(pathlib.Path(folder) / "transformer.vrt"))
     title = "theory", "measured", "beyond"
-    return MARKDOWN.format(
+    return made + "\n" + MARKDOWN.format(
         batches=" and ".join(f"{name} with {batch} images of 224 × 224" for name, batch in NETWORKS.items()),
         networks=table(("", *title), *networks), transformer=table(("", *title), *transformer), **TRANSFORMER,
         **textbook_sums(**TRANSFORMER))

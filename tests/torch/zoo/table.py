@@ -2,17 +2,15 @@
 """Runs all trainings of the catalogue, with and without inspections of live objects, and compares vramtrace's category of
 each block with the truth (truth.py).
 
-    table.py [--markdown FILE] [--keep FOLDER] [--unseen[=FOLDER]] [NAME...]
+    table.py [--keep FOLDER] [--unseen[=FOLDER]] [NAME...] > docs/results/attribution.md
 
-Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (tests/helpers.py). --markdown writes the tables
-between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output. --unseen: the programs
-of unseen/ instead, of fresh/ or of third/; then the tables are those of classes, too.
+Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (tests/helpers.py). --unseen: the programs of unseen/,
+fresh/ or third/ instead, with a table by class.
 """
 import argparse
 import concurrent.futures
 import dataclasses
 import pathlib
-import re
 import sys
 import tempfile
 
@@ -20,10 +18,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import judge  # noqa: E402
-from helpers import PYTHON, report, run  # noqa: E402
+from helpers import PYTHON, made_here, report, run, versions  # noqa: E402
 from sources import FOLDERS, SOURCES, UNSEEN, names  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
+PACKAGES = ("torchvision", "transformers", "peft", "accelerate", "lightning")  # whose trainings are in the catalogue
 RIGHT = 0.999  # a program is right if this share of its bytes is, at its worst moment
 
 
@@ -164,22 +163,26 @@ def by_class(tables, classes):
         yield f"| {name} | {len(found['inspections'])} | {right} | {share_of(*named)} |"
 
 
+COLUMNS = """*all*: the share of all bytes that are in their true category, at the worst moment. *at peak*: the same at the peak. The columns of
+groups are over all moments: bytes that are right, of those that belong to the group or were wrongly put into it. *open*: the largest
+share of bytes at any moment whose category the truth leaves open. *names*: bytes with the right name. A program is right if 99.9 % of
+its bytes are, at its worst moment.
+"""
 SHORT = {"rules": "by rules", "inspections": "with inspections"}
 TITLES = {"rules": "By rules alone (`VRAMTRACE_INSPECT=0`)", "inspections": "With inspections of live objects"}
 
 
 def markdown(tables, classes=None):
-    parts = ["### Summary", "", *summary(tables), "", *(by_class(tables, classes) if classes else ()), ""]
-    parts += ["### Evidence", "", *calibration(tables), ""]
+    parts = ["## Summary", "", *summary(tables), "", *(by_class(tables, classes) if classes else ()), ""]
+    parts += ["## Evidence", "", *calibration(tables), ""]
     for mode, found in tables.items():
-        parts += [f"### {TITLES[mode]}", "", *rows(found), ""]
+        parts += [f"## {TITLES[mode]}", "", *rows(found), ""]
     return "\n".join(parts)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--unseen", nargs="?", const="unseen", choices=FOLDERS, metavar="FOLDER")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep traces and truths here")
     arguments = parser.parse_intermixed_args()
@@ -187,13 +190,12 @@ def main():
         folder = arguments.keep or pathlib.Path(temporary)
         classes = classes_of(arguments.unseen) if arguments.unseen else None
         wanted = arguments.names or ([name for programs in classes.values() for name in programs] if classes else all_names())
-        text = markdown({mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()}, classes)
-    if arguments.markdown:
-        page = arguments.markdown.read_text()
-        page = re.sub(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", lambda _: text, page, flags=re.S)
-        arguments.markdown.write_text(page)
-    else:
-        print(text)
+        tables = {mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()}
+        command = "tests/torch/zoo/table.py" + (f" --unseen={arguments.unseen}" if arguments.unseen else " > docs/results/attribution.md")
+        print(made_here("Categories compared with the truth", command,
+                        versions(folder / "rules" / f"{wanted[0]}.vrt", *PACKAGES)))
+    print(COLUMNS)
+    print(markdown(tables, classes))
 
 
 if __name__ == "__main__":
