@@ -6,9 +6,11 @@ Environment: VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with tor
 import json
 import os
 import pathlib
+import platform
 import shlex
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve()
@@ -27,6 +29,15 @@ def short(items, every=3):
 # Given to every process: pytest changes the environment's own as each test begins and ends, and a thread that starts a
 # process meanwhile hands on a pointer to what was.
 ENVIRONMENT = dict(os.environ)
+
+
+def made_here(what, command):
+    """How a page of docs/results/ begins that measures this machine: its title, and a line with the command, date, commit and machine."""
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                if line.startswith("model name")), platform.machine())
+    return (f"# {what}\n\nMade by `{command}` on {time.strftime('%Y-%m-%d')}, commit {commit}, {cpu}, {os.cpu_count()} cores, "
+            f"Linux {platform.release()}.\n")
 
 
 def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
