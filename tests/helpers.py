@@ -31,13 +31,22 @@ def short(items, every=3):
 ENVIRONMENT = dict(os.environ)
 
 
-def made_here(what, command):
-    """How a page of docs/results/ begins that measures this machine: its title, and a line with the command, date, commit and machine."""
+def made_here(what, command, conditions=None):
+    """How a page of docs/results/ begins: its title, and a line with the command, date, commit, and CONDITIONS (else this machine)."""
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-                if line.startswith("model name")), platform.machine())
-    return (f"# {what}\n\nMade by `{command}` on {time.strftime('%Y-%m-%d')}, commit {commit}, {cpu}, {os.cpu_count()} cores, "
-            f"Linux {platform.release()}.\n")
+    if not conditions:
+        cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                    if line.startswith("model name")), platform.machine())
+        conditions = f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}"
+    return f"# {what}\n\nMade by `{command}` on {time.strftime('%Y-%m-%d')}, commit {commit}, {conditions}.\n"
+
+
+def versions(trace, *packages):
+    """What TRACE was recorded with: Python, torch and PACKAGES in their versions, and the GPU."""
+    code = ("import importlib.metadata as m, platform, sys; "
+            "print('Python ', platform.python_version(), *(f', {name} {m.version(name)}' for name in sys.argv[1:]), sep='')")
+    told = subprocess.run([PYTHON, "-c", code, "torch", *packages], env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout.strip()
+    return f"{told}, {report(trace)['devices'][0]['name']}"
 
 
 def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
