@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the tables of docs/tables.md: docs/make_tables.py PROGRAM TRACE, where PROGRAM is vramtrace and TRACE any trace.
-With --write it puts them into docs/tables.md.
+"""Prints docs/results/columns.md: docs/make_tables.py PROGRAM TRACE, where PROGRAM is vramtrace and TRACE any trace.
+With --write it writes that file.
 
 What columns are comes from the program (which has it from analyzer/report/schema.def), what tables are from schema.def.
 """
@@ -12,9 +12,10 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE / "tables.md"
+PAGE = HERE / "results" / "columns.md"
 SCHEMA = HERE.parent / "analyzer" / "report" / "schema.def"
-BEGIN, END = "<!-- made by docs/make_tables.py -->\n", "<!-- end -->\n"
+TITLE = ("# The tables of `vramtrace export` and their columns\n\nMade by `docs/make_tables.py PROGRAM TRACE --write` from "
+         "`analyzer/report/schema.def`; a test holds it equal to the program's.\n\n")
 
 
 def columns_of(program, trace):
@@ -31,19 +32,12 @@ def about_of(table):
 
 
 def described(program, trace):
-    """The page's part between BEGIN and END."""
+    """The page."""
     parts = []
     for table, columns in columns_of(program, trace):
         rows = "".join(f"| `{row['column_name']}` | {row['type']} | {row['unit']} | {row['about']} |\n" for row in columns)
-        parts.append(f"### {table}\n\n{about_of(table)}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n{rows}")
-    return "\n".join(parts)
-
-
-def split(page):
-    """What comes before the described tables, they, and what comes after."""
-    before, rest = page.split(BEGIN)
-    told, after = rest.split(END)
-    return before, told, after
+        parts.append(f"## {table}\n\n{about_of(table)}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n{rows}")
+    return TITLE + "\n".join(parts)
 
 
 def main(words):
@@ -53,8 +47,7 @@ def main(words):
     if not write:
         print(made, end="")
         return
-    before, _, after = split(PAGE.read_text())
-    PAGE.write_text(f"{before}{BEGIN}{made}{END}{after}")
+    PAGE.write_text(made)
 
 
 if __name__ == "__main__":

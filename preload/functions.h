@@ -1,5 +1,5 @@
-/* The functions that the shim knows (hooks/hooks.def), by number and by name. Threads: any; everything here
- * is constant. */
+/* The functions that the recorder knows (hooks/hooks.def), by number and by name. Threads: any; everything
+ * here is constant. */
 #ifndef VT_FUNCTIONS_H
 #define VT_FUNCTIONS_H
 

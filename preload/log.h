@@ -1,6 +1,6 @@
-/* The shim's messages on stderr: one write, one line, prefixed "vramtrace: ". None with VRAMTRACE_QUIET=1,
- * and none if descriptor 2 is no longer the file that it was when the process began: it may be a file of the
- * host by now. */
+/* The recorder's messages on stderr: one write, one line, prefixed "vramtrace: ". None with
+ * VRAMTRACE_QUIET=1, and none if descriptor 2 is no longer the file that it was when the process began: it
+ * may be a file of the host by now. */
 #ifndef VT_LOG_H
 #define VT_LOG_H
 

@@ -12,7 +12,7 @@
 #define BYTES_PER_ID 32u
 /* No record of the ring, from which chunks are made, is larger. */
 #define RECORD_BYTES_LIMIT (UINT16_MAX * VT_SLOT_BYTES)
-/* The shim keeps 64 KiB of a command line. */
+/* The recorder keeps 64 KiB of a command line. */
 #define WORDS_LIMIT ((1u << 16) + 2)
 
 static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)

@@ -200,9 +200,9 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     return true;
 }
 
-/* ---- Stacks from before the shim knew the loop of autograd's engine ---- */
+/* ---- Stacks from before the recorder knew the loop of autograd's engine ---- */
 
-/* By the names in the trace alone: the shim knew no others. */
+/* By the names in the trace alone: the recorder knew no others. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
     uint32_t at = vt_index_get(&trace->tables->symbols, address);
@@ -210,7 +210,7 @@ static bool is_named(const struct vt_trace *trace, uint64_t address, const char 
            strncmp(trace->tables->entries[at]->symbol.linkage_name, beginning, strlen(beginning)) == 0;
 }
 
-/* Count of native frames inside the loop, where the shim would have ended the stack. */
+/* Count of native frames inside the loop, where the recorder would have ended the stack. */
 static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
     static const struct {

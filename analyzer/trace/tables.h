@@ -93,7 +93,7 @@ void vt_written_finish(struct vt_trace *trace);
 /* NULL if the line was not written for one of the user's. */
 const struct vt_written_line *vt_written_find(const struct vt_trace *trace, const char *file, int32_t line);
 
-/* stacks.c: the shim ends stacks at the loop of autograd's engine once it knows that loop. Ends earlier
+/* stacks.c: the recorder ends stacks at the loop of autograd's engine once it knows that loop. Ends earlier
  * stacks there too, and gives events whose stacks then are the same one id. Needs stack ids in range and all
  * symbols. Returns 0 or -ENOMEM. */
 int vt_stacks_end_at_loop(struct vt_trace *trace);

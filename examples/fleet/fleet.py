@@ -7,7 +7,7 @@
 
 Each trace goes through `vramtrace export --summary`. TABLES, which all workers see, gets a folder part=ID for about --part
 traces, complete or not there at all, with trace.parquet, devices.parquet, peak.parquet, leaks.parquet and
-out_of_memory.parquet (docs/tables.md), and files.parquet: a row for each trace, also for one that could not be read, with the
+out_of_memory.parquet (docs/results/columns.md), and files.parquet: a row for each trace, also for one that could not be read, with the
 reason. What is there already is not made again: start it again to go on. The program `vramtrace` is in PATH (or VRAMTRACE
 names it), its Python module and pyarrow are installed where the workers run.
 """

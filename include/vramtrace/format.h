@@ -292,7 +292,7 @@ enum vt_event_kind {
                                  VT_FLAG_FOREIGN: total_bytes = identity as of VT_EVENT_EXPORT, 0 = not known;
                                  framework: detail = reserved bytes and total_bytes = allocated bytes after
                                  it, as the allocator itself counts them; from one that does not count
-                                 detail = 0, and total_bytes is the shim's count */
+                                 detail = 0, and total_bytes is the recorder's count */
     VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
     VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not taken:
                                  that event has the same address, and did nothing */

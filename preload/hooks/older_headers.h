@@ -1,4 +1,4 @@
-/* Functions that older headers (12.0 to 13.0) do not declare yet, so that the shim hooks the same names
+/* Functions that older headers (12.0 to 13.0) do not declare yet, so that the recorder hooks the same names
  * whatever header it was built with. */
 #ifndef VT_HOOK_OLDER_HEADERS_H
 #define VT_HOOK_OLDER_HEADERS_H

@@ -1,5 +1,5 @@
-/* Finds the real functions, in the libcuda and libcudart that the host has loaded; the shim never loads them.
- * Threads: any; no lock of ours. */
+/* Finds the real functions, in the libcuda and libcudart that the host has loaded; the recorder never loads
+ * them. Threads: any; no lock of ours. */
 #ifndef VT_LOOKUP_H
 #define VT_LOOKUP_H
 

@@ -1,5 +1,5 @@
-/* Talking to NVML, whose types are written out here: the shim is built without its header. A thread of ours
- * that has parted from the descriptors, always the same one. */
+/* Talking to NVML, whose types are written out here: the recorder is built without its header. A thread of
+ * ours that has parted from the descriptors, always the same one. */
 #ifndef VT_NVML_READ_H
 #define VT_NVML_READ_H
 

@@ -3,7 +3,7 @@
     python -m vramtrace.parquet [--trace NAME] FOLDER
 
 Each FOLDER/TABLE.csv becomes FOLDER/TABLE.parquet. The first column of each, `trace`, is NAME, so that the tables of
-several traces can be read as one. What a column is, and its unit, stands in its metadata (docs/tables.md).
+several traces can be read as one. A column's meaning and unit are in its metadata (docs/results/columns.md).
 """
 import argparse
 import csv

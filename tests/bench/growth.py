@@ -7,19 +7,18 @@ the last two sizes: 1 is linear, 2 quadratic.
 """
 import argparse
 import math
-import os
 import pathlib
-import platform
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build"))
-GROW, VRAMTRACE = BUILD / "tests/bench/grow", BUILD / "analyzer/vramtrace"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import BUILD, made_here  # noqa: E402
+from helpers import PROGRAM as VRAMTRACE  # noqa: E402
+
+GROW = BUILD / "tests/bench/grow"
 SHAPES = ("steps", "evaluations", "forwards", "passes", "gradients", "gradients_kept", "groups", "holders", "names", "modules",
           "stacks", "refusals", "addresses", "views", "frees")
 COMMANDS = {
@@ -95,13 +94,6 @@ def row(shape, name, times, sizes):
     return f"| {shape} | {name} | " + " | ".join(cells) + f" | {exponent(times):.2f} |"
 
 
-def machine():
-    cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-                if line.startswith("model name")), platform.processor())
-    version = subprocess.run([VRAMTRACE, "--version"], capture_output=True, text=True).stdout.strip()
-    return f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}, {version}, {time.strftime('%Y-%m-%d')}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", default="20000,80000,320000,1280000,2560000")
@@ -123,7 +115,8 @@ def main():
                 lines.append(row(shape, name, times, sizes))
                 print(lines[-1], flush=True)
     if options.markdown:
-        options.markdown.write_text(f"{machine()}; CPU seconds by events.\n\n" + "\n".join(lines) + "\n")
+        command = f"tests/bench/growth.py --sizes {options.sizes} --source TRACE --markdown docs/results/growth.md"
+        options.markdown.write_text("\n".join([made_here("How the analyzer's time grows: CPU seconds by number of events", command), *lines, ""]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Needs VRAMTRACE_READERS' packages; run it with that interpreter.
 import argparse
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -77,11 +76,6 @@ def of_browser(page, browser):
     return found
 
 
-def processor():
-    with open("/proc/cpuinfo") as lines:
-        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("traces", nargs="*", type=pathlib.Path)
@@ -110,7 +104,8 @@ def main():
             lines.append(f"| {trace.stem} | {events:,} | {page.stat().st_size / 1e6:.2f} MB | {wall:.2f} s, {cpu:.2f} s | {paint} | {found['read']:.2f} s | {frames} |")
             print(lines[-1], flush=True)
     version = subprocess.run(["chromium", "--version"], capture_output=True, text=True).stdout.strip()
-    lines += ["", f"{version}, headless, drawing in software; {processor()}, {os.cpu_count()} cores; {platform.system()} {platform.release()}."]
+    lines = [helpers.made_here("What `vramtrace html` and its page cost", "tests/bench/page.py TRACE…"), *lines, "",
+             f"{version}, headless, drawing in software."]
     print("\n" + "\n".join(lines))
     if options.markdown:
         options.markdown.write_text("\n".join(lines) + "\n")

@@ -20,16 +20,14 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", HERE.parents[1] / "build")).resolve()
-PYTHON = os.environ.get("VRAMTRACE_PYTHON", "python3")
-RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
-LIBRARY = BUILD / "preload" / "libvramtrace.so"
-PROGRAM = BUILD / "analyzer" / "vramtrace"
+sys.path.insert(0, str(HERE.parent))
+from helpers import BUILD, LIBRARY, PROGRAM, PYTHON, RUN, made_here  # noqa: E402
+
 THREADS = BUILD / "tests/bench/bench_threads"
 GROW = BUILD / "tests/bench/grow"
 
 OURS = "vramtrace, native and Python stacks"
-# Name → arguments of a program here, settings of the shim (None: without it).
+# Name → arguments of a program here, settings of the recorder (None: without it).
 RECORDERS = {
     "nothing": ((), None),
     "PyTorch history, stacks=python": (("--recorder", "python"), None),
@@ -230,8 +228,9 @@ def main():
     unknown = [name for name in arguments.only if name not in TABLES]
     if unknown:
         parser.error(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
-    text = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {arguments.rounds} rounds"]
-    print(text[0], flush=True)
+    text = [made_here("What recording costs, next to PyTorch's own recorder", f"tests/bench/run.sh --rounds {arguments.rounds}"),
+            f"Python {platform.python_version()}; medians of {arguments.rounds} rounds."]
+    print("\n".join(text), flush=True)
     for name in arguments.only:
         with tempfile.TemporaryDirectory() as folder:
             lines = ["", f"{TABLES[name].__doc__}", "", *TABLES[name](arguments.rounds, folder)]

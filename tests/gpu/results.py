@@ -1,4 +1,4 @@
-"""What a run leaves: one page for docs/, the same as JSON, and the traces for later study.
+"""What a run leaves: one page for docs/results/, the same as JSON, and the traces for later study.
 
 At most 8 files of 16 MiB each, so that they come back from a machine that gives little."""
 import json
@@ -40,7 +40,7 @@ def summary(done):
 
 
 def page(title, facts, missing, done):
-    lines = [f"# {title}", "", f"{summary(done)}. Made by `tests/gpu/run.sh` ([how](gpu.md)).", "", "| | |", "|---|---|"]
+    lines = [f"# {title}", "", f"{summary(done)}. Made by `tests/gpu/run.sh` ([how](../gpu.md)).", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {show(text)} |" for name, text in facts.items()]
     lines += [f"| missing | {show(', '.join(missing) or 'nothing')} |", "", "| part | | result | s |", "|---|---|---|--:|"]
     lines += [f"| [{one['name']}](#{one['name']}) | {one['what']} | {verdict(one)} | {one['seconds']:.0f} |" for one in done]

@@ -4,7 +4,7 @@
 #     tests/gpu/run.sh [--prebuilt FILE] [--out FOLDER] [--python PYTHON] [--look] [--part NAME]... [--minutes N]
 #
 # --prebuilt  what tests/gpu/pack.sh made, for a machine without network; default: builds into build-gpu
-# --out       default: gpu-results; gets gpu-results.md (for docs/), gpu-results.json, info.txt, logs.tar.gz, traces-*.tar.gz
+# --out       default: gpu-results; gets gpu-results.md (for docs/results/), gpu-results.json, info.txt, logs.tar.gz, traces-*.tar.gz
 # --python    has torch; default: python3
 # --look      only says what is on this machine, and what is missing
 # More options: tests/gpu/run.py --help. Exit status: 0 no part failed, 1 one failed, 2 nothing can run here.

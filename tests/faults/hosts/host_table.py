@@ -1,6 +1,6 @@
 """The hosts: programs that run with the shim and without it, and must behave the same (run.py).
 
-A host has a name, a kind (its heading in docs/reliability.md) and a command. The command is one of the built programs with
+A host has a name, a kind (its heading in docs/results/hosts.md) and a command. The command is one of the built programs with
 its arguments, or any other command after a $. {bin} is the folder of the built programs, {here} this folder, {python} the
 tests' interpreter, {work} the host's working folder. Optional fields:
 
@@ -18,7 +18,7 @@ trace     "whole": recorded events plus events reported as lost add up to what t
 files     patterns of names that may be in the host's folder with the shim only
 ends      how it ends bare, so that a host that fails to do its work is detected
 mask      patterns of what differs in every run: addresses, times
-known     a known difference, as one sentence that the README has too. Empty: none
+known     a known difference, as one sentence that docs/limits.md has too. Empty: none
 slow      only in the long form
 """
 import dataclasses
@@ -54,15 +54,15 @@ class Host:
 OUT = "VRAMTRACE_OUT"
 QUIET = {"VRAMTRACE_QUIET": "1"}  # for hosts whose processes share stderr
 
-# Known differences, word for word as in the README.
-EXIT = {"known": "Calls of other threads while the process exits are not recorded, and the last of them are not counted as lost."}
-FILE = {"known": "A process that records has one more open file, numbered above 900, or in the upper half of what RLIMIT_NOFILE allows."}
-THREAD = {"known": "It has one more thread. That thread counts for RLIMIT_NPROC, and the kernel refuses unshare(CLONE_NEWUSER) to a "
-                   "process with threads."}
-FILTER = {"known": "A system-call filter for all threads that traps calls, or kills the process for them, also applies to the recorder's "
-                   "thread (openat, pwrite64, newfstatat and the like)."}
-HELGRIND = {"known": "helgrind reports the recorder's own code, which uses no locks."}
-ANYWHERE = {"known": "A thread that is cancelled asynchronously inside a hook ends with NULL instead of PTHREAD_CANCELED (seen "
+# Known differences, word for word as in docs/limits.md.
+EXIT = {"known": "Calls that other threads make while the process exits are not recorded, and the last of them are not counted as lost."}
+FILE = {"known": "A recorded process has one more open file, numbered above 900, or in the upper half of what RLIMIT_NOFILE allows."}
+THREAD = {"known": "It has one more thread, which counts toward RLIMIT_NPROC; the kernel refuses unshare(CLONE_NEWUSER) to a process "
+                   "with several threads."}
+FILTER = {"known": "A system-call filter for all threads that traps calls or kills the process also applies to the recorder's thread, "
+                   "which needs openat, pwrite64, newfstatat and the like."}
+HELGRIND = {"known": "helgrind reports the recorder's own code, which is free of locks."}
+ANYWHERE = {"known": "A thread that is cancelled asynchronously inside a hook returns NULL instead of PTHREAD_CANCELED (seen "
                      "with glibc 2.36)."}
 ROOT = {"needs": ("root",)}
 PYTHON = {"HOST_LIBRARY": "{bin}/libhost.so", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs each host (host_table.py) with the shim and without it, and compares everything visible from outside.
+"""Runs each host (host_table.py) bare and with the recorder, and compares everything visible from outside.
 
     tests/faults/hosts/run.py                                   all, each with the number of runs in the table
     tests/faults/hosts/run.py --runs 1 NAME...                  some, by part of their name or kind
-    tests/faults/hosts/run.py --markdown docs/reliability.md    the table as a page
+    tests/faults/hosts/run.py --markdown docs/results/hosts.md  the table as a page
     tests/faults/hosts/run.py --json FILE                       the same for programs to read
     tests/faults/hosts/run.py --minutes 20 --jobs 8             all at once, repeatedly, in random order
 
@@ -21,7 +21,6 @@ import functools
 import json
 import os
 import pathlib
-import platform
 import random
 import re
 import shutil
@@ -38,7 +37,7 @@ import time
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
-from helpers import BUILD, ENVIRONMENT, LIBRARY, ROOT  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, LIBRARY, ROOT, made_here  # noqa: E402
 from helpers import PROGRAM as ANALYZER  # noqa: E402
 from host_table import table  # noqa: E402
 
@@ -440,17 +439,11 @@ def cell(text):
 def markdown(results):
     tried = [result for result in results if not result["missing"]]
     differ = [result for result in tried if result["differences"] and not result["known"]]
-    text = ["# Reliability", "",
-            f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, "
-            f"{sum(result['runs'] for result in tried)} runs bare and as many under the shim: {len(differ)} "
-            f"{'host differs' if len(differ) == 1 else 'hosts differ'}.", "",
-            "Each host runs bare and under the shim, over the tests' stand-in for CUDA. The test compares: exit status or signal; "
-            "output to stdout, stderr, files, sockets and pipes; descriptors and threads as the host sees them; leftover "
-            "processes; time (the median may be 2 s longer, more on a machine that has more to do than cores). It also checks the trace: it is readable, and recorded plus lost "
-            "events equal the calls that the host counted. In names of hosts, \"first\" and \"before\" mean before the host "
-            "begins to use CUDA, \"after\" means later.", "",
-            f"    tests/faults/hosts/run.py --markdown docs/reliability.md    # makes this page; last run on {platform.system()} "
-            f"{platform.machine()}, {os.cpu_count()} CPUs"]
+    shows = (f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, {sum(result['runs'] for result in tried)} runs bare "
+             f"and as many with the recorder: {len(differ)} {'host differs' if len(differ) == 1 else 'hosts differ'}")
+    text = [made_here(shows, "tests/faults/hosts/run.py --markdown docs/results/hosts.md"),
+            "In names of hosts, \"first\" and \"before\" mean before the host begins to use CUDA, \"after\" means later. "
+            "[reliability.md](../reliability.md) says what is compared."]
     kind = None
     for result in results:
         if result["kind"] != kind:
