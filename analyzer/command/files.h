@@ -21,6 +21,7 @@ struct vt_files {
     size_t count, capacity;
     char **operands; /* owned: their paths, if they became the operands */
     bool once;       /* given: each file, however often it is named */
+    bool by_name;    /* given: of a folder, only files called *.vrt */
     bool failed;     /* no memory for one */
 };
 

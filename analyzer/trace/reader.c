@@ -363,9 +363,10 @@ static uint64_t count_events(const struct vt_trace *trace, int file)
 static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
 {
     struct long_reading reading = {.trace = trace};
-    if (thinning && count_events(trace, file) > thinning->above_events)
+    trace->tables->head_only = thinning && thinning->head_only;
+    if (thinning && !thinning->head_only && count_events(trace, file) > thinning->above_events)
         return read_long(&reading, file, thinning);
-    if (trace->header.feature_bits & VT_FEATURE_FLIGHT)
+    if (trace->header.feature_bits & VT_FEATURE_FLIGHT && !trace->tables->head_only)
         return read_with_gaps(&reading, file);
     int error = vt_records_read(trace, file);
     trace->recorded_events = trace->event_count;
