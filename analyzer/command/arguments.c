@@ -71,8 +71,9 @@ enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
 #define TEXT .type = TYPE_TEXT
 #define NUMBER(from, to) .type = TYPE_NUMBER, .low = from, .high = to
 #define CHOICE(function, count) .type = TYPE_CHOICE, .word = function, .words = count
-#define NAMED(function, count) .type = TYPE_TEXT, .word = function, .words = count /* the command checks it  \
-                                                                                    */
+#define NAMED(function, count)                                                                               \
+    .type = TYPE_TEXT, .word = function, .words = count /* the command checks it                             \
+                                                         */
 #define AMOUNT(of) .type = TYPE_AMOUNT, .forms = of
 
 static const struct option {
@@ -236,10 +237,10 @@ static int read_number(const struct vt_command *command, const struct option *op
 static int read_choice(const struct vt_command *command, const struct option *option, const char *text,
                        int *choice)
 {
-    char words[128] = "";
+    char words[256] = "";
     size_t used = 0;
 
-    for (unsigned i = 0; i < option->words; i++) {
+    for (unsigned i = 0; i < option->words && used < sizeof words; i++) {
         if (!strcmp(text, option->word(i))) {
             *choice = (int)i;
             return 0;

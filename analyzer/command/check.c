@@ -133,7 +133,7 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
         list.count++;
         if (format == VT_CHECK_TEXT)
             put_breaches(path, checks, output->stream);
-        if (checks->passed)
+        if (checks->passed && format != VT_CHECK_JSON)
             say_passed(command, &arguments->limits, path, checks);
     }
     list.passed = !worst;

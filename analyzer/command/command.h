@@ -286,6 +286,8 @@ int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t
  * made of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
              size_t error_bytes);
+/* Of traces with more events than that, not all are kept. */
+uint64_t vt_thin_above(void);
 /* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what`
  * is done with each of them. */
 int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,

@@ -347,5 +347,5 @@ int vt_command_completions(const struct vt_command *command, struct vt_arguments
         shells[i].put(output->stream);
         return vt_written(command, output, 0);
     }
-    return vt_wrong_use(command, "for which shell? vramtrace completions bash, zsh or fish");
+    return vt_wrong_use(command, "which shell? vramtrace completions bash, zsh or fish");
 }

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Events of all traces that are read; of more, who was recorded is read. It takes some seconds. */
-#define MOST_EVENTS UINT64_C(20000000)
+/* The newest traces are read that have no more than that many times vt_thin_above() events together, which
+ * takes some seconds; of the others, who was recorded. */
+#define THIN_TRACES 10
 
 struct found {
     const char *path;
@@ -22,18 +23,19 @@ struct found {
 /* What a damaged header says cannot be in the file. */
 static struct found look_at(const char *path)
 {
-    path += !strncmp(path, "./", 2) ? 2 : 0;
     struct vt_file_header header = {.start_realtime_ns = 0};
-    struct stat status;
-    struct found found = {.path = path, .start_ns = vt_trace_start(path, &status)};
-    int file = found.start_ns ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    struct stat status = {.st_size = 0};
+    struct found found = {.path = path + (!strncmp(path, "./", 2) ? 2 : 0)};
+    int file;
 
-    if (file >= 0 && pread(file, &header, sizeof header, 0) > 0)
+    found.start_ns = vt_trace_start(path, &status);
+    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0 && !fstat(file, &status) && pread(file, &header, sizeof header, 0) > 0)
         found.events = header.counters.events;
+    if (found.events / VT_EVENTS_PER_BYTE > (uint64_t)status.st_size)
+        found.events = (uint64_t)status.st_size * VT_EVENTS_PER_BYTE;
     if (file >= 0)
         close(file);
-    if (found.start_ns && found.events / VT_EVENTS_PER_BYTE > (uint64_t)status.st_size)
-        found.events = (uint64_t)status.st_size * VT_EVENTS_PER_BYTE;
     return found;
 }
 
@@ -53,7 +55,7 @@ static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
     const char **paths = calloc(files->count + 1, sizeof *paths);
     bool *head_only = calloc(files->count + 1, sizeof *head_only);
     struct vt_job *job = NULL;
-    uint64_t events = 0;
+    uint64_t left = all_events ? UINT64_MAX : THIN_TRACES * vt_thin_above();
 
     for (size_t i = 0; found && i < files->count; i++)
         found[i] = look_at(files->items[i].path);
@@ -61,8 +63,8 @@ static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
         qsort(found, files->count, sizeof *found, newest_first);
     for (size_t i = 0; found && paths && head_only && i < files->count; i++) {
         paths[i] = found[i].path;
-        head_only[i] = !all_events && found[i].events > MOST_EVENTS - events;
-        events += head_only[i] ? 0 : found[i].events;
+        head_only[i] = found[i].events > left;
+        left -= head_only[i] ? 0 : found[i].events;
     }
     if (found && paths && head_only)
         vt_job_traces_read(

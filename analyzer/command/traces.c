@@ -270,7 +270,7 @@ static const char *advice(int error)
 #define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
 
 /* The variable is for tests. */
-static uint64_t thin_above(void)
+uint64_t vt_thin_above(void)
 {
     const char *above = getenv("VRAMTRACE_THIN_ABOVE");
 
@@ -291,7 +291,7 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
         close(file);
     /* What a damaged header says cannot be in the chunks. */
     if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
-        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= thin_above() ||
+        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= vt_thin_above() ||
         header.counters.events / VT_EVENTS_PER_BYTE > file_bytes)
         return 0;
     return vt_wrong_use(command,
@@ -313,7 +313,7 @@ static void close_trace(struct vt_loaded *loaded)
 static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
                    size_t reason_bytes)
 {
-    const struct vt_thinning thinning = {thin_above(), loaded->asked.items, loaded->asked.count,
+    const struct vt_thinning thinning = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
                                          vt_stack_kinds_find, loaded->head_only};
     int result =
         vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);

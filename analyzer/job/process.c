@@ -440,7 +440,7 @@ int vt_job_process_read_brief(const struct vt_report *report, bool head_only, st
         const enum vt_life life = vt_process_life(&header->process);
 
         process->outcome = life == VT_LIFE_RUNS    ? "recording"
-                           : life == VT_LIFE_ENDED ? "incomplete: killed"
+                           : life == VT_LIFE_ENDED ? "incomplete: killed/_exit"
                                                    : process->outcome;
     }
     return 0;

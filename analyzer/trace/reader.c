@@ -38,7 +38,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const struct message *mess
 static int check_header(const struct vt_file_header *header, const struct message *message)
 {
     if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
-        return fail(message, -EBADMSG, "not a vramtrace trace; vramtrace run COMMAND makes one");
+        return fail(message, -EBADMSG, "not a vramtrace trace (record one with: vramtrace run COMMAND)");
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
@@ -106,7 +106,7 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
-        return fail(message, error, "too short to be a vramtrace trace; vramtrace run COMMAND makes one");
+        return fail(message, error, "too short to be a vramtrace trace (record one with: vramtrace run COMMAND)");
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);

@@ -33,12 +33,12 @@ static void put_row(struct vt_table *table, const struct vt_list_row *row)
 int vt_text_list(const struct vt_list *list, const struct vt_view_style *style, FILE *out)
 {
     static const struct vt_column columns[] = {
-        {.title = "Trace", .cut = VT_CUT_PARTS, .minimum = 18},
+        {.title = "Trace", .cut = VT_CUT_PARTS, .minimum = 14},
         {.title = "began", .drop = 2},
         {.title = "ran", .right = true, .drop = 3},
         {.title = "peak", .right = true},
         {.title = "outcome", .cut = VT_CUT_END, .minimum = 24},
-        {.title = "command", .cut = VT_CUT_END, .minimum = 12, .drop = 1},
+        {.title = "command", .cut = VT_CUT_END, .minimum = 10, .drop = 1},
         {.title = "GPU", .cut = VT_CUT_END, .minimum = 10, .drop = 4}};
     const size_t shown =
         style->top && (size_t)style->top < list->row_count ? (size_t)style->top : list->row_count;
