@@ -156,15 +156,15 @@ static int snapshot(const struct vt_command *command, const char *path, const st
     if (!status && result) {
         copy.broken = true;
         vt_say(command, "%s: %s", recorder->header.trace_path,
-               result == -ESTALE ? "the trace file was moved or deleted"
-                                 : strerror(-result));
+               result == -ESTALE ? "the trace file was moved or deleted" : strerror(-result));
         status = VT_EXIT_UNREADABLE;
     }
     status = vt_output_end(command, &copy, status);
     if (status)
         return status;
     if (missing)
-        vt_say(command, "process %" PRIu32 " did not respond: its most recent events are missing from the snapshot",
+        vt_say(command,
+               "process %" PRIu32 " did not respond: its most recent events are missing from the snapshot",
                pid);
     fprintf(out, "%" PRIu32 ": ", pid);
     vt_put_clean(path, out);
@@ -208,8 +208,9 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     if (!action)
         return VT_EXIT_WRONG_USE;
     if (words > (action->takes ? 3 : 2))
-        return vt_wrong_use(command, "unexpected argument '%s': vramtrace ctl PID %s%s%s", operands[words - 1],
-                            action->word, action->takes ? " " : "", action->takes ? action->takes : "");
+        return vt_wrong_use(command, "unexpected argument '%s': vramtrace ctl PID %s%s%s",
+                            operands[words - 1], action->word, action->takes ? " " : "",
+                            action->takes ? action->takes : "");
     if (vt_recorders_find(&recorders, &count)) {
         vt_say(command, "out of memory");
         return VT_EXIT_UNREADABLE;

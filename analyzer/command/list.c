@@ -13,7 +13,7 @@
 
 /* The newest traces are read that have no more than that many times vt_thin_above() events together, which
  * takes some seconds; of the others, who was recorded. */
-#define THIN_TRACES 10
+#define THIN_TRACES 5
 
 struct found {
     const char *path;

@@ -75,7 +75,8 @@ static int say_why_not(const struct vt_command *command, const char *word)
                user ? user->pw_name : "another");
     } else {
         vt_say(command,
-               "process %s is not being recorded: it was started without vramtrace run, has not used CUDA yet, or "
+               "process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
+               "yet, or "
                "has no "
                "ring in memory (--ring of vramtrace run); vramtrace ctl lists those that do",
                word);
@@ -92,8 +93,8 @@ static int check_words(const struct live *live)
         struct stat status;
         bool found = false;
         if (!is_number(word) && stat(word, &status))
-            return vt_wrong_use(live->command, "'%s' is not a PID, folder or trace: %s",
-                                word, strerror(errno));
+            return vt_wrong_use(live->command, "'%s' is not a PID, folder or trace: %s", word,
+                                strerror(errno));
         for (size_t r = 0; r < live->recorder_count; r++)
             found = found || is_meant(&live->recorders[r].header, word);
         if (!found && is_number(word))
@@ -426,9 +427,7 @@ static int take_screen(struct live *live, bool *taken)
     const char *term = getenv("TERM");
     *taken = !result;
     if (result == -ENOENT)
-        vt_say(live->command,
-               "terminal type TERM=%s is not supported; printing once",
-               term ? term : "");
+        vt_say(live->command, "terminal type TERM=%s is not supported; printing once", term ? term : "");
     if (result)
         return 0;
     const struct sigaction note = {.sa_handler = note_signal};

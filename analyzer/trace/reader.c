@@ -106,7 +106,8 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
-        return fail(message, error, "too short to be a vramtrace trace (record one with: vramtrace run COMMAND)");
+        return fail(message, error,
+                    "too short to be a vramtrace trace (record one with: vramtrace run COMMAND)");
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);
