@@ -36,7 +36,7 @@ static const struct format formats[] = {
     {"speedscope", ".speedscope.json", false, true, false, 0, vt_speedscope_write, TO_STREAM, NULL,
      "open it at https://www.speedscope.app", NULL},
     {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL,
-     "draw it with: flamegraph.pl %s > flame.svg", NULL},
+     "draw it with: flamegraph.pl --countname bytes %s > flame.svg", NULL},
     {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
      "open it at https://pytorch.org/memory_viz", NULL},
     {"csv", "-csv", false, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, "one CSV file per table",

@@ -36,8 +36,10 @@ static const char *without_incomplete(const char *outcome)
 
 static void put_where(FILE *out, const char *before, const struct vt_job_process *process, bool alone)
 {
-    if (!alone)
-        fprintf(out, "%s%s", before, process->label);
+    if (!alone && process->rank >= 0)
+        fprintf(out, "%srank %d", before, process->rank);
+    else if (!alone)
+        fprintf(out, "%spid %u", before, process->pid);
 }
 
 /* In words. NULL without memory; the caller frees it. */

@@ -245,7 +245,7 @@ def test_check_as_junit(used, tmp_path):
 
 @pytest.mark.parametrize("words,suffix,how", [
     (["perfetto"], ".pftrace", "open it at https://ui.perfetto.dev"), (["pprof"], ".pb.gz", "open it with: go tool pprof -http=: PATH"),
-    (["speedscope"], ".json", "open it at https://www.speedscope.app"), (["folded"], ".folded", "draw it with: flamegraph.pl PATH > flame.svg"),
+    (["speedscope"], ".json", "open it at https://www.speedscope.app"), (["folded"], ".folded", "draw it with: flamegraph.pl --countname bytes PATH > flame.svg"),
     (["memory-viz"], ".pickle", "open it at https://pytorch.org/memory_viz"), (["sqlite"], ".sqlite", "query it with: sqlite3 PATH"),
     (["csv"], "", "one CSV file per table"), (["csv", "--table", "events"], ".csv", "one table")])
 def test_export_says_what_it_wrote(words, suffix, how, used, tmp_path):

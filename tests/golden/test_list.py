@@ -114,8 +114,10 @@ def test_the_rank_that_fell(tmp_path):
         if rank == 1:
             trace.event(OOM, FRAMEWORK, size=900 * MIB)
         trace.write(tmp_path / f"x.{rank}.vrt", state=2 if rank == 1 else 4)
-    (row,) = rows(tmp_path)
+    write_rank(tmp_path / "y.0.vrt", 0, world=1, started_ns=-3600 * SECOND, TORCHELASTIC_RUN_ID="y")
+    row, other = rows(tmp_path)
     assert (row["outcome"], row["out_of_memory"]) == ("OUT OF MEMORY, rank 1", True)
+    assert (other["out_of_memory"], len(other["traces"])) == (False, 1)
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
