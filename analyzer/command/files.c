@@ -18,7 +18,7 @@ bool vt_is_folder(const char *path)
 {
     struct stat status;
 
-    return !stat(path, &status) && S_ISDIR(status.st_mode);
+    return path && !stat(path, &status) && S_ISDIR(status.st_mode);
 }
 
 static void add_file(struct vt_files *files, const char *path, const struct stat *status, bool found)

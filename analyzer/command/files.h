@@ -33,6 +33,6 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
 int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *arguments,
                          struct vt_files *files);
 void vt_files_free(struct vt_files *files);
-bool vt_is_folder(const char *path);
+bool vt_is_folder(const char *path); /* NULL is none */
 
 #endif
