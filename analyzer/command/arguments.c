@@ -9,8 +9,8 @@
 #include "report/top.h"
 
 const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
-#define X(id, name, function, takes, arguments, summary)                                                     \
-    {name, arguments, summary, VT_TAKES_##takes, 1u << VT_COMMAND_##id},
+#define X(id, group, name, function, takes, arguments, summary)                                              \
+    {name, arguments, summary, VT_GROUP_##group, VT_TAKES_##takes, 1u << VT_COMMAND_##id},
     VT_COMMANDS(X)
 #undef X
 };
@@ -40,6 +40,13 @@ static const char *annotate_by_name(unsigned choice)
     return choice ? "?" : "phase";
 }
 
+static const char *check_format_name(unsigned choice)
+{
+    static const char *const names[VT_CHECK_FORMATS] = {"text", "json", "github", "junit"};
+
+    return names[choice];
+}
+
 /* ---- The table ---- */
 
 #define REPORT (1u << VT_COMMAND_REPORT)
@@ -54,6 +61,7 @@ static const char *annotate_by_name(unsigned choice)
 #define CHECK (1u << VT_COMMAND_CHECK)
 #define HTML (1u << VT_COMMAND_HTML)
 #define EXPORT (1u << VT_COMMAND_EXPORT)
+#define LIST (1u << VT_COMMAND_LIST)
 #define LIB (1u << VT_COMMAND_LIB)
 #define TOP (1u << VT_COMMAND_TOP)
 #define EVERY (~0u)
@@ -63,7 +71,9 @@ enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
 #define TEXT .type = TYPE_TEXT
 #define NUMBER(from, to) .type = TYPE_NUMBER, .low = from, .high = to
 #define CHOICE(function, count) .type = TYPE_CHOICE, .word = function, .words = count
-#define NAMED(function, count) .type = TYPE_TEXT, .word = function, .words = count /* the command checks it */
+#define NAMED(function, count)                                                                               \
+    .type = TYPE_TEXT, .word = function, .words = count /* the command checks it                             \
+                                                         */
 #define AMOUNT(of) .type = TYPE_AMOUNT, .forms = of
 
 static const struct option {
@@ -84,12 +94,35 @@ static const struct option {
 };
 #define OPTION_COUNT (sizeof options / sizeof *options)
 
+/* A letter means the same in each command. */
+static const struct {
+    char letter;
+    const char *name;
+} letters[] = {{'h', "--help"}, {'n', "--top"}, {'o', "--out"}, {'t', "--at"}};
+#define LETTER_COUNT (sizeof letters / sizeof *letters)
+
+char vt_option_letter(const char *name)
+{
+    for (size_t i = 0; i < LETTER_COUNT; i++)
+        if (!strcmp(letters[i].name, name))
+            return letters[i].letter;
+    return 0;
+}
+
+static const char *name_of_letter(char letter)
+{
+    for (size_t i = 0; i < LETTER_COUNT; i++)
+        if (letters[i].letter == letter)
+            return letters[i].name;
+    return NULL;
+}
+
 /* Why some commands have no --at. */
 static const struct {
     enum vt_command_id command;
     const char *why;
 } without_at[] = {
-    {VT_COMMAND_LEAKS, "growth is judged over all steps; for what was alive at one moment: vramtrace report "
+    {VT_COMMAND_LEAKS, "it looks at the whole run; for one moment: vramtrace report "
                        "--at MOMENT"},
     {VT_COMMAND_STEPS, "it lists every step; for one moment: vramtrace report --at step:N"},
     {VT_COMMAND_CHECK,
@@ -150,12 +183,14 @@ static int not_an_option(const struct vt_command *command, const struct option *
 {
     for (size_t i = 0; i < sizeof without_at / sizeof *without_at; i++)
         if (!strcmp(option->name, "--at") && command->bit == 1u << without_at[i].command)
-            return vt_wrong_use(command, "no --at here: %s", without_at[i].why);
+            return vt_wrong_use(command, "--at is not available for this command: %s", without_at[i].why);
     for (int i = 0; i < VT_COMMAND_COUNT; i++)
         if (option->commands & vt_commands[i].bit)
-            return vt_wrong_use(command,
-                                "no %s here, it belongs to vramtrace %s; vramtrace help %s lists its options",
-                                option->name, vt_commands[i].name, command->name);
+            return vt_wrong_use(
+                command,
+                "%s is an option of `vramtrace %s`, not of `vramtrace %s`; vramtrace help %s lists its "
+                "options",
+                option->name, vt_commands[i].name, command->name, command->name);
     return VT_EXIT_WRONG_USE;
 }
 
@@ -163,7 +198,8 @@ static int unknown_option(const struct vt_command *command, const char *text)
 {
     const char *names[OPTION_COUNT + 1] = {0}, *nearest;
     size_t count = 0, length = strcspn(text, "=");
-    char *name = strndup(text, length);
+    const char *full = text[1] != '-' ? name_of_letter(text[1]) : NULL;
+    char *name = full ? strdup(full) : strndup(text, length);
 
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (options[i].commands & command->bit)
@@ -192,7 +228,7 @@ static int read_number(const struct vt_command *command, const struct option *op
     errno = 0;
     value = strtol(text, &end, 10);
     if (end == text || *end || errno || value < option->low || value > option->high)
-        return vt_wrong_use(command, "%s takes a number from %d to %d, not '%s'", option->name, option->low,
+        return vt_wrong_use(command, "%s must be a number from %d to %d, not '%s'", option->name, option->low,
                             option->high, text);
     *number = (int)value;
     return 0;
@@ -201,10 +237,10 @@ static int read_number(const struct vt_command *command, const struct option *op
 static int read_choice(const struct vt_command *command, const struct option *option, const char *text,
                        int *choice)
 {
-    char words[128] = "";
+    char words[256] = "";
     size_t used = 0;
 
-    for (unsigned i = 0; i < option->words; i++) {
+    for (unsigned i = 0; i < option->words && used < sizeof words; i++) {
         if (!strcmp(text, option->word(i))) {
             *choice = (int)i;
             return 0;
@@ -264,18 +300,15 @@ static int parse_option(const struct vt_command *command, int argc, char **argv,
                         struct vt_arguments *arguments)
 {
     const char *text = argv[*i], *value = NULL;
+    const char *full = text[1] != '-' ? name_of_letter(text[1]) : NULL;
     size_t length = strcspn(text, "=");
-    const struct option *option;
+    const struct option *option =
+        full ? find_option(command, full, strlen(full)) : find_option(command, text, length);
 
-    if (text[1] == 'o') {
-        option = find_option(command, "--out", 5);
+    if (full)
         value = text[2] ? text + 2 : NULL;
-    } else if (!strcmp(text, "-h")) {
-        option = find_option(command, "--help", 6);
-    } else {
-        option = find_option(command, text, length);
+    else
         value = text[length] ? text + length + 1 : NULL;
-    }
     if (!option)
         return unknown_option(command, text);
     if (!option->value[0] && value)
@@ -298,18 +331,20 @@ static int check_together(const struct vt_command *command, const struct vt_argu
         return vt_wrong_use(command, "--verify has no %s: its exit status is the result",
                             arguments->json ? "--json" : "--events");
     if (command->takes == VT_TAKES_NOTHING && arguments->operand_count)
-        return vt_wrong_use(command, "it takes no arguments, but got '%s'", arguments->operands[0]);
+        return vt_wrong_use(command, "unexpected argument '%s'", arguments->operands[0]);
     if (command->takes == VT_TAKES_TWO && (arguments->operand_count < 1 || arguments->operand_count > 2))
         return vt_wrong_use(command,
-                            "it takes two traces, or two moments of one: vramtrace diff A B, vramtrace "
-                            "diff TRACE@step:2 TRACE@step:9; with A alone, B is the newest trace here");
+                            "expected two traces, or two moments of one: vramtrace diff A B, vramtrace diff "
+                            "TRACE@step:2 TRACE@step:9; without B, it is the newest trace here");
     if (command->takes == VT_TAKES_FILE && arguments->operand_count > 2)
-        return vt_wrong_use(command, "it takes a trace and a source file, but got '%s' too",
+        return vt_wrong_use(command, "expected a trace and a source file; unexpected argument '%s'",
                             arguments->operands[2]);
     if (command->bit == DIFF && arguments->by >= VT_BY_COUNT)
-        return vt_wrong_use(command, "blocks of two runs have no common names: use another --by");
+        return vt_wrong_use(command, "blocks cannot be matched between runs; choose another --by");
     if (command->bit != CHECK)
         return 0;
+    if (arguments->json && arguments->check_format > VT_CHECK_JSON)
+        return vt_wrong_use(command, "--json is --format json: give one format");
     if (limits->tolerance.given && !arguments->baseline)
         return vt_wrong_use(command, "--tolerance needs --baseline TRACE");
     if (!arguments->baseline && !limits->max_peak.given && !limits->max_unknown.given &&
@@ -325,7 +360,8 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments = (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .sort = -1, .operands = argv};
+    *arguments =
+        (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .sort = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 
@@ -351,7 +387,8 @@ bool vt_option_at(const struct vt_command *command, size_t index, struct vt_opti
         *text = (struct vt_option_text){.value = options[o].value,
                                         .help = options[o].help,
                                         .word = options[o].word,
-                                        .words = options[o].words};
+                                        .words = options[o].words,
+                                        .letter = vt_option_letter(options[o].name)};
         snprintf(text->name, sizeof text->name, "%s", options[o].name);
         return true;
     }
@@ -387,6 +424,7 @@ void vt_print_command_help(const struct vt_command *command, FILE *out)
     for (int printing = 0; printing < 2; printing++) {
         for (size_t i = 0; i < OPTION_COUNT; i++) {
             const struct option *option = &options[i];
+            const char letter = vt_option_letter(option->name);
             size_t length = strlen(option->name) + 1 + strlen(option->value);
 
             if (!(option->commands & command->bit))
@@ -394,22 +432,31 @@ void vt_print_command_help(const struct vt_command *command, FILE *out)
             width = length > width ? length : width;
             if (!printing)
                 continue;
-            fprintf(out, "  %s %s%*s  ", option->name, option->value, (int)(width - length), "");
-            put_wrapped(option->help, (int)width + 4, columns, out);
+            fprintf(out, letter ? "  -%c, " : "      ", letter);
+            fprintf(out, "%s %s%*s  ", option->name, option->value, (int)(width - length), "");
+            put_wrapped(option->help, (int)width + 8, columns, out);
         }
     }
 }
 
 void vt_print_help(FILE *out)
 {
-    fputs("vramtrace: records and explains what a process does with GPU memory\n\n", out);
-    for (int i = 0; i < VT_COMMAND_COUNT; i++) {
-        fprintf(out, "  vramtrace %-8s  ", vt_commands[i].name);
-        put_wrapped(vt_commands[i].summary, 22, vt_columns(out), out);
-    }
-    fputs("\nTo begin:  vramtrace run python train.py  &&  vramtrace report\n"
-          "vramtrace help COMMAND lists its options. If no trace is given, the newest\n"
-          "vramtrace.*.vrt of the folder is read. Exit status: 0 good, 1 a check failed,\n"
-          "2 wrong use, 3 unreadable trace, 4 could not write.\n",
+    static const char *const groups[] = {
+#define X(id, title) title,
+        VT_COMMAND_GROUPS(X)
+#undef X
+    };
+
+    fputs("vramtrace: GPU memory profiler for CUDA programs\n\n", out);
+    for (int i = 0; i < VT_COMMAND_COUNT; i++)
+        fprintf(out, "%-11s%-13s%s\n",
+                i && vt_commands[i].group == vt_commands[i - 1].group ? "" : groups[vt_commands[i].group],
+                vt_commands[i].name, vt_commands[i].summary);
+    fputs("\n"
+          "Examples   vramtrace run python train.py && vramtrace report\n"
+          "           vramtrace diff before.vrt after.vrt\n"
+          "           vramtrace export --format perfetto -o train.pftrace\n\n"
+          "Without a TRACE, the newest *.vrt in the current folder is used.\n"
+          "vramtrace help COMMAND lists the options of a command.\n",
           out);
 }

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/memory_stream.h"
 #include "diagnose/diagnose.h"
+#include "view/ci/ci.h"
 #include "view/json/json.h"
 #include "view/text/print.h"
 
@@ -49,32 +52,98 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
     return result;
 }
 
-/* Checks every trace; the status is the worst. Breaches are printed when found, JSON at the end. */
+/* "peak 1.23 GiB of 20.00 GiB": what came nearest to its limit, over all devices. */
+static void put_measured(const struct vt_checks *checks, const struct vt_limits *limits, FILE *out)
+{
+    static const char *const whats[] = {"peak", "unknown", "cached", "leak", "baseline"};
+    const char *before = ": ";
+
+    for (size_t w = 0; w < sizeof whats / sizeof *whats; w++) {
+        const struct vt_checked *most = NULL;
+
+        for (size_t i = 0; i < checks->count; i++) {
+            const struct vt_checked *item = &checks->items[i];
+            if (!strcmp(item->what, whats[w]) && (!item->part || !strcmp(item->part, "peak")) &&
+                (!most || (double)item->bytes * (double)most->limit_bytes >
+                              (double)most->bytes * (double)item->limit_bytes))
+                most = item;
+        }
+        if (!most)
+            continue;
+        fprintf(out, "%s%s %s of %s", before, w == 4 ? "peak" : whats[w], VT_BYTES(most->bytes),
+                VT_BYTES(most->limit_bytes));
+        if (w == 3 && limits->max_leak.form == VT_AMOUNT_PER_STEP)
+            fputs(" per step", out);
+        if (w == 4)
+            fputs(" that the baseline allows", out);
+        before = ", ";
+    }
+    if (*before == ':')
+        fputs("; no GPU memory was recorded", out);
+}
+
+static void say_passed(const struct vt_command *command, const struct vt_limits *limits, const char *path,
+                       const struct vt_checks *checks)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = vt_memory_stream(&text, &bytes);
+
+    if (out)
+        put_measured(checks, limits, out);
+    if (out && !fclose(out))
+        vt_say(command, "%s: all limits hold%s", path, text);
+    free(text);
+}
+
+static int write_list(const struct vt_check_list *list, int format, FILE *out)
+{
+    const struct vt_json_style style = {0};
+
+    if (format == VT_CHECK_JSON)
+        return vt_json_write(&vt_check_document, list, &style, out);
+    if (format == VT_CHECK_GITHUB)
+        vt_ci_github(list, out);
+    if (format == VT_CHECK_JUNIT)
+        vt_ci_junit(list, out);
+    return 0;
+}
+
+/* Checks every trace; the status is the worst. Breaches are printed when found, other formats at the end. */
 static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
                      const struct vt_report *baseline, struct vt_output *output)
 {
-    const struct vt_json_style style = {0};
-    struct vt_check_list list = {.items = calloc((size_t)arguments->operand_count + 1, sizeof *list.items)};
-    int worst = list.items ? 0 : VT_EXIT_UNREADABLE, written = 0;
+    const size_t count = (size_t)arguments->operand_count + 1;
+    struct vt_check_list list = {.items = calloc(count, sizeof *list.items),
+                                 .unread = calloc(count, sizeof *list.unread)};
+    const int format = arguments->json ? VT_CHECK_JSON : arguments->check_format;
+    const bool ready = list.items && list.unread;
+    int worst = ready ? 0 : VT_EXIT_UNREADABLE, written = ready ? 0 : -ENOMEM;
 
-    for (int i = 0; list.items && i < arguments->operand_count; i++) {
+    for (int i = 0; ready && i < arguments->operand_count; i++) {
+        const char *path = arguments->operands[i];
         struct vt_checks *checks = &list.items[list.count];
-        int result = check_one(command, arguments, arguments->operands[i], baseline, checks);
+        int result = check_one(command, arguments, path, baseline, checks);
 
         worst = result > worst ? result : worst;
-        if (result > VT_EXIT_CHECK_FAILED)
+        if (result > VT_EXIT_CHECK_FAILED) {
+            list.unread[list.unread_count++] = path;
             continue;
+        }
         list.count++;
-        if (!arguments->json)
-            put_breaches(arguments->operands[i], checks, output->stream);
+        if (format == VT_CHECK_TEXT)
+            put_breaches(path, checks, output->stream);
+        if (checks->passed && format != VT_CHECK_JSON)
+            say_passed(command, &arguments->limits, path, checks);
     }
     list.passed = !worst;
-    if (arguments->json)
-        written = list.items ? vt_json_write(&vt_check_document, &list, &style, output->stream) : -ENOMEM;
+    if (ready)
+        written = write_list(&list, format, output->stream);
     written = vt_written(command, output, written);
     for (size_t i = 0; i < list.count; i++)
         vt_check_free(&list.items[i]);
     free(list.items);
+    free(list.unread);
     return written > worst ? written : worst;
 }
 

@@ -34,50 +34,63 @@ enum vt_takes {
     VT_TAKES_PATHS
 };
 
-/* id, name, function, what it takes, arguments, what it does. */
+/* As help shows the commands: one group after the other. */
+#define VT_COMMAND_GROUPS(X)                                                                                 \
+    X(RECORD, "Record") X(LOOK, "Look") X(COMPARE, "Compare") X(INTEGRATE, "Integrate")
+enum vt_command_group {
+#define X(id, title) VT_GROUP_##id,
+    VT_COMMAND_GROUPS(X)
+#undef X
+};
+
+/* id, group, name, function, what it takes, arguments, what it does: in help, one line of 80 columns. */
 #define VT_COMMANDS(X)                                                                                       \
-    X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
-    X(REPORT, "report", vt_command_job, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                  \
-      "the post-mortem: the peak, its contents, the code that allocated them")                               \
-    X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                        \
-      "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_job, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                        \
-      "out of memory: what was requested, what had filled the card")                                         \
-    X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                \
-      "fragmentation: segments, their holes, the blocks that keep them")                                     \
-    X(LEAKS, "leaks", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                              \
-      "what grows with every step, why, and the line to check")                                              \
-    X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                              \
-      "one line per training step; steps that stand out")                                                    \
-    X(ANNOTATE, "annotate", vt_command_annotate, FILE, "[OPTIONS] [TRACE] [FILE]",                           \
-      "source code with the memory of each line beside it")                                                  \
-    X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
-      "compare two runs, or two moments of one: what grew, what shrank")                                     \
-    X(HTML, "html", vt_command_html, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                     \
-      "a page for the browser: the whole run, zoomed, searched and linked")                                  \
-    X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                               \
-      "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
-    X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE|FOLDER...]",            \
-      "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
-    X(CTL, "ctl", vt_command_ctl, PATHS, "[PID|TRACE start|stop|mark|inspect|snapshot [WORD]]",              \
-      "what the recorder of a running process shall do; alone: which ones record")                           \
-    X(TOP, "top", vt_command_top, PATHS, "[OPTIONS] [PID|DIR...]",                                           \
-      "live: what the processes that record now hold on each GPU")                                           \
-    X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                  \
-      "what a trace contains: process, devices, events, losses")                                             \
-    X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
-      "answer an assistant's questions about traces (Model Context Protocol)")                               \
-    X(LIB, "lib", vt_command_lib, NOTHING, "[OPTIONS]", "print the path of the preloaded library")           \
-    X(COMPLETIONS, "completions", vt_command_completions, WORDS, "SHELL",                                    \
-      "print what completes this command line in bash, zsh or fish")                                         \
-    X(HELP, "help", vt_command_help, WORDS, "[COMMAND]", "help for a command")
+    X(RUN, RECORD, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...",                                     \
+      "run a command and record its GPU memory use")                                                         \
+    X(TOP, RECORD, "top", vt_command_top, PATHS, "[OPTIONS] [PID|DIR...]",                                   \
+      "live view of recorded processes, per GPU")                                                            \
+    X(CTL, RECORD, "ctl", vt_command_ctl, PATHS, "[PID|TRACE start|stop|mark|inspect|snapshot [WORD]]",      \
+      "control recording in a running process")                                                              \
+    X(LIB, RECORD, "lib", vt_command_lib, NOTHING, "[OPTIONS]", "print the path of libvramtrace.so")         \
+    X(REPORT, LOOK, "report", vt_command_job, JOB, "[OPTIONS] [TRACE|FOLDER...]",                            \
+      "show the peak, what it was made of, who allocated it")                                                \
+    X(LIST, LOOK, "list", vt_command_list, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                             \
+      "list the traces here, with outcome and peak")                                                         \
+    X(OOM, LOOK, "oom", vt_command_job, JOB, "[OPTIONS] [TRACE|FOLDER...]",                                  \
+      "explain an out-of-memory error")                                                                      \
+    X(LEAKS, LOOK, "leaks", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                        \
+      "find memory that grows every step, and the line")                                                     \
+    X(FRAG, LOOK, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                          \
+      "show fragmentation: segments, holes, what pins them")                                                 \
+    X(STEPS, LOOK, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                        \
+      "list training steps; highlight outliers")                                                             \
+    X(TIMELINE, LOOK, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                  \
+      "draw memory over time")                                                                               \
+    X(ANNOTATE, LOOK, "annotate", vt_command_annotate, FILE, "[OPTIONS] [TRACE] [FILE]",                     \
+      "show source code with the memory of each line")                                                       \
+    X(HTML, LOOK, "html", vt_command_html, JOB, "[OPTIONS] [TRACE|FOLDER...]",                               \
+      "write an interactive HTML page")                                                                      \
+    X(INFO, LOOK, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                            \
+      "show process, devices, events and losses of a trace")                                                 \
+    X(DIFF, COMPARE, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                        \
+      "compare two runs, or two moments of one run")                                                         \
+    X(CHECK, COMPARE, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                      \
+      "check against limits or a baseline, for CI")                                                          \
+    X(EXPORT, INTEGRATE, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE|FOLDER...]", \
+      "export to Perfetto, pprof, flame graphs or SQL")                                                      \
+    X(MCP, INTEGRATE, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                           \
+      "MCP server: let an AI assistant query traces")                                                        \
+    X(COMPLETIONS, INTEGRATE, "completions", vt_command_completions, WORDS, "SHELL",                         \
+      "print a completion script for bash, zsh or fish")                                                     \
+    X(HELP, INTEGRATE, "help", vt_command_help, WORDS, "[COMMAND]", "help for a command")
 enum vt_command_id {
-#define X(id, name, function, takes, words, summary) VT_COMMAND_##id,
+#define X(id, group, name, function, takes, words, summary) VT_COMMAND_##id,
     VT_COMMANDS(X)
 #undef X
         VT_COMMAND_COUNT
 };
 
+enum vt_check_format { VT_CHECK_TEXT, VT_CHECK_JSON, VT_CHECK_GITHUB, VT_CHECK_JUNIT, VT_CHECK_FORMATS };
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_COLOUR_CHOICES };
 
 struct vt_arguments {
@@ -88,7 +101,9 @@ struct vt_arguments {
     bool all; /* steps, annotate */
     bool all_events;
     bool each;               /* of several traces: not merged */
+    bool open;               /* html */
     struct vt_limits limits; /* check */
+    int check_format;        /* enum vt_check_format */
     const char *baseline;
     const char *format, *export_path; /* export; export_path: also top */
     bool once, prometheus;            /* top */
@@ -113,13 +128,14 @@ struct vt_output {
 
 struct vt_command {
     const char *name, *arguments, *summary;
+    enum vt_command_group group;
     enum vt_takes takes;
     unsigned bit; /* 1u << enum vt_command_id */
 };
 extern const struct vt_command vt_commands[VT_COMMAND_COUNT];
 
 /* Functions of commands return the exit status. For WORDS, `arguments` has all words as operands. */
-#define X(id, name, function, takes, words, summary)                                                         \
+#define X(id, group, name, function, takes, words, summary)                                                  \
     int function(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output);
 VT_COMMANDS(X)
 #undef X
@@ -222,12 +238,15 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 /* An option as help and completions show it. */
 struct vt_option_text {
     char name[64];
+    char letter;                   /* -o of --out; 0 = none */
     const char *value, *help;      /* value "" = takes none */
     const char *(*word)(unsigned); /* the values of a choice */
     unsigned words;
 };
 /* The command's option number `index`; false if it has no more. */
 bool vt_option_at(const struct vt_command *command, size_t index, struct vt_option_text *text);
+/* The letter that stands for an option, 0 = none. */
+char vt_option_letter(const char *name);
 /* run.c: the same for run, whose options are the recorder's settings. */
 bool vt_run_option_at(size_t index, struct vt_option_text *text);
 void vt_print_command_help(const struct vt_command *command, FILE *out);
@@ -235,7 +254,7 @@ void vt_print_help(FILE *out);
 
 /* ---- traces.c ---- */
 
-/* Where none is named: the newest vramtrace.*.vrt of the folder becomes the operand, and stderr says which.
+/* Where none is named: the newest *.vrt of the folder becomes the operand, and stderr says which.
  */
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments);
 /* When recording began, CLOCK_REALTIME in ns; if the process ended before that, when the file was made. 0 =
@@ -253,6 +272,7 @@ struct vt_loaded {
     struct vt_attribution *attribution;
     struct vt_report *report; /* NULL = none was made */
     const char *rules;        /* NULL = the built-in ones only; as long as this */
+    bool head_only;           /* only its first chunk was read */
     bool thinned;             /* not each of its events is here */
     struct vt_needs asked;    /* of a thinned trace: events that were asked for */
 };
@@ -260,10 +280,14 @@ struct vt_loaded {
  * long trace not all events are kept. */
 int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
             size_t error_bytes);
+/* Reads only who was recorded, and the first events. */
+int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t error_bytes);
 /* Reads a thinned trace again if it has not all events round the moments that `options` ask for; what was
  * made of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
              size_t error_bytes);
+/* Of traces with more events than that, not all are kept. */
+uint64_t vt_thin_above(void);
 /* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what`
  * is done with each of them. */
 int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,

@@ -133,7 +133,10 @@ static const char bash_begin[] =
 static void put_bash_value(const struct vt_option_text *option, FILE *out)
 {
     const struct value_kind *kind = kind_of(option);
-    fprintf(out, "        %s%s) ", option->name, !strcmp(option->name, "--out") ? " | -o" : "");
+    fprintf(out, "        %s", option->name);
+    if (option->letter)
+        fprintf(out, " | -%c", option->letter);
+    fputs(") ", out);
     if (takes_words(option)) {
         fputs("_vramtrace_words '", out);
         put_words(option, "", out);
@@ -220,8 +223,8 @@ static void put_zsh_command(const struct vt_command *command, FILE *out)
     fprintf(out, "    %s)\n        _arguments -S", command->name);
     for (size_t i = 0; option_at(command, i, &option); i++) {
         put_zsh_option(&option, option.name, out);
-        if (!strcmp(option.name, "--out"))
-            put_zsh_option(&option, "-o", out);
+        if (option.letter)
+            put_zsh_option(&option, (const char[]){'-', option.letter, '\0'}, out);
     }
     if (files_of(command))
         fprintf(out, " \\\n            '*:trace:_files%s'", files_of(command)[0] ? " -g \"*.vrt(-.)\"" : "");
@@ -270,8 +273,9 @@ static void put_fish_option(const struct vt_command *command, const struct vt_op
 {
     const struct value_kind *kind = kind_of(option);
 
-    fprintf(out, "complete -c vramtrace -n '__vramtrace_command %s' -l %s%s", command->name, option->name + 2,
-            !strcmp(option->name, "--out") ? " -s o" : "");
+    fprintf(out, "complete -c vramtrace -n '__vramtrace_command %s' -l %s", command->name, option->name + 2);
+    if (option->letter)
+        fprintf(out, " -s %c", option->letter);
     if (needs_value(option)) {
         if (takes_words(option)) {
             fputs(" -x -a '", out);
@@ -343,5 +347,5 @@ int vt_command_completions(const struct vt_command *command, struct vt_arguments
         shells[i].put(output->stream);
         return vt_written(command, output, 0);
     }
-    return vt_wrong_use(command, "for which shell? vramtrace completions bash, zsh or fish");
+    return vt_wrong_use(command, "which shell? vramtrace completions bash, zsh or fish");
 }

@@ -19,10 +19,10 @@ static const struct action {
     enum vt_control_command command;
     const char *takes; /* a name for the word that may follow, NULL = none does */
 } actions[] = {
-    {"start", "", "recorded with stacks", VT_CONTROL_START, NULL},
+    {"start", "", "recording resumed, with stacks", VT_CONTROL_START, NULL},
     {"stop", "", "recorded without stacks; vramtrace ctl PID start ends that", VT_CONTROL_STOP, NULL},
     {"mark", "mark", "marked", VT_CONTROL_MARK, "TEXT"},
-    {"inspect", "inspect", "marked; objects are inspected when the main thread reaches a safe point",
+    {"inspect", "inspect", "mark set; an inspection runs at the next safe point of the main thread",
      VT_CONTROL_INSPECT, "TEXT"},
     {"snapshot", "snapshot", "", VT_CONTROL_INSPECT, "FILE"},
 };
@@ -148,7 +148,7 @@ static int snapshot(const struct vt_command *command, const char *path, const st
     if (!vt_recorder_await_inspections(recorder, recorder->header.control.inspections + 1, ANSWER_MS))
         vt_say(command,
                "process %" PRIu32
-               " has inspected no objects in %d s: what is new may have no name in the snapshot",
+               " did not inspect within %d s: recent tensors may lack names in the snapshot",
                pid, ANSWER_MS / 1000);
     status = vt_output_begin(command, path, &copy);
     if (!status)
@@ -156,15 +156,15 @@ static int snapshot(const struct vt_command *command, const char *path, const st
     if (!status && result) {
         copy.broken = true;
         vt_say(command, "%s: %s", recorder->header.trace_path,
-               result == -ESTALE ? "not this process's trace any more, which was moved or removed"
-                                 : strerror(-result));
+               result == -ESTALE ? "the trace file was moved or deleted" : strerror(-result));
         status = VT_EXIT_UNREADABLE;
     }
     status = vt_output_end(command, &copy, status);
     if (status)
         return status;
     if (missing)
-        vt_say(command, "process %" PRIu32 " is stopped or very busy: what it recorded last is not in it",
+        vt_say(command,
+               "process %" PRIu32 " did not respond: its most recent events are missing from the snapshot",
                pid);
     fprintf(out, "%" PRIu32 ": ", pid);
     vt_put_clean(path, out);
@@ -202,14 +202,15 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     if (!words)
         return list(command, output);
     if (words == 1)
-        return vt_wrong_use(command, "what shall it do? vramtrace ctl %s start|stop|mark|inspect|snapshot",
+        return vt_wrong_use(command, "missing action: vramtrace ctl %s start|stop|mark|inspect|snapshot",
                             operands[0]);
     action = find_action(command, operands[1]);
     if (!action)
         return VT_EXIT_WRONG_USE;
     if (words > (action->takes ? 3 : 2))
-        return vt_wrong_use(command, "'%s' is too much: vramtrace ctl PID %s%s%s", operands[words - 1],
-                            action->word, action->takes ? " " : "", action->takes ? action->takes : "");
+        return vt_wrong_use(command, "unexpected argument '%s': vramtrace ctl PID %s%s%s",
+                            operands[words - 1], action->word, action->takes ? " " : "",
+                            action->takes ? action->takes : "");
     if (vt_recorders_find(&recorders, &count)) {
         vt_say(command, "out of memory");
         return VT_EXIT_UNREADABLE;
@@ -225,8 +226,8 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     free(recorders);
     if (!meant) {
         vt_say(command,
-               "no process %s records here, or it has no ring in memory; vramtrace ctl lists those that do. "
-               "(In a container: run it there.)",
+               "process %s is not being recorded (vramtrace ctl lists those that are; in a container, run it "
+               "there)",
                operands[0]);
         return VT_EXIT_UNREADABLE;
     }

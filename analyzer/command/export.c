@@ -1,6 +1,7 @@
 /* export: a trace in the formats of other tools. Each output file holds one trace. */
 #include "command/command.h"
 #include "command/files.h"
+#include "base/format.h"
 #include "diagnose/diagnose.h"
 #include "view/exports.h"
 
@@ -21,21 +22,29 @@ struct format {
     vt_export_writer *write;
     enum target output;
     const char *usual_moment; /* without --at; NULL = the peak */
+    const char *open;         /* how to open it; %s in it stands for its path, once */
     /* Turns what was written into what was asked for: NULL = it is. An exit status. */
     int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
 };
 
 #define OF_TABLES (VT_FIND_STEPS | VT_FIND_LEAKS | VT_FIND_CARD)
 static const struct format formats[] = {
-    {"perfetto", ".pftrace", true, true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
-    {"pprof", ".pb.gz", true, true, false, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
-    {"speedscope", ".speedscope.json", false, true, false, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
-    {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL, NULL},
+    {"perfetto", ".pftrace", true, true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL,
+     "open it at https://ui.perfetto.dev", NULL},
+    {"pprof", ".pb.gz", true, true, false, 0, vt_pprof_write, TO_STREAM, NULL,
+     "open it with: go tool pprof -http=: %s", NULL},
+    {"speedscope", ".speedscope.json", false, true, false, 0, vt_speedscope_write, TO_STREAM, NULL,
+     "open it at https://www.speedscope.app", NULL},
+    {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL,
+     "draw it with: flamegraph.pl --countname bytes %s > flame.svg", NULL},
     {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
+     "open it at https://pytorch.org/memory_viz", NULL},
+    {"csv", "-csv", false, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, "one CSV file per table",
      NULL},
-    {"csv", "-csv", false, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, NULL},
-    {"sqlite", ".sqlite", true, false, true, OF_TABLES, vt_sqlite_write, TO_FILE, NULL, NULL},
-    {"parquet", "-parquet", true, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
+    {"sqlite", ".sqlite", true, false, true, OF_TABLES, vt_sqlite_write, TO_FILE, NULL,
+     "query it with: sqlite3 %s", NULL},
+    {"parquet", "-parquet", true, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL,
+     "one Parquet file per table, for DuckDB, pandas or Polars", vt_parquet_convert},
 };
 _Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
 
@@ -45,8 +54,8 @@ const char *vt_export_format_name(unsigned format)
 }
 
 /* csv with --table. */
-static const struct format one_table = {"csv",     ".csv", false, false, false, OF_TABLES, vt_csv_table_write,
-                                        TO_STREAM, NULL,   NULL};
+static const struct format one_table = {
+    "csv", ".csv", false, false, false, OF_TABLES, vt_csv_table_write, TO_STREAM, NULL, "one table", NULL};
 
 /* Tables that have a row for each event or allocation, or are of the largest state of each. */
 #define OF_EACH_EVENT                                                                                        \
@@ -66,11 +75,11 @@ static const struct format *find_format(const struct vt_command *command, const 
     }
     nearest = name ? vt_nearest(name, names) : NULL;
     if (!name)
-        vt_wrong_use(command, "which format? --format takes one of %s", list);
+        vt_wrong_use(command, "--format is required: %s", list);
     else if (nearest)
         vt_wrong_use(command, "unknown format '%s'; did you mean %s?", name, nearest);
     else
-        vt_wrong_use(command, "unknown format '%s'; --format takes one of %s", name, list);
+        vt_wrong_use(command, "unknown format '%s'; --format takes %s", name, list);
     return NULL;
 }
 
@@ -133,13 +142,13 @@ static int check_target(const struct vt_command *command, const struct vt_argume
         return vt_wrong_use(command, "--table chooses one table of --format csv; %s %s", format->name,
                             format->one_moment ? "has no tables" : "always has all of them");
     if (to_stream && format->output == TO_FOLDER)
-        return vt_wrong_use(command, "%s is a file for each table: give a folder, -o FOLDER%s", format->name,
-                            format->finish ? "" : ", or choose one table, --table TABLE");
+        return vt_wrong_use(command, "%s writes one file per table: use -o FOLDER%s", format->name,
+                            format->finish ? "" : ", or --table TABLE");
     if (to_stream && format->output == TO_FILE)
-        return vt_wrong_use(command, "%s needs a file that it can read back: -o x%s", format->name,
+        return vt_wrong_use(command, "%s cannot be written to a pipe: use -o x%s", format->name,
                             format->suffix);
     if (to_stream && format->binary && isatty(STDOUT_FILENO))
-        return vt_wrong_use(command, "%s is binary, not for a terminal: give a file, -o x%s", format->name,
+        return vt_wrong_use(command, "refusing to write binary data to the terminal; use -o x%s",
                             format->suffix);
     return vt_is_folder(output) ? check_names(command, arguments, format) : 0;
 }
@@ -172,6 +181,22 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
                           arguments->summary ? VT_FIND_LEAKS : format->findings, loaded);
 }
 
+/* One line on stderr: what was written, and what to do with it. */
+static void say_written(const struct vt_command *command, const struct format *format, const char *path)
+{
+    struct stat status;
+    char size[32] = "", *open = NULL;
+
+    if (stat(path, &status) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) ||
+        asprintf(&open, format->open, path) < 0)
+        return;
+    if (S_ISREG(status.st_mode))
+        vt_say(command, "wrote %s (%s) · %s", path, vt_format_bytes((uint64_t)status.st_size, size), open);
+    else
+        vt_say(command, "wrote %s · %s", path, open);
+    free(open);
+}
+
 static int export_to_file(const struct vt_command *command, const struct vt_arguments *arguments,
                           const char *path, const struct format *format, const char *target)
 {
@@ -181,7 +206,7 @@ static int export_to_file(const struct vt_command *command, const struct vt_argu
 
     if (!status && format->output == TO_FILE && !output.temporary) {
         output.broken = true;
-        status = vt_wrong_use(command, "%s needs a file, and %s is none", format->name, target);
+        status = vt_wrong_use(command, "%s needs a regular file, and %s is not one", format->name, target);
     }
     if (!status)
         status = load(command, arguments, path, format, &loaded);
@@ -231,6 +256,8 @@ static int export_one(const struct vt_command *command, const struct vt_argument
     }
     status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
                                                                                format, target);
+    if (!status && target && strcmp(target, "-") != 0)
+        say_written(command, format, target);
     free(target);
     return status;
 }

@@ -18,7 +18,7 @@ bool vt_is_folder(const char *path)
 {
     struct stat status;
 
-    return !stat(path, &status) && S_ISDIR(status.st_mode);
+    return path && !stat(path, &status) && S_ISDIR(status.st_mode);
 }
 
 static void add_file(struct vt_files *files, const char *path, const struct stat *status, bool found)
@@ -82,7 +82,7 @@ static int add_folder(struct vt_files *files, const char *path, int depth)
                         add_file(files, inner, &status, true);
                 } else if (!S_ISDIR(status.st_mode) &&
                            (has_trace_name(name) ||
-                            (S_ISREG(status.st_mode) && looks_like_trace(folder, name)))) {
+                            (!files->by_name && S_ISREG(status.st_mode) && looks_like_trace(folder, name)))) {
                     add_file(files, inner, &status, true);
                 }
                 free(inner);
@@ -123,8 +123,8 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
             vt_say(command, "%s: %s", path,
                    error
                        ? strerror(error)
-                       : "no trace is in this folder, nor in folders in it; vramtrace run -o FOLDER/ COMMAND "
-                         "makes them");
+                       : "no traces found in this folder or below (record one with: vramtrace run -o FOLDER/ "
+                         "COMMAND)");
             return VT_EXIT_UNREADABLE;
         }
     }

@@ -21,6 +21,7 @@ struct vt_files {
     size_t count, capacity;
     char **operands; /* owned: their paths, if they became the operands */
     bool once;       /* given: each file, however often it is named */
+    bool by_name;    /* given: of a folder, only files called *.vrt */
     bool failed;     /* no memory for one */
 };
 
@@ -32,6 +33,6 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
 int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *arguments,
                          struct vt_files *files);
 void vt_files_free(struct vt_files *files);
-bool vt_is_folder(const char *path);
+bool vt_is_folder(const char *path); /* NULL is none */
 
 #endif

@@ -111,9 +111,30 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
     return result;
 }
 
-/* The file is complete before anything is said about it. */
-static int finish(const struct vt_command *command, struct vt_output *output, size_t traces, int status)
+/* Shows a page with $BROWSER, which may have arguments, else xdg-open. A browser in the terminal needs the
+ * terminal, so this waits for it. */
+static void open_page(const struct vt_command *command, const char *path)
 {
+    const char *browser = getenv("BROWSER");
+    const char *program = browser && browser[0] ? browser : "xdg-open";
+    char *full = realpath(path, NULL);
+    char *script = NULL;
+    int ended = -1;
+
+    if (full &&
+        asprintf(&script, "set -- %s \"$1\"; command -v \"$1\" >/dev/null || exit 127; exec \"$@\"",
+                 program) >= 0 &&
+        (vt_temporary_run((char *[]){"sh", "-c", script, "sh", full, NULL}, &ended) || ended))
+        vt_say(command, "%s could not open %s; set BROWSER to a browser, or open it yourself", program, path);
+    free(script);
+    free(full);
+}
+
+/* The file is complete before anything is said about it. */
+static int finish(const struct vt_command *command, const struct vt_arguments *arguments,
+                  struct vt_output *output, size_t traces, int status)
+{
+    const char *next = arguments->open ? "" : "; open it in a browser, or add --open";
     const char *path = output->path;
     long bytes = !status && output->stream ? ftell(output->stream) : -1;
     char size[32];
@@ -121,11 +142,13 @@ static int finish(const struct vt_command *command, struct vt_output *output, si
     status = vt_output_end(command, output, status);
     *output = (struct vt_output){.stream = stdout};
     if (!status && path && traces > 1)
-        vt_say(command, "wrote %s (%s, %zu traces); open it in a browser", path,
-               vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size), traces);
+        vt_say(command, "wrote %s (%s, %zu traces)%s", path,
+               vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size), traces, next);
     else if (!status && path)
-        vt_say(command, "wrote %s (%s); open it in a browser", path,
-               vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size));
+        vt_say(command, "wrote %s (%s)%s", path, vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size),
+               next);
+    if (!status && path && arguments->open)
+        open_page(command, path);
     return status;
 }
 
@@ -146,9 +169,9 @@ static int write_page(const struct vt_command *command, const struct vt_argument
     if (!status)
         status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
     vt_html_free(page);
-    status = finish(command, output, files->count - left_out, status);
+    status = finish(command, arguments, output, files->count - left_out, status);
     if (!status && left_out) {
-        vt_say(command, "left out %zu of %zu traces, which cannot be read", left_out, files->count);
+        vt_say(command, "skipped %zu of %zu traces that could not be read", left_out, files->count);
         status = VT_EXIT_UNREADABLE;
     }
     free(usual);
@@ -162,7 +185,9 @@ int vt_command_html(const struct vt_command *command, struct vt_arguments *argum
     int status = 0;
 
     if (!output->path && arguments->output && isatty(fileno(output->stream)))
-        status = vt_wrong_use(command, "a page is for a browser, not for a terminal: -o report.html");
+        status = vt_wrong_use(command, "refusing to write HTML to the terminal; use -o report.html");
+    else if (arguments->open && arguments->output && !output->path)
+        status = vt_wrong_use(command, "--open needs a file: use -o report.html");
     if (!status)
         status = list_traces(command, arguments, &files);
     if (!status)

@@ -148,8 +148,7 @@ int vt_command_job(const struct vt_command *command, struct vt_arguments *argume
     if (!is_job(arguments))
         return vt_command_report(command, arguments, output);
     if (option)
-        return vt_wrong_use(command,
-                            "%s is about one trace: name one, or add --each for a %s of each trace by itself",
+        return vt_wrong_use(command, "%s works on one trace: name one, or add --each for a %s of each trace",
                             option, command->name);
     if (arguments->each) {
         files.once = false;

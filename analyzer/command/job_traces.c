@@ -70,8 +70,10 @@ static int read_one(struct reading *reading, size_t index, char *error)
     struct vt_report_options options = reading->options;
     struct vt_loaded loaded;
     char at[32];
-    int result = vt_open(reading->paths[index], reading->request->rules, !reading->request->all_events,
-                         &loaded, error, ERROR_BYTES);
+    const bool *brief = reading->request->brief;
+    int result = brief && brief[index] ? vt_open_head(reading->paths[index], &loaded, error, ERROR_BYTES)
+                                       : vt_open(reading->paths[index], reading->request->rules,
+                                                 !reading->request->all_events, &loaded, error, ERROR_BYTES);
 
     if (result)
         return result;
@@ -82,7 +84,8 @@ static int read_one(struct reading *reading, size_t index, char *error)
     }
     if (!result)
         result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error, ERROR_BYTES);
-    if (!result && vt_job_process_read(loaded.report, &reading->processes[index])) {
+    if (!result && (brief ? vt_job_process_read_brief(loaded.report, brief[index], &reading->processes[index])
+                          : vt_job_process_read(loaded.report, &reading->processes[index]))) {
         snprintf(error, ERROR_BYTES, "out of memory");
         result = VT_EXIT_UNREADABLE;
     }
@@ -144,9 +147,10 @@ static const char *reason(const char *error, const char *path)
 
     if (strncmp(error, path, bytes) != 0)
         return error;
-    return !strncmp(error + bytes, ": ", 2) ? error + bytes + 2
-           : error[bytes] == ' '            ? error + bytes + 1
-                                            : error;
+    return !strncmp(error + bytes, ": ", 2)     ? error + bytes + 2
+           : !strncmp(error + bytes, " is ", 4) ? error + bytes + 4
+           : error[bytes] == ' '                ? error + bytes + 1
+                                                : error;
 }
 
 /* Of several traces of one process, such as snapshots, the one with the most events stays; the others get an
@@ -193,7 +197,8 @@ static int merge(struct reading *reading, struct vt_job **job)
                 (struct vt_job_unread){path, error ? reason(error, path) : "out of memory", is_copy[i]};
     }
     if (unread && is_copy) {
-        result = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count, job);
+        result = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
+                             reading->request->brief, job);
         reading->processes = NULL;
     }
     free(unread);
@@ -239,8 +244,9 @@ int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job
         return VT_EXIT_UNREADABLE;
     memcpy(reading.paths, request->paths, request->count * sizeof *reading.paths);
     reading.options.oom = request->oom ? VT_AT_OOM_ONLY : VT_AT_OOM_NEVER;
-    reading.options.timeline_columns = VT_JOB_OWN_COLUMNS;
-    reading.findings = VT_FIND_LEAKS | VT_FIND_CARD;
+    reading.options.timeline_columns = request->brief ? VT_NO_TIMELINE : VT_JOB_OWN_COLUMNS;
+    reading.options.groups = request->brief ? VT_NO_GROUPS : reading.options.groups;
+    reading.findings = request->brief ? 0 : VT_FIND_LEAKS | VT_FIND_CARD;
     read_all(&reading);
     result = merge(&reading, job);
     if (!result && request->oom && (*job)->fall_count)

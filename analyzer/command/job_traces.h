@@ -14,6 +14,7 @@ struct vt_job_request {
     const char *rules; /* NULL = the program's own */
     bool all_events;   /* else long traces are thinned */
     bool oom;          /* of what memory ran out in, that moment; else peaks */
+    const bool *brief; /* NULL, or for each trace: only its head is read. Then the job is brief (job/job.h) */
 };
 
 /* Reads on as many threads as there are processors, which tell how far they are, and merges. A trace that

@@ -13,24 +13,28 @@
 
 static int (*const functions[VT_COMMAND_COUNT])(const struct vt_command *, struct vt_arguments *,
                                                 struct vt_output *) = {
-#define X(id, name, function, takes, arguments, summary) function,
+#define X(id, group, name, function, takes, arguments, summary) function,
     VT_COMMANDS(X)
 #undef X
 };
 
 static int unknown_command(const struct vt_command *command, const char *name)
 {
-    const char *names[VT_COMMAND_COUNT + 1] = {0}, *nearest;
+    const char *names[VT_COMMAND_COUNT + 3] = {"--version", "--help"}, *nearest;
+    const char *kind = name[0] == '-' ? "option" : "command";
     size_t length = strlen(name);
 
     for (int i = 0; i < VT_COMMAND_COUNT; i++)
-        names[i] = vt_commands[i].name;
+        names[i + 2] = vt_commands[i].name;
     nearest = vt_nearest(name, names);
     if (nearest)
-        return vt_wrong_use(command, "no command '%s'; did you mean '%s'?", name, nearest);
+        return vt_wrong_use(command, "unknown %s '%s'; did you mean vramtrace %s?", kind, name, nearest);
     if (length > 4 && !strcmp(name + length - 4, ".vrt"))
-        return vt_wrong_use(command, "'%s' is no command; for a trace: vramtrace report %s", name, name);
-    return vt_wrong_use(command, "no command '%s'; vramtrace help lists them", name);
+        return vt_wrong_use(command, "'%s' is not a command; did you mean vramtrace report %s?", name, name);
+    return vt_wrong_use(command,
+                        name[0] == '-' ? "unknown %s '%s'; a command comes first: vramtrace COMMAND [OPTIONS]"
+                                       : "unknown %s '%s'; vramtrace help lists them",
+                        kind, name);
 }
 
 int vt_command_help(const struct vt_command *command, struct vt_arguments *arguments,
@@ -112,15 +116,14 @@ int main(int argc, char **argv)
         vt_print_help(stdout);
         return vt_output_end(NULL, &output, 0);
     }
-    if (argc < 2)
-        return vt_wrong_use(NULL, "which command? vramtrace help lists them");
+    if (argc < 2) {
+        vt_print_help(stderr);
+        return VT_EXIT_WRONG_USE;
+    }
     if (!strncmp(name, "--local_rank", 12) || !strncmp(name, "--local-rank", 12))
         return vt_wrong_use(NULL,
                             "the launcher put %s before the command: deepspeed leaves it out with "
                             "--no_local_rank, torch.distributed.launch with --use-env",
-                            name);
-    if (name[0] == '-')
-        return vt_wrong_use(NULL, "unknown option '%s'; a command comes first: vramtrace COMMAND [OPTIONS]",
                             name);
     return unknown_command(NULL, name);
 }

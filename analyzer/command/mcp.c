@@ -32,9 +32,7 @@ int vt_command_mcp(const struct vt_command *command, struct vt_arguments *argume
 
     if (!result) {
         if (isatty(STDIN_FILENO))
-            vt_say(command,
-                   "waiting for messages of an assistant on the standard input; docs/mcp.md says how to "
-                   "add this server to one");
+            vt_say(command, "waiting for an MCP client on stdin; docs/mcp.md shows how to set one up");
         result = vt_written(command, output, vt_mcp_serve(&server, STDIN_FILENO, output->stream));
     }
     vt_mcp_job_free(&traces);

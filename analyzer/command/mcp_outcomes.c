@@ -60,7 +60,8 @@ static void describe(const struct vt_report *report, struct vt_mcp_outcome *outc
     else if (ended_it)
         snprintf(outcome->text, sizeof outcome->text, "out of memory");
     else
-        snprintf(outcome->text, sizeof outcome->text, "%.60s, ran out of memory and went on", facts->outcome);
+        snprintf(outcome->text, sizeof outcome->text, "%.60s, ran out of memory but continued",
+                 facts->outcome);
 }
 
 static bool read_outcome(const char *path, struct vt_mcp_outcome *outcome, bool *over)

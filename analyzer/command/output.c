@@ -108,6 +108,8 @@ static const char *advice(int error)
 {
     if (error == ENOSPC || error == EDQUOT)
         return "; free some space, or write elsewhere with -o FILE";
+    if (error == EACCES || error == EPERM || error == EROFS)
+        return "; write elsewhere with -o FILE";
     return error == ENOENT ? "; create its folder first" : "";
 }
 

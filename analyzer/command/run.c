@@ -115,6 +115,7 @@ bool vt_run_option_at(size_t index, struct vt_option_text *text)
         return false;
     *text = (struct vt_option_text){.value = settings[index].kind, .help = settings[index].help};
     option_name(&settings[index], text->name, sizeof text->name);
+    text->letter = vt_option_letter(text->name);
     return true;
 }
 

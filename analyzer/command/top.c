@@ -68,14 +68,15 @@ static int say_why_not(const struct vt_command *command, const char *word)
     const struct passwd *user;
     uint32_t user_id;
     if (pid > INT_MAX || vt_process_user((uint32_t)pid, &user_id)) {
-        vt_say(command, "no process %s is here (in a container: run vramtrace top there)", word);
+        vt_say(command, "no such process %s (in a container, run vramtrace top there)", word);
     } else if (user_id != geteuid() && geteuid()) {
         user = getpwuid(user_id);
         vt_say(command, "process %s is of user %s: only that user and root can see what it records", word,
                user ? user->pw_name : "another");
     } else {
         vt_say(command,
-               "process %s does not record: it was started without vramtrace run, has not used CUDA yet, or "
+               "process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
+               "yet, or "
                "has no "
                "ring in memory (--ring of vramtrace run); vramtrace ctl lists those that do",
                word);
@@ -92,14 +93,14 @@ static int check_words(const struct live *live)
         struct stat status;
         bool found = false;
         if (!is_number(word) && stat(word, &status))
-            return vt_wrong_use(live->command, "'%s' is neither a process's number, a folder nor a trace: %s",
-                                word, strerror(errno));
+            return vt_wrong_use(live->command, "'%s' is not a PID, folder or trace: %s", word,
+                                strerror(errno));
         for (size_t r = 0; r < live->recorder_count; r++)
             found = found || is_meant(&live->recorders[r].header, word);
         if (!found && is_number(word))
             return say_why_not(live->command, word);
         if (!found && !S_ISDIR(status.st_mode)) {
-            vt_say(live->command, "no process records to %s at this moment", word);
+            vt_say(live->command, "no running process is writing to %s", word);
             return VT_EXIT_UNREADABLE;
         }
     }
@@ -426,9 +427,7 @@ static int take_screen(struct live *live, bool *taken)
     const char *term = getenv("TERM");
     *taken = !result;
     if (result == -ENOENT)
-        vt_say(live->command,
-               "the type of the terminal, TERM=%s, is not known here or too simple, so this is printed once",
-               term ? term : "");
+        vt_say(live->command, "terminal type TERM=%s is not supported; printing once", term ? term : "");
     if (result)
         return 0;
     const struct sigaction note = {.sa_handler = note_signal};

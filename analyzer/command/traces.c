@@ -15,7 +15,7 @@
 #include "base/format.h"
 #include "vramtrace/format.h"
 
-#define USUAL_NAMES "vramtrace.*.vrt"
+#define TRACE_NAMES "*.vrt"
 
 struct search {
     const char *folder;
@@ -24,7 +24,8 @@ struct search {
     const struct stat *without; /* a file to ignore; NULL = none */
     char *path;                 /* the newest, NULL = none; the caller frees it */
     uint64_t start_ns;          /* its start, CLOCK_REALTIME */
-    unsigned count;             /* traces that match */
+    time_t written; /* of two with one start, a process's trace and its snapshots, the later counts */
+    unsigned count; /* traces that match */
 };
 
 uint64_t vt_trace_start(const char *path, struct stat *status)
@@ -63,14 +64,16 @@ static void consider(struct search *search, const char *name)
         return;
     }
     search->count++;
-    if (search->path &&
-        (start_ns < search->start_ns || (start_ns == search->start_ns && strcmp(path, search->path) < 0))) {
+    if (search->path && (start_ns != search->start_ns         ? start_ns < search->start_ns
+                         : status.st_mtime != search->written ? status.st_mtime < search->written
+                                                              : strcmp(path, search->path) < 0)) {
         free(path);
         return;
     }
     free(search->path);
     search->path = path;
     search->start_ns = start_ns;
+    search->written = status.st_mtime;
 }
 
 static void find(struct search *search)
@@ -113,10 +116,10 @@ char *vt_split_moment(const char *operand, const char **moment)
     return path;
 }
 
-static bool has_usual_name(const struct search *search, const char *name)
+static bool is_called_trace(const struct search *search, const char *name)
 {
     (void)search;
-    return !fnmatch(USUAL_NAMES, name, 0);
+    return !fnmatch(TRACE_NAMES, name, FNM_PERIOD);
 }
 
 /* A lone operand that is a source file, not a trace. */
@@ -131,7 +134,7 @@ static bool is_lone_file(const struct vt_command *command, const struct vt_argum
 
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments)
 {
-    struct search search = {.folder = "", .matches = has_usual_name};
+    struct search search = {.folder = "", .matches = is_called_trace};
     struct stat given;
     bool compares = command->takes == VT_TAKES_TWO, lone_file = is_lone_file(command, arguments);
     const char *moment;
@@ -146,13 +149,14 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
     free(first);
     find(&search);
     if (!search.path)
-        return vt_wrong_use(
-            command,
-            compares ? "no other " USUAL_NAMES " in this folder to compare with; name two traces, or "
-                       "two moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"
-                     : "no " USUAL_NAMES " in this folder; name a trace: vramtrace %s TRACE (vramtrace "
-                       "run COMMAND makes one)",
-            command->name);
+        return vt_wrong_use(command,
+                            compares ? "no other trace (" TRACE_NAMES
+                                       ") in this folder to compare with; name two traces, or two "
+                                       "moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"
+                                     : "no trace (" TRACE_NAMES
+                                       ") in this folder; name one: vramtrace %s TRACE (record one with: "
+                                       "vramtrace run COMMAND)",
+                            command->name);
     vt_say(command, "%s %s%s", compares ? "comparing with" : "reading", search.path,
            search.count > 1 ? ", the newest trace in this folder" : "");
     if (compares)
@@ -231,7 +235,7 @@ static void warn_of_newer(const struct vt_command *command, const struct vt_argu
             find(&search);
     }
     if (search.path && search.start_ns > start_ns && !is_named(arguments, search.path))
-        vt_say(command, "%s is not the newest of its name: %s began %s later", path, search.path,
+        vt_say(command, "note: %s is newer than %s (recorded %s later)", search.path, path,
                vt_format_duration(search.start_ns - start_ns, later));
     free(search.path);
     free(folder);
@@ -245,11 +249,11 @@ static const char *advice(int error)
 {
     switch (error) {
     case -ENOENT:
-        return "; vramtrace run COMMAND makes a trace, and its last line names it";
+        return " (record one with: vramtrace run COMMAND)";
     case -EACCES:
-        return "; only the user who recorded a trace may read it: chmod +r it as that user";
+        return "; only the user who recorded it may read it: chmod +r as that user";
     case -ENODATA:
-        return "; run it again: its last line may say why it ended";
+        return "; run it again and look at its last line";
     default:
         return "";
     }
@@ -266,7 +270,7 @@ static const char *advice(int error)
 #define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
 
 /* The variable is for tests. */
-static uint64_t thin_above(void)
+uint64_t vt_thin_above(void)
 {
     const char *above = getenv("VRAMTRACE_THIN_ABOVE");
 
@@ -287,7 +291,7 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
         close(file);
     /* What a damaged header says cannot be in the chunks. */
     if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
-        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= thin_above() ||
+        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= vt_thin_above() ||
         header.counters.events / VT_EVENTS_PER_BYTE > file_bytes)
         return 0;
     return vt_wrong_use(command,
@@ -309,8 +313,8 @@ static void close_trace(struct vt_loaded *loaded)
 static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
                    size_t reason_bytes)
 {
-    const struct vt_thinning thinning = {thin_above(), loaded->asked.items, loaded->asked.count,
-                                         vt_stack_kinds_find};
+    const struct vt_thinning thinning = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
+                                         vt_stack_kinds_find, loaded->head_only};
     int result =
         vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
@@ -351,6 +355,12 @@ int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded 
 {
     *loaded = (struct vt_loaded){.rules = rules};
     return open_again(loaded, path, thinned, error, error_bytes);
+}
+
+int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t error_bytes)
+{
+    *loaded = (struct vt_loaded){.head_only = true};
+    return open_again(loaded, path, true, error, error_bytes);
 }
 
 /* The latest that were asked for stay. */

@@ -45,7 +45,7 @@ static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *u
     return maker->job.unread ? 0 : -ENOMEM;
 }
 
-static int make_all(struct vt_job_maker *maker)
+static int make_parts(struct vt_job_maker *maker, bool brief)
 {
     static int (*const parts[])(struct vt_job_maker *) = {
         vt_job_find_runs,   vt_job_find_layouts, vt_job_fit_clocks, vt_job_find_ends, vt_job_find_cards,
@@ -53,13 +53,13 @@ static int make_all(struct vt_job_maker *maker)
     int result = 0;
 
     set_clock(&maker->job);
-    for (size_t i = 0; !result && i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; !result && i < (brief ? 1 : sizeof parts / sizeof *parts); i++)
         result = parts[i](maker);
     return result;
 }
 
 int vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
-                const struct vt_job_unread *unread, size_t unread_count, struct vt_job **job)
+                const struct vt_job_unread *unread, size_t unread_count, bool brief, struct vt_job **job)
 {
     struct vt_job_maker *maker = calloc(1, sizeof *maker);
     int result = maker ? 0 : -ENOMEM;
@@ -76,7 +76,7 @@ int vt_job_make(const char *what, struct vt_job_process *processes, size_t proce
     maker->job.what = vt_job_copy(&maker->arena, what);
     result = maker->job.what ? copy_unread(maker, unread, unread_count) : -ENOMEM;
     if (!result)
-        result = make_all(maker);
+        result = make_parts(maker, brief);
     if (result)
         vt_job_free(&maker->job);
     else

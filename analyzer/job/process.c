@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attribute/attribute.h"
+#include "trace/rings.h"
 #include "trace/trace.h"
 
 #define MOST_STEPS 256u   /* of which the beginning is kept */
@@ -396,16 +397,60 @@ static int read_facts(const struct vt_report *report, struct vt_arena *arena, st
     return process->path && process->command && process->host && process->outcome ? 0 : -ENOMEM;
 }
 
-int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
+static int begin(const struct vt_report *report, struct vt_arena **made, struct vt_job_process *process)
 {
     struct vt_arena *arena = calloc(1, sizeof *arena);
-    int result;
 
     *process = (struct vt_job_process){.owner = arena};
+    *made = arena;
     if (!arena)
         return -ENOMEM;
     arena->piece_bytes = PIECE_BYTES;
-    result = read_facts(report, arena, process);
+    return read_facts(report, arena, process);
+}
+
+int vt_job_process_read_brief(const struct vt_report *report, bool head_only, struct vt_job_process *process)
+{
+    const struct vt_file_header *header = &report->trace->header;
+    struct vt_arena *arena;
+    int result = begin(report, &arena, process);
+
+    if (!result) {
+        process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
+        result = process->devices ? 0 : -ENOMEM;
+    }
+    for (size_t i = 0; !result && i < report->device_count; i++) {
+        struct vt_job_device *device = &process->devices[process->device_count++];
+
+        device->index = report->devices[i].index;
+        device->peak = report->devices[i].peak.state;
+        result = read_card(report->trace, arena, device);
+    }
+    if (!result)
+        result = read_refusals(report, arena, process);
+    if (!result)
+        result = vt_job_read_launch(report->trace, arena, process);
+    if (result) {
+        vt_job_process_free(process);
+        return result;
+    }
+    process->head_only = head_only;
+    process->event_count = head_only ? header->counters.events : process->event_count;
+    if (header->state == VT_STATE_RECORDING) {
+        const enum vt_life life = vt_process_life(&header->process);
+
+        process->outcome = life == VT_LIFE_RUNS    ? "recording"
+                           : life == VT_LIFE_ENDED ? "incomplete: killed/_exit"
+                                                   : process->outcome;
+    }
+    return 0;
+}
+
+int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
+{
+    struct vt_arena *arena;
+    int result = begin(report, &arena, process);
+
     if (!result)
         result = read_devices(report, arena, process);
     if (!result)

@@ -25,6 +25,8 @@ struct vt_checks {
 struct vt_check_list {
     struct vt_checks *items;
     size_t count;
+    const char **unread; /* paths of traces that could not be read */
+    size_t unread_count;
     bool passed;
 };
 

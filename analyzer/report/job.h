@@ -110,6 +110,7 @@ struct vt_job_process {
     bool is_child;        /* `parent` is set */
     bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
     bool complete, ended; /* as struct vt_trace_facts */
+    bool head_only;       /* only who was recorded is known */
     uint64_t start_realtime_ns, start_ns, end_ns;
     uint64_t gone_ns; /* until when its memory was there: of one that was killed, at least its last event */
     uint64_t dropped_events, omitted_events, event_count;

@@ -201,7 +201,7 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
     if (!parse_time(text, &seconds))
         return fail(
             reason,
-            "'%.64s' is no moment: use peak, reserved, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
+            "'%.64s' is not a moment; use peak, reserved, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
             "event:N or a time such as 3.2s or 150ms",
             text);
     if (seconds * 1e9 > (double)report->duration_ns)

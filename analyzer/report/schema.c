@@ -7,6 +7,7 @@
 #include "report/diff.h"
 #include "report/info.h"
 #include "report/job.h"
+#include "report/list.h"
 #include "report/tables.h"
 #include "report/top.h"
 
@@ -131,6 +132,7 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
                          vt_job_summary_document = {"vramtrace.job_summary/1", object_job_summary},
                          vt_job_oom_summary_document = {"vramtrace.job_oom_summary/1",
                                                         object_job_oom_summary},
+                         vt_list_document = {"vramtrace.list/1", object_list},
                          vt_event_document = {NULL, object_event};
 
 const char *vt_unit_name(unsigned unit)

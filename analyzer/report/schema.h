@@ -115,6 +115,7 @@ extern const struct vt_document vt_report_document, vt_timeline_document, vt_sum
     vt_top_document,                                                         /* struct vt_top */
     vt_job_document, vt_job_oom_document, vt_job_summary_document,
     vt_job_oom_summary_document, /* struct vt_job */
+    vt_list_document,            /* struct vt_list */
     vt_event_document;           /* struct vt_event_facts */
 
 #endif

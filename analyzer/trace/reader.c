@@ -38,7 +38,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const struct message *mess
 static int check_header(const struct vt_file_header *header, const struct message *message)
 {
     if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
-        return fail(message, -EBADMSG, "not a vramtrace trace; vramtrace run COMMAND makes one");
+        return fail(message, -EBADMSG, "not a vramtrace trace (record one with: vramtrace run COMMAND)");
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
@@ -106,7 +106,8 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
-        return fail(message, error, "too short to be a vramtrace trace; vramtrace run COMMAND makes one");
+        return fail(message, error,
+                    "too short to be a vramtrace trace (record one with: vramtrace run COMMAND)");
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);
@@ -363,9 +364,10 @@ static uint64_t count_events(const struct vt_trace *trace, int file)
 static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
 {
     struct long_reading reading = {.trace = trace};
-    if (thinning && count_events(trace, file) > thinning->above_events)
+    trace->tables->head_only = thinning && thinning->head_only;
+    if (thinning && !thinning->head_only && count_events(trace, file) > thinning->above_events)
         return read_long(&reading, file, thinning);
-    if (trace->header.feature_bits & VT_FEATURE_FLIGHT)
+    if (trace->header.feature_bits & VT_FEATURE_FLIGHT && !trace->tables->head_only)
         return read_with_gaps(&reading, file);
     int error = vt_records_read(trace, file);
     trace->recorded_events = trace->event_count;

@@ -185,6 +185,17 @@ static int read_positions(struct ring *ring)
     return error;
 }
 
+/* Where the first chunk ends, as far as it is whole. */
+static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_t *end)
+{
+    const uint64_t start = trace->header.chunks_offset;
+    struct vt_chunk_header head;
+    if (start < *end && !vt_read_at(file, &head, sizeof head, start) &&
+        (head.magic == VT_CHUNK_MAGIC || head.magic == VT_CHAINED_MAGIC) &&
+        (uint64_t)head.header_bytes + head.stored_bytes < *end - start)
+        *end = start + head.header_bytes + head.stored_bytes;
+}
+
 /* How far chunks may go. */
 static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end)
 {
@@ -208,6 +219,8 @@ static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end
     *end = header->chunks_end;
     if (file_bytes < *end || (header->format_version > 1 && header->state == VT_STATE_RECORDING))
         *end = file_bytes;
+    if (trace->tables->head_only)
+        end_with_first_chunk(trace, file, end);
     return 0;
 }
 
@@ -287,13 +300,13 @@ static int count_losses(struct vt_trace *trace, const struct ring *ring)
 int vt_records_read(struct vt_trace *trace, int file)
 {
     const struct vt_file_header *header = &trace->header;
-    const bool inside = header->format_version == 1;
-    struct ring ring = {.file = inside ? file : -1,
+    const bool inside = header->format_version == 1, head_only = trace->tables->head_only;
+    struct ring ring = {.file = inside && !head_only ? file : -1,
                         .positions_at = offsetof(struct vt_file_header, ring_reserved),
                         .slots_at = header->ring_offset,
                         .slot_count = header->ring_slots};
     trace->unfinished_records = header->unfinished_records;
-    if (!inside && header->state == VT_STATE_RECORDING)
+    if (!inside && !head_only && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     int error = chunks ? read_both(trace, file, chunks, &ring) : -ENOMEM;

@@ -49,6 +49,33 @@ static bool is_alive(const struct vt_process_identity *process)
            (stat(path, &status) || status.st_ino == process->pid_namespace);
 }
 
+static bool is_of_this_boot(const struct vt_process_identity *process)
+{
+    char text[64] = "", told[2 * sizeof process->boot_id + 1] = "";
+    size_t digits = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && !fgets(text, sizeof text, file))
+        text[0] = 0;
+    if (file)
+        fclose(file);
+    for (const char *at = text; *at && *at != '\n'; at++)
+        if (*at != '-')
+            text[digits++] = *at;
+    text[digits] = 0;
+    for (size_t i = 0; i < sizeof process->boot_id; i++)
+        snprintf(told + 2 * i, 3, "%02x", process->boot_id[i]);
+    return digits && !strcmp(text, told);
+}
+
+enum vt_life vt_process_life(const struct vt_process_identity *process)
+{
+    struct stat status;
+    if (!is_of_this_boot(process) || stat("/proc/self/ns/pid", &status) ||
+        status.st_ino != process->pid_namespace)
+        return VT_LIFE_UNKNOWN;
+    return is_alive(process) ? VT_LIFE_RUNS : VT_LIFE_ENDED;
+}
+
 /* What another process may have put there has an end; a header of an earlier version ends before its tally.
  */
 static void end_texts(struct vt_ring_header *header)

@@ -15,6 +15,10 @@ struct vt_recorder {
     struct vt_ring_header header; /* as read; texts end with NUL */
 };
 
+/* Whether the process still runs. Unknown: it is of another machine, boot or container. */
+enum vt_life { VT_LIFE_UNKNOWN, VT_LIFE_RUNS, VT_LIFE_ENDED };
+enum vt_life vt_process_life(const struct vt_process_identity *process);
+
 /* Whether a file's name is VT_RING_NAME, and its process and random number. */
 bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number);
 

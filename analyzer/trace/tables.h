@@ -41,6 +41,7 @@ struct vt_trace_tables {
     int (*take_events)(void *context, const struct vt_event *events, size_t count);
     void *take_context;
     uint64_t taken_events, chunks_read_end;
+    bool head_only;         /* vt_thinning */
     bool definitions_known; /* a second reading: only events are taken */
     bool process_known;
 

@@ -205,6 +205,7 @@ struct vt_thinning {
     const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
     int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
+    bool head_only; /* of any trace, only the first chunk is read: who was recorded */
 };
 int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
                           char *error, size_t error_bytes);

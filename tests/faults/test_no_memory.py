@@ -15,7 +15,7 @@ FAILING = PROGRAM.resolve().parents[1] / "tests" / "faults" / "no_memory.so"
 POINTS = 20
 FORMATS = ["perfetto", "pprof", "speedscope", "folded", "memory-viz", "csv", "sqlite"]
 COMMANDS = [["html"], ["report"], ["report", "--json"], ["timeline"], ["steps"], ["frag"], ["oom"], ["leaks"], ["annotate"],
-            ["annotate", "--json"], *(["export", "--format", form] for form in FORMATS)]
+            ["annotate", "--json"], ["list"], *(["export", "--format", form] for form in FORMATS)]
 
 pytestmark = pytest.mark.skipif(b"__asan_init" in PROGRAM.read_bytes(), reason="a sanitizer has its own malloc")
 

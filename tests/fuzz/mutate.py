@@ -28,7 +28,7 @@ PROGRAM = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolv
 COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--events", "--stacks"], ["steps"],
             ["leaks"], ["leaks", "--json"], ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"],
             ["annotate"], ["annotate", "--json", "--by", "phase", "{}", "<string>"], ["html", "-o", "/dev/null"],
-            ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"], ["export", "--format", "csv", "--table", "instants"],
+            ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"], ["list"], ["export", "--format", "csv", "--table", "instants"],
             ["export", "--format", "sqlite", "-o", "{}.sqlite"],
             *(["export", "--format", form, "-o", "/dev/null"] for form in ("perfetto", "pprof", "speedscope", "folded", "memory-viz")))
 HEADER_BYTES, RING_SLOT_BYTES = 4096, 64

@@ -171,14 +171,21 @@ def test_size_is_what_is_on_the_disk(empty_trace):
 # Wrong use: 2.
 
 
-def test_no_command():
-    check_refused(run(), 2, "vramtrace help")
+def test_no_command_is_wrong_use_and_prints_help():
+    result = run()
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", run("help").stdout)
 
 
 @pytest.mark.parametrize("word,nearest", [("reprot", "report"), ("time", "timeline"), ("inf", "info"), ("runs", "run")])
 def test_unknown_command_suggests(word, nearest):
-    check_refused(run(word), 2, word, f"'{nearest}'")
-    check_refused(run("help", word), 2, word, f"'{nearest}'")
+    check_refused(run(word), 2, f"unknown command '{word}'; did you mean vramtrace {nearest}?")
+    check_refused(run("help", word), 2, f"unknown command '{word}'; did you mean vramtrace {nearest}?")
+
+
+@pytest.mark.parametrize("word", ["--versoin", "--verison", "--Version", "--versions", "version", "-version"])
+def test_misspelt_version(word):
+    check_refused(run(word), 2, f"'{word}'; did you mean vramtrace --version?")
+    assert run("-V").stdout == run("--version").stdout
 
 
 def test_unknown_command():
@@ -251,14 +258,15 @@ def test_verify_goes_alone(option, empty_trace):
 @pytest.mark.parametrize("command,part", [("leaks", "report --at MOMENT"), ("steps", "report --at step:N"),
                                           ("check", "report --at MOMENT"), ("info", "report --at MOMENT"), ("diff", "@step:2")])
 def test_at_where_there_is_no_moment(command, part, empty_trace):
-    check_refused(run(command, "--at", "peak", empty_trace), 2, "no --at here", part)
-    check_refused(run(command, "--at=peak", empty_trace), 2, "no --at here", part)
+    check_refused(run(command, "--at", "peak", empty_trace), 2, "--at is not available", part)
+    for words in (["--at=peak"], ["-t", "peak"], ["-tpeak"]):
+        assert run(command, *words, empty_trace).stderr == run(command, "--at", "peak", empty_trace).stderr
 
 
 @pytest.mark.parametrize("command,option,other", [("leaks", "--by", "report"), ("timeline", "--max-peak", "check"),
-                                                  ("lib", "--json", "report"), ("report", "--verify", "info")])
+                                                  ("lib", "--json", "top"), ("report", "--verify", "info")])
 def test_option_of_another_command(command, option, other, empty_trace):
-    check_refused(run(command, option, *([] if command == "lib" else [empty_trace])), 2, option, f"vramtrace {other}")
+    check_refused(run(command, option, *([] if command == "lib" else [empty_trace])), 2, option, f"`vramtrace {other}`")
 
 
 def test_lib_takes_nothing():
@@ -276,24 +284,42 @@ def test_file_named_like_an_option(empty_trace, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"]])
 def test_help_lists_commands(arguments):
+    """On one screen: each command has a line, and what it can do is shown by examples that work."""
     result = run(*arguments)
     assert result.returncode == 0
-    for command in (*COMMANDS, "help"):
-        assert f"vramtrace {command}" in result.stdout
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 30 and all(len(line) <= 80 for line in lines)
+    listed = [re.match(r"(\w*) +([a-z]+)  +\w", line) for line in lines[2:lines.index("", 2)]]
+    assert [match[2] for match in listed] == COMMANDS
+    assert [match[1] for match in listed if match[1]] == ["Record", "Look", "Compare", "Integrate"]
+    examples = re.findall(r"vramtrace (\w+)", "\n".join(lines[lines.index("", 2):]))
+    assert {"run", "report", "diff", "export"} <= set(examples)
 
 
-COMMANDS = ["run", "report", "timeline", "oom", "frag", "leaks", "steps", "annotate", "diff", "check", "html", "export", "info", "mcp", "lib",
-            "completions"]
 ROOT = pathlib.Path(__file__).parents[2]
+# Those of the table itself, command/command.h.
+COMMANDS = re.findall(r'\bX\(\w+, \w+, "(\w+)", vt_command_', (ROOT / "analyzer" / "command" / "command.h").read_text())
 
 
 def options_of(command):
-    """Those that --help lists, each at the beginning of a line."""
-    return re.findall(r"^  (-[-\w]+)", run(command, "--help").stdout, re.MULTILINE)
+    """Those that --help lists, each at the beginning of a line, with their letters."""
+    return re.findall(r"^ {2,6}(-[-\w]+)", run(command, "--help").stdout, re.MULTILINE) + \
+        re.findall(r"^  -\w, (-[-\w]+)", run(command, "--help").stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def test_the_manual_lists_every_command():
+    assert len(COMMANDS) > 15
+    page = (ROOT / "analyzer" / "man" / "vramtrace.1").read_text()
+    synopsis = page[page.index(".Sh SYNOPSIS"):page.index(".Sh DESCRIPTION")]
+    assert sorted(re.findall(r"\w+", " ".join(re.findall(r"^\.Cm (.*)", synopsis, re.M)))) == sorted(COMMANDS)
+    assert sorted(re.findall(r"^\.It Cm (\w+)$", page, re.M)) == sorted(COMMANDS)
+    pages = {path.stem for path in (ROOT / "analyzer" / "man").glob("vramtrace-*.1")}
+    assert pages == {f"vramtrace-{command}" for command in COMMANDS if command != "help"}
+    installed = (ROOT / "analyzer" / "man" / "meson.build").read_text()
+    assert all(f"'{name}.1'" in installed for name in pages)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "help"])
 def test_help_of_a_command(command):
     result = run("help", command)
     assert result.returncode == 0
@@ -302,17 +328,27 @@ def test_help_of_a_command(command):
     page = ROOT / "analyzer" / "man" / f"vramtrace-{command}.1"
     manual = page.read_text().replace("\\-", "-").replace("Fl -", "--").replace("Fl ", "-")
     options = options_of(command)
-    assert "--help" in options and (command in ("run", "lib", "mcp", "completions") or "--out" in options)
+    assert "--help" in options and (command in ("run", "ctl", "lib", "mcp", "completions") or "--out" in options)
     for option in options:
-        assert option == "--help" or re.search(rf"(?<![-\w]){option}(?![-\w])", manual), f"{page.name} lacks {option}"
+        assert option in ("--help", "-h") or re.search(rf"(?<![-\w]){option}(?![-\w])", manual), f"{page.name} lacks {option}"
     assert "EXIT STATUS" in manual or command in ("lib",)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_readme_lists_every_option(command):
-    readme = (ROOT / "README.md").read_text()
-    for option in options_of(command):
-        assert option == "--help" or re.search(rf"(?<![-\w]){option}(?![-\w])", readme), f"README.md lacks {option} of {command}"
+@pytest.mark.parametrize("short,long", [("-n", "--top"), ("-t", "--at"), ("-o", "--out"), ("-h", "--help")])
+def test_a_letter_means_the_same_everywhere(short, long):
+    helps = {command: run("help", command).stdout for command in COMMANDS if command != "run"}
+    assert any(f"{short}, {long}" in text for text in helps.values())
+    for command, text in helps.items():
+        assert (f"{short}, {long} " in text) == (f"{long} " in text), command
+        assert text.count(f"  {short}, ") == text.count(f"{short}, {long} "), command
+
+
+def test_letters(empty_trace):
+    for words, same in ((["-n", "3"], ["--top", "3"]), (["-n3"], ["--top=3"]), (["-t", "end"], ["--at", "end"]), (["-tend"], ["--at=end"])):
+        assert run("report", "--json", *words, empty_trace).stdout == run("report", "--json", *same, empty_trace).stdout
+    check_refused(run("report", empty_trace, "-n", "x"), 2, "--top must be a number")
+    check_refused(run("report", empty_trace, "-n"), 2, "-n needs a value: -n N")
+    check_refused(run("top", "-n", "1"), 2, "--top is an option of `vramtrace report`, not of `vramtrace top`")
 
 
 def test_version():

@@ -1,10 +1,13 @@
-"""The command lines of steps, diff and check."""
+"""The command lines of steps, diff and check; and what check, export and html say."""
 
 import json
 import os
+import re
+import xml.etree.ElementTree
 
 import pytest
 
+import trace_file
 from test_cli import check_refused, run, write_trace
 
 
@@ -29,7 +32,8 @@ COMMANDS = ["steps", "diff", "check"]
 @pytest.mark.parametrize("command", COMMANDS)
 def test_trace_without_events(command, trace):
     result = run(*words(command, trace))
-    assert (result.returncode, result.stderr) == (0, "")
+    told = f"vramtrace check: {trace}: all limits hold; no GPU memory was recorded\n" if command == "check" else ""
+    assert (result.returncode, result.stderr) == (0, told)
     assert json.loads(run(*words(command, trace), "--json").stdout)["format"] == f"vramtrace.{command}/1"
     assert run(*words(command, trace), env={"LC_ALL": "C"}).stdout.isascii()
 
@@ -146,7 +150,9 @@ def test_check_all_and_the_worst(trace, killed, tmp_path):
     assert result.returncode == 1
     result = run("check", "--max-peak", "1", killed, tmp_path / "none.vrt", trace)
     assert result.returncode == 3
-    assert len(result.stdout.splitlines()) == len(result.stderr.splitlines()) == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert ["none.vrt: No such file" in line for line in result.stderr.splitlines()] == [True, False]
+    assert result.stderr.endswith(f"{trace}: all limits hold; no GPU memory was recorded\n")
     check_refused(run("check", "--baseline", tmp_path / "none.vrt", trace), 3, "none.vrt")
 
 
@@ -154,3 +160,139 @@ def test_check_all_and_the_worst(trace, killed, tmp_path):
 def test_check_unreadable_baseline(trace, killed):
     killed.chmod(0)
     check_refused(run("check", "--baseline", killed, trace), 3, "Permission denied")
+
+
+# What check says
+
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def used(tmp_path):
+    """64 MiB in use at the peak of each of two GPUs, and a name that XML and GitHub would misread."""
+    trace = trace_file.TraceFile()
+    trace.process([b"python", b"train.py"], b"/work", b"/usr/bin/python")
+    for device in (0, 1):
+        trace.event(trace_file.ALLOC, trace_file.DRIVER, address=(device + 1) << 32, size=64 * MIB, device=device)
+    return trace.write(tmp_path / "a,b: 50% <\"&'\x1bé>.vrt", state=2)
+
+
+def test_check_says_that_all_limits_hold(used, tmp_path):
+    result = run("check", "--max-peak", "80MiB", "--max-unknown", "100%", used)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr == f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits hold: peak 64.00 MiB of 80.00 MiB, unknown 64.00 " \
+                            "MiB of 64.00 MiB\n"
+    result = run("check", "--baseline", used, "--tolerance", "1MiB", used)
+    assert result.stderr.endswith(": all limits hold: peak 64.00 MiB of 65.00 MiB that the baseline allows\n")
+    assert run("check", "--json", "--max-peak", "80MiB", used).stderr == ""
+    assert run("check", "--max-peak", "1MiB", used).stderr == ""
+
+
+def test_check_formats_json(used):
+    for limit in ("1MiB", "1GiB"):
+        assert run("check", "--format", "json", "--max-peak", limit, used).stdout == run("check", "--json", "--max-peak", limit, used).stdout
+
+
+def github(text):
+    """As GitHub's runner reads a workflow command: ActionCommand.TryParseV2, and its unescaping."""
+    command, data = re.fullmatch(r"::([^:]*)::(.*)", text).groups()
+    name, _, properties = command.partition(" ")
+
+    def unescape(text, *pairs):
+        for code, letter in (("%0D", "\r"), ("%0A", "\n"), *pairs, ("%25", "%")):
+            text = text.replace(code, letter)
+        return text
+    told = dict(part.split("=", 1) for part in properties.split(","))
+    return name, {key: unescape(value, ("%3A", ":"), ("%2C", ",")) for key, value in told.items()}, unescape(data)
+
+
+def test_check_for_github(used, tmp_path):
+    result = run("check", "--format", "github", "--max-peak", "1MiB", used, tmp_path / "none.vrt")
+    assert result.returncode == 3
+    seen = [github(line) for line in result.stdout.splitlines()]
+    name = str(used).replace(chr(27), "?")
+    text = run("check", "--max-peak", "1MiB", used).stdout.splitlines()
+    assert [(f"vramtrace check {name}", f"{name}: {data}") for _, _, data in seen[:2]] == \
+        [(properties["title"], line) for (_, properties, _), line in zip(seen, text)]
+    assert {kind for kind, *_ in seen} == {"error"} and len(seen) == 3
+    assert seen[2][1:] == ({"title": f"vramtrace check {tmp_path}/none.vrt"}, "the trace could not be read")
+    assert run("check", "--format", "github", "--max-peak", "1GiB", used).stdout == ""
+
+
+def test_check_as_junit(used, tmp_path):
+    page = tmp_path / "results.xml"
+    result = run("check", "--format", "junit", "-o", page, "--max-peak", "1MiB", "--max-unknown", "1GiB", used, tmp_path / "none.vrt")
+    assert (result.returncode, result.stdout) == (3, "")
+    root = xml.etree.ElementTree.parse(page).getroot()
+    assert root.tag == "testsuites"
+    suite, unread = root
+    name = str(used).replace(chr(27), "?")
+    assert (suite.get("name"), unread.get("name")) == (name, f"{tmp_path}/none.vrt")
+    for part in (suite, unread, root):
+        cases = list(part.iter("testcase"))
+        assert (int(part.get("tests")), int(part.get("failures")), int(part.get("errors"))) == \
+            (len(cases), len(list(part.iter("failure"))), len(list(part.iter("error"))))
+    assert [case.get("name") for case in suite] == ["lost", "GPU 0 peak", "GPU 0 unknown", "GPU 1 peak", "GPU 1 unknown"]
+    failed = {case.get("name"): case.find("failure").get("message") for case in suite if case.find("failure") is not None}
+    text = run("check", "--max-peak", "1MiB", "--max-unknown", "1GiB", used).stdout.splitlines()
+    assert [f"{name}: {failed[f'GPU {device} peak']}" for device in (0, 1)] == text and len(failed) == 2
+    assert unread.find("testcase/error").get("message") == "the trace could not be read"
+
+
+# What html and export say, and html --open
+
+
+@pytest.mark.parametrize("words,suffix,how", [
+    (["perfetto"], ".pftrace", "open it at https://ui.perfetto.dev"), (["pprof"], ".pb.gz", "open it with: go tool pprof -http=: PATH"),
+    (["speedscope"], ".json", "open it at https://www.speedscope.app"), (["folded"], ".folded", "draw it with: flamegraph.pl --countname bytes PATH > flame.svg"),
+    (["memory-viz"], ".pickle", "open it at https://pytorch.org/memory_viz"), (["sqlite"], ".sqlite", "query it with: sqlite3 PATH"),
+    (["csv"], "", "one CSV file per table"), (["csv", "--table", "events"], ".csv", "one table")])
+def test_export_says_what_it_wrote(words, suffix, how, used, tmp_path):
+    path = tmp_path / f"out{suffix}"
+    result = run("export", "--format", *words, "-o", path, used)
+    assert (result.returncode, result.stdout) == (0, "")
+    said = re.fullmatch(r"vramtrace export: wrote (\S+)( \((\d+\.\d\d) KiB\)| \((\d+) B\))? · (.*)\n", result.stderr)
+    assert (said[1], said[5]) == (str(path), how.replace("PATH", str(path)))
+    if path.is_file():
+        bytes_said = int(said[4]) if said[4] else float(said[3]) * 1024
+        assert abs(bytes_said - path.stat().st_size) <= 6
+    if words == ["folded"]:
+        assert run("export", "--format", *words, used).stderr == run("export", "--format", *words, "-o", "-", used).stderr == ""
+        assert run("export", "--format", *words, "-o", "/dev/null", used).stderr == ""
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """Writes its arguments, one per line."""
+    program = tmp_path / "browser"
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/opened\nexit ${{BROWSER_STATUS:-0}}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_html_opens_the_page(browser, used, tmp_path):
+    page = tmp_path / "a page $HOME.html"
+    for command, arguments in ((browser, []), (f"{browser} --new-window", ["--new-window"])):
+        result = run("html", "--open", "-o", page.name, used, env={"BROWSER": str(command)}, cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (0, "")
+        assert re.fullmatch(r"vramtrace html: wrote a page \$HOME\.html \(\S+ KiB\)\n", result.stderr)
+        assert (tmp_path / "opened").read_text().splitlines() == [*arguments, str(page)]
+    (tmp_path / "opened").unlink()
+    result = run("html", "-o", page, used, env={"BROWSER": str(browser)})
+    assert result.stderr.endswith("; open it in a browser, or add --open\n") and not (tmp_path / "opened").exists()
+
+
+def test_html_opens_with_xdg_open(browser, used, tmp_path):
+    browser.rename(tmp_path / "xdg-open")
+    run("html", "--open", "-o", tmp_path / "x.html", used, env={"BROWSER": "", "PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (tmp_path / "opened").read_text() == f"{tmp_path}/x.html\n"
+
+
+@pytest.mark.parametrize("command,status", [("no-such-browser", "0"), ("BROWSER", "3")])
+def test_html_without_a_browser(command, status, browser, used, tmp_path):
+    command = command.replace("BROWSER", str(browser))
+    result = run("html", "--open", "-o", tmp_path / "x.html", used, env={"BROWSER": command, "BROWSER_STATUS": status})
+    assert result.returncode == 0  # the page is there
+    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER to a browser, or open it "
+                                              "yourself"]

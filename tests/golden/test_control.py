@@ -188,12 +188,12 @@ def test_one_that_was_killed(start_host):
 
 
 @pytest.mark.parametrize("arguments, status, words", [
-    (["1"], 2, "what shall it do?"),
+    (["1"], 2, "missing action"),
     (["1", "strat"], 2, "did you mean 'start'?"),
-    (["1", "start", "now"], 2, "'now' is too much"),
-    (["1", "mark", "a", "b"], 2, "'b' is too much"),
-    (["1", "start"], 3, "no process 1 records here"),
-    (["no-such.vrt", "start"], 3, "no process no-such.vrt records here"),
+    (["1", "start", "now"], 2, "unexpected argument 'now'"),
+    (["1", "mark", "a", "b"], 2, "unexpected argument 'b'"),
+    (["1", "start"], 3, "process 1 is not being recorded"),
+    (["no-such.vrt", "start"], 3, "process no-such.vrt is not being recorded"),
 ])
 def test_wrong_use(arguments, status, words):
     told = ctl(*arguments, check=False)

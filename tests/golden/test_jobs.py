@@ -206,7 +206,7 @@ def test_a_limit_holds_for_each_trace_of_a_folder(job):
 
 
 def test_nothing_to_read(tmp_path):
-    check_refused(run("report", tmp_path), 3, "no trace is in this folder", "vramtrace run -o FOLDER/ COMMAND", str(tmp_path))
+    check_refused(run("report", tmp_path), 3, "no traces found in this folder or below", "vramtrace run -o FOLDER/ COMMAND", str(tmp_path))
     (tmp_path / "x.vrt").touch()
     result = run("report", tmp_path)
     assert result.returncode == 3 and result.stdout == "" and "x.vrt" in result.stderr

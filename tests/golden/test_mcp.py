@@ -309,7 +309,7 @@ def test_the_list_tells_how_runs_ended(tmp_path):
         assert trace["peak_used_bytes"] == facts["devices"][0]["peak"]["block_bytes"]  # all of it is in segments
         assert trace["out_of_memory"] == len(facts["out_of_memory"]) == 1
     assert told["ended.vrt"]["outcome"] == told["recording.vrt"]["outcome"] == "out of memory"
-    assert told["went_on.vrt"]["outcome"].endswith(", ran out of memory and went on")
+    assert told["went_on.vrt"]["outcome"].endswith(", ran out of memory but continued")
     assert told["ended.vrt"]["command"] == "python train.py"
     assert "ended.vrt: out of memory · peak 536.00 MiB · python train.py\n" in answer["text"]
 

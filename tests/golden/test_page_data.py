@@ -276,13 +276,13 @@ def test_ranks(tmp_path):
     (job / "rank3.vrt").write_bytes(b"")
     page = tmp_path / "left.html"
     result = run("html", "-o", page, job)
-    assert result.returncode == 3 and "rank3.vrt" in result.stderr and "left out 1 of 4 traces" in result.stderr
+    assert result.returncode == 3 and "rank3.vrt" in result.stderr and "skipped 1 of 4 traces" in result.stderr
     head, traces = page_data.read(page)
     assert [trace.head["name"] for trace in traces] == ["rank1", "rank2", "rank10"] and head["left_out"] == [str(job / "rank3.vrt")]
     check_refused(run("html", "-o", tmp_path / "x.html", job / "rank1.vrt", job / "rank3.vrt"), 3, "rank3")
     check_refused(run("html", tmp_path / "none"), 3, "none")
     (tmp_path / "empty").mkdir()
-    check_refused(run("html", tmp_path / "empty"), 3, "no trace is in this folder")
+    check_refused(run("html", tmp_path / "empty"), 3, "no traces found in this folder or below")
 
 
 def test_where_it_is_written(tmp_path):
@@ -301,7 +301,7 @@ def test_where_it_is_written(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.html", "run.vrt", "vramtrace.html"]
     check_refused(run("html", "-o", tmp_path / "none" / "x.html", tmp_path / "run.vrt"), 4, "create its folder")
     check_refused(run("html", "-o", tmp_path / "run.vrt", tmp_path / "run.vrt"), 2, "would overwrite")
-    check_refused(run("html", "--at", "peak", tmp_path / "run.vrt"), 2, "no --at here", "every moment")
+    check_refused(run("html", "--at", "peak", tmp_path / "run.vrt"), 2, "--at is not available", "every moment")
     check_refused(run("html", "-o", "/dev/full", tmp_path / "run.vrt"), 4, "No space left")
 
 
@@ -312,7 +312,7 @@ def test_not_to_a_terminal(tmp_path):
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60, check=False)
     os.close(ours)
     os.close(theirs)
-    assert done.returncode == 2 and b"browser" in done.stderr
+    assert done.returncode == 2 and b"refusing to write HTML to the terminal" in done.stderr
 
 
 def test_comparison(tmp_path):

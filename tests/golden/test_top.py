@@ -372,7 +372,7 @@ def test_the_screen_ends_with_the_named_process(start_host):
 @pytest.mark.parametrize("term", ["no-such-terminal", "dumb", ""])
 def test_a_terminal_that_cannot(busy, term):
     text, status = Terminal(["top", busy], TERM=term).end()
-    assert status == 0 and "so this is printed once" in text and "2 processes" in text and "\x1b[?1049h" not in text
+    assert status == 0 and "printing once" in text and "2 processes" in text and "\x1b[?1049h" not in text
 
 
 def test_ctrl_c_gives_the_terminal_back(busy):
@@ -393,13 +393,13 @@ def test_no_terminal_prints_once(busy):
 @pytest.mark.parametrize("arguments,status,words", [
     (["--json", "--prometheus"], 2, "not both"),
     (["--once", "--count", "2"], 2, "--once takes one sample"),
-    (["--interval", "0"], 2, "--interval takes a number from 1 to 86400, not '0'"),
+    (["--interval", "0"], 2, "--interval must be a number from 1 to 86400, not '0'"),
     (["--sort", "size"], 2, "--sort takes pid, rank"),
     (["--onec"], 2, "did you mean --once?"),
-    (["no-such-folder"], 2, "is neither a process's number, a folder nor a trace"),
-    ([__file__], 3, "no process records to"),
-    (["999999999"], 3, "no process 999999999 is here"),
-    ([str(os.getpid())], 3, "does not record"),
+    (["no-such-folder"], 2, "is not a PID, folder or trace"),
+    ([__file__], 3, "no running process is writing to"),
+    (["999999999"], 3, "no such process 999999999"),
+    ([str(os.getpid())], 3, "is not being recorded"),
     (["--once", "-o", "/no-such-folder/x"], 4, "cannot write /no-such-folder/x"),
 ])
 def test_wrong_use(arguments, status, words):

@@ -13,12 +13,12 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import PROGRAM, vramtrace  # noqa: E402
 
-COMMANDS = re.findall(r"^  vramtrace (\w+)", vramtrace("help").stdout, re.M)
+COMMANDS = re.findall(r"^(?:\w+)? +([a-z]+)  +\w", vramtrace("help").stdout, re.M)
 READS_TRACES = [command for command in COMMANDS if "TRACE" in vramtrace("help", command).stdout.splitlines()[0]] + ["diff"]
 
 
 def options(command):
-    return set(re.findall(r"^  (--[\w-]+)", vramtrace("help", command).stdout, re.M))
+    return set(re.findall(r"^(?:      |  -\w, |  )(--[\w-]+)", vramtrace("help", command).stdout, re.M))
 
 
 def choices(command, option):
@@ -147,7 +147,7 @@ def test_formats(ask):
     if "export" not in COMMANDS:
         pytest.skip("this vramtrace has no export")
     said = vramtrace("export", "--format", "no-such-format", "x.vrt", check=False).stderr
-    assert ask("vramtrace export --format ") == set(re.split(r", (?:or )?| or ", re.search(r"takes one of (.*)", said)[1]))
+    assert ask("vramtrace export --format ") == set(re.split(r", (?:or )?| or ", re.search(r"--format takes (.*)", said)[1]))
 
 
 def test_moments(ask):

@@ -116,7 +116,7 @@ static struct vt_job *merge(struct made *made)
 {
     struct vt_job *job;
 
-    cr_assert_eq(vt_job_make("job", made->processes, made->count, NULL, 0, &job), 0);
+    cr_assert_eq(vt_job_make("job", made->processes, made->count, NULL, 0, false, &job), 0);
     return job;
 }
 

@@ -8,6 +8,7 @@
 #include "report/diff.h"
 #include "report/info.h"
 #include "report/job.h"
+#include "report/list.h"
 #include "view/text/style.h"
 
 /* 0 or -errno, also of a failed write to `out`. */
@@ -26,6 +27,8 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
 /* Of several traces. */
 typedef int vt_text_job_view(const struct vt_job *job, const struct vt_view_style *style, FILE *out);
 vt_text_job_view vt_text_job, vt_text_job_oom;
+
+int vt_text_list(const struct vt_list *list, const struct vt_view_style *style, FILE *out);
 
 int vt_text_info(const struct vt_info *info, FILE *out);
 

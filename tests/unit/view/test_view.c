@@ -243,7 +243,7 @@ Test(moments, refused_with_what_there_is)
     refuse(fake, "11s", "10.0 s long");
     refuse(fake, "3", "mark:NAME");
     refuse(fake, "3 parsec", "3.2s");
-    refuse(fake, "", "no moment");
+    refuse(fake, "", "not a moment");
     refuse(fake, "oom", "no out-of-memory");
     fake_free(fake);
 }

@@ -1,0 +1,125 @@
+/* list: the traces here, one row for each run. */
+#include "command/command.h"
+#include "command/files.h"
+#include "command/job_traces.h"
+#include "job/job.h"
+#include "view/json/json.h"
+#include "view/text/views.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The newest traces are read that have no more than that many times vt_thin_above() events together, which
+ * takes some seconds; of the others, who was recorded. */
+#define THIN_TRACES 5
+
+struct found {
+    const char *path;
+    uint64_t start_ns, events;
+};
+
+/* What a damaged header says cannot be in the file. */
+static struct found look_at(const char *path)
+{
+    struct vt_file_header header = {.start_realtime_ns = 0};
+    struct stat status = {.st_size = 0};
+    struct found found = {.path = path + (!strncmp(path, "./", 2) ? 2 : 0)};
+    int file;
+
+    found.start_ns = vt_trace_start(path, &status);
+    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0 && !fstat(file, &status) && pread(file, &header, sizeof header, 0) > 0)
+        found.events = header.counters.events;
+    if (found.events / VT_EVENTS_PER_BYTE > (uint64_t)status.st_size)
+        found.events = (uint64_t)status.st_size * VT_EVENTS_PER_BYTE;
+    if (file >= 0)
+        close(file);
+    return found;
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct found *a = left, *b = right;
+
+    if (a->start_ns != b->start_ns)
+        return a->start_ns > b->start_ns ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+/* The job of all these traces, a brief one. NULL without memory. */
+static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
+{
+    struct found *found = calloc(files->count + 1, sizeof *found);
+    const char **paths = calloc(files->count + 1, sizeof *paths);
+    bool *head_only = calloc(files->count + 1, sizeof *head_only);
+    struct vt_job *job = NULL;
+    uint64_t left = all_events ? UINT64_MAX : THIN_TRACES * vt_thin_above();
+
+    for (size_t i = 0; found && i < files->count; i++)
+        found[i] = look_at(files->items[i].path);
+    if (found && files->count)
+        qsort(found, files->count, sizeof *found, newest_first);
+    for (size_t i = 0; found && paths && head_only && i < files->count; i++) {
+        paths[i] = found[i].path;
+        head_only[i] = found[i].events > left;
+        left -= head_only[i] ? 0 : found[i].events;
+    }
+    if (found && paths && head_only)
+        vt_job_traces_read(
+            &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only},
+            &job);
+    free(found);
+    free(paths);
+    free(head_only);
+    return job;
+}
+
+static int print(const struct vt_command *command, const struct vt_arguments *arguments,
+                 const struct vt_list *list, struct vt_output *output)
+{
+    const struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_json_style json = {.top = arguments->top};
+
+    if (!arguments->json)
+        vt_pager_begin(command, arguments, output);
+    return vt_written(command, output,
+                      arguments->json ? vt_json_write(&vt_list_document, list, &json, output->stream)
+                                      : vt_text_list(list, &style, output->stream));
+}
+
+int vt_command_list(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
+{
+    static char *here[] = {".", NULL};
+    struct vt_files files = {.once = true, .by_name = !arguments->operand_count};
+    struct vt_job *job = NULL;
+    struct vt_list list;
+    int status, unread = 0;
+
+    if (!arguments->operand_count) {
+        arguments->operands = here;
+        arguments->operand_count = 1;
+    }
+    status = vt_files_find(command, arguments, &files);
+    if (!status)
+        job = read_traces(&files, arguments->all_events);
+    if (!status && (!job || vt_list_make(job, &list))) {
+        vt_say(command, "out of memory");
+        status = VT_EXIT_UNREADABLE;
+    }
+    if (!status) {
+        for (size_t i = 0; i < job->unread_count; i++)
+            if (!job->unread[i].is_copy) {
+                vt_say(command, "%s: %s", job->unread[i].path, job->unread[i].why);
+                unread = VT_EXIT_UNREADABLE;
+            }
+        if (list.row_count || arguments->json)
+            status = print(command, arguments, &list, output);
+        vt_list_free(&list);
+    }
+    vt_job_free(job);
+    vt_files_free(&files);
+    return status > unread ? status : unread;
+}

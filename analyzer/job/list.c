@@ -1,0 +1,207 @@
+/* From a brief job to one row for each of its runs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory_stream.h"
+#include "job/job.h"
+
+/* Of these, what is worth a look. */
+struct verdict {
+    const struct vt_job_process *fell; /* memory ran out, and ended it; NULL = in none */
+    const struct vt_job_refusal *last; /* of that one, else of one that went on; NULL = of none */
+    const struct vt_job_process *odd;  /* the first whose trace is not complete; NULL = all are */
+};
+
+static void judge(const struct vt_job_process *process, struct verdict *verdict)
+{
+    const struct vt_job_refusal *last =
+        !process->head_only && process->refusal_count ? &process->refusals[process->refusal_count - 1] : NULL;
+
+    if (last && last->ends_run && !verdict->fell)
+        verdict->fell = process;
+    if (last && (!verdict->last || verdict->fell == process))
+        verdict->last = last;
+    if (!process->complete && !verdict->odd)
+        verdict->odd = process;
+}
+
+static const char *without_incomplete(const char *outcome)
+{
+    static const char prefix[] = "incomplete: ";
+
+    return strncmp(outcome, prefix, sizeof prefix - 1) ? outcome : outcome + sizeof prefix - 1;
+}
+
+static void put_where(FILE *out, const char *before, const struct vt_job_process *process, bool alone)
+{
+    if (!alone && process->rank >= 0)
+        fprintf(out, "%srank %d", before, process->rank);
+    else if (!alone)
+        fprintf(out, "%spid %u", before, process->pid);
+}
+
+/* In words. NULL without memory; the caller frees it. */
+static char *outcome_of(const struct vt_list_row *row, const struct verdict *verdict)
+{
+    const bool alone = row->trace_count == 1;
+    const char *odd = verdict->odd ? without_incomplete(verdict->odd->outcome) : "complete";
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = vt_memory_stream(&text, &bytes);
+
+    if (!out)
+        return NULL;
+    if (verdict->fell && verdict->last->step)
+        fprintf(out, "OUT OF MEMORY at step %u", verdict->last->step);
+    else if (verdict->fell)
+        fputs("OUT OF MEMORY", out);
+    else
+        fputs(odd, out);
+    if (verdict->fell)
+        put_where(out, ", ", verdict->fell, alone);
+    else if (verdict->odd)
+        put_where(out, ": ", verdict->odd, alone);
+    if (!verdict->fell && verdict->last)
+        fputs(", ran out of memory but continued", out);
+    if (row->missing)
+        fprintf(out, ", %zu rank%s missing", row->missing, row->missing == 1 ? "" : "s");
+    if (!row->examined)
+        fputs(", not examined", out);
+    return fclose(out) ? NULL : text;
+}
+
+static void add_trace(struct vt_list_row *row, const struct vt_job_process *process, struct verdict *verdict)
+{
+    struct vt_list_trace *trace = &row->traces[row->trace_count++];
+    const uint64_t end_ns = process->end_ns + process->start_realtime_ns - process->start_ns;
+
+    *trace = (struct vt_list_trace){.path = process->path,
+                                    .host = process->host,
+                                    .outcome = without_incomplete(process->outcome),
+                                    .pid = process->pid,
+                                    .rank = process->rank,
+                                    .examined = !process->head_only,
+                                    .event_count = process->event_count,
+                                    .refusals = process->refusals,
+                                    .refusal_count = process->refusal_count};
+    for (size_t i = 0; i < process->device_count; i++) {
+        if (!row->gpu[0])
+            row->gpu = process->devices[i].name;
+        if (process->devices[i].peak.used_bytes > trace->peak_bytes)
+            trace->peak_bytes = process->devices[i].peak.used_bytes;
+    }
+    row->peak_bytes = trace->peak_bytes > row->peak_bytes ? trace->peak_bytes : row->peak_bytes;
+    row->examined &= trace->examined;
+    if (process->start_realtime_ns < row->start_realtime_ns)
+        row->start_realtime_ns = process->start_realtime_ns;
+    if (end_ns > row->start_realtime_ns + row->duration_ns)
+        row->duration_ns = end_ns - row->start_realtime_ns;
+    judge(process, verdict);
+}
+
+/* Bytes of the path up to its last slash, with it. */
+static size_t folder_bytes(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? (size_t)(slash + 1 - path) : 0;
+}
+
+/* Whether all traces of the run lie in the folder of its first one, which has no others. */
+static bool has_own_folder(const struct vt_job *job, const struct vt_list_row *row, uint32_t run)
+{
+    const char *first = row->traces[0].path;
+    size_t bytes = folder_bytes(first);
+
+    for (size_t i = 0; i < job->process_count; i++) {
+        const struct vt_job_process *process = &job->processes[i];
+        const bool inside = !strncmp(process->path, first, bytes);
+
+        if (inside != (process->run == run))
+            return false;
+    }
+    return bytes > 0;
+}
+
+static int name_row(const struct vt_job *job, struct vt_list_row *row, uint32_t run)
+{
+    const char *first = row->traces[0].path;
+    int made;
+
+    if (row->trace_count == 1)
+        made = asprintf(&row->name, "%s", first);
+    else if (has_own_folder(job, row, run))
+        made = asprintf(&row->name, "%.*s", (int)folder_bytes(first), first);
+    else
+        made = asprintf(&row->name, "%s +%zu", first, row->trace_count - 1);
+    if (made < 0)
+        row->name = NULL;
+    return row->name ? 0 : -ENOMEM;
+}
+
+static int make_row(const struct vt_job *job, size_t first, size_t end, size_t missing,
+                    struct vt_list_row *row)
+{
+    struct verdict verdict = {NULL, NULL, NULL};
+    const struct vt_job_process *process = &job->processes[first];
+
+    row->command = process->command;
+    row->gpu = "";
+    row->start_realtime_ns = process->start_realtime_ns;
+    row->missing = missing;
+    row->examined = true;
+    for (size_t i = first; i < end; i++)
+        add_trace(row, &job->processes[i], &verdict);
+    row->out_of_memory = verdict.fell != NULL;
+    row->outcome = outcome_of(row, &verdict);
+    return row->outcome ? name_row(job, row, process->run) : -ENOMEM;
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct vt_list_row *a = left, *b = right;
+
+    if (a->start_realtime_ns != b->start_realtime_ns)
+        return a->start_realtime_ns > b->start_realtime_ns ? -1 : 1;
+    return strcmp(a->traces[0].path, b->traces[0].path);
+}
+
+int vt_list_make(const struct vt_job *job, struct vt_list *list)
+{
+    int result = 0;
+
+    *list = (struct vt_list){.rows = calloc(job->run_count + 1, sizeof *list->rows),
+                             .traces = calloc(job->process_count + 1, sizeof *list->traces),
+                             .copies = job->copy_count};
+    if (!list->rows || !list->traces)
+        result = -ENOMEM;
+    for (size_t i = 0, end; !result && i < job->process_count; i = end) {
+        struct vt_list_row *row = &list->rows[list->row_count];
+        const size_t missing = job->runs[list->row_count].missing_count;
+
+        for (end = i; end < job->process_count && job->processes[end].run == job->processes[i].run;)
+            end++;
+        row->traces = list->traces + i;
+        result = make_row(job, i, end, missing, row);
+        list->row_count++;
+        list->unexamined += !row->examined;
+    }
+    if (result)
+        vt_list_free(list);
+    else if (list->row_count)
+        qsort(list->rows, list->row_count, sizeof *list->rows, newest_first);
+    return result;
+}
+
+void vt_list_free(struct vt_list *list)
+{
+    for (size_t i = 0; i < list->row_count; i++) {
+        free(list->rows[i].name);
+        free(list->rows[i].outcome);
+    }
+    free(list->rows);
+    free(list->traces);
+    *list = (struct vt_list){.rows = NULL};
+}
