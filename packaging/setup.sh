@@ -19,7 +19,7 @@ VRAMTRACE_CACHE=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}
 
 setup_torch_version=2.11.0
 setup_torch_pythons=10-14 # Python 3.10 to 3.14 have wheels of it
-setup_torch_needs="numpy typing_extensions" # at least; it says so where numpy is missing
+setup_torch_needs="filelock fsspec jinja2 markupsafe mpmath networkx numpy sympy typing_extensions" # without a GPU: without CUDA's libraries
 setup_cuda_runtime_version=13.0.96
 setup_debian_packages="gcc libc6-dev binutils pkg-config libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev
     libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev libncurses-dev node-d3 esbuild"
