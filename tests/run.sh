@@ -59,6 +59,11 @@ if [ "$mode" = all ] && command -v clang >/dev/null; then
     [ -z "$VRAMTRACE_RUN" ] || step "hosts of the clang build" clang_hosts
 fi
 
+bare_machines() {
+    (. packaging/chroot.sh && chroot_check) || { echo "skipped"; return 0; }
+    ./tests/bare/run.sh --short
+}
+[ "$mode" = quick ] || step "bare machines" bare_machines
 [ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q --durations=5 -n "$(nproc)" --dist loadfile tests/page tests/browser
 # Hosts first and alone: they measure what a process notices, and use all cores by themselves.
 if [ "$mode" = all ]; then

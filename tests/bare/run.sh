@@ -178,7 +178,7 @@ case ${1:-} in
 --short) short ;;
 --tests) shift && tests "$@" ;;
 --write) make_python && write_table ;;
--*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+-*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
 *) make_python && every_case "$@" ;;
 esac
 [ -z "$failed" ]
