@@ -42,7 +42,7 @@ setup_run() {
         done
     ) &
     ticker=$!
-    "$@" >"$setup_log" 2>&1 </dev/null || status=$?
+    "$@" >>"$setup_log" 2>&1 </dev/null || status=$?
     kill "$ticker" 2>/dev/null
     wait "$ticker" 2>/dev/null
     [ ! -t 2 ] || echo >&2
@@ -89,7 +89,7 @@ setup_install() {
         }
         as_root=(sudo)
     fi
-    setup_run "installing $# Debian packages ($1, ...)" setup_apt "$@" || {
+    setup_run "installing Debian packages: ${*:1:3}${4:+ and $(($# - 3)) more}" setup_apt "$@" || {
         setup_say "apt-get could not install packages ($(setup_why)); mend that, or install them another way, and run this again: $*"
         return 1
     }
@@ -100,8 +100,8 @@ setup_apt() {
         -o DPkg::Lock::Timeout=120 "$@")
     "${install[@]}" && return
     "${as_root[@]}" dpkg --configure -a # where an earlier one was interrupted
-    "${as_root[@]}" apt-get update -q -o DPkg::Lock::Timeout=120
-    echo >"$setup_log" # what failed at first is not the reason
+    : >"$setup_log" # what failed at first is not the reason
+    "${as_root[@]}" apt-get update -q -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=120
     "${install[@]}"
 }
 
@@ -150,7 +150,7 @@ setup_pip() { # TEXT ARGUMENT...
     local text=$1
     shift
     setup_run "$text" "$setup_venv/bin/python" -m pip -q --disable-pip-version-check "$@" || {
-        setup_say "${text%% *} failed ($(setup_why)): is PyPI to be reached from here? It can be run again"
+        setup_say "$text failed ($(setup_why)): can PyPI be reached from here? Then run this again"
         return 1
     }
 }
@@ -174,10 +174,7 @@ setup_download_headers() {
     local wheel
     [ -e "$VRAMTRACE_CACHE/cuda-include/cuda.h" ] && return 0
     setup_pip "downloading CUDA's headers (nvidia-cuda-runtime $setup_cuda_runtime_version)" \
-        download --no-deps -d "$VRAMTRACE_CACHE/wheels" "nvidia-cuda-runtime==$setup_cuda_runtime_version" || {
-        setup_say "or give a folder with cuda.h in VRAMTRACE_CUDA_INCLUDE"
-        return 1
-    }
+        download --no-deps -d "$VRAMTRACE_CACHE/wheels" "nvidia-cuda-runtime==$setup_cuda_runtime_version" || return 1
     wheel=$(ls "$VRAMTRACE_CACHE"/wheels/nvidia_cuda_runtime-"$setup_cuda_runtime_version"-*.whl | head -n 1)
     "$setup_venv/bin/python" - "$wheel" "$VRAMTRACE_CACHE/cuda-include" <<'PYTHON'
 import os, shutil, sys, zipfile
