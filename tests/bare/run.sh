@@ -94,16 +94,22 @@ in_system() { # SCRIPT: as the user, in the clone
 
 received() { awk -F: '$1 !~ /^ *lo$/ && NF > 1 { split($2, field, " "); sum += field[1] } END { printf "%.0f\n", sum }' /proc/net/dev; }
 
+measured() { # SCRIPT: sets status, minutes, and megabytes received meanwhile
+    local before started seconds
+    before=$(received) started=$SECONDS status=0
+    in_system "$1" || status=$?
+    seconds=$((SECONDS - started))
+    minutes=$((seconds / 60)):$(printf %02d $((seconds % 60))) megabytes=$((($(received) - before) / 1000000))
+}
+
 run_case() { # NAME SUITE USER PREPARE MUST
-    local started before seconds megabytes verdict=passed
+    local verdict=passed
     make_system "$2" "$3" "$4"
     rm -rf "$root"/var/lib/apt/lists/*
-    said=$work/$1.log status=0
-    before=$(received) started=$(date +%s%N)
-    in_system ./examples/quickstart.sh >"$said" 2>&1 || status=$?
-    seconds=$((($(date +%s%N) - started) / 1000000000)) megabytes=$((($(received) - before) / 1000000))
+    said=$work/$1.log
+    measured ./examples/quickstart.sh >"$said" 2>&1
     "$5" || verdict=FAILED
-    echo "| $1 | $(. "$root/etc/os-release" && echo "$PRETTY_NAME") | $3 | ${5//_/ } | $((seconds / 60)):$(printf %02d $((seconds % 60))) | $megabytes | $verdict |"
+    echo "| $1 | $(. "$root/etc/os-release" && echo "$PRETTY_NAME") | $3 | ${5//_/ } | $minutes | $megabytes | $verdict |"
     [ "$verdict" = passed ] || { failed=1 && tail -n 30 "$said" >&2; }
 }
 
@@ -156,7 +162,9 @@ short() {
 
 tests() { # [USER [quick]]
     make_system bookworm "${1:-root}" "$([ "${1:-root}" = root ] || echo sudo_for_user)"
-    in_system "./tests/run.sh ${2:-}" || failed=1
+    measured "./tests/run.sh ${2:-}"
+    echo "tests/run.sh ${2:-} ended with $status after $minutes minutes; $megabytes MB received; $(du -sm "$root" | cut -f 1) MB on disk, the system included"
+    failed=${status#0}
 }
 
 write_table() {
