@@ -34,7 +34,7 @@ say() { echo "tests/bare/run.sh: $*" >&2; }
 # What is done to a system; $root is its folder, $user who runs the demo.
 sudo_for_user() { echo "$user ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/$user"; }
 device() { chroot_devices=nvidiactl; }
-fake_driver() { echo 'int cuInit(unsigned flags) { return 0 * flags; }' | driver_of "$root/usr/lib/x86_64-linux-gnu"; }
+fake_driver() { echo 'int cuInit(unsigned flags) { return 0 * flags; }' | driver_of "$(echo "$root"/usr/lib/*-linux-gnu)"; }
 conda() { # a prefix first on PATH, with Python and the C++ library
     sudo_for_user
     python_in /opt/conda
@@ -122,6 +122,7 @@ every_case() { # NAME...
         [[ $# -eq 0 || " $* " == *" $name "* ]] || continue
         run_case "$name" "${suite// /}" "${user// /}" "$(xargs <<<"$prepare")" "${must// /}" </dev/null
     done <<<"$cases"
+    [ -z "$failed" ]
 }
 
 check() { # WHAT COMMAND...
@@ -168,7 +169,7 @@ tests() { # [USER [quick]]
 }
 
 write_table() {
-    every_case | tee "$work/table"
+    every_case | tee "$work/table" || failed=1
     python3 - "$page" "$work/table" <<'PYTHON'
 import sys
 page, table = (open(name).read() for name in sys.argv[1:])
@@ -184,9 +185,9 @@ work=$(mktemp -d)
 trap 'chroot_remove "$work"' EXIT
 case ${1:-} in
 --short) short ;;
---tests) shift && tests "$@" ;;
---write) make_python && write_table ;;
+--tests) shift; tests "$@" ;;
+--write) make_python; write_table ;;
 -*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
-*) make_python && every_case "$@" ;;
+*) make_python; every_case "$@" ;;
 esac
 [ -z "$failed" ]
