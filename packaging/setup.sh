@@ -18,6 +18,7 @@
 VRAMTRACE_CACHE=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}
 
 setup_torch_version=2.11.0
+setup_torch_cuda=13
 setup_torch_pythons=10-14 # Python 3.10 to 3.14 have wheels of it
 setup_torch_needs="filelock fsspec jinja2 markupsafe mpmath networkx numpy sympy typing_extensions" # without a GPU: without CUDA's libraries
 setup_cuda_runtime_version=13.0.96
@@ -208,8 +209,11 @@ result, text = driver.cuInit(0), ctypes.c_char_p()
 if result != 0:
     driver.cuGetErrorString(result, ctypes.byref(text))
     sys.exit("cuInit returned %d: %s" % (result, (text.value or b"unknown").decode()))
+version = ctypes.c_int()
+driver.cuDriverGetVersion(ctypes.byref(version))
+print(version.value)
 PYTHON
-        ) && setup_gpu_found=yes
+        ) && setup_gpu_found=yes setup_gpu_cuda=$reason
         for device in /dev/nvidiactl /dev/dxg /dev/nvmap; do # Linux, WSL2, Jetson
             [ "$setup_gpu_found" = yes ] || [ ! -e "$device" ] || setup_say "$device exists, but CUDA does not work: ${reason##*$'\n'}"
         done
@@ -227,6 +231,10 @@ setup_own_torch() {
 setup_torch() {
     local with="--no-deps torch==$setup_torch_version $setup_torch_needs" size="0.5 GB" kind=''
     if setup_gpu; then
+        [ "$setup_gpu_cuda" -ge $((setup_torch_cuda * 1000)) ] || {
+            setup_say "this GPU's driver is for CUDA $((setup_gpu_cuda / 1000)), PyTorch $setup_torch_version for CUDA $setup_torch_cuda: install a newer driver, or a PyTorch for this one (pytorch.org) and run this with its python3"
+            return 1
+        }
         with="torch==$setup_torch_version" size="2.7 GB with CUDA's libraries" kind=-gpu
     fi
     setup_venv "$kind" || return 1

@@ -34,7 +34,7 @@ say() { echo "tests/bare/run.sh: $*" >&2; }
 # What is done to a system; $root is its folder, $user who runs the demo.
 sudo_for_user() { echo "$user ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/$user"; }
 device() { chroot_devices=nvidiactl; }
-fake_driver() { echo 'int cuInit(unsigned flags) { return 0 * flags; }' | driver_of "$(echo "$root"/usr/lib/*-linux-gnu)"; }
+fake_driver() { driver "$(echo "$root"/usr/lib/*-linux-gnu)" 0 13000; }
 conda() { # a prefix first on PATH, with Python and the C++ library
     sudo_for_user
     python_in /opt/conda
@@ -43,8 +43,12 @@ conda() { # a prefix first on PATH, with Python and the C++ library
 }
 python_in() { mkdir -p "$root$1" && tar -C "$root$1" -xf "$python_archive"; }
 
-driver_of() { # FOLDER <SOURCE: a libcuda.so.1 that needs no other library
-    cc -x c -shared -nostdlib -fPIC -Wl,-soname,libcuda.so.1 -o "$1/libcuda.so.1" -
+driver() { # FOLDER RESULT VERSION: a libcuda.so.1 whose cuInit returns RESULT; it needs no other library
+    mkdir -p "$1"
+    printf 'int cuInit(unsigned flags) { return %d + 0 * flags; }
+        int cuGetErrorString(int result, const char **text) { *text = result == 100 ? "no device" : 0; return 0; }
+        int cuDriverGetVersion(int *version) { *version = %d; return 0; }' "$2" "$3" |
+        cc -x c -shared -nostdlib -fPIC -Wl,-soname,libcuda.so.1 -o "$1/libcuda.so.1" -
 }
 
 # What the demo must have done; $said is what it printed, $status its exit status.
@@ -131,12 +135,10 @@ check() { # WHAT COMMAND...
     if "$@"; then echo "passed  $what"; else echo "FAILED  $what" && failed=1 && tail -n 30 "$said"; fi
 }
 
-decides() { # RESULT MUST_SAY: setup_gpu, with a driver whose cuInit returns that
-    mkdir -p "$root/driver"
-    printf 'int cuInit(unsigned flags) { return %d + 0 * flags; }
-        int cuGetErrorString(int result, const char **text) { *text = result == 100 ? "no device" : 0; return 0; }' "$1" | driver_of "$root/driver"
-    in_system "export LD_LIBRARY_PATH=/driver; . packaging/setup.sh; if setup_gpu; then echo GPU; fi" >"$said" 2>&1
-    [ "$(cat "$said")" = "$2" ]
+decides() { # RESULT VERSION SCRIPT MUST_SAY: with such a driver
+    driver "$root/driver" "$1" "$2"
+    in_system "export LD_LIBRARY_PATH=/driver; . packaging/setup.sh; $3" >"$said" 2>&1 || true
+    [[ $(cat "$said") == $4 ]]
 }
 
 short() {
@@ -157,8 +159,10 @@ short() {
     status=0
     chroot_run "$root" unshare -n runuser -u "$user" -- env HOME="$home" bash -c "cd ~/vramtrace; ./examples/quickstart.sh" >"$said" 2>&1 || status=$?
     check "it runs again without a network" runs_without_driver
-    check "a driver that works is a GPU" decides 0 GPU
-    check "a driver without a GPU is none" decides 100 "setup: /dev/nvidiactl exists, but CUDA does not work: cuInit returned 100: no device"
+    check "a driver that works is a GPU" decides 0 13000 "setup_gpu && echo yes" yes
+    check "a driver without a GPU is none" decides 100 13000 "setup_gpu && echo yes" \
+        "setup: /dev/nvidiactl exists, but CUDA does not work: cuInit returned 100: no device"
+    check "an old driver is named before PyTorch is downloaded" decides 0 12040 setup_torch "setup: this GPU's driver is for CUDA 12, *"
 }
 
 tests() { # [USER [quick]]
