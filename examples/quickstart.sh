@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
-# From a fresh machine to a first report: installs what is missing, builds, runs examples/train.py under the shim,
-# prints the report. Without a GPU it uses the tests' stand-in for CUDA (real PyTorch, kernels do nothing).
+# From a fresh machine to a first report: installs what is missing (0.6 GB; 3 minutes on 2 cores), builds, runs
+# examples/train.py under the recorder, prints the report. Without a GPU it uses a simulated CUDA: real PyTorch, real
+# allocations, but kernels compute nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+say() { echo "quickstart: $*" >&2; }
 
-source tests/setup.sh
+source packaging/setup.sh
 setup_packages
 setup_cuda_headers
-setup_torch
-
 build=${VRAMTRACE_BUILD:-$PWD/build}
-[ -d "$build/meson-info" ] || meson setup "$build" -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" > "$build.log" 2>&1 ||
-    { cat "$build.log" >&2; exit 1; }
-rm -f "$build.log"
-ninja -C "$build" | tail -n 1
-
 runner=()
-if [ -e /dev/nvidiactl ]; then
-    echo "quickstart: running on this machine's GPU"
+if setup_gpu; then
+    setup_build "$build" demo analyzer/vramtrace -Dtests=false
+    setup_own_torch || setup_torch
+    reason=$("$VRAMTRACE_PYTHON" -c 'import torch; torch.cuda.init()' 2>&1) || {
+        say "PyTorch cannot use this machine's GPU ($VRAMTRACE_PYTHON): ${reason##*$'\n'}"
+        exit 1
+    }
+    say "running on this machine's GPU with $VRAMTRACE_PYTHON"
 else
-    echo "quickstart: no GPU here: running over the stand-in for CUDA (real PyTorch and real allocations, kernels do nothing)"
-    export VRAMTRACE_BUILD=$build VRAMTRACE_PYTHON
+    setup_build "$build" demo tests/standin/libcuda.so.1 -Dtests=false -Dsimulated_cuda=true
+    setup_torch
+    say "no GPU found: using a simulated CUDA (real PyTorch and real allocations; kernels compute nothing)"
+    export VRAMTRACE_BUILD=$build
     runner=(./tests/standin/run.sh)
 fi
 trace=$build/quickstart.vrt

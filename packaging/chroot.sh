@@ -3,8 +3,9 @@
 #
 # chroot_make FOLDER SUITE PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages; from
 #                                        the cache if it was made before (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
-# chroot_run FOLDER COMMAND...           runs a command in it as root: with /proc, /dev and the network, in a mount
-#                                        namespace of its own that leaves nothing mounted
+# chroot_run FOLDER COMMAND...           runs a command in it as root: with /proc, /sys, a /dev of its own and the network, in a
+#                                        mount namespace of its own that leaves nothing mounted. $chroot_devices: more files in
+#                                        /dev, empty; $chroot_binds: folders of the host in it, as FOLDER:PLACE
 # chroot_remove FOLDER
 #
 # They need root and debootstrap (Debian: apt install debootstrap), and return 1, saying why, where they cannot work.
@@ -46,13 +47,31 @@ chroot_make() {
 
 chroot_run() {
     # The host's certificates, since it may reach the network through a proxy that has its own.
-    unshare -m bash -c '
+    chroot_devices=${chroot_devices:-} chroot_binds=${chroot_binds:-} unshare -m bash -c '
         set -e
         folder=$1
         shift
-        mount --make-rprivate /
-        mount --rbind /dev "$folder/dev"
+        mount --rbind "$folder" "$folder" # so that a mount namespace can be made in it too
+        mount --make-rprivate "$folder"
         mount -t proc proc "$folder/proc"
+        mount --rbind /sys "$folder/sys"
+        dev=$folder/dev
+        mount -t tmpfs -o mode=755 dev "$dev"
+        mkdir "$dev/pts" "$dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts "$dev/pts"
+        mount -t tmpfs -o mode=1777 shm "$dev/shm"
+        ln -s pts/ptmx "$dev/ptmx"
+        ln -s /proc/self/fd "$dev/fd"
+        for number in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${number%:*}" "$dev/${number#*:}"; done
+        for device in null zero full random urandom tty; do
+            touch "$dev/$device"
+            mount --bind "/dev/$device" "$dev/$device"
+        done
+        for device in $chroot_devices; do touch "$dev/$device"; done
+        for bind in $chroot_binds; do
+            mkdir -p "$folder${bind#*:}"
+            mount --bind "${bind%%:*}" "$folder${bind#*:}"
+        done
         cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
         certificates=/etc/ssl/certs/ca-certificates.crt
         [ ! -e "$certificates" ] || [ ! -e "$folder$certificates" ] || mount --bind "$certificates" "$folder$certificates"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # Builds the Debian package for this system: packaging/deb.sh [FOLDER]   (default: dist/)
-# Needs the packages of debian/control, dpkg-dev and debhelper, and cuda.h (VRAMTRACE_CUDA_INCLUDE, or tests/setup.sh's).
+# Needs the packages of debian/control, dpkg-dev and debhelper, and cuda.h (VRAMTRACE_CUDA_INCLUDE, or packaging/setup.sh's).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${1:-dist}")
-. tests/setup.sh
+. packaging/setup.sh
 setup_cuda_headers
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

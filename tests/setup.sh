@@ -1,14 +1,13 @@
 #!/bin/bash
-# Brings what building and testing need; does nothing where it is there already.
+# Brings what testing needs; does nothing where it is there already. The functions of packaging/setup.sh, and these:
 #
-#   tests/setup.sh                  everything, then prints the variables it sets
+#   tests/setup.sh                  everything that most tests need, then prints the variables it sets
 #   tests/setup.sh FUNCTION...      only these
 #   . tests/setup.sh                for scripts: the functions, nothing run
 #
-# setup_packages       Debian/Ubuntu packages, by apt (sudo where not root)
+# setup_test_packages  Debian/Ubuntu packages: what the build and the tests need
 # setup_hosts          what hosts bring that the shim is tested in; goes on without what cannot be had
 # setup_servers        debuggers and a virtual environment with servers: the long form of tests/faults/hosts runs them
-# setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
 # setup_readers        sets VRAMTRACE_READERS: an interpreter with what reads our exports, runs examples/fleet, drives a browser and
 #                      speaks MCP; and installs the browser
@@ -22,29 +21,21 @@
 # setup_megengine      MegEngine's last wheel (0.9 GB to load, 1.4 GB on disk), which needs Python 3.10: one more test of tests/frameworks
 # setup_job_launchers  Ray and DeepSpeed (0.2 GB to load) in a folder beside PyTorch's: tests/torch/test_launched.py, skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
-# setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
-#                      with on top of it, and PyTorch's folder
-#
-# Downloads go to ${VRAMTRACE_CACHE:-~/.cache/vramtrace}. Each function returns 1, and says what to do, where
-# it cannot get what it needs.
+# setup_trainers       setup_torch, and into the same environment pytest and what people train with on top of PyTorch
 
-VRAMTRACE_CACHE=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}
+. "$(dirname "${BASH_SOURCE[0]}")/../packaging/setup.sh"
 
-setup_torch_version=2.11.0
-setup_torchvision_version=0.26.0
-setup_cuda_runtime_version=13.0.96
+setup_torchvision=torchvision==0.26.0
 setup_python_packages="filelock typing_extensions sympy networkx jinja2 fsspec numpy pillow pytest"
 # What people train with, and all that it imports. Every one is named and pinned, since pip may not look at their
 # dependencies: it would bring PyTorch's NVIDIA packages, which the stand-in replaces.
-setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 peft==0.21.2 pytorch-lightning==2.6.6
+setup_trainers_packages="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 peft==0.21.2 pytorch-lightning==2.6.6
     torchmetrics==1.9.0 transformers==5.23.0 diffusers==0.42.1 triton==3.6.0
     annotated-doc==0.0.7 anyio==4.16.0 certifi==2026.10.18 charset-normalizer==3.5.2 click==8.5.1 h11==0.16.0
     hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
-setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
-    libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev
-    libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev libncurses-dev node-d3 esbuild"
+setup_test_debian_packages="libcriterion-dev debootstrap zstd"
 # What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang less"
@@ -89,7 +80,7 @@ setup_paddle_gpu_packages="anyio==4.16.0 astor==0.8.1 certifi==2026.10.18 decora
 setup_llama_packages="gguf==0.19.0 numpy==2.4.6 PyYAML==6.0.3 tqdm==4.70.1"
 setup_llama_wheel=cyllama-cuda12==0.7.0
 
-# What launches jobs of PyTorch, and what that imports beside setup_trainers.
+# What launches jobs of PyTorch, and what that imports beside setup_trainers_packages.
 setup_job_launchers_packages="annotated-types==0.8.0 attrs==26.1.0 deepspeed==0.19.8 einops==0.8.2 hjson==3.1.0 jsonschema==4.26.0
     jsonschema-specifications==2025.9.1 msgpack==1.2.4 ninja==1.13.2 pandas==3.1.1 protobuf==7.36.2 py-cpuinfo==9.0.0 pyarrow==26.0.1
     pydantic==2.14.3 pydantic_core==2.50.4 python-dateutil==4.0.0 ray==2.60.0 referencing==0.37.0 rpds-py==2026.9.1
@@ -97,23 +88,7 @@ setup_job_launchers_packages="annotated-types==0.8.0 attrs==26.1.0 deepspeed==0.
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
-setup_say() { echo "setup: $*" >&2; }
-
-setup_packages() {
-    if ! command -v dpkg-query >/dev/null; then
-        setup_say "no dpkg here; have these, by the names your system gives them:" $setup_debian_packages
-        return 0
-    fi
-    local missing
-    missing=$(setup_not_installed $setup_debian_packages)
-    # Newer than the distribution's, from pip, serves as well.
-    command -v meson >/dev/null && missing=${missing/ meson/}
-    command -v ninja >/dev/null && missing=${missing/ ninja-build/}
-    [ -z "${missing// /}" ] || setup_install $missing || {
-        setup_say "apt could not install them; get these another way, then run this again:$missing"
-        return 1
-    }
-}
+setup_test_packages() { setup_packages $setup_test_debian_packages; }
 
 setup_hosts() {
     local missing
@@ -330,94 +305,6 @@ setup_install_packaging() {
     printf '%s' "$setup_packaging_packages" >"$setup_packaging_venv/.packaging"
 }
 
-setup_not_installed() {
-    local package installed
-    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
-    for package in "$@"; do
-        grep -qxF "$package" <<<"$installed" || printf ' %s' "$package"
-    done
-}
-
-setup_install() {
-    local -a as_root=()
-    if [ "$(id -u)" != 0 ]; then
-        if ! command -v sudo >/dev/null; then
-            setup_say "these packages are missing and there is neither root nor sudo to install them: $*"
-            return 1
-        fi
-        as_root=(sudo)
-    fi
-    setup_say "installing by apt: $*"
-    local -a install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@")
-    "${install[@]}" >&2 || { "${as_root[@]}" apt-get update -q >&2 && "${install[@]}" >&2; }
-}
-
-# The interpreter that PyTorch's wheels are taken for: python3 of PATH, or another with wheels (3.10 to 3.13).
-setup_base_python() {
-    local python
-    for python in python3 python3.13 python3.12 python3.11 python3.10; do
-        if "$python" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
-            command -v "$python"
-            return 0
-        fi
-    done
-    setup_say "PyTorch $setup_torch_version needs Python 3.10 to 3.13 with its venv module; none was found"
-    return 1
-}
-
-# Only one process at a time fills the cache.
-setup_locked() {
-    mkdir -p "$VRAMTRACE_CACHE" || return 1
-    if command -v flock >/dev/null; then
-        (flock 9 && "$@") 9>"$VRAMTRACE_CACHE/.lock"
-    else
-        "$@"
-    fi
-}
-
-# VRAMTRACE_CUDA_SEARCH: where to look for cuda.h before downloading it (folders, by spaces; may be empty).
-setup_cuda_headers() {
-    local folder
-    for folder in ${VRAMTRACE_CUDA_INCLUDE:-} \
-        ${VRAMTRACE_CUDA_SEARCH-/usr/local/cuda/include /opt/cuda/include /usr/include} \
-        "$VRAMTRACE_CACHE/cuda-include"; do
-        if [ -e "$folder/cuda.h" ] && [ -e "$folder/cudaTypedefs.h" ]; then
-            export VRAMTRACE_CUDA_INCLUDE=$folder
-            return 0
-        fi
-    done
-    setup_locked setup_download_headers || return 1
-    export VRAMTRACE_CUDA_INCLUDE=$VRAMTRACE_CACHE/cuda-include
-}
-
-setup_download_headers() {
-    local python wheel
-    [ -e "$VRAMTRACE_CACHE/cuda-include/cuda.h" ] && return 0
-    python=$(setup_base_python) || return 1
-    setup_say "downloading CUDA's headers (PyPI, nvidia-cuda-runtime $setup_cuda_runtime_version)"
-    "$python" -m pip download -q --no-deps -d "$VRAMTRACE_CACHE/wheels" \
-        "nvidia-cuda-runtime==$setup_cuda_runtime_version" >&2 || {
-        setup_say "could not download; give a folder with cuda.h in VRAMTRACE_CUDA_INCLUDE"
-        return 1
-    }
-    wheel=$(ls "$VRAMTRACE_CACHE"/wheels/nvidia_cuda_runtime-"$setup_cuda_runtime_version"-*.whl | head -n 1)
-    "$python" - "$wheel" "$VRAMTRACE_CACHE/cuda-include" <<'PYTHON'
-import os, sys, zipfile
-wheel, target = sys.argv[1:]
-unfinished = target + ".part"
-with zipfile.ZipFile(wheel) as archive:
-    for name in archive.namelist():
-        _, found, inside = name.partition("/include/")
-        if not found or not inside or ".." in inside or inside.endswith("/"):
-            continue
-        path = os.path.join(unfinished, inside)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as out:
-            out.write(archive.read(name))
-os.rename(unfinished, target)
-PYTHON
-}
-
 setup_pytest() {
     local python base
     for python in ${VRAMTRACE_PYTHON:-} python3 "$VRAMTRACE_CACHE"/venv-*/bin/python; do
@@ -448,75 +335,27 @@ setup_workers() {
     setup_workers=(-n "$(nproc)" --dist loadfile)
 }
 
-setup_torch() {
-    local base version
-    base=$(setup_base_python) || return 1
-    version=$("$base" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    setup_venv=$VRAMTRACE_CACHE/venv-py$version
-    [ -e "$setup_venv/.torch-$setup_torch_version-$setup_torchvision_version" ] ||
-        setup_locked setup_install_torch "$base" "${version/./}" || return 1
-    [ "$(cat "$setup_venv/.trainers" 2>/dev/null)" = "$setup_trainers" ] ||
-        setup_locked setup_install_trainers || return 1
-    export VRAMTRACE_PYTHON=$setup_venv/bin/python
-    export VRAMTRACE_TORCH=$setup_venv/lib/python$version/site-packages/torch
+setup_trainers() {
+    setup_torch || return 1
+    [ "$(cat "$setup_venv/.tests" 2>/dev/null)" = "$(setup_all_trainers)" ] || setup_locked setup_install_trainers
 }
 
-setup_install_torch() {
-    local base=$1 tag=cp$2 name wheels=$VRAMTRACE_CACHE/wheels
-    local stamp=$setup_venv/.torch-$setup_torch_version-$setup_torchvision_version
-    [ -e "$stamp" ] && return 0
-    mkdir -p "$wheels"
-    [ -x "$setup_venv/bin/python" ] || "$base" -m venv "$setup_venv" >&2 || {
-        setup_say "could not make a virtual environment (Debian: apt install python3-venv)"
-        return 1
-    }
-    for name in "torch-$setup_torch_version" "torchvision-$setup_torchvision_version"; do
-        ls "$wheels/$name-$tag-"*.whl >/dev/null 2>&1 && continue
-        setup_say "downloading $name for Python $tag"
-        "$setup_venv/bin/python" -m pip download -q --no-deps -d "$wheels" "${name/-/==}" >&2 || {
-            setup_say "could not download $name: the tests with the real PyTorch cannot run"
-            return 1
-        }
-    done
-    setup_say "installing PyTorch into $setup_venv"
-    # Without its dependencies: the NVIDIA packages among them are what the stand-in replaces.
-    "$setup_venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check \
-        "$wheels/torch-$setup_torch_version-$tag-"*.whl \
-        "$wheels/torchvision-$setup_torchvision_version-$tag-"*.whl >&2 &&
-        "$setup_venv/bin/python" -m pip install -q --disable-pip-version-check $setup_python_packages 2>&1 |
-        grep -v 'dependency resolver\|^torch .* requires' >&2
-    "$setup_venv/bin/python" -c 'import importlib.util as u, sys
-sys.exit(any(u.find_spec(name) is None for name in "torch torchvision numpy sympy PIL pytest".split()))' || {
-        setup_say "PyTorch's packages did not all install into $setup_venv"
-        return 1
-    }
-    touch "$stamp"
-}
+setup_all_trainers() { echo $setup_torchvision $setup_trainers_packages $setup_python_packages; }
 
 setup_install_trainers() {
-    [ "$(cat "$setup_venv/.trainers" 2>/dev/null)" = "$setup_trainers" ] && return 0
-    setup_say "installing transformers, peft, accelerate, lightning, diffusers and triton into $setup_venv"
-    "$setup_venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check $setup_trainers >&2 || {
-        setup_say "could not install them: the tests that train with them cannot run"
+    [ "$(cat "$setup_venv/.tests" 2>/dev/null)" = "$(setup_all_trainers)" ] && return 0
+    # Without their dependencies: the NVIDIA packages among them are what the simulated CUDA replaces.
+    setup_pip "downloading transformers, peft, accelerate, lightning, diffusers, triton and torchvision into $setup_venv" \
+        install --no-deps $setup_torchvision $setup_trainers_packages &&
+        setup_pip "downloading pytest and what PyTorch may need into $setup_venv" install $setup_python_packages || {
+        setup_say "the tests with the real PyTorch cannot run"
         return 1
     }
-    printf '%s' "$setup_trainers" >"$setup_venv/.trainers"
+    setup_all_trainers >"$setup_venv/.tests"
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     set -u
-    [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
-    for setup_function in "$@"; do
-        case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_frameworks | setup_job_launchers | setup_paddle_gpu | setup_megengine | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
-        *)
-            sed -n '2,29s/^# \{0,1\}//p' "$0" >&2
-            exit 2
-            ;;
-        esac
-    done
-    for setup_variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_READERS VRAMTRACE_PACKAGING VRAMTRACE_TORCH; do
-        [ -n "${!setup_variable:-}" ] && echo "$setup_variable=${!setup_variable}"
-    done
-    exit 0
+    [ $# -gt 0 ] || set -- setup_test_packages setup_cuda_headers setup_trainers
+    setup_main "$0" "$@"
 fi

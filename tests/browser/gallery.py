@@ -2,7 +2,7 @@
 
     tests/browser/gallery.py [PICTURE...]        all, or only some: overview, leak, ...
 
-Needs what tests/setup.sh's setup_torch and setup_readers install; runs with $VRAMTRACE_READERS, over $VRAMTRACE_RUN if there is
+Needs what tests/setup.sh's setup_trainers and setup_readers install; runs with $VRAMTRACE_READERS, over $VRAMTRACE_RUN if there is
 no GPU. Recordings are made in a new folder, or in $VRAMTRACE_GALLERY, where those that are there are used again.
 """
 import html

@@ -411,5 +411,7 @@ def test_wrong_use(arguments, status, words):
 def test_another_users_process(start_host):
     host = start_host()
     host.do("allocate 4096")
-    said = subprocess.run([PROGRAM, "top", host.pid], capture_output=True, text=True, env=ENVIRONMENT, user="nobody", timeout=60)
+    with open(PROGRAM) as program:  # whose folder that user may not enter
+        said = subprocess.run([f"/proc/self/fd/{program.fileno()}", "top", host.pid], capture_output=True, text=True, env=ENVIRONMENT,
+                              user="nobody", cwd="/", pass_fds=[program.fileno()], timeout=60)
     assert said.returncode == 3 and "is of user root: only that user and root can see" in said.stderr

@@ -79,7 +79,7 @@ def needed_sonames(libraries):
     names = set()
     for library in libraries:
         names |= set(re.findall(r"^\s+NEEDED\s+(\S+)", run("objdump", "-p", library), re.M))
-    return {name for name in names if NVIDIA.match(name)} - OURS.keys()
+    return {name for name in names if NVIDIA.match(name)}
 
 
 def undefined_symbols(libraries):
@@ -151,16 +151,17 @@ def main():
     if len(arguments) != 3:
         sys.exit(__doc__)
     wheel, build_folder, output = map(Path, arguments)
-    for name, ours in OURS.items():
-        if not (build_folder / ours / name).exists():
-            sys.exit(f"make_stubs.py: {build_folder / ours / name} is missing: build the stand-in first (ninja)")
     libraries = wheel_libraries(wheel, cuda)
     made = output / fingerprint(libraries, build_folder)[:16]
     print(made)
     if made.exists():
         return
     output.mkdir(parents=True, exist_ok=True)
-    sonames = needed_sonames(libraries) | {library[cuda] for library in OPENED.values() if cuda}
+    needed = needed_sonames(libraries)
+    for name, place in OURS.items():
+        if name in needed and not (build_folder / place / name).exists():
+            sys.exit(f"make_stubs.py: {build_folder / place / name} is missing: build the stand-in first (ninja)")
+    sonames = needed - OURS.keys() | {library[cuda] for library in OPENED.values() if cuda}
     symbols = {soname: {} for soname in sonames}
     for symbol, version in undefined_symbols(libraries):
         soname = soname_of(symbol, version, sonames)
@@ -173,8 +174,9 @@ def main():
         folder.mkdir()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda soname: make_library(folder, soname, symbols[soname]), sorted(set(sonames) - set(OURS))))
-        for name, ours in OURS.items():
-            (folder / name).symlink_to((build_folder / ours / name).resolve())
+        for name, place in OURS.items():
+            if (build_folder / place / name).exists():
+                (folder / name).symlink_to((build_folder / place / name).resolve())
         try:
             folder.rename(made)
         except OSError:  # another process was sooner

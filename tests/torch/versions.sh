@@ -26,6 +26,7 @@ for version in "$@"; do
         "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
             "torchvision==0.$((minor + 15)).*" || # the newest PyTorch may have none of its own yet
             "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps torchvision
+        setup_torchvision= # it has one
         setup_install_trainers
         touch "$venv/.done"
     fi

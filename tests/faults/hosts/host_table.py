@@ -65,6 +65,7 @@ HELGRIND = {"known": "helgrind reports the recorder's own code, which is free of
 ANYWHERE = {"known": "A thread that is cancelled asynchronously inside a hook returns NULL instead of PTHREAD_CANCELED (seen "
                      "with glibc 2.36)."}
 ROOT = {"needs": ("root",)}
+OTHER_USER = {"needs": ("root", "others")}  # becomes one before it has loaded everything
 PYTHON = {"HOST_LIBRARY": "{bin}/libhost.so", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 PYTHON_LIBRARY = {"needs": ("file:{libpython}",)}
 SANITIZED = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0", "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
@@ -147,17 +148,17 @@ def table():
            for number in (5, 8, 16) for when in ("first", "after")],
          *[(f"file size limit {size} KiB, {when}, {action}", f"limits file_size {size} {when} {action}", {"trace": "reported"})
            for size in (0, 1024, 5000) for when in ("first", "after") for action in ("killed", "ignored")],
-         ("no further process allowed, first", "limits processes first", {"needs": ("root",), "trace": "reported"}),
+         ("no further process allowed, first", "limits processes first", {**OTHER_USER, "trace": "reported"}),
          ("no further process allowed, after", "limits processes after", {"needs": ("root",), "trace": "reported"}),
-         ("one more thread allowed", "limits thread_allowed", {"needs": ("root",), "trace": "reported", **THREAD}),
+         ("one more thread allowed", "limits thread_allowed", {**OTHER_USER, "trace": "reported", **THREAD}),
          ("small stack for main", "limits stack 256"),
          ("one second of CPU time", "limits processor_time"),
          ("sleeps", "limits idle"),
          ("resident memory", "limits resident"),
          ("locks all memory, first", "limits lock_memory first"),
          ("locks all memory, after", "limits lock_memory after"),
-         ("locks all memory, low lock limit", "limits lock_little", {"needs": ("root",), "trace": "reported"}),
-         ("low limit of pending signals", "limits pending_signals", {"needs": ("root",), "trace": "reported"}),
+         ("locks all memory, low lock limit", "limits lock_little", {**OTHER_USER, "trace": "reported"}),
+         ("low limit of pending signals", "limits pending_signals", {**OTHER_USER, "trace": "reported"}),
          ("threads on the smallest stacks", "threads smallest_stacks"),
          ("threads on 32 KiB", "threads smallest_stacks 32"),
          prepare="chmod 777 . ../trace")
@@ -174,7 +175,7 @@ def table():
           "{python} -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'"}),
          ("a missing folder", "processes ordinary", {"shim_env": {OUT: "no/x.vrt"}, "trace": "reported"}),
          ("a read-only folder", "$ setpriv --reuid=64321 --clear-groups {bin}/host_processes ordinary",
-          {"shim_env": {OUT: "kept/x.vrt"}, "prepare": "mkdir -m 555 kept", "needs": ("root", "setpriv"),
+          {"shim_env": {OUT: "kept/x.vrt"}, "prepare": "mkdir -m 555 kept", "needs": ("root", "others", "setpriv"),
            "trace": "reported"}),
          ("a link to another file", "processes ordinary",
           {"shim_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "reported",
@@ -244,7 +245,7 @@ def table():
     kind("jails",
          ("chroot", "jails chroot", ROOT),
          ("the working folder is removed", "jails chdir"),
-         ("gives up root, first", "jails drop_user first", {**ROOT, "prepare": "chmod 777 ../trace"}),
+         ("gives up root, first", "jails drop_user first", {**OTHER_USER, "prepare": "chmod 777 ../trace"}),
          ("gives up root, after", "jails drop_user after", ROOT),
          *[(f"unshare {which}, {when}", f"jails namespaces {which} {when}",
            {**ROOT, "shim_env": QUIET, "trace": "silent" if (which, when) == ("pid", "first") else "whole",

@@ -58,6 +58,9 @@ def lacks(host):
         if need == "root":
             if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
                 return "root"
+        elif need == "others":
+            if not all(folder.stat().st_mode & 1 for folder in [BUILD, *BUILD.resolve().parents]):
+                return "a build folder that other users may enter"
         elif what == "python":
             if subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True).returncode:
                 return need
