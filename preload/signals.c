@@ -1,5 +1,7 @@
 #include "signals.h"
 
+#include <stddef.h>
+
 void vt_signals_block(sigset_t *before)
 {
     static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};

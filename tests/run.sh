@@ -74,6 +74,7 @@ else
     setup_workers=()
 fi
 [ "$mode" = quick ] || [ -z "$VRAMTRACE_RUN" ] || step "newest Pythons" ./tests/torch/pythons.sh
+[ "$mode" = quick ] || { step packages tests/packaging/run.sh short; export VRAMTRACE_WHEEL=$(echo "$VRAMTRACE_BUILD"/packages/*.whl); }
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=12 "${setup_workers[@]}" --ignore=tests/faults/test_unnoticed.py "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

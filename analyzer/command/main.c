@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "vramtrace/format.h"
-#include "vramtrace/version.h"
 
 static int (*const functions[VT_COMMAND_COUNT])(const struct vt_command *, struct vt_arguments *,
                                                 struct vt_output *) = {

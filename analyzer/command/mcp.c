@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "view/mcp/mcp.h"
-#include "vramtrace/version.h"
 
 /* For the model that asks. */
 static const char instructions[] =

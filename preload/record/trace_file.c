@@ -12,7 +12,6 @@
 
 #include "clock.h"
 #include "thread.h"
-#include "vramtrace/version.h"
 
 enum { NAME_ATTEMPTS = 1000 };
 

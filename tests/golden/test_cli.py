@@ -51,7 +51,7 @@ def write_trace(path, chunks_end=None, state=2):
     header = struct.pack(
         "<8sIIIIQQQQ", b"VRAMTRC\n", 1, 1, HEADER_BYTES, 64, ring_offset, slots, chunks_offset, 0
     )
-    header += struct.pack("<IIQQ64s32s", 4711, 1, 1_700_000_000_000_000_000, 1000, b"host", b"0.1.0")
+    header += struct.pack("<IIQQ64s32s", 4711, 1, 1_700_000_000_000_000_000, 1000, b"host", b"0.2.0")
     header += struct.pack("<IIQQQQQQQQ", state, 0, 2_000_000_000, 0, 0, chunks_end or chunks_offset, 0, 0, 0, 0)
     path.write_bytes(header.ljust(chunks_offset, b"\0"))
     return path

@@ -74,7 +74,7 @@ class TraceFile:
         assert used <= self.slots
         header = struct.pack("<8sIIIIQQQQ", b"VRAMTRC\n", 1, 1, HEADER_BYTES, SLOT_BYTES, ring_offset, self.slots,
                              chunks_offset, 0)
-        header += struct.pack("<IIQQ64s32s", 4711, 1, self.started_ns, START_NS, self.host, b"0.1.0")
+        header += struct.pack("<IIQQ64s32s", 4711, 1, self.started_ns, START_NS, self.host, b"0.2.0")
         header += struct.pack("<IIQQQQQQQQ", state, 0, self.t_ns, used, 0, chunks_offset, self.events, 0, 0, 0)
         data = header.ljust(HEADER_BYTES, b"\0") + bytes(self.ring).ljust(self.slots * SLOT_BYTES, b"\0")
         with open(path, "wb") as file:

@@ -1,10 +1,11 @@
-"""The wheel, built from this tree and installed into empty environments: command, library, module, notebooks."""
+"""The wheel that tests/packaging/run.sh built of this tree, installed into empty environments: command, library, module, notebooks."""
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -16,7 +17,9 @@ from helpers import ROOT  # noqa: E402
 from test_python_traces import FOUND  # noqa: E402
 
 BUILDER = os.environ.get("VRAMTRACE_PACKAGING")
-pytestmark = pytest.mark.skipif(not BUILDER, reason="VRAMTRACE_PACKAGING is not set: tests/setup.sh setup_packaging")
+WHEEL = os.environ.get("VRAMTRACE_WHEEL")
+pytestmark = [pytest.mark.skipif(not BUILDER, reason="VRAMTRACE_PACKAGING is not set: tests/setup.sh setup_packaging"),
+              pytest.mark.skipif(not WHEEL, reason="VRAMTRACE_WHEEL is not set: tests/packaging/run.sh short")]
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith(("LD_", "VRAMTRACE_", "PYTHON"))},
                "LD_LIBRARY_PATH": str(STANDIN)}
 
@@ -29,15 +32,8 @@ def call(*command, check=True, **options):
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    headers = os.environ.get("VRAMTRACE_CUDA_INCLUDE")
-    call(BUILDER, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder,
-         "-Csetup-args=-Doptimization=0",  # sooner built
-         *([f"-Csetup-args=-Ddriver_include={headers}"] if headers else []), ROOT,
-         environment={"PATH": f"{pathlib.Path(BUILDER).parent}:{os.environ['PATH']}"})
-    built, = folder.glob("*.whl")
-    return built
+def wheel():
+    return pathlib.Path(WHEEL)
 
 
 # The oldest and the newest; all of them where there is time (tests/packaging/run.sh).
@@ -56,11 +52,24 @@ def environment(request, wheel, tmp_path_factory):
 
 
 def test_one_wheel_for_every_python(wheel):
-    assert re.fullmatch(r"vramtrace-[\d.]+-py3-none-linux_x86_64\.whl", wheel.name)
+    version = json.loads(call("meson", "introspect", "--projectinfo", ROOT / "meson.build").stdout)["version"]
+    assert re.fullmatch(rf"vramtrace-{version}-py3-none-(linux|manylinux_2_28)_x86_64\.whl", wheel.name)
+    assert (ROOT / "debian/changelog").read_text().startswith(f"vramtrace ({version}) ")
     names = zipfile.ZipFile(wheel).namelist()
+    assert not [name for name in names if not name.startswith(("vramtrace/", f"vramtrace-{version}."))]
     for end in ("scripts/vramtrace", "data/lib/vramtrace/libvramtrace.so", "vramtrace/__init__.py", "vramtrace/py.typed",
                 "share/man/man1/vramtrace-run.1", "bash-completion/completions/vramtrace", "site-functions/_vramtrace"):
         assert sum(name.endswith(end) for name in names) == 1, end
+
+
+def test_source_package(wheel):
+    """It has what the wheel was built from, and nothing else."""
+    archive = next(wheel.parent.glob("*.tar.gz"), None)
+    if not archive:
+        pytest.skip("a wheel of this machine is not built from it")
+    names = {name.split("/")[1] for name in tarfile.open(archive).getnames() if "/" in name}
+    assert names == {"LICENSE", "NEWS", "PKG-INFO", "README.md", "analyzer", "format", "include", "meson.build", "meson_options.txt",
+                     "packaging", "preload", "pyproject.toml", "python"}
 
 
 def test_the_shim_needs_the_c_library_alone(wheel, tmp_path):
@@ -68,7 +77,7 @@ def test_the_shim_needs_the_c_library_alone(wheel, tmp_path):
         name, = [name for name in archive.namelist() if name.endswith("/libvramtrace.so")]
         archive.extract(name, tmp_path)
     needed = re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-dW", tmp_path / name).stdout)
-    assert set(needed) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+    assert set(needed) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
 
 
 PROGRAM = """

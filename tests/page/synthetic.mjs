@@ -163,7 +163,7 @@ export function gapsOf({ changes }, shares) {
 
 export function makePage(traces, { title = "", documents = {}, diff = null } = {}) {
     const blobs = new Blobs();
-    const head = { format: "vramtrace.page/1", version: "0.1.0", title, traces: traces.map((trace) => headOf(trace, blobs, documents)), diff: diff && blobs.json(diff) };
+    const head = { format: "vramtrace.page/1", version: "0.2.0", title, traces: traces.map((trace) => headOf(trace, blobs, documents)), diff: diff && blobs.json(diff) };
     return { head, base64: blobs.base64() };
 }
 

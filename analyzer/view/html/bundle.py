@@ -5,6 +5,7 @@ The writer (page.c) prints them around a trace's head and data. With --html the 
 in the places of head and data instead, for tests.
 
 usage: bundle.py ESBUILD PAGE_FOLDER OUTPUT [--html | --depfile FILE]
+       bundle.py --check   (exit status 1 if D3's modules are not there)
 """
 import base64
 import hashlib
@@ -13,13 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES = "/usr/share/nodejs"  # where Debian has D3's modules
+# The last is where Debian has D3's modules.
+MODULES = [*filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep)), "/usr/share/nodejs"]
 
 
 def bundle(esbuild, entry, *options):
-    search = os.pathsep.join(filter(None, [os.environ.get("NODE_PATH"), MODULES]))
     made = subprocess.run([esbuild, str(entry), "--bundle", "--minify", "--charset=utf8", "--log-level=warning", *options],
-                          env={**os.environ, "NODE_PATH": search}, check=True, stdout=subprocess.PIPE)
+                          env={**os.environ, "NODE_PATH": os.pathsep.join(MODULES)}, check=True, stdout=subprocess.PIPE)
     return made.stdout.decode().strip()
 
 
@@ -52,6 +53,8 @@ def literal(text):
 
 
 def main():
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(not any(Path(folder, "d3-hierarchy").is_dir() for folder in MODULES))
     esbuild, folder, output = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     page = page_of(esbuild, folder)
     if "--html" in sys.argv:

@@ -9,7 +9,6 @@
 #include "view/html/blobs.h"
 #include "view/html/trace.h"
 #include "view/json/json.h"
-#include "vramtrace/version.h"
 
 /* What comes before HEAD, between HEAD and the data, and after it; made by page/. */
 static const char *const parts[] = {
