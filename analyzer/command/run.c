@@ -158,8 +158,8 @@ static const char *cannot_write(char *path, bool is_folder, char *reason, size_t
     return reason;
 }
 
-/* Where traces go, as `who` gave it. It becomes an absolute path, since the command may change its folder. What
- * ends with a slash is a folder, which is made; else its folder must exist. */
+/* Where traces go, as `who` gave it. It becomes an absolute path, since the command may change its folder.
+ * What ends with a slash is a folder, which is made; else its folder must exist. */
 static int set_output(const struct vt_command *command, const char *who, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX] = "", reason[PATH_MAX * 2 + 128];
@@ -330,8 +330,11 @@ static int run(const struct vt_command *command, bool out_given, char **words)
     int result = check_settings(command);
 
     if (!result && records)
-        result =
-            set_output(command, out_given ? "-o " : out && out[0] ? "VRAMTRACE_OUT=" : "", out ? out : "");
+        result = set_output(command,
+                            out_given       ? "-o "
+                            : out && out[0] ? "VRAMTRACE_OUT="
+                                            : "",
+                            out ? out : "");
     free(out);
     if (!result)
         result = set_preload(command);

@@ -190,8 +190,7 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
         snprintf(loss->detail, sizeof loss->detail,
                  "The process was %s. Everything that it recorded until then is here%s%s%s.%s", how,
-                 killed ? "" : ", ",
-                 killed ? "" : vt_format_count(facts->ring_events, count),
+                 killed ? "" : ", ", killed ? "" : vt_format_count(facts->ring_events, count),
                  killed ? "" : " events of it from the ring",
                  facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
                                            : "");

@@ -428,7 +428,8 @@ void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool
     }
     ran_out |= driver_ran_out && !has_blocks; /* a framework empties its cache and asks again */
     vt_log("peak %s%s · vramtrace %s %.*s", used ? peaks : "0 B", ran_out ? " · out of memory seen" : "",
-           ran_out ? "oom" : "report", names_folder(session) ? folder_bytes(session) : (int)strlen(name), name);
+           ran_out ? "oom" : "report", names_folder(session) ? folder_bytes(session) : (int)strlen(name),
+           name);
 }
 
 /* At exit, after main's atexit handlers. The mappings stay: other threads may still be inside a record. */

@@ -47,7 +47,7 @@ SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
 RING_HEADER_BYTES = 12288  # of format.h
 MORE_SECONDS = 2.0
-GOODBYE = re.compile(rb"^vramtrace: peak [^\n]*; next: vramtrace report [^\n]*\n", re.M)
+GOODBYE = re.compile("^vramtrace: peak [^\n]* · vramtrace (?:report|oom) [^\n]*\n".encode(), re.M)
 OURS = re.compile(rb"^vramtrace: [^\n]*\n", re.M)
 PR_SET_CHILD_SUBREAPER = 36
 
