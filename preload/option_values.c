@@ -85,7 +85,7 @@ bool vt_value_MODE(const char *text, bool *flight)
     return true;
 }
 
-static const char *refuse_TEXT(const char *text)
+static const char *refuse_PATH(const char *text)
 {
     (void)text;
     return NULL;

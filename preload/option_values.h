@@ -9,7 +9,7 @@
 #define VT_START_MANUAL UINT64_MAX
 enum { VT_RING_MINIMUM_BYTES = 256 << 10 };
 
-/* X(kind, type, what is allowed). TEXT may be anything. */
+/* X(kind, type, what is allowed). PATH may be anything. */
 #define VT_VALUE_KINDS(X)                                                                                    \
     X(SWITCH, bool, "0 or 1")                                                                                \
     X(BYTES, uint64_t, "256KiB to 1GiB")                                                                     \

@@ -37,7 +37,7 @@ static void complain(const char *name, const char *text, const char *wanted, con
 VT_VALUE_KINDS(X)
 #undef X
 
-static void read_TEXT(const char *name, const char *standard, char (*value)[4096])
+static void read_PATH(const char *name, const char *standard, char (*value)[4096])
 {
     const char *text = getenv(name);
     if (!text || !*text)

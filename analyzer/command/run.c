@@ -63,7 +63,7 @@ static char *library_path(char *error, size_t error_bytes)
     char *path = chosen && chosen[0] ? realpath(chosen, NULL) : find_beside();
 
     if (!path && chosen && chosen[0])
-        snprintf(error, error_bytes, "VRAMTRACE_LIBRARY names %s: %s", chosen, strerror(errno));
+        snprintf(error, error_bytes, "VRAMTRACE_LIBRARY=%s: %s", chosen, strerror(errno));
     else if (!path)
         snprintf(error, error_bytes,
                  LIBRARY " is neither beside this program nor in " VT_LIBDIR
@@ -72,7 +72,7 @@ static char *library_path(char *error, size_t error_bytes)
         snprintf(error, error_bytes, "%s cannot be read: %s", path, strerror(errno));
     else if (strpbrk(path, " :")) /* LD_PRELOAD is split there */
         snprintf(error, error_bytes,
-                 "%s: a path with a space or a colon cannot be preloaded; link it elsewhere", path);
+                 "%s: LD_PRELOAD takes no path with a space or a colon: install the library elsewhere", path);
     else
         return path;
     free(path);
@@ -124,15 +124,18 @@ void vt_print_run_help(const struct vt_command *command, FILE *out)
 {
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
     fputs(
+        "COMMAND is a program, a Python script (FILE.py) or -m MODULE. It starts at the first word that is\n"
+        "not an option, or after --.\n\n"
         "  -o PATH   the same as --out\n"
         "  --help    this help\n\n"
-        "The command starts at the first word that is not an option, or after --.\n"
-        "Settings of the recorder, as options or as environment variables (a SWITCH without a value is 1):\n",
+        "Settings of the recorder; each is an environment variable too (--ring is VRAMTRACE_RING), and a "
+        "SWITCH\n"
+        "without a value is 1:\n\n",
         out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char name[64];
-        fprintf(out, "  %s %s, VRAMTRACE_%s (%s)\n      %s\n", option_name(&settings[i], name, sizeof name),
-                settings[i].kind, settings[i].name, settings[i].initial, settings[i].help);
+        fprintf(out, "  %s %s (default %s)\n      %s\n", option_name(&settings[i], name, sizeof name),
+                settings[i].kind, settings[i].initial, settings[i].help);
     }
 }
 

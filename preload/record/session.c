@@ -403,13 +403,13 @@ void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool
     if (session->handed_over)
         return;
     if (session->file.header.stop_reason == VT_STOP_LIMIT) {
-        vt_log("recording stopped: %s has reached VRAMTRACE_LIMIT; earlier events are in the trace "
-               "(VRAMTRACE_MODE=flight makes room instead)",
+        vt_log("recording stopped: %s reached its size limit (VRAMTRACE_LIMIT). Events up to here are kept. "
+               "VRAMTRACE_MODE=flight keeps recording.",
                name);
         return;
     }
     if (session->file.header.state == VT_STATE_STOPPED) {
-        vt_log("recording stopped: %s: %s; earlier events are in the trace", name,
+        vt_log("recording stopped: cannot write %s: %s. Events up to here are kept.", name,
                strerror(atomic_load(&session->stop_error)));
         return;
     }
