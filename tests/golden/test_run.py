@@ -408,6 +408,19 @@ def test_nothing_stays(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_number_of_run_means_the_command(tmp_path):
+    """`vramtrace run … & vramtrace ctl $! …`: a shell knows no other number."""
+    with start("-o", "x.vrt", *python("begin(); say(os.getpid()); time.sleep(60)"), cwd=tmp_path) as started:
+        pid = int(started.stdout.readline())
+        for number in (started.pid, pid):
+            done = subprocess.run([ANALYZER, "ctl", str(number), "mark", "here"], capture_output=True, text=True)
+            assert done.returncode == 0 and done.stdout.startswith(f"{pid}: "), done.stderr
+            told = json.loads(subprocess.run([ANALYZER, "top", "--json", str(number)], capture_output=True, check=True).stdout)
+            assert [process["pid"] for process in told["processes"]] == [pid]
+        assert subprocess.run([ANALYZER, "ctl", str(os.getpid()), "stop"], capture_output=True).returncode != 0
+        started.terminate()
+
+
 # ---- On a terminal ----
 
 
