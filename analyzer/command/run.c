@@ -313,10 +313,8 @@ static int start(const struct vt_command *command, char **words, bool records)
     if (list < 0)
         return become(command, words);
     result = vt_run_wait(list, &end);
-    if (result) {
-        vt_say(command, "cannot run %s: %s", words[0], strerror(-result));
-        return EXIT_CANNOT_RUN;
-    }
+    if (result) /* no process more is allowed */
+        return become(command, words);
     if (!end.pid) {
         result = become(command, words);
         vt_run_not_started(list);

@@ -73,7 +73,7 @@ struct traces {
     char *text;
     struct trace *items;
     size_t count;
-    bool explained; /* there is one without a trace, and a line said why */
+    bool incomplete; /* one could not be made, and a line said why; or it is not there any more */
 };
 
 /* Those that are there, of what was appended. */
@@ -93,8 +93,10 @@ static void read_list(int list, struct traces *traces)
         if (sscanf(at, "%d %d %n", &trace->pid, &trace->of_job, &path_at) < 2)
             continue;
         trace->path = at + path_at;
-        traces->explained |= !trace->path[0];
-        traces->count += vt_trace_start(trace->path, &status) != 0;
+        if (vt_trace_start(trace->path, &status))
+            traces->count++;
+        else
+            traces->incomplete = true;
     }
 }
 
@@ -330,7 +332,7 @@ void vt_run_say(int list, const struct vt_run_end *end)
         put_one(traces.items, end, dot, out);
     else if (out)
         put_several(&traces, dot, out);
-    if (out && !fclose(out) && (traces.count || !traces.explained))
+    if (out && !fclose(out) && (traces.count || !traces.incomplete))
         vt_say(NULL, "%s", line);
     free(line);
     free(traces.items);
