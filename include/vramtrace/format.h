@@ -129,7 +129,8 @@ struct vt_file_header {
 
 /* `vramtrace run` waits for its command and prints the last line itself. It hands down, in a variable, the path of a
  * memfd of this name under /proc, to which each recorder appends by one write, with the NUL: its process id, 1 if the trace
- * is of one rank and its folder is to be read, and the trace's path; "": there is none, and the reason was printed. */
+ * is of one rank and its folder is to be read, and the trace's path; "": there is none, and the reason was printed. A recorder
+ * that cannot append takes the list's mode away; one that cannot reach the list prints a last line of its own. */
 #define VT_RUN_VARIABLE "VRAMTRACE_RUN_LIST"
 #define VT_RUN_LIST "vramtrace-run"
 #define VT_RUN_LINE "%d %d %s"

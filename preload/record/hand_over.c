@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "vramtrace/format.h"
@@ -24,6 +25,8 @@ bool vt_hand_over(const char *list, const char *trace_path, bool of_job)
         return false;
     int file = open(list, O_WRONLY | O_APPEND | O_CLOEXEC);
     const bool written = file >= 0 && write(file, line, (size_t)length + 1) == length + 1;
+    if (file >= 0 && !written)
+        fchmod(file, 0); /* that something is missing; a limit of file sizes holds for the list, too */
     if (file >= 0)
         close(file);
     return written;

@@ -1,5 +1,5 @@
 /* `vramtrace run` waits for the program and prints the last line itself (format.h, VT_RUN_VARIABLE). Threads:
- * the writer's. */
+ * the writer's, or one that could not start it. */
 #ifndef VT_HAND_OVER_H
 #define VT_HAND_OVER_H
 

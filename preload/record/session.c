@@ -299,8 +299,10 @@ static int start(struct vt_session **made)
         vt_gate_start(go_on_in_child);
         *made = session;
         result = vt_writer_start(session);
-        if (result)
+        if (result) {
             vt_log("nothing is recorded: cannot start a thread: %s", strerror(-result));
+            vt_hand_over(session->options.run_list, "", false);
+        }
     }
     if (result)
         munmap(session, sizeof *session);
