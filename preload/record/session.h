@@ -69,7 +69,7 @@ struct vt_session {
     char maker_name[16];          /* and its name, "" if it has none */
     sigset_t host_signals;        /* the mask of the thread that made the session */
     _Atomic int stop_error;       /* errno of what stopped it */
-    bool handed_over;             /* `vramtrace run` prints the last line; the writer's */
+    bool handed_over;             /* `vramtrace run` prints the last line */
     const int *first_thread_id;   /* where the C library keeps the kernel's id of main's thread; *it is 0 once
                                      that has ended */
     uint32_t generation;          /* so that thread-local caches of an older session are noticed */
