@@ -1,52 +1,19 @@
 #include "options.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.h"
+#include "option_values.h"
 #include "text.h"
+#include "vramtrace/format.h"
 
-enum { RING_MAXIMUM_BYTES = 1 << 30, LIMIT_MINIMUM_BYTES = 1 << 20, FLIGHT_BYTES = 1 << 30 };
-#define LIMIT_MAXIMUM_BYTES (UINT64_C(1) << 50)
-
-static bool parse_switch(const char *text, bool *value)
-{
-    static const char *const words[][2] = {{"0", "1"}, {"no", "yes"}, {"off", "on"}, {"false", "true"}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (int truth = 0; truth < 2; truth++)
-            if (!strcasecmp(text, words[i][truth])) {
-                *value = truth;
-                return true;
-            }
-    return false;
-}
-
-static bool parse_bytes(const char *text, uint64_t *value)
-{
-    static const struct {
-        const char *unit;
-        unsigned shift;
-    } units[] = {{"", 0},     {"B", 0},  {"K", 10},   {"KiB", 10}, {"M", 20},
-                 {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40},   {"TiB", 40}};
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (end == text || errno || *text == '-')
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcasecmp(end, units[i].unit) && number <= UINT64_MAX >> units[i].shift) {
-            *value = (uint64_t)number << units[i].shift;
-            return true;
-        }
-    return false;
-}
+enum { FLIGHT_BYTES = 1 << 30 };
 
 /* The first setting that is not understood, for a later line on stderr: now the host may be about to reuse
  * descriptor 2. */
@@ -59,77 +26,23 @@ static void complain(const char *name, const char *text, const char *wanted, con
                  wanted, standard);
 }
 
-static void read_SWITCH(const char *name, const char *standard, bool *value)
-{
-    const char *text = getenv(name);
-    parse_switch(standard, value);
-    if (text && *text && !parse_switch(text, value))
-        complain(name, text, "0 or 1", standard);
-}
+#define X(kind, type, allowed)                                                                               \
+    static void read_##kind(const char *name, const char *standard, type *value)                             \
+    {                                                                                                        \
+        const char *text = getenv(name);                                                                     \
+        vt_value_##kind(standard, value);                                                                    \
+        if (text && *text && !vt_value_##kind(text, value))                                                  \
+            complain(name, text, allowed, standard);                                                         \
+    }
+VT_VALUE_KINDS(X)
+#undef X
 
-static void read_TEXT(const char *name, const char *standard, char (*value)[4096])
+static void read_PATH(const char *name, const char *standard, char (*value)[4096])
 {
     const char *text = getenv(name);
     if (!text || !*text)
         text = standard;
     vt_text_copy(*value, sizeof *value, text); /* else "", which is no file's name either */
-}
-
-static void read_BYTES(const char *name, const char *standard, uint64_t *value)
-{
-    const char *text = getenv(name);
-    uint64_t bytes;
-    parse_bytes(standard, value);
-    if (!text || !*text)
-        return;
-    if (!parse_bytes(text, &bytes) || bytes < VT_RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
-        complain(name, text, "256KiB to 1GiB", standard);
-    else
-        *value = bytes;
-}
-
-static bool parse_start(const char *text, uint64_t *step)
-{
-    char *end;
-    if (!strcasecmp(text, "now") || !strcasecmp(text, "manual")) {
-        *step = tolower(*text) == 'n' ? 1 : VT_START_MANUAL;
-        return true;
-    }
-    if (strncasecmp(text, "step:", 5) || !isdigit(text[5]))
-        return false;
-    errno = 0;
-    *step = strtoull(text + 5, &end, 10);
-    return !*end && !errno && *step && *step != VT_START_MANUAL;
-}
-
-static void read_START(const char *name, const char *standard, uint64_t *step)
-{
-    const char *text = getenv(name);
-    parse_start(standard, step);
-    if (text && *text && !parse_start(text, step)) {
-        parse_start(standard, step);
-        complain(name, text, "now, manual or step:NUMBER", standard);
-    }
-}
-
-static void read_MODE(const char *name, const char *standard, bool *flight)
-{
-    const char *text = getenv(name);
-    *flight = text && !strcasecmp(text, "flight");
-    if (text && *text && !*flight && strcasecmp(text, standard))
-        complain(name, text, "full or flight", standard);
-}
-
-static void read_LIMIT(const char *name, const char *standard, uint64_t *value)
-{
-    const char *text = getenv(name);
-    *value = 0;
-    if (!text || !*text || !strcasecmp(text, standard))
-        return;
-    if (!parse_bytes(text, value) || *value < LIMIT_MINIMUM_BYTES || *value > LIMIT_MAXIMUM_BYTES) {
-        *value = 0;
-        complain(name, text, "1MiB or more", standard);
-    }
 }
 
 /* The launchers' variables for the rank of a process in a run. */
@@ -166,9 +79,11 @@ static _Atomic bool was_read;
 
 static void read_surroundings(void)
 {
-    const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING");
+    const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING"),
+               *list = getenv(VT_RUN_VARIABLE);
     if (folder && folder[0] == '/') /* one that is too long is none */
         vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
+    vt_text_copy(as_loaded.run_list, sizeof as_loaded.run_list, list ? list : "");
     as_loaded.ring_was_set = ring && *ring;
     if (as_loaded.flight && !as_loaded.limit_bytes)
         as_loaded.limit_bytes = FLIGHT_BYTES;

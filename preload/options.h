@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "option_values.h"
+
 struct vt_options {
     char out[4096];
     char rank[16];     /* the launcher's number of this process, "" if there is none */
@@ -20,10 +22,8 @@ struct vt_options {
     uint64_t limit_bytes;     /* of the trace, 0 = none */
     bool ring_was_set;        /* by the user */
     char runtime_folder[200]; /* XDG_RUNTIME_DIR, "" if there is none */
+    char run_list[64];        /* VT_RUN_VARIABLE (format.h), "" if there is none */
 };
-
-#define VT_START_MANUAL UINT64_MAX
-enum { VT_RING_MINIMUM_BYTES = 256 << 10 };
 
 /* As read. A wrong value is replaced by its default. Any thread. */
 const struct vt_options *vt_options(void);

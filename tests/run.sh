@@ -69,6 +69,7 @@ bare_machines() {
 # Hosts first and alone: they measure what a process notices, and use all cores by themselves.
 if [ "$mode" = all ]; then
     step hosts "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
+    step "hosts under vramtrace run" env VRAMTRACE_HOSTS_BY_RUN=1 VRAMTRACE_HOSTS_EVERY=3 "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
     setup_workers
 else
     setup_workers=()

@@ -1,8 +1,11 @@
 #include "base/format.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "vramtrace/format.h"
 
 char *vt_format_bytes(uint64_t bytes, char *text)
 {
@@ -79,6 +82,26 @@ char *vt_format_count(uint64_t count, char *text)
         *end++ = digits[i];
     }
     *end = '\0';
+    return text;
+}
+
+char *vt_format_end(uint32_t end_signal, char *text)
+{
+    static const char *const names[] = {
+        [SIGHUP] = "HUP",   [SIGINT] = "INT",   [SIGQUIT] = "QUIT",     [SIGILL] = "ILL",
+        [SIGTRAP] = "TRAP", [SIGABRT] = "ABRT", [SIGBUS] = "BUS",       [SIGFPE] = "FPE",
+        [SIGKILL] = "KILL", [SIGUSR1] = "USR1", [SIGSEGV] = "SEGV",     [SIGUSR2] = "USR2",
+        [SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM",     [SIGXCPU] = "XCPU",
+        [SIGXFSZ] = "XFSZ", [SIGPROF] = "PROF", [SIGVTALRM] = "VTALRM", [SIGSYS] = "SYS"};
+    const uint32_t number = end_signal & ~VT_END_FROM_KEYBOARD;
+    const char *name = number < sizeof names / sizeof *names ? names[number] : NULL;
+
+    if (number == SIGINT)
+        snprintf(text, 32, "interrupted (%s)", end_signal & VT_END_FROM_KEYBOARD ? "Ctrl-C" : "SIGINT");
+    else if (name)
+        snprintf(text, 32, "killed by SIG%s", name);
+    else
+        snprintf(text, 32, "killed by signal %" PRIu32, number);
     return text;
 }
 

@@ -19,6 +19,10 @@ char *vt_format_percent(uint64_t part, uint64_t whole, char *text);
 /* "5,700". `text` holds at least 32 bytes. */
 char *vt_format_count(uint64_t count, char *text);
 
+/* "interrupted (Ctrl-C)", "killed by SIGKILL", of end_signal as in a trace's header. `text` holds at least 32
+ * bytes. */
+char *vt_format_end(uint32_t end_signal, char *text);
+
 /* A command without the folder of its program: a part of `command`. */
 const char *vt_without_folder(const char *command);
 

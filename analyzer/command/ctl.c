@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
+#include "trace/processes.h"
 #include "trace/rings.h"
 #include "view/text/print.h"
 
@@ -66,10 +67,10 @@ static int list(const struct vt_command *command, struct vt_output *output)
 
 static bool is_meant(const struct vt_recorder *recorder, const char *word)
 {
-    char pid[16], path[PATH_MAX];
+    char path[PATH_MAX];
 
-    snprintf(pid, sizeof pid, "%" PRIu32, recorder->header.process.pid);
-    return !strcmp(word, pid) || (realpath(word, path) && !strcmp(path, recorder->header.trace_path));
+    return vt_process_is_meant(word, recorder->header.process.pid) ||
+           (realpath(word, path) && !strcmp(path, recorder->header.trace_path));
 }
 
 static const struct action *find_action(const struct vt_command *command, const char *word)

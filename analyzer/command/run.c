@@ -1,14 +1,16 @@
-/* run: sets the preload and the shim's settings, then becomes the command. lib: where the library is. */
+/* run: sets the preload and the recorder's settings, and runs the command. lib: where the library is. */
 #include "command/command.h"
+#include "command/run.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "../preload/option_values.h"
 
 #define LIBRARY "libvramtrace.so"
 
@@ -61,7 +63,7 @@ static char *library_path(char *error, size_t error_bytes)
     char *path = chosen && chosen[0] ? realpath(chosen, NULL) : find_beside();
 
     if (!path && chosen && chosen[0])
-        snprintf(error, error_bytes, "VRAMTRACE_LIBRARY names %s: %s", chosen, strerror(errno));
+        snprintf(error, error_bytes, "VRAMTRACE_LIBRARY=%s: %s", chosen, strerror(errno));
     else if (!path)
         snprintf(error, error_bytes,
                  LIBRARY " is neither beside this program nor in " VT_LIBDIR
@@ -70,7 +72,7 @@ static char *library_path(char *error, size_t error_bytes)
         snprintf(error, error_bytes, "%s cannot be read: %s", path, strerror(errno));
     else if (strpbrk(path, " :")) /* LD_PRELOAD is split there */
         snprintf(error, error_bytes,
-                 "%s: a path with a space or a colon cannot be preloaded; link it elsewhere", path);
+                 "%s: LD_PRELOAD takes no path with a space or a colon: install the library elsewhere", path);
     else
         return path;
     free(path);
@@ -89,7 +91,7 @@ int vt_command_lib(const struct vt_command *command, struct vt_arguments *argume
     return vt_written(command, output, 0);
 }
 
-/* The shim's settings are its own table: each becomes an option here. */
+/* The recorder's settings are its own table: each becomes an option here. */
 static const struct setting {
     const char *name, *kind, *initial, *help;
 } settings[] = {
@@ -123,58 +125,99 @@ void vt_print_run_help(const struct vt_command *command, FILE *out)
 {
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
     fputs(
+        "COMMAND is a program, a Python script (FILE.py) or -m MODULE. It starts at the first word that is\n"
+        "not an option, or after --.\n\n"
         "  -o PATH   the same as --out\n"
         "  --help    this help\n\n"
-        "The command starts at the first word that is not an option, or after --.\n"
-        "Settings of the recorder, as options or as environment variables (a SWITCH without a value is 1):\n",
+        "Settings of the recorder; each is an environment variable too (--ring is VRAMTRACE_RING), and a "
+        "SWITCH\n"
+        "without a value is 1:\n\n",
         out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char name[64];
-        fprintf(out, "  %s %s, VRAMTRACE_%s (%s)\n      %s\n", option_name(&settings[i], name, sizeof name),
-                settings[i].kind, settings[i].name, settings[i].initial, settings[i].help);
+        fprintf(out, "  %s %s (default %s)\n      %s\n", option_name(&settings[i], name, sizeof name),
+                settings[i].kind, settings[i].initial, settings[i].help);
     }
 }
 
-/* Stores an absolute path, since the command may change its folder. What ends with a slash is a folder, which
- * is made; else its folder must exist. */
-static int set_output(const struct vt_command *command, const char *path)
+/* Why nothing can be written there, or NULL. `folder` has room for a name. */
+static const char *cannot_write(char *path, bool is_folder, char *reason, size_t bytes)
 {
-    char full[PATH_MAX * 2], folder[PATH_MAX], *slash;
     struct stat status;
+    char *slash = strrchr(path, '/');
 
-    if (!path[0])
-        return vt_wrong_use(command, "-o needs a file name or a folder");
-    if (path[0] != '/' && !getcwd(folder, sizeof folder))
-        return vt_wrong_use(command, "-o %s: %s", path, strerror(errno));
-    snprintf(full, sizeof full, "%s%s%s", path[0] == '/' ? "" : folder, path[0] == '/' ? "" : "/", path);
-    if (setenv("VRAMTRACE_OUT", full, 1))
-        return vt_wrong_use(command, "-o %s: %s", path, strerror(errno));
-    if (full[strlen(full) - 1] == '/' && !strchr(full, '%'))
-        mkdir(full, 0777); /* several ranks may; what it failed for is said below */
-    if (stat(full, &status) || !S_ISDIR(status.st_mode)) {
-        slash = strrchr(full, '/');
-        *slash = '\0';
-        if (strchr(full, '%'))
-            return 0; /* its parts are known only when the trace is made */
-    }
-    if (full[0] && (stat(full, &status) || !S_ISDIR(status.st_mode)))
-        vt_say(command, "-o %s: there is no folder %s; create it first", path, full);
-    else if (full[0] && access(full, W_OK | X_OK))
-        vt_say(command, "-o %s: cannot write in %s: %s", path, full, strerror(errno));
+    if (!is_folder && !stat(path, &status) && !S_ISREG(status.st_mode))
+        return "it is neither a folder nor a regular file";
+    if (!is_folder)
+        slash[slash == path] = '\0';
+    if (strchr(path, '%')) /* its parts are known only when the trace is made */
+        return NULL;
+    if (stat(path, &status) ? errno == ENOENT || errno == ENOTDIR : !S_ISDIR(status.st_mode))
+        snprintf(reason, bytes, "there is no folder %s; create it first", path);
+    else if (access(path, W_OK | X_OK))
+        snprintf(reason, bytes, "cannot write in %s: %s; -o FOLDER/ puts traces elsewhere", path,
+                 strerror(errno));
     else
+        return NULL;
+    return reason;
+}
+
+/* Where traces go, as `who` gave it. It becomes an absolute path, since the command may change its folder.
+ * What ends with a slash is a folder, which is made; else its folder must exist. */
+static int set_output(const struct vt_command *command, const char *who, const char *path)
+{
+    char full[PATH_MAX * 2], folder[PATH_MAX] = "", reason[PATH_MAX * 2 + 128];
+    const char *trouble;
+    struct stat status;
+    bool is_folder;
+
+    if (path[0] != '/' && !getcwd(folder, sizeof folder))
+        return vt_wrong_use(command, "%s%s: %s", who, path, strerror(errno));
+    snprintf(full, sizeof full, "%s%s%s", folder, folder[0] ? "/" : "", path);
+    if (strlen(full) >= PATH_MAX)
+        return vt_wrong_use(command, "%s%s: the path is longer than %d bytes", who, path, PATH_MAX - 1);
+    if (path[0] && setenv("VRAMTRACE_OUT", full, 1))
+        return vt_wrong_use(command, "%s%s: %s", who, path, strerror(errno));
+    is_folder = full[strlen(full) - 1] == '/';
+    if (is_folder && !strchr(full, '%'))
+        mkdir(full, 0777); /* several ranks may; what it failed for is said below */
+    is_folder |= !stat(full, &status) && S_ISDIR(status.st_mode);
+    trouble = cannot_write(full, is_folder, reason, sizeof reason);
+    if (!trouble)
         return 0;
+    vt_say(command, "%s%s%s%s", who, path, path[0] ? ": " : "", trouble);
     return VT_EXIT_NOT_WRITTEN;
 }
 
-static int set_setting(const struct vt_command *command, const struct setting *setting, const char *value)
+static int set_setting(const struct vt_command *command, const struct setting *setting, const char *option,
+                       const char *value)
 {
+    const char *allowed = vt_value_refused(setting->name, value);
     char variable[96];
 
-    if (!strcmp(setting->name, "OUT"))
-        return set_output(command, value);
+    if (!value[0])
+        return vt_wrong_use(command, "%s needs a value: %s %s", option, option, setting->kind);
+    if (allowed)
+        return vt_wrong_use(command, "%s takes %s, not '%s'", option, allowed, value);
     snprintf(variable, sizeof variable, "VRAMTRACE_%s", setting->name);
     if (setenv(variable, value, 1))
         return vt_wrong_use(command, "cannot set %s: %s", variable, strerror(errno));
+    return 0;
+}
+
+/* What the recorder will read, whoever set it. */
+static int check_settings(const struct vt_command *command)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const char *allowed, *value;
+        char variable[96];
+
+        snprintf(variable, sizeof variable, "VRAMTRACE_%s", settings[i].name);
+        value = getenv(variable);
+        allowed = value && value[0] ? vt_value_refused(settings[i].name, value) : NULL;
+        if (allowed)
+            return vt_wrong_use(command, "%s takes %s, not '%s'", variable, allowed, value);
+    }
     return 0;
 }
 
@@ -194,17 +237,6 @@ static int unknown_option(const struct vt_command *command, const char *text)
     return vt_wrong_use(command, "unknown option '%s'; vramtrace help run lists them", word);
 }
 
-/* Values that the recorder understands (preload/options.c). */
-static bool is_switch_value(const char *word)
-{
-    static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
-
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(word, words[i]))
-            return true;
-    return false;
-}
-
 /* --name=value, --name value, -o value. The word after a switch may be the command. */
 static int parse_option(const struct vt_command *command, char **words, int count, int *i)
 {
@@ -217,16 +249,16 @@ static int parse_option(const struct vt_command *command, char **words, int coun
 
         option_name(&settings[s], name, sizeof name);
         if (is_short && text[2])
-            return set_setting(command, &settings[s], text + 2);
+            return set_setting(command, &settings[s], "-o", text + 2);
         if (!is_short && (strlen(name) != length || memcmp(name, text, length)))
             continue;
         if (!is_short && text[length])
-            return set_setting(command, &settings[s], text + length + 1);
-        if (!strcmp(settings[s].kind, "SWITCH") && !(next && is_switch_value(next)))
-            return set_setting(command, &settings[s], "1");
+            return set_setting(command, &settings[s], name, text + length + 1);
+        if (!strcmp(settings[s].kind, "SWITCH") && !(next && !vt_value_refused(settings[s].name, next)))
+            return set_setting(command, &settings[s], name, "1");
         if (!next || !strcmp(next, "--"))
             return vt_wrong_use(command, "%s needs a value: %s %s", text, text, settings[s].kind);
-        return set_setting(command, &settings[s], words[++*i]);
+        return set_setting(command, &settings[s], text, words[++*i]);
     }
     return unknown_option(command, text);
 }
@@ -262,25 +294,68 @@ static int become(const struct vt_command *command, char **argv)
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* `python -m vramtrace run train.py`: that Python runs the script. It takes the place of the word before it,
- * which is an option or the command's own name. Not for the child: it is no setting. */
-static char **with_interpreter(char **argv)
+static bool is_on(const char *variable, bool initial)
 {
-    char *interpreter = getenv("VRAMTRACE_INTERPRETER");
-    size_t length = strlen(argv[0]);
+    const char *value = getenv(variable);
+    bool on = initial;
 
-    if (interpreter && interpreter[0] && length > 3 && !strcmp(argv[0] + length - 3, ".py"))
-        *--argv = strdup(interpreter);
-    unsetenv("VRAMTRACE_INTERPRETER");
-    return argv;
+    if (value && value[0])
+        vt_value_SWITCH(value, &on);
+    return on;
+}
+
+/* Stays to print the last line; where there is none to be printed, becomes the command. */
+static int start(const struct vt_command *command, char **words, bool records)
+{
+    const bool silent = !records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner();
+    int list = silent ? -1 : vt_run_make_list(), result;
+    struct vt_run_end end;
+
+    if (list < 0)
+        return become(command, words);
+    result = vt_run_wait(list, &end);
+    if (result) /* no process more is allowed */
+        return become(command, words);
+    if (!end.pid) {
+        result = become(command, words);
+        vt_run_not_started(list);
+        return result;
+    }
+    vt_run_say(list, &end);
+    return vt_run_end_alike(&end);
+}
+
+static int run(const struct vt_command *command, bool out_given, char **words)
+{
+    char *variable = getenv("VRAMTRACE_OUT"), *out = variable ? strdup(variable) : NULL;
+    const bool records = is_on("VRAMTRACE_ENABLE", true);
+    int result = check_settings(command);
+
+    if (!result && records)
+        result = set_output(command,
+                            out_given       ? "-o "
+                            : out && out[0] ? "VRAMTRACE_OUT="
+                                            : "",
+                            out ? out : "");
+    free(out);
+    if (!result)
+        result = set_preload(command);
+    if (result)
+        return result;
+    words = vt_run_with_python(words);
+    if (words)
+        return start(command, words, records);
+    vt_say(command, "neither python nor python3 is in PATH");
+    return EXIT_NOT_FOUND;
 }
 
 int vt_command_run(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
     char **words = arguments->operands;
     int count = arguments->operand_count, i = 0, result;
+    bool out_given = false;
 
-    for (; i < count && words[i][0] == '-' && words[i][1]; i++) {
+    for (; i < count && words[i][0] == '-' && words[i][1] && strcmp(words[i], "-m"); i++) {
         if (!strcmp(words[i], "--")) {
             i++;
             break;
@@ -289,15 +364,14 @@ int vt_command_run(const struct vt_command *command, struct vt_arguments *argume
             vt_print_run_help(command, output->stream);
             return vt_written(command, output, 0);
         }
+        out_given |= !strncmp(words[i], "-o", 2) || !strncmp(words[i], "--out", 5);
         result = parse_option(command, words, count, &i);
         if (result)
             return result;
     }
     if (i >= count)
         return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] COMMAND...");
-    result = set_preload(command);
-    words = with_interpreter(words + i);
-    if (!result && !words[0])
-        return vt_wrong_use(command, "out of memory");
-    return result ? result : become(command, words);
+    if (!strcmp(words[i], "-m") && i + 1 == count)
+        return vt_wrong_use(command, "-m needs a value: -m MODULE");
+    return run(command, out_given, words + i);
 }

@@ -45,7 +45,7 @@ static bool is_meant(const struct vt_ring_header *header, const char *word)
 {
     char path[PATH_MAX];
     if (is_number(word))
-        return strtoull(word, NULL, 10) == header->process.pid;
+        return vt_process_is_meant(word, header->process.pid);
     if (!realpath(word, path))
         return false;
     const size_t length = strlen(path);

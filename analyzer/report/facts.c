@@ -25,13 +25,24 @@ static const struct {
              {"incomplete: no thread for recording", "because no thread could be started"},
              {"incomplete: size limit reached", "because the trace had reached VRAMTRACE_LIMIT"}};
 
+/* How the process ended, if not in order and `vramtrace run` has waited for it; "" = not known. */
+static const char *known_end(const struct vt_trace *trace)
+{
+    const uint32_t state = trace->header.state;
+
+    return !trace->truncated && (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) ? trace->end_text
+                                                                                          : "";
+}
+
 static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
     uint32_t state = trace->header.state, reason = trace->header.stop_reason;
     const char *ended = trace->complete ? "yes" : "no: incomplete";
 
     reason = reason < sizeof stops / sizeof *stops ? reason : 0;
+    facts->end_text = known_end(trace);
     facts->outcome = trace->truncated              ? "incomplete: file damaged"
+                     : facts->end_text[0]          ? facts->end_text
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
                      : state == VT_STATE_KILLED    ? "incomplete: killed/_exit"
@@ -46,7 +57,9 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
         ended = "no: a snapshot, made while the process ran";
     else if (trace->truncated)
         ended = "no: incomplete, the file is damaged";
-    if (state == VT_STATE_STOPPED)
+    if (facts->end_text[0])
+        snprintf(facts->ended_text, sizeof facts->ended_text, "no: the process was %s", facts->end_text);
+    else if (state == VT_STATE_STOPPED)
         snprintf(facts->ended_text, sizeof facts->ended_text,
                  "no: incomplete, recording stopped before the process ended, %s", stops[reason].reason);
     else
@@ -152,6 +165,8 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
 
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
 {
+    const bool killed = state == VT_STATE_KILLED || facts->end_text[0];
+    const char *how = facts->end_text[0] ? facts->end_text : killed ? "killed" : "killed or still runs";
     char count[32];
     struct vt_loss *loss;
 
@@ -166,20 +181,16 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
             snprintf(loss->detail, sizeof loss->detail,
                      "Recording stopped before the process ended: later events are missing.");
     } else if (state == VT_STATE_RECORDING && facts->ring_missing) {
-        loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was killed or still runs");
+        loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was killed, or still runs. At most 0.1 s is missing at the end, since the "
-                 "buffer of the "
-                 "newest events is not there.");
+                 "The process was %s. At most 0.1 s is missing at the end, since the buffer of the newest "
+                 "events is not there.",
+                 how);
     } else if (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) {
-        const bool killed = state == VT_STATE_KILLED;
-
-        loss = add_loss(facts, VT_LOSS_KILLED, 0,
-                        killed ? "the process was killed" : "the process was killed or still runs");
+        loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was killed%s. Everything that it recorded until then is here%s%s%s.%s",
-                 killed ? "" : ", or still runs", killed ? "" : ", ",
-                 killed ? "" : vt_format_count(facts->ring_events, count),
+                 "The process was %s. Everything that it recorded until then is here%s%s%s.%s", how,
+                 killed ? "" : ", ", killed ? "" : vt_format_count(facts->ring_events, count),
                  killed ? "" : " events of it from the ring",
                  facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
                                            : "");

@@ -32,6 +32,21 @@ static size_t read_text(uint32_t pid, const char *name, char *text, size_t bytes
     return length;
 }
 
+bool vt_process_is_meant(const char *word, uint32_t pid)
+{
+    char text[1024];
+    const char *at;
+    uint32_t number, parent;
+    if (!word[0] || word[strspn(word, "0123456789")] || sscanf(word, "%" SCNu32, &number) != 1)
+        return false;
+    if (number == pid)
+        return true;
+    read_text(pid, "stat", text, sizeof text);
+    at = strrchr(text, ')');
+    return at && sscanf(at, ") %*c %" SCNu32, &parent) == 1 && parent == number &&
+           read_text(parent, "comm", text, sizeof text) && !strcmp(text, "vramtrace\n");
+}
+
 char *vt_process_command(uint32_t pid)
 {
     char text[COMMAND_BYTES], *command = NULL;

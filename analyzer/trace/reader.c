@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "trace/tables.h"
 #include "trace/thin.h"
 
@@ -114,6 +115,8 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (header->format_version == 1)
         memset(&header->unfinished_records, 0,
                sizeof *header - offsetof(struct vt_file_header, unfinished_records));
+    if (header->end_signal)
+        vt_format_end(header->end_signal, trace->end_text);
     header->host[sizeof header->host - 1] = '\0';
     header->ring_path[sizeof header->ring_path - 1] = '\0';
     header->program_version[sizeof header->program_version - 1] = '\0';

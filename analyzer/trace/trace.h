@@ -138,6 +138,7 @@ struct vt_trace {
     uint64_t ring_events;         /* of events: taken from the ring of a process that did not end in order */
     bool ring_missing;            /* the process did not end in order, and its ring is not there */
     uint64_t unfinished_records;  /* reserved in the ring, never committed */
+    char end_text[32];            /* "interrupted (Ctrl-C)": how the process ended; "" = not known */
     uint64_t missing_stacks;      /* events whose stack is not in the trace */
     uint64_t paused_events, paused_ns; /* between VT_EVENT_PAUSE and VT_EVENT_RESUME, or the end */
 

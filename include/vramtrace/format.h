@@ -120,7 +120,20 @@ struct vt_file_header {
     uint8_t identity[16]; /* random; the ring has the same */
     char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
     uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
+    /* Written by `vramtrace run` once the process is gone: the signal that ended it, and VT_END_FROM_KEYBOARD; 0 = none, or
+     * not known. */
+    uint32_t end_signal;
+    uint32_t reserved;
 };
+#define VT_END_FROM_KEYBOARD 0x100u /* Ctrl-C */
+
+/* `vramtrace run` waits for its command and prints the last line itself. It hands down, in a variable, the path of a
+ * memfd of this name under /proc, to which each recorder appends by one write, with the NUL: its process id, 1 if the trace
+ * is of one rank and its folder is to be read, and the trace's path; "": there is none, and the reason was printed. A recorder
+ * that cannot append takes the list's mode away; one that cannot reach the list prints a last line of its own. */
+#define VT_RUN_VARIABLE "VRAMTRACE_RUN_LIST"
+#define VT_RUN_LIST "vramtrace-run"
+#define VT_RUN_LINE "%d %d %s"
 
 /* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
  * turns by flock() of the ring. */

@@ -10,6 +10,7 @@
 enum {
     CHUNK_DEFINITIONS_BYTES =
         3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
+    OUT_OF_MEMORY = 2, /* the error number of the driver, and of the runtime */
     LAST_TURNS = 100,
     LAST_TURN_NS = 1000000,
 };
@@ -41,6 +42,8 @@ static void take_event(struct vt_drain *drain, const struct vt_event *event)
 {
     drain->chunk.events[drain->chunk.event_count++] = event;
     drain->refusals += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
+    drain->ran_out |= event->kind == VT_EVENT_OOM;
+    drain->driver_ran_out |= event->kind == VT_EVENT_ALLOC_FAILED && event->detail == OUT_OF_MEMORY;
     if (drain->ranges)
         vt_tally_event(&drain->ring->header->tally, drain->ranges, event);
 }

@@ -21,6 +21,7 @@ struct vt_drain {
     struct vt_tally_ranges *ranges; /* NULL: nobody looks at the ring's tally any more */
     uint64_t position;              /* the first slot that is not taken */
     uint64_t refusals;              /* requests that the driver or a framework refused, so far */
+    bool ran_out, driver_ran_out;   /* for lack of memory: a framework refused one; the driver did */
 };
 
 /* Appends what is committed as chunks. The file is readable after every step (format.h). Returns 0 or -errno.

@@ -17,6 +17,7 @@
 #include "guard.h"
 #include "log.h"
 #include "memory.h"
+#include "record/hand_over.h"
 #include "record/record.h"
 #include "record/ring_memory.h"
 #include "record/identity.h"
@@ -218,6 +219,22 @@ static int open_files(struct vt_session *session)
     return vt_trace_file_write_header(file);
 }
 
+/* The folder of the trace's name, with the slash, 0 = none. */
+static int folder_bytes(const struct vt_session *session)
+{
+    const char *slash = strrchr(session->file.name, '/');
+    return slash ? (int)(slash + 1 - session->file.name) : 0;
+}
+
+/* Of one rank of a job whose traces go to one folder, that folder is to be read. */
+static bool names_folder(const struct vt_session *session)
+{
+    const char *out = session->options.out;
+    const int bytes = folder_bytes(session) - 1;
+    return session->options.rank[0] && bytes > 0 && !strncmp(out, session->file.name, (size_t)bytes) &&
+           (!out[bytes] || !strcmp(out + bytes, "/"));
+}
+
 int vt_session_open(struct vt_session *session)
 {
     int result = open_files(session);
@@ -227,7 +244,9 @@ int vt_session_open(struct vt_session *session)
         vt_log("nothing is recorded: %s: %s",
                session->file.name[0] ? session->file.name : session->options.out,
                result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
-    else
+    session->handed_over =
+        vt_hand_over(session->options.run_list, result ? "" : session->file.path, names_folder(session));
+    if (!result)
         set_state(atomic_load(&process_state), STATE_OPENED);
     return result;
 }
@@ -280,8 +299,10 @@ static int start(struct vt_session **made)
         vt_gate_start(go_on_in_child);
         *made = session;
         result = vt_writer_start(session);
-        if (result)
+        if (result) {
             vt_log("nothing is recorded: cannot start a thread: %s", strerror(-result));
+            vt_hand_over(session->options.run_list, "", false);
+        }
     }
     if (result)
         munmap(session, sizeof *session);
@@ -378,45 +399,39 @@ static void format_bytes(uint64_t bytes, char text[32])
     snprintf(text, 32, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
 }
 
-/* The bytes of the trace's name to be read next: all, or of one rank of a job whose traces go to one folder,
- * that folder. */
-static int bytes_to_read_next(const struct vt_session *session)
-{
-    const char *name = session->file.name, *slash = strrchr(name, '/'), *out = session->options.out;
-    const size_t folder = slash ? (size_t)(slash - name) : 0;
-    const bool in_folder =
-        folder && !strncmp(out, name, folder) && (!out[folder] || !strcmp(out + folder, "/"));
-
-    return (int)(session->options.rank[0] && in_folder ? folder + 1 : strlen(name));
-}
-
-void vt_session_say_goodbye(const struct vt_session *session)
+void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool driver_ran_out)
 {
     const char *name = session->file.name;
+    if (session->handed_over)
+        return;
     if (session->file.header.stop_reason == VT_STOP_LIMIT) {
-        vt_log("recording stopped: %s has reached VRAMTRACE_LIMIT; earlier events are in the trace "
-               "(VRAMTRACE_MODE=flight makes room instead)",
+        vt_log("recording stopped: %s reached its size limit (VRAMTRACE_LIMIT). Events up to here are kept. "
+               "VRAMTRACE_MODE=flight keeps recording.",
                name);
         return;
     }
     if (session->file.header.state == VT_STATE_STOPPED) {
-        vt_log("recording stopped: %s: %s; earlier events are in the trace", name,
+        vt_log("recording stopped: cannot write %s: %s. Events up to here are kept.", name,
                strerror(atomic_load(&session->stop_error)));
         return;
     }
     char peaks[1024] = "", bytes[32];
     size_t used = 0;
+    bool has_blocks = false;
     for (unsigned i = 0; i < VT_MAX_DEVICES && used < sizeof peaks - 64; i++) {
         const struct vt_live_device *live = &session->ring.header->counters.live[i];
         uint64_t peak = live->block_peak_bytes ? live->block_peak_bytes : live->driver_peak_bytes;
+        has_blocks |= live->block_peak_bytes > 0;
         if (!peak)
             continue;
         format_bytes(peak, bytes);
         used +=
             (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
     }
-    vt_log("peak %s; trace %s; next: vramtrace report %.*s", used ? peaks : "0 B", name,
-           bytes_to_read_next(session), name);
+    ran_out |= driver_ran_out && !has_blocks; /* a framework empties its cache and asks again */
+    vt_log("peak %s%s · vramtrace %s %.*s", used ? peaks : "0 B", ran_out ? " · out of memory seen" : "",
+           ran_out ? "oom" : "report", names_folder(session) ? folder_bytes(session) : (int)strlen(name),
+           name);
 }
 
 /* At exit, after main's atexit handlers. The mappings stay: other threads may still be inside a record. */

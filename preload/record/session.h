@@ -69,6 +69,7 @@ struct vt_session {
     char maker_name[16];          /* and its name, "" if it has none */
     sigset_t host_signals;        /* the mask of the thread that made the session */
     _Atomic int stop_error;       /* errno of what stopped it */
+    bool handed_over;             /* `vramtrace run` prints the last line */
     const int *first_thread_id;   /* where the C library keeps the kernel's id of main's thread; *it is 0 once
                                      that has ended */
     uint32_t generation;          /* so that thread-local caches of an older session are noticed */
@@ -96,8 +97,8 @@ int vt_session_open(struct vt_session *session);
 void vt_session_publish(struct vt_session *session);
 void vt_session_discard(struct vt_session *session);
 
-/* Prints the last line on stderr. */
-void vt_session_say_goodbye(const struct vt_session *session);
+/* Prints the last line on stderr, if nobody else does. Memory ran out: for a framework; for the driver. */
+void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool driver_ran_out);
 
 /* True if the session has ended or stopped: then it counts the event as too late. */
 bool vt_session_too_late(void);

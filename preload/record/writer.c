@@ -290,7 +290,7 @@ static void finish(struct vt_session *session)
         if (!vt_trace_file_write_header(&session->file))
             vt_ring_release(&session->ring, header->ring_path);
     }
-    vt_session_say_goodbye(session);
+    vt_session_say_goodbye(session, session->writer->drain.ran_out, session->writer->drain.driver_ran_out);
 }
 
 static void *writer_main(void *context)

@@ -1,6 +1,6 @@
 """python -m vramtrace: the command vramtrace, with this Python for scripts.
 
-    python -m vramtrace run train.py         traces train.py, run by this Python
+    python -m vramtrace run train.py         traces train.py, run by this Python; also run -m MODULE
     python -m vramtrace kernel install       a Jupyter kernel that runs under the recorder
     python -m vramtrace COMMAND...           the same as vramtrace COMMAND...
 """

@@ -17,7 +17,8 @@ def _folder(arguments: argparse.Namespace) -> str:
 
 def _install(arguments: argparse.Namespace) -> str:
     folder = os.path.join(_folder(arguments), "kernels", arguments.name)
-    command = [program(), "run", *(["-o", os.path.abspath(arguments.out)] if arguments.out else []), "--", sys.executable,
+    # --quiet: `run` becomes the kernel, whose process Jupyter then interrupts and ends itself.
+    command = [program(), "run", "--quiet", *(["-o", os.path.abspath(arguments.out)] if arguments.out else []), "--", sys.executable,
                "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "kernel.json")

@@ -136,7 +136,7 @@ def test_killed(tmp_path, turn):
 def test_the_recording_ends_at_the_limit(tmp_path):
     done = churn(tmp_path / "x.vrt", 150000, VRAMTRACE_MODE="full")
     assert json.loads(done.stdout)
-    assert "has reached VRAMTRACE_LIMIT" in done.stderr
+    assert "reached its size limit (VRAMTRACE_LIMIT)" in done.stderr
     assert (tmp_path / "x.vrt").stat().st_size <= MIB
     seen = info(tmp_path / "x.vrt")["trace"]
     assert seen["complete"] is False and seen["events_after_end"] > 1000

@@ -121,7 +121,8 @@ def test_shim_folder_includes_only_those_before_it(folder):
 
 def test_both_halves_share_only_the_format_and_the_options():
     shared = {other for path in ANALYZER.rglob("*.[ch]") for other in INCLUDE.findall(path.read_text()) if "preload/" in other}
-    assert shared <= {"../preload/options.def"}
+    assert shared <= {"../preload/options.def", "../preload/option_values.h"}
+    assert set(INCLUDE.findall((PRELOAD / "option_values.c").read_text())) <= {"option_values.h", "options.def"}
     taken = {other for path in PRELOAD.rglob("*.[chS]") for other in INCLUDE.findall(path.read_text())
              if not (PRELOAD / other).exists() and (ANALYZER / other).exists()}
     assert not taken

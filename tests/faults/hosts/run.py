@@ -46,9 +46,10 @@ SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
 RING_HEADER_BYTES = 12288  # of format.h
 MORE_SECONDS = 2.0
-GOODBYE = re.compile(rb"^vramtrace: peak [^\n]*; next: vramtrace report [^\n]*\n", re.M)
+GOODBYE = re.compile("^vramtrace: peak [^\n]* · vramtrace (?:report|oom) [^\n]*\n".encode(), re.M)
 OURS = re.compile(rb"^vramtrace: [^\n]*\n", re.M)
 PR_SET_CHILD_SUBREAPER = 36
+BY_RUN = bool(os.environ.get("VRAMTRACE_HOSTS_BY_RUN"))  # not by LD_PRELOAD, but by `vramtrace run`, which prints one line
 
 
 def lacks(host):
@@ -111,7 +112,10 @@ def environment(host, places, preload):
     plain.update({name: fill(value, {**places, **shim}).rstrip(":") for name, value in host.env.items()})
     if preload:
         others = plain.get("LD_PRELOAD", "")
-        plain["LD_PRELOAD"] = others if str(LIBRARY) in others else f"{LIBRARY}:{others}".rstrip(":")
+        if BY_RUN:
+            plain["VRAMTRACE_LIBRARY"] = str(LIBRARY)
+        else:
+            plain["LD_PRELOAD"] = others if str(LIBRARY) in others else f"{LIBRARY}:{others}".rstrip(":")
         plain["VRAMTRACE_OUT"] = str(places["trace"] / "%p.vrt")
         plain.update({name: fill(value, places) for name, value in host.shim_env.items()})
     return plain
@@ -208,6 +212,8 @@ def run_once(host, folder, preload, timeout_s):
     if host.prepare:
         subprocess.run(fill(host.prepare, places), shell=True, cwd=places["work"], env=plain, check=True)
     command = [fill(str(part), places) for part in host.command]
+    if preload and BY_RUN:
+        command = [str(ANALYZER), "run", "--", *command]
     seen, started = Seen(), time.monotonic()
     streams = {"stdout": Stream(), "stderr": Stream()}
     process = subprocess.Popen(command, cwd=places["work"], env=environment(host, places, preload),
@@ -236,7 +242,9 @@ def run_once(host, folder, preload, timeout_s):
 def read_streams(host, streams, seen):
     raw = streams["stderr"]
     seen.raw_stderr = raw
-    if host.stderr == "line":
+    if BY_RUN:
+        raw = OURS.sub(b"", raw, count=1)
+    elif host.stderr == "line":
         raw = GOODBYE.sub(b"", raw)
         if host.trace == "reported":
             raw = OURS.sub(b"", raw, count=1)
