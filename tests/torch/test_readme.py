@@ -1,5 +1,5 @@
 """The README shows what its commands print: each line "    $ COMMAND" is run, and the indented lines below it are compared.
-Times and process numbers may differ. As a program, writes what the commands print into the README: test_readme.py > README.new
+Times, process numbers and the step that an inspection happened to see may differ. As a program, writes what the commands print into the README: test_readme.py > README.new
 
 The README stays short, too: first contact is no manual.
 """
@@ -16,7 +16,7 @@ from helpers import ENVIRONMENT, PROGRAM, PYTHON, ROOT, RUN  # noqa: E402
 
 README = ROOT / "README.md"
 MOST_LINES = 130
-VARYING = [(r"\b\d+(\.\d+)? m?s\b", "TIME"), (r"\bpid \d+", "pid N")]
+VARYING = [(r"\b\d+(\.\d+)? m?s\b", "TIME"), (r"\bpid \d+", "pid N"), (r"\bin step \d+ \(", "in step N (")]
 
 
 def shown():
