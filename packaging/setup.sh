@@ -222,10 +222,11 @@ PYTHON
 }
 
 setup_own_torch() {
-    local python=${VRAMTRACE_PYTHON:-python3}
-    "$python" -c 'import sys, torch; sys.exit(not torch.version.cuda)' 2>/dev/null || return 1
-    VRAMTRACE_PYTHON=$(command -v "$python")
-    export VRAMTRACE_PYTHON
+    local python
+    python=$("${VRAMTRACE_PYTHON:-python3}" -c 'import sys, torch
+print(sys.executable)
+sys.exit(not torch.version.cuda)' 2>/dev/null) || return 1
+    export VRAMTRACE_PYTHON=$python
 }
 
 setup_torch() {

@@ -162,6 +162,8 @@ short() {
     check "a driver that works is a GPU" decides 0 13000 "setup_gpu && echo yes" yes
     check "a driver without a GPU is none" decides 100 13000 "setup_gpu && echo yes" \
         "setup: /dev/nvidiactl exists, but CUDA does not work: cuInit returned 100: no device"
+    check "the user's own PyTorch is used" decides 0 12040 "mkdir -p /tmp/own && echo 'class version: cuda = \"12.8\"' >/tmp/own/torch.py
+        export PYTHONPATH=/tmp/own; setup_own_torch && echo \$VRAMTRACE_PYTHON" /usr/bin/python3
     check "an old driver is named before PyTorch is downloaded" decides 0 12040 setup_torch "setup: this GPU's driver is for CUDA 12, *"
 }
 
