@@ -167,7 +167,7 @@ static const char *cannot_write(char *path, bool is_folder, char *reason, size_t
 static int set_output(const struct vt_command *command, const char *who, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX] = "", reason[PATH_MAX * 2 + 128];
-    const char *trouble;
+    const char *trouble = NULL;
     struct stat status;
     bool is_folder;
 
@@ -179,10 +179,14 @@ static int set_output(const struct vt_command *command, const char *who, const c
     if (path[0] && setenv("VRAMTRACE_OUT", full, 1))
         return vt_wrong_use(command, "%s%s: %s", who, path, strerror(errno));
     is_folder = full[strlen(full) - 1] == '/';
-    if (is_folder && !strchr(full, '%'))
-        mkdir(full, 0777); /* several ranks may; what it failed for is said below */
+    if (is_folder && !strchr(full, '%') && mkdir(full, 0777) && errno != EEXIST && errno != ENOENT) {
+        snprintf(reason, sizeof reason, "cannot make it: %s; -o FOLDER/ puts traces elsewhere",
+                 strerror(errno));
+        trouble = reason;
+    }
     is_folder |= !stat(full, &status) && S_ISDIR(status.st_mode);
-    trouble = cannot_write(full, is_folder, reason, sizeof reason);
+    if (!trouble)
+        trouble = cannot_write(full, is_folder, reason, sizeof reason);
     if (!trouble)
         return 0;
     vt_say(command, "%s%s%s%s", who, path, path[0] ? ": " : "", trouble);

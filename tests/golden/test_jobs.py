@@ -422,4 +422,4 @@ def test_the_last_line_names_the_trace_as_its_folder_was_named(tmp_path):
     for out in (f"{tmp_path}/", str(tmp_path)):
         environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "LD_PRELOAD": str(LIBRARIES["trace"]), "VRAMTRACE_OUT": out}
         said = subprocess.run([PROGRAMS / "way_linked"], env=environment, check=True, timeout=60, capture_output=True, text=True).stderr
-        assert f"trace {tmp_path}/vramtrace." in said
+        assert f"vramtrace report {tmp_path}/vramtrace." in said

@@ -102,6 +102,10 @@ def test_a_folder_that_cannot_be_written(tmp_path):
             assert (result.returncode, result.stdout) == (4, "")
             assert result.stderr.startswith(f"vramtrace run: {begin}cannot write in {place / 'closed'}")
             assert result.stderr.endswith(": Permission denied; -o FOLDER/ puts traces elsewhere\n")
+        result = subprocess.run([place / ANALYZER.name, "run", "-o", "new/", "echo", "started"], cwd=place / "closed", env=settings,
+                                capture_output=True, text=True, user=65534 if os.geteuid() == 0 else None)
+        assert (result.returncode, result.stdout) == (4, "")
+        assert result.stderr == "vramtrace run: -o new/: cannot make it: Permission denied; -o FOLDER/ puts traces elsewhere\n"
         result = subprocess.run([place / ANALYZER.name, "run", "--enable", "0", "echo", "started"], cwd=place / "closed", env=settings,
                                 capture_output=True, text=True, user=65534 if os.geteuid() == 0 else None)
         assert (result.returncode, result.stdout, result.stderr) == (0, "started\n", "")
