@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh machine to a first report: installs what is missing (0.6 GB; 3 minutes on 2 cores), builds, runs
-# examples/train.py under the recorder, prints the report. Without a GPU it uses a simulated CUDA: real PyTorch, real
-# allocations, but kernels compute nothing.
+# From a fresh machine to a first report: quickstart.sh [SCRIPT [ARGUMENT...]]   (default: examples/train.py)
+# Installs what is missing (0.6 GB; 3 minutes on 2 cores), builds, runs the script under the recorder, prints the report.
+# Without a GPU it uses a simulated CUDA: real PyTorch, real allocations, but kernels compute nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { echo "quickstart: $*" >&2; }
@@ -28,6 +28,8 @@ else
 fi
 trace=$build/quickstart.vrt
 rm -f "$trace"
-"${runner[@]}" "$build/analyzer/vramtrace" run -o "$trace" -- "$VRAMTRACE_PYTHON" examples/train.py
+"${runner[@]}" "$build/analyzer/vramtrace" run -o "$trace" -- "$VRAMTRACE_PYTHON" "${@:-examples/train.py}"
 echo
 "$build/analyzer/vramtrace" report "$trace"
+echo
+say "to trace another script: ./examples/quickstart.sh examples/leak.py"
