@@ -1,8 +1,8 @@
 #!/bin/bash
 # Debian systems in folders, for builds and tests that need a known system. For scripts: . packaging/chroot.sh
 #
-# chroot_make FOLDER SUITE PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages; from the cache if it was made before
-#                                        (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
+# chroot_make FOLDER SUITE PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages; from
+#                                        the cache if it was made before (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
 # chroot_run FOLDER COMMAND...           runs a command in it as root: with /proc, /sys, a /dev of its own and the network, in a
 #                                        mount namespace of its own that leaves nothing mounted. $chroot_devices: more files in
 #                                        /dev, empty; $chroot_binds: folders of the host in it, as FOLDER:PLACE
