@@ -43,7 +43,7 @@ class Program:
         if not done.returncode or (some and text):
             return text
         lines = done.stderr.decode("utf-8", "replace").splitlines()
-        if done.returncode < 0 or not lines or lines[-1].endswith("out of memory"):
+        if done.returncode < 0 or not lines or lines[-1].endswith(("out of memory", "Cannot allocate memory")):
             raise Failure(f"this takes more than {bytes_text(MEMORY_BYTES)} of memory, the limit of an answer: choose another trace or "
                           "tool, or give the server more with VRAMTRACE_MCP_MEMORY=BYTES")
         reason = lines[-1].removeprefix(f"vramtrace {words[0]}: ")

@@ -698,13 +698,13 @@ def test_a_limit_on_events(ranks):
 @new_python
 def test_a_limit_on_memory(tmp_path):
     make(tmp_path / "little.vrt")
-    large = TraceFile()
+    large = TraceFile(slots=1 << 18)
     large.device(0, 80 << 30, b"Card")
     large.event(ALLOC, DRIVER, address=1 << 32, size=64 * MIB)
     for _ in range(100_000):
         large.event(ALLOC, FRAMEWORK, address=1 << 32, size=MIB, detail=64 * MIB)
         large.event(FREE, FRAMEWORK, address=1 << 32, size=MIB, detail=64 * MIB)
     large.write(tmp_path / "large.vrt")
-    (_, failed, _), (text, too_much, _) = ask_within(tmp_path, 96 * MIB, 1 << 40, ["summary", {"trace": "little.vrt"}],
+    (_, failed, _), (text, too_much, _) = ask_within(tmp_path, 40 * MIB, 1 << 40, ["summary", {"trace": "little.vrt"}],
                                                      ["annotate", {"trace": "large.vrt"}])
     assert not failed and too_much and "of memory, the limit of an answer" in text
