@@ -109,7 +109,8 @@ struct vt_arguments {
     bool once, prometheus;            /* top */
     int interval, count, sort;        /* top: seconds, samples, enum vt_top_key; 0, 0, -1 = not given */
     int table;                        /* enum vt_table_id, -1 = all */
-    bool summary;                     /* export */
+    bool summary;                     /* report, export */
+    bool brief;                       /* text for an assistant, with its data if `json` */
     char **operands;
     int operand_count;
     char *found_path, *found[2]; /* a trace that was not named (owned), and the operands with it */
@@ -220,10 +221,6 @@ int vt_folder_begin(const struct vt_command *command, const char *path, struct v
 /* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on
  * stderr for `result`. The exit status. */
 int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result);
-/* ---- parquet.c ---- */
-/* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path.
- * An exit status, with a line on stderr if it is not 0. */
-int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace);
 
 /* ---- arguments.c ---- */
 
@@ -320,13 +317,9 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
-/* What vt_report_page makes a report of. */
-struct vt_report_options vt_report_page_options(const struct vt_command *command,
-                                                const struct vt_arguments *arguments);
-/* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
- * document in short. An exit status, with the reason in `error`. */
+/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, FILE *json,
-                   char *error, size_t error_bytes);
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
+                   size_t error_bytes);
 
 #endif

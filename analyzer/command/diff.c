@@ -18,7 +18,7 @@ struct side {
 
 static unsigned groups_for(const struct vt_arguments *arguments)
 {
-    if (arguments->json && arguments->by < 0)
+    if ((arguments->json || arguments->brief) && arguments->by < 0)
         return (1u << VT_BY_COUNT) - 1;
     return arguments->by >= 0 ? 1u << arguments->by
                               : 1u << VT_BY_MODULE | 1u << VT_BY_OWNER | 1u << VT_BY_LINE;

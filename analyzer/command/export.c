@@ -1,6 +1,7 @@
 /* export: a trace in the formats of other tools. Each output file holds one trace. */
 #include "command/command.h"
 #include "command/files.h"
+#include "command/python.h"
 #include "base/format.h"
 #include "diagnose/diagnose.h"
 #include "view/exports.h"
@@ -24,27 +25,55 @@ struct format {
     const char *usual_moment; /* without --at; NULL = the peak */
     const char *open;         /* how to open it; %s in it stands for its path, once */
     /* Turns what was written into what was asked for: NULL = it is. An exit status. */
-    int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
+    int (*finish_folder)(const struct vt_command *command, const char *folder, const char *trace);
+    int (*finish)(const struct vt_command *command, FILE *written, const struct vt_output *output);
 };
+
+/* Parquet is written by pyarrow: there is no library for C that systems have. */
+static int make_parquet(const struct vt_command *command, const char *folder, const char *trace)
+{
+    const char *slash = strrchr(trace, '/'),
+               *arguments[] = {NULL, NULL, "--trace", slash ? slash + 1 : trace, "--", folder, NULL};
+
+    return vt_python_run(command, VT_PYTHON_PARQUET, arguments);
+}
+
+/* A pickle is Python's own. */
+static int make_pickle(const struct vt_command *command, FILE *written, const struct vt_output *output)
+{
+    int from = dup(fileno(written)), to = dup(fileno(output->stream)); /* these stay open in the program */
+    char numbers[2][16];
+    const char *name = output->path ? output->path : "to the standard output",
+               *arguments[] = {NULL, NULL, numbers[0], numbers[1], name, NULL};
+    int status;
+
+    snprintf(numbers[0], sizeof numbers[0], "%d", from);
+    snprintf(numbers[1], sizeof numbers[1], "%d", to);
+    rewind(written);
+    status = vt_python_run(command, VT_PYTHON_MEMORY_VIZ, arguments);
+    close(from);
+    close(to);
+    return status;
+}
 
 #define OF_TABLES (VT_FIND_STEPS | VT_FIND_LEAKS | VT_FIND_CARD)
 static const struct format formats[] = {
     {"perfetto", ".pftrace", true, true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL,
-     "open it at https://ui.perfetto.dev", NULL},
+     "open it at https://ui.perfetto.dev", NULL, NULL},
     {"pprof", ".pb.gz", true, true, false, 0, vt_pprof_write, TO_STREAM, NULL,
-     "open it with: go tool pprof -http=: %s", NULL},
+     "open it with: go tool pprof -http=: %s", NULL, NULL},
     {"speedscope", ".speedscope.json", false, true, false, 0, vt_speedscope_write, TO_STREAM, NULL,
-     "open it at https://www.speedscope.app", NULL},
+     "open it at https://www.speedscope.app", NULL, NULL},
     {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL,
-     "draw it with: flamegraph.pl --countname bytes %s > flame.svg", NULL},
+     "draw it with: flamegraph.pl --countname bytes %s > flame.svg", NULL, NULL},
     {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
-     "open it at https://pytorch.org/memory_viz", NULL},
+     "open it at https://pytorch.org/memory_viz", NULL, make_pickle},
     {"csv", "-csv", false, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL, "one CSV file per table",
-     NULL},
+     NULL, NULL},
     {"sqlite", ".sqlite", true, false, true, OF_TABLES, vt_sqlite_write, TO_FILE, NULL,
-     "query it with: sqlite3 %s", NULL},
+     "query it with: sqlite3 %s", NULL, NULL},
     {"parquet", "-parquet", true, false, true, OF_TABLES, vt_csv_write, TO_FOLDER, NULL,
-     "one Parquet file per table, for DuckDB, pandas or Polars", vt_parquet_convert},
+     "one Parquet file per table, for DuckDB, pandas or Polars", make_parquet, NULL},
 };
 _Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
 
@@ -55,7 +84,8 @@ const char *vt_export_format_name(unsigned format)
 
 /* csv with --table. */
 static const struct format one_table = {
-    "csv", ".csv", false, false, false, OF_TABLES, vt_csv_table_write, TO_STREAM, NULL, "one table", NULL};
+    "csv",     ".csv", false,       false, false, OF_TABLES, vt_csv_table_write,
+    TO_STREAM, NULL,   "one table", NULL,  NULL};
 
 /* Tables that have a row for each event or allocation, or are of the largest state of each. */
 #define OF_EACH_EVENT                                                                                        \
@@ -143,7 +173,7 @@ static int check_target(const struct vt_command *command, const struct vt_argume
                             format->one_moment ? "has no tables" : "always has all of them");
     if (to_stream && format->output == TO_FOLDER)
         return vt_wrong_use(command, "%s writes one file per table: use -o FOLDER%s", format->name,
-                            format->finish ? "" : ", or --table TABLE");
+                            format->finish_folder ? "" : ", or --table TABLE");
     if (to_stream && format->output == TO_FILE)
         return vt_wrong_use(command, "%s cannot be written to a pipe: use -o x%s", format->name,
                             format->suffix);
@@ -181,6 +211,25 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
                           arguments->summary ? VT_FIND_LEAKS : format->findings, loaded);
 }
 
+/* What the format is made of goes to a file without a name first. */
+static int write_and_finish(const struct vt_command *command, const struct vt_arguments *arguments,
+                            const struct format *format, struct vt_loaded *loaded, struct vt_output *output)
+{
+    FILE *written = tmpfile();
+    int result = written ? write_export(loaded->report, arguments, format, written, NULL) : -errno, status;
+
+    if (written && (fflush(written) || ferror(written)) && (!result || result == -EIO))
+        result = write(fileno(written), "", 1) < 0 ? -errno : -EIO; /* the stream has forgotten why */
+    vt_unload(loaded);                                              /* Python needs the memory */
+    status = vt_written(command, output, result);
+    if (!status && !output->broken)
+        status = format->finish(command, written, output);
+    output->broken |= status != 0;
+    if (written)
+        fclose(written);
+    return status;
+}
+
 /* One line on stderr: what was written, and what to do with it. */
 static void say_written(const struct vt_command *command, const struct format *format, const char *path)
 {
@@ -210,7 +259,9 @@ static int export_to_file(const struct vt_command *command, const struct vt_argu
     }
     if (!status)
         status = load(command, arguments, path, format, &loaded);
-    if (!status) {
+    if (!status && format->finish) {
+        status = write_and_finish(command, arguments, format, &loaded, &output);
+    } else if (!status) {
         status = vt_written(command, &output,
                             write_export(loaded.report, arguments, format, output.stream, output.temporary));
         vt_unload(&loaded);
@@ -231,8 +282,8 @@ static int export_to_folder(const struct vt_command *command, const struct vt_ar
     if (!status) {
         result = write_export(loaded.report, arguments, format, NULL, folder.temporary);
         vt_unload(&loaded);
-        if (!result && format->finish)
-            status = format->finish(command, folder.temporary, path);
+        if (!result && format->finish_folder)
+            status = format->finish_folder(command, folder.temporary, path);
     }
     return vt_folder_end(command, &folder, status, result);
 }

@@ -30,8 +30,7 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
     result = vt_open(job->processes[job->falls[0].process].path, arguments->rules, !arguments->all_events,
                      &loaded, error, sizeof error);
     if (!result) {
-        result =
-            vt_report_page(command, arguments, &loaded, &style, output->stream, NULL, error, sizeof error);
+        result = vt_report_page(command, arguments, &loaded, &style, output->stream, error, sizeof error);
         vt_unload(&loaded);
     }
     if (ferror(output->stream)) /* a reader that went away, say */
@@ -41,6 +40,21 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
     return result;
 }
 
+#define BRIEF_ITEMS 8 /* of each list, as data */
+
+static int print_brief(const struct vt_arguments *arguments, const struct vt_job *job, bool oom,
+                       struct vt_output *output)
+{
+    const struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_json_style json = {.top = BRIEF_ITEMS, .compact = true, .brief = true};
+    int result = 0;
+
+    if (arguments->json)
+        result = vt_json_write(oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job, &json,
+                               output->stream);
+    return result ? result : (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
+}
+
 static int print(const struct vt_command *command, const struct vt_arguments *arguments,
                  const struct vt_job *job, struct vt_output *output)
 {
@@ -48,6 +62,8 @@ static int print(const struct vt_command *command, const struct vt_arguments *ar
     const struct vt_view_style style = vt_style(arguments, output);
     int result;
 
+    if (arguments->brief)
+        return vt_written(command, output, print_brief(arguments, job, oom, output));
     if (arguments->json) {
         result = vt_json_write(oom ? &vt_job_oom_document : &vt_job_document, job,
                                &(struct vt_json_style){.top = arguments->top}, output->stream);
@@ -80,6 +96,7 @@ static const char *option_of_one(const struct vt_arguments *arguments)
            : arguments->axis >= 0   ? "--axis"
            : arguments->from        ? "--from"
            : arguments->to          ? "--to"
+           : arguments->summary     ? "--summary"
                                     : NULL;
 }
 

@@ -91,12 +91,13 @@ int vt_columns(FILE *out)
 
 struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct vt_output *output)
 {
-    struct vt_view_style style = {.by = arguments->by, .top = arguments->top, .all = arguments->all};
+    struct vt_view_style style = {
+        .by = arguments->by, .top = arguments->top, .all = arguments->all, .brief = arguments->brief};
     FILE *terminal = output->paged ? stdout : output->stream;
     struct winsize size;
 
     style.colour = wants_colour(arguments->colour, fileno(terminal));
-    style.unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    style.unicode = arguments->brief || !strcmp(nl_langinfo(CODESET), "UTF-8");
     style.height = terminal_size(terminal, &size) ? size.ws_row : 0;
     style.width = arguments->width ? arguments->width : vt_columns(terminal);
     return style;

@@ -37,20 +37,40 @@ static const struct page {
      VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_NO_TIMELINE},
 };
 
-static const struct page *page_of(const struct vt_command *command)
+/* report --summary */
+static const struct page summary = {VT_COMMAND_REPORT,
+                                    vt_text_summary,
+                                    &vt_summary_document,
+                                    VT_FIND_LEAKS,
+                                    BY(MODULE) | BY(LINE) | BY(STACK),
+                                    VT_NO_GROUPS,
+                                    VT_AT_OOM_IF_IT_ENDED_THE_RUN,
+                                    VT_AT_OOM_NEVER,
+                                    NULL,
+                                    VT_NO_TIMELINE};
+
+static const struct page *page_of(const struct vt_command *command, const struct vt_arguments *arguments)
 {
     const struct page *page = pages;
 
+    if (arguments->summary)
+        return &summary;
     while (command->bit != 1u << page->command)
         page++;
     return page;
+}
+
+/* With --brief it comes beside the text, of the same report. */
+static bool is_json(const struct vt_arguments *arguments)
+{
+    return arguments->json && !arguments->brief;
 }
 
 static unsigned groups_for(const struct vt_arguments *arguments, const struct page *page)
 {
     unsigned by = arguments->by < 0 ? 0 : arguments->by < VT_BY_COUNT ? 1u << arguments->by : 0;
 
-    if (arguments->json)
+    if (is_json(arguments))
         return page->json_groups;
     /* the verdict names modules and lines */
     return arguments->by < 0 ? page->text_groups : (page->text_groups & ~BY(STACK)) | by;
@@ -61,7 +81,7 @@ static uint8_t axis_for(const struct vt_arguments *arguments)
 {
     if (arguments->axis >= 0)
         return (uint8_t)arguments->axis;
-    return arguments->json ? VT_AXIS_TIME : VT_AXIS_AUTO;
+    return is_json(arguments) ? VT_AXIS_TIME : VT_AXIS_AUTO;
 }
 
 static struct vt_report_options options_for(const struct vt_arguments *arguments, const struct page *page)
@@ -71,8 +91,8 @@ static struct vt_report_options options_for(const struct vt_arguments *arguments
                                       .at = arguments->at,
                                       .default_at = page->at,
                                       .groups = groups_for(arguments, page),
-                                      .shown_only = !arguments->json || page->json == &vt_oom_document,
-                                      .oom = arguments->json ? page->json_oom : page->text_oom,
+                                      .shown_only = !is_json(arguments) || page->json == &vt_oom_document,
+                                      .oom = is_json(arguments) ? page->json_oom : page->text_oom,
                                       .depth = (unsigned)arguments->depth,
                                       .blocks = arguments->by == VT_BY_BLOCK,
                                       .timeline_columns = page->timeline_columns,
@@ -81,10 +101,25 @@ static struct vt_report_options options_for(const struct vt_arguments *arguments
                                       .to = arguments->to};
 }
 
-/* In text an explanation is all that is printed. */
+/* In text an explanation is all that is printed. An assistant gets all that decides on one page. */
 static unsigned findings_for(const struct vt_arguments *arguments, const struct page *page)
 {
-    return arguments->explain && !arguments->json ? 0 : page->findings;
+    if (arguments->explain && !is_json(arguments))
+        return 0;
+    return page->findings |
+           (arguments->brief && page->command == VT_COMMAND_OOM ? VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS : 0);
+}
+
+static int print_brief(const struct vt_report *report, const struct vt_arguments *arguments,
+                       const struct page *page, struct vt_output *output)
+{
+    const struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_json_style json = {.top = arguments->summary ? style.top : (style.top + 1) / 2,
+                                       .compact = true,
+                                       .brief = !arguments->summary};
+    int result = arguments->json ? vt_json_write(page->json, report, &json, output->stream) : 0;
+
+    return result ? result : page->text(report, &style, output->stream);
 }
 
 static int print(const struct vt_report *report, const struct vt_arguments *arguments,
@@ -96,6 +131,8 @@ static int print(const struct vt_report *report, const struct vt_arguments *argu
                                        .top = arguments->top,
                                        .compact = arguments->operand_count > 1};
 
+    if (arguments->brief)
+        return print_brief(report, arguments, page, output);
     return arguments->json ? vt_json_write(page->json, report, &json, output->stream)
                            : page->text(report, &style, output->stream);
 }
@@ -103,7 +140,7 @@ static int print(const struct vt_report *report, const struct vt_arguments *argu
 static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
                       const char *path, struct vt_output *output)
 {
-    const struct page *page = page_of(command);
+    const struct page *page = page_of(command, arguments);
     const struct vt_report_options options = options_for(arguments, page);
     struct vt_loaded loaded;
     int result = vt_load_report(command, arguments, path, &options, findings_for(arguments, page), &loaded);
@@ -116,32 +153,18 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     return result;
 }
 
-struct vt_report_options vt_report_page_options(const struct vt_command *command,
-                                                const struct vt_arguments *arguments)
-{
-    return options_for(arguments, page_of(command));
-}
-
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, FILE *json,
-                   char *error, size_t error_bytes)
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
+                   size_t error_bytes)
 {
-    const struct page *page = page_of(command);
+    const struct page *page = page_of(command, arguments);
     const struct vt_report_options options = options_for(arguments, page);
     struct vt_report *report;
-    unsigned findings = findings_for(arguments, page);
-    int result;
+    int result = vt_try_report(loaded, &options, findings_for(arguments, page), &report, error, error_bytes);
 
-    if (style->brief && page->command == VT_COMMAND_OOM) /* all that decides is on one page */
-        findings |= VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS;
-    result = vt_try_report(loaded, &options, findings, &report, error, error_bytes);
     if (result)
         return result;
     result = page->text(report, style, out);
-    if (!result && json)
-        result = vt_json_write(
-            page->json, report,
-            &(struct vt_json_style){.top = (style->top + 1) / 2, .compact = true, .brief = true}, json);
     if (result)
         snprintf(error, error_bytes, "out of memory");
     vt_report_free(report);

@@ -23,6 +23,7 @@ typedef int vt_export_writer(const struct vt_export *export);
 vt_export_writer vt_folded_write, vt_perfetto_write, vt_pprof_write, vt_speedscope_write;
 vt_export_writer vt_csv_write, vt_csv_table_write; /* a folder with all tables; one of them */
 vt_export_writer vt_sqlite_write;                  /* opens `path` itself */
-vt_export_writer vt_memory_viz_write;              /* needs fragmentation of what is shown */
+vt_export_writer vt_memory_viz_write;              /* what python/vramtrace/memory_viz.py reads; needs
+                                                      fragmentation of what is shown */
 
 #endif

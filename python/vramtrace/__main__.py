@@ -19,8 +19,8 @@ def main() -> int:
     try:
         command = program()
         os.environ["VRAMTRACE_INTERPRETER"] = sys.executable  # runs scripts; the command takes it away again
-        if words[:1] == ["export"]:
-            os.environ["VRAMTRACE_PYTHON"] = os.environ.get("VRAMTRACE_PYTHON") or sys.executable  # converts to Parquet
+        if words[:1] in (["export"], ["mcp"]):  # Parquet, memory-viz and the server are made in Python
+            os.environ["VRAMTRACE_PYTHON"] = os.environ.get("VRAMTRACE_PYTHON") or sys.executable
         os.execv(command, [command, *words])
     except (Error, OSError) as error:
         print("python -m vramtrace: %s" % error, file=sys.stderr)

@@ -9,32 +9,34 @@ import argparse
 import csv
 import os
 import sys
+from typing import Any, Dict, Iterator, List, NoReturn
 
 NOT_WRITTEN = 4
+Tables = Dict[str, List[Dict[str, str]]]
 
 
-def fail(message):
+def fail(message: str) -> NoReturn:
     print(f"vramtrace export: {message}", file=sys.stderr)
     sys.exit(NOT_WRITTEN)
 
 
-def types():
+def types() -> Dict[str, Any]:
     """Of columns, by the names that columns.csv has for them."""
     import pyarrow
     return {"integer": pyarrow.int64(), "unsigned": pyarrow.uint64(), "real": pyarrow.float64(),
             "boolean": pyarrow.bool_(), "text": pyarrow.string()}
 
 
-def read_columns(folder):
+def read_columns(folder: str) -> Tables:
     """{table: [its columns' rows in columns.csv]}, in order."""
-    tables = {}
+    tables: Tables = {}
     with open(os.path.join(folder, "columns.csv"), encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             tables.setdefault(row["table_name"], []).append(row)
     return tables
 
 
-def schema_of(columns):
+def schema_of(columns: List[Dict[str, str]]) -> Any:
     import pyarrow
     known = types()
     fields = [pyarrow.field("trace", pyarrow.dictionary(pyarrow.int32(), pyarrow.string()), nullable=False,
@@ -45,7 +47,7 @@ def schema_of(columns):
     return pyarrow.schema(fields, metadata={"vramtrace.table": columns[0]["table_name"]})
 
 
-def read_batches(path, schema, trace):
+def read_batches(path: str, schema: Any, trace: str) -> Iterator[Any]:
     """The rows of a CSV file, some at a time: a table may be larger than memory."""
     import pyarrow
     from pyarrow import csv as arrow_csv
@@ -58,7 +60,7 @@ def read_batches(path, schema, trace):
         yield pyarrow.record_batch([name, *batch.columns], schema=schema)
 
 
-def convert(path, target, trace, columns):
+def convert(path: str, target: str, trace: str, columns: List[Dict[str, str]]) -> None:
     from pyarrow import parquet
     schema = schema_of(columns)
     with parquet.ParquetWriter(target, schema, compression="zstd") as writer:
@@ -66,7 +68,7 @@ def convert(path, target, trace, columns):
             writer.write_batch(batch)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m vramtrace.parquet", description="Turns tables in CSV into Parquet files.")
     parser.add_argument("--trace", default="", metavar="NAME", help="what the column `trace` says")
     parser.add_argument("folder", metavar="FOLDER")

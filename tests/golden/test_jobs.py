@@ -129,15 +129,27 @@ def test_a_folder_within_that_may_not_be_read(job, command):
         check_forbidden(program, command, job)
 
 
+# The server's Python may lie where that user cannot go.
+ASK_AS_NOBODY = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from vramtrace.mcp import call_tool
+from vramtrace.mcp_tools import Program, Tools
+from vramtrace.mcp_traces import Traces
+os.setgid(65534)
+os.setuid(65534)
+print(call_tool(Tools(Program(sys.argv[2]), Traces([sys.argv[3]])), "job", {})["content"][0]["text"])
+"""
+
+
 def check_forbidden(program, command, job):
     result = subprocess.run([program, command, "--json", job], capture_output=True, text=True, user="nobody", cwd=job, timeout=60)
     told = json.loads(result.stdout)
     assert result.returncode == 3 and "node1: Permission denied" in result.stderr and len(told["processes"]) == 3
     assert [os.path.basename(item["file"]) for item in told["unread"]] == ["node1"]
-    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "job"}})
-    result = subprocess.run([program, "mcp", job], input=asked + "\n", capture_output=True, text=True, user="nobody", cwd=job, timeout=60)
-    (content,) = json.loads(result.stdout)["result"]["content"]
-    assert content["text"].startswith("1 more here may not be read by this user.\n3 processes")
+    text = subprocess.run([sys.executable, "-c", ASK_AS_NOBODY, pathlib.Path(__file__).parents[2] / "python", program, job], capture_output=True, text=True, check=True,
+                          timeout=60).stdout
+    assert text.startswith("1 more here may not be read by this user.\n3 processes")
 
 
 def test_what_ended_early_is_said_first(job):

@@ -203,7 +203,7 @@ print(json.dumps({"block_bytes": [int(part[part.kind == "block"].bytes.sum()) fo
 def export_parquet(folder, *traces):
     done = subprocess.run([str(PROGRAM), "export", "--format", "parquet", "-o", folder, *traces], capture_output=True, text=True,
                           env={**os.environ, "VRAMTRACE_PYTHON": READERS}, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0 and all(line.startswith("vramtrace export: wrote ") for line in done.stderr.splitlines()), done.stderr
     return folder
 
 

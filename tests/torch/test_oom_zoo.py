@@ -15,6 +15,8 @@ import helpers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not helpers.RUN, reason="fills the card: only over the stand-in, whose size can be set")
 
+READERS = os.environ.get("VRAMTRACE_READERS")
+CLIENT = pathlib.Path(__file__).resolve().parents[1] / "golden" / "mcp_client.py"
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "oom"
 CARD_BYTES = 2 << 30
 # phase of the refusal, who refused, and whether it ended the run
@@ -233,14 +235,15 @@ def test_no_forecast_of_what_happened(zoo):
     assert all("Out of memory at about" not in helpers.vramtrace(command, trace).stdout for command in ("leaks", "report"))
 
 
+@pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
 def test_an_assistant_reads_what_decides_first(zoo):
     for name, words in (("leak", ["asked for", "Cause:", "Remedy:", "Leak:", "By line", "The card then"]),
                         ("fragmentation", ["asked for", "Cause:", "Remedy:", "expandable_segments", "By line", "The card then"])):
         trace, _, _ = zoo[name]
-        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "oom", "arguments": {}}}
-        answer = json.loads(subprocess.run([helpers.BUILD / "analyzer/vramtrace", "mcp", trace], input=json.dumps(call),
-                                           capture_output=True, text=True, timeout=60, check=True).stdout)
-        text = answer["result"]["content"][0]["text"]
+        _, answer = json.loads(subprocess.run([READERS, CLIENT, helpers.BUILD / "analyzer/vramtrace", "mcp", trace], input='[["oom", {}]]',
+                                              env={**os.environ, "VRAMTRACE_PYTHON": READERS}, capture_output=True, text=True, timeout=60,
+                                              check=True).stdout)
+        text = answer["text"]
         places = [text.find(word) for word in words]
         assert -1 not in places and places == sorted(places) and len(text.encode()) < 2200, text
 

@@ -7,7 +7,6 @@
 #include "base/utf8.h"
 #include "report/columns.h"
 #include "view/exports.h"
-#include "view/sqlite/sqlite.h"
 
 #define INDEXES 5
 
@@ -229,20 +228,6 @@ static int write_all(struct writing *writing, struct vt_tables *tables)
     if (!result && vt_table_wanted(tables, VT_TABLE_ALLOCATIONS))
         result = execute(writing, views);
     return result ? result : execute(writing, "COMMIT");
-}
-
-int vt_sqlite_make(struct vt_tables *tables, sqlite3 **database)
-{
-    struct writing writing = {.database = NULL};
-    int result = error_of(
-        sqlite3_open_v2(":memory:", &writing.database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL));
-
-    if (!result)
-        result = write_all(&writing, tables);
-    *database = result ? NULL : writing.database;
-    if (result)
-        sqlite3_close(writing.database);
-    return result;
 }
 
 int vt_sqlite_write(const struct vt_export *export)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory_stream.h"
+#include "report/program.h"
 
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
@@ -288,6 +289,17 @@ static void who_ran(struct vt_print *print)
     fputc('\n', print->stream);
 }
 
+/* That there are others. */
+static void put_rank(struct vt_print *print)
+{
+    struct vt_launch launch;
+
+    vt_launch_read(print->report->trace, &launch);
+    if (launch.rank >= 0 && launch.world_size > 1)
+        fprintf(print->stream, "\nThis is rank %d of %d (%s): `job` tells of all of them together.\n",
+                (int)launch.rank, (int)launch.world_size, launch.launcher);
+}
+
 int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
@@ -295,9 +307,12 @@ int vt_text_summary(const struct vt_report *report, const struct vt_view_style *
 
     if (result)
         return result;
-    vt_text_header(&print, "summary");
-    who_ran(&print);
+    vt_text_header(&print, "report");
+    if (style->brief)
+        who_ran(&print);
     summary(&print);
+    if (style->brief)
+        put_rank(&print);
     return vt_print_finish(&print, out);
 }
 
