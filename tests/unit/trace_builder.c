@@ -75,7 +75,7 @@ void builder_free(struct builder *builder)
 {
     if (builder->path[0])
         unlink(builder->path);
-    if (builder->header.ring_path[0])
+    if (builder->in_ring)
         unlink(builder->header.ring_path);
     vt_chunk_stop(&builder->chunk);
     free_buffer(&builder->chunks);
@@ -273,6 +273,11 @@ void builder_definitions(struct builder *builder, const void *records, size_t by
     put(&builder->chunk.definitions, records, bytes);
 }
 
+void builder_set_position(struct builder *builder, uint64_t position)
+{
+    builder->position = position;
+}
+
 void builder_end_chunk(struct builder *builder)
 {
     struct vt_chunk *chunk = &builder->chunk;
@@ -285,7 +290,6 @@ void builder_end_chunk(struct builder *builder)
 
 void builder_end_chain(struct builder *builder)
 {
-    builder_end_chunk(builder);
     vt_chunk_end_chain(&builder->chunk);
 }
 

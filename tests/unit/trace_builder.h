@@ -49,7 +49,10 @@ void builder_events(struct builder *builder, const struct vt_event *events, size
 void builder_definitions(struct builder *builder, const void *records, size_t bytes);
 
 void builder_end_chunk(struct builder *builder);
-void builder_end_chain(struct builder *builder); /* and its chunk */
+/* Once its last chunk has ended. */
+void builder_end_chain(struct builder *builder);
+/* How many slots of the ring there were so far, if not as many as the records took. */
+void builder_set_position(struct builder *builder, uint64_t position);
 /* Ends the chunk: what follows goes to the ring, from position `start` (as much is told to be consumed). */
 void builder_ring(struct builder *builder, uint64_t start);
 /* A record of the ring that was reserved but not committed, with its head stored or not. */
