@@ -77,8 +77,8 @@ int vt_chain_read(struct vt_chain *chain, const struct vt_chunk_header *head, co
     if (!unpack(chain, stored, head->packed_definitions_bytes, definitions, head->definitions_bytes))
         return -EBADMSG;
     if (head->events)
-        vt_events_read_chunk(&chain->codec, stored + head->packed_definitions_bytes, stored + head->stored_bytes,
-                             !chain->has_events, events, head->events);
+        vt_events_read_chunk(&chain->codec, stored + head->packed_definitions_bytes,
+                             stored + head->stored_bytes, !chain->has_events, events, head->events);
     chain->has_events |= head->events > 0;
     chain->next_place = head->place + 1;
     return 0;

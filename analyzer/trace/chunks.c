@@ -146,10 +146,9 @@ static int decode_chunk(const struct vt_chunk_reader *reader, struct found *foun
     const struct vt_chunk_header *head = &found->head;
     uint8_t *stored = malloc(head->stored_bytes + 1);
     found->definitions = malloc(head->definitions_bytes + 1);
-    int error =
-        stored && found->definitions
-            ? vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes)
-            : -ENOMEM;
+    int error = stored && found->definitions
+                    ? vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes)
+                    : -ENOMEM;
     if (!error) {
         found->stored_whole = vt_chain_is_whole(head, stored);
         error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions, found->events)
@@ -257,8 +256,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
         *next = found->stored_whole ? found->end_offset : 0;
         error = found->error;
         /* Past the end there may be chunks of before the file was cut. */
-        if (!error && found->offset >= trace->header.chunks_end &&
-            found->head.ring_position < *ring_position)
+        if (!error && found->offset >= trace->header.chunks_end && found->head.ring_position < *ring_position)
             error = -EBADMSG;
         if (!error)
             error = take_chunk(trace, found, ring_position);

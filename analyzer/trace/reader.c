@@ -40,7 +40,8 @@ static int check_header(const struct vt_file_header *header, const struct messag
     if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
         return fail(message, -EBADMSG, "not a vramtrace trace; vramtrace run COMMAND makes one");
     if (header->format_version < VT_FORMAT_VERSION || !(header->feature_bits & VT_FEATURE_EVENT_THREADS)) {
-        const size_t known_bytes = strspn(header->program_version, "0123456789abcdefghijklmnopqrstuvwxyz.+~-");
+        const size_t known_bytes =
+            strspn(header->program_version, "0123456789abcdefghijklmnopqrstuvwxyz.+~-");
         return fail(message, -EPROTO,
                     "written by vramtrace %.*s in format %u, which this one does not read any more (it reads "
                     "%u): record it again",
@@ -346,8 +347,7 @@ static uint64_t count_events(const struct vt_trace *trace, int file)
     if (!(header->feature_bits & VT_FEATURE_FLIGHT))
         return header->counters.events;
     for (uint64_t at = header->chunks_offset;
-         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) &&
-         head.magic == VT_CHUNK_MAGIC;
+         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) && head.magic == VT_CHUNK_MAGIC;
          at += head.header_bytes + (uint64_t)head.stored_bytes)
         count += head.events;
     return count;

@@ -32,8 +32,8 @@ static int copy_slots(const struct ring *ring, uint64_t start, uint64_t end, uin
     while (start < end) {
         uint64_t slot = start & (ring->slot_count - 1);
         uint64_t run = ring->slot_count - slot < end - start ? ring->slot_count - slot : end - start;
-        int error = vt_read_at(ring->file, slots, run * VT_SLOT_BYTES,
-                               VT_RING_HEADER_BYTES + slot * VT_SLOT_BYTES);
+        int error =
+            vt_read_at(ring->file, slots, run * VT_SLOT_BYTES, VT_RING_HEADER_BYTES + slot * VT_SLOT_BYTES);
         if (error && error != -EBADMSG)
             return error;
         slots += run * VT_SLOT_BYTES;

@@ -612,8 +612,8 @@ static uint32_t *ids_in_file(const struct vt_trace *trace)
 }
 
 /* An event as it is so many rounds later. */
-static void put_again(struct run *run, const uint32_t *ids, const struct vt_event *event,
-                      uint64_t t_ns, uint64_t node)
+static void put_again(struct run *run, const uint32_t *ids, const struct vt_event *event, uint64_t t_ns,
+                      uint64_t node)
 {
     struct vt_event again = *event;
     again.stack_id = ids[event->stack_id];

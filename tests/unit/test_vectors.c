@@ -1,8 +1,9 @@
-/* Golden vectors hold the coding of events still: vectors/NAME.vrt is what the recorder's coder made of the events in
- * vectors/NAME.txt. After a change of the format on purpose, VRAMTRACE_WRITE_VECTORS=1 writes the .vrt files again.
+/* Golden vectors hold the coding of events still: vectors/NAME.vrt is what the recorder's coder made of the
+ * events in vectors/NAME.txt. After a change of the format on purpose, VRAMTRACE_WRITE_VECTORS=1 writes the
+ * .vrt files again.
  *
- * A line of the text is an event (thread, time, address in hexadecimal, bytes, detail, total_bytes, sequence, stack, kind, layer,
- * device, flags), `string TEXT`, `end POSITION` (of the chunk), or `chain` (it ends). */
+ * A line of the text is an event (thread, time, address in hexadecimal, bytes, detail, total_bytes, sequence,
+ * stack, kind, layer, device, flags), `string TEXT`, `end POSITION` (of the chunk), or `chain` (it ends). */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,8 +46,8 @@ static bool parse_event(const char *line, struct vt_event *event)
 {
     *event = (struct vt_event){.kind = 0};
     return sscanf(line,
-                  "%" SCNu32 " %" SCNu64 " %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32
-                  " %" SCNu8 " %" SCNu8 " %" SCNd8 " %" SCNu8,
+                  "%" SCNu32 " %" SCNu64 " %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                  " %" SCNu32 " %" SCNu8 " %" SCNu8 " %" SCNd8 " %" SCNu8,
                   &event->thread_id, &event->t_ns, &event->address, &event->bytes, &event->detail,
                   &event->total_bytes, &event->sequence, &event->stack_id, &event->kind, &event->layer,
                   &event->device_index, &event->flags) == 12;
@@ -86,8 +87,9 @@ struct chunk {
 /* The next chunk of a trace; false at its end. */
 static bool next_chunk(const char *image, size_t bytes, struct chunk *chunk)
 {
-    const char *at = chunk->head ? (const char *)chunk->stored + chunk->head->stored_bytes
-                                 : image + ((const struct vt_file_header *)(const void *)image)->chunks_offset;
+    const char *at = chunk->head
+                         ? (const char *)chunk->stored + chunk->head->stored_bytes
+                         : image + ((const struct vt_file_header *)(const void *)image)->chunks_offset;
     if (at == image + bytes)
         return false;
     chunk->head = (const void *)at;

@@ -25,7 +25,7 @@ struct builder {
     size_t event_count;
     uint8_t *ring;
     bool in_ring, other_ring; /* builder_write_ring */
-    uint64_t position; /* in the ring */
+    uint64_t position;        /* in the ring */
     uint64_t t_ns, strings;
     uint32_t codes, stacks;
     uint32_t *threads; /* by stack */
@@ -97,10 +97,8 @@ static void put_record(struct builder *builder, uint8_t kind, void *record, uint
 {
     struct vt_record_head *head = record;
     uint16_t slots = (uint16_t)((bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES);
-    *head = (struct vt_record_head){.slots = slots,
-                                    .kind = kind,
-                                    .committed = 1,
-                                    .bytes = kind == VT_RECORD_EVENT ? head->bytes : bytes};
+    *head = (struct vt_record_head){
+        .slots = slots, .kind = kind, .committed = 1, .bytes = kind == VT_RECORD_EVENT ? head->bytes : bytes};
     if (!builder->in_ring) {
         static const uint8_t padding[8];
         put(&builder->chunk.definitions, record, bytes);
@@ -220,9 +218,8 @@ uint32_t builder_code(struct builder *builder, const char *file, const char *nam
 uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count)
 {
-    struct vt_stack stack = {.stack_id = ++builder->stacks,
-                             .native_frames = native_count,
-                             .python_frames = python_count};
+    struct vt_stack stack = {
+        .stack_id = ++builder->stacks, .native_frames = native_count, .python_frames = python_count};
     struct vt_buffer rest = {0};
     put(&rest, native, native_count * sizeof *native);
     put(&rest, python, python_count * sizeof *python);

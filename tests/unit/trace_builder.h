@@ -38,7 +38,7 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count);
 /* One part of an inspection's text. */
 void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
-                       const char *text);
+                             const char *text);
 void builder_raw(struct builder *builder, uint8_t kind, const void *body, uint32_t bytes);
 
 /* t_ns, if it is 0, becomes 1024 ns after the event before, and thread_id that of the stack. In a chunk times

@@ -301,8 +301,8 @@ Test(chain, survives_what_no_recorder_wrote)
             memcpy(stored, file->chunks[i] + sizeof head, bytes);
             for (uint64_t flips = below(3); flips-- && bytes;)
                 stored[round % 2 ? below(bytes)
-                                 : head.packed_definitions_bytes + below(bytes - head.packed_definitions_bytes + 1)] =
-                    (uint8_t)draw();
+                                 : head.packed_definitions_bytes +
+                                       below(bytes - head.packed_definitions_bytes + 1)] = (uint8_t)draw();
             if (round % 5 == 4)
                 head.events = (uint32_t)below(VT_CHUNK_EVENTS + 2);
             if (vt_chain_is_plausible(&head))
