@@ -42,10 +42,12 @@ static int check_header(const struct vt_file_header *header, const struct messag
     if (header->format_version < VT_FORMAT_VERSION || !(header->feature_bits & VT_FEATURE_EVENT_THREADS)) {
         const size_t known_bytes =
             strspn(header->program_version, "0123456789abcdefghijklmnopqrstuvwxyz.+~-");
-        return fail(message, -EPROTO,
-                    "written by vramtrace %.*s in format %u, which this one does not read any more (it reads "
-                    "%u): record it again",
-                    (int)known_bytes, header->program_version, header->format_version, VT_FORMAT_VERSION);
+        return fail(
+            message, -EPROTO,
+            "written%s%.*s in format %u, which this vramtrace does not read any more (it reads %u): record "
+            "it again",
+            known_bytes ? " by vramtrace " : "", (int)known_bytes, header->program_version,
+            header->format_version, VT_FORMAT_VERSION);
     }
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",

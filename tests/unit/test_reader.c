@@ -153,6 +153,10 @@ Test(reader, says_what_wrote_an_old_format)
     const uint8_t *image = builder_image(builder, &bytes);
     cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
     cr_assert(strstr(error, "written by vramtrace 0.0.9 in format 1, which"), "%s", error);
+    header->program_version[0] = 0;
+    image = builder_image(builder, &bytes);
+    cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
+    cr_assert(strstr(error, ": written in format 1, which"), "%s", error);
     header->format_version = header->minimum_readable = VT_FORMAT_VERSION;
     header->feature_bits = 0;
     image = builder_image(builder, &bytes);
