@@ -176,8 +176,7 @@ static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_
 {
     const uint64_t start = trace->header.chunks_offset;
     struct vt_chunk_header head;
-    if (start < *end && !vt_read_at(file, &head, sizeof head, start) &&
-        (head.magic == VT_CHUNK_MAGIC || head.magic == VT_CHAINED_MAGIC) &&
+    if (start < *end && !vt_read_at(file, &head, sizeof head, start) && head.magic == VT_CHUNK_MAGIC &&
         (uint64_t)head.header_bytes + head.stored_bytes < *end - start)
         *end = start + head.header_bytes + head.stored_bytes;
 }
