@@ -1,14 +1,14 @@
 #!/bin/bash
 # Debian systems in folders, for builds and tests that need a known system. For scripts: . packaging/chroot.sh
 #
-# chroot_make FOLDER SUITE [./SCRIPT] PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages, and
-#                                        what the script, run in it, adds; from the cache if it was made before
-#                                        (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
+# chroot_make FOLDER SUITE PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages; from
+#                                        the cache if it was made before (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
 # chroot_run FOLDER COMMAND...           runs a command in it as root: with /proc, /sys, a /dev of its own and the network, in a
 #                                        mount namespace of its own that leaves nothing mounted. $chroot_devices: more files in
 #                                        /dev, empty; $chroot_binds: folders of the host in it, as FOLDER:PLACE
 # chroot_remove FOLDER
 #
+# If the first package has a slash, it is a script here (./NAME), which runs in the system last.
 # They need root and debootstrap (Debian: apt install debootstrap), and return 1, saying why, where they cannot work.
 
 chroot_cache=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}/chroots

@@ -66,6 +66,7 @@ bare_machines() {
 }
 [ "$mode" = quick ] || step "bare machines" bare_machines
 [ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q --durations=5 -n "$(nproc)" --dist loadfile tests/page tests/browser
+[ "$mode" = quick ] || { step packages tests/packaging/run.sh short; export VRAMTRACE_WHEEL=$(echo "$VRAMTRACE_BUILD"/packages/*.whl); }
 # Hosts first and alone: they measure what a process notices, and use all cores by themselves.
 if [ "$mode" = all ]; then
     step hosts "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
@@ -75,7 +76,6 @@ else
     setup_workers=()
 fi
 [ "$mode" = quick ] || [ -z "$VRAMTRACE_RUN" ] || step "newest Pythons" ./tests/torch/pythons.sh
-[ "$mode" = quick ] || { step packages tests/packaging/run.sh short; export VRAMTRACE_WHEEL=$(echo "$VRAMTRACE_BUILD"/packages/*.whl); }
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=12 "${setup_workers[@]}" --ignore=tests/faults/test_unnoticed.py "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

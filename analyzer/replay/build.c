@@ -238,22 +238,15 @@ int vt_build_settle_pools(struct vt_build *build, int device_index)
     return vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
 }
 
-uint32_t vt_build_thread_of(const struct vt_build *build, const struct vt_event *event)
-{
-    const struct vt_trace *trace = build->replay->trace;
-    return event->thread_id != 0 ? event->thread_id : trace->stacks[event->stack_id].thread_id;
-}
-
 int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what)
 {
     const struct vt_build_free latest = {.event_index = build->event_index, .what = what};
-    const uint32_t thread = vt_build_thread_of(build, event);
-    uint32_t known = vt_index_get(&build->free_index, thread);
+    uint32_t known = vt_index_get(&build->free_index, event->thread_id);
     if (known != VT_INDEX_NONE) {
         build->frees[known] = latest;
         return 0;
     }
-    if (vt_index_put(&build->free_index, thread, (uint32_t)build->free_count))
+    if (vt_index_put(&build->free_index, event->thread_id, (uint32_t)build->free_count))
         return -ENOMEM;
     return VT_APPEND(build->frees, build->free_count, build->free_capacity, latest);
 }

@@ -151,7 +151,6 @@ int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, in
                         uint64_t bytes);
 /* Makes the pools' amount what they reserved, or what lives in them if that is more. */
 int vt_build_settle_pools(struct vt_build *build, int device_index);
-uint32_t vt_build_thread_of(const struct vt_build *build, const struct vt_event *event);
 /* `event`, the one at hand, gives `what` back. */
 int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
 

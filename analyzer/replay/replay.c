@@ -41,7 +41,7 @@ static void block_free(struct vt_build *build, const struct vt_event *event)
 
 static int free_failed(struct vt_build *build, const struct vt_event *event)
 {
-    uint32_t known = vt_index_get(&build->free_index, vt_build_thread_of(build, event));
+    uint32_t known = vt_index_get(&build->free_index, event->thread_id);
     if (known == VT_INDEX_NONE || build->frees[known].event_index == VT_NEVER)
         return 0;
     const struct vt_build_free latest = build->frees[known];

@@ -35,17 +35,17 @@ void vt_chain_free(struct vt_chain *chain)
     free(chain);
 }
 
-bool vt_chain_is_plausible(const struct vt_chained_chunk_header *head)
+bool vt_chain_is_plausible(const struct vt_chunk_header *head)
 {
-    const struct vt_chunk_header *chunk = &head->chunk;
-    return chunk->magic == VT_CHAINED_MAGIC && chunk->header_bytes >= sizeof *head &&
-           chunk->payload_bytes <= chunk->stored_bytes && chunk->events <= VT_CHUNK_EVENTS &&
-           chunk->events <= (uint64_t)VT_EVENTS_PER_BYTE * (chunk->stored_bytes - chunk->payload_bytes);
+    return head->magic == VT_CHUNK_MAGIC && head->header_bytes >= sizeof *head &&
+           head->packed_definitions_bytes <= head->stored_bytes && head->events <= VT_CHUNK_EVENTS &&
+           head->events <=
+               (uint64_t)VT_EVENTS_PER_BYTE * (head->stored_bytes - head->packed_definitions_bytes);
 }
 
-bool vt_chain_is_whole(const struct vt_chained_chunk_header *head, const uint8_t *stored)
+bool vt_chain_is_whole(const struct vt_chunk_header *head, const uint8_t *stored)
 {
-    return vt_chained_checksum(head, stored) == head->chunk.checksum;
+    return vt_chunk_checksum(head, stored) == head->checksum;
 }
 
 static bool unpack(struct vt_chain *chain, const uint8_t *stored, size_t stored_bytes, uint8_t *out,
@@ -61,10 +61,9 @@ static bool unpack(struct vt_chain *chain, const uint8_t *stored, size_t stored_
     return to.pos == bytes;
 }
 
-int vt_chain_read(struct vt_chain *chain, const struct vt_chained_chunk_header *head, const uint8_t *stored,
+int vt_chain_read(struct vt_chain *chain, const struct vt_chunk_header *head, const uint8_t *stored,
                   uint8_t *definitions, struct vt_event *events)
 {
-    const struct vt_chunk_header *chunk = &head->chunk;
     if (head->place == 0) {
         chain->id = head->chain;
         chain->has_events = false;
@@ -75,12 +74,12 @@ int vt_chain_read(struct vt_chain *chain, const struct vt_chained_chunk_header *
         return -EBADMSG;
     }
     chain->next_place = 0;
-    if (!unpack(chain, stored, chunk->payload_bytes, definitions, chunk->definitions_bytes))
+    if (!unpack(chain, stored, head->packed_definitions_bytes, definitions, head->definitions_bytes))
         return -EBADMSG;
-    if (chunk->events)
-        vt_events_read_chunk(&chain->codec, stored + chunk->payload_bytes, stored + chunk->stored_bytes,
-                             !chain->has_events, events, chunk->events);
-    chain->has_events |= chunk->events > 0;
+    if (head->events)
+        vt_events_read_chunk(&chain->codec, stored + head->packed_definitions_bytes,
+                             stored + head->stored_bytes, !chain->has_events, events, head->events);
+    chain->has_events |= head->events > 0;
     chain->next_place = head->place + 1;
     return 0;
 }

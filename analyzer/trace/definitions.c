@@ -220,7 +220,6 @@ static int add_stack(struct vt_trace *trace, const void *record)
         return error;
     const uint64_t *native = (const uint64_t *)(stack + 1);
     trace->stacks[stack->stack_id] = (struct vt_trace_stack){
-        .thread_id = stack->thread_id,
         .function = stack->function,
         .label = stack->label,
         .flags = stack->flags,

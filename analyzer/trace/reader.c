@@ -40,6 +40,16 @@ static int check_header(const struct vt_file_header *header, const struct messag
 {
     if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
         return fail(message, -EBADMSG, "not a vramtrace trace (record one with: vramtrace run COMMAND)");
+    if (header->format_version < VT_FORMAT_VERSION || !(header->feature_bits & VT_FEATURE_EVENT_THREADS)) {
+        const size_t known_bytes =
+            strspn(header->program_version, "0123456789abcdefghijklmnopqrstuvwxyz.+~-");
+        return fail(
+            message, -EPROTO,
+            "written%s%.*s in format %u, which this vramtrace does not read any more (it reads %u): record "
+            "it again",
+            known_bytes ? " by vramtrace " : "", (int)known_bytes, header->program_version,
+            header->format_version, VT_FORMAT_VERSION);
+    }
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
@@ -49,25 +59,17 @@ static int check_header(const struct vt_file_header *header, const struct messag
         return fail(message, -EPROTO,
                     "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
                     (unsigned long long)unknown_features);
-    if (header->header_bytes < offsetof(struct vt_file_header, unfinished_records) ||
-        header->slot_bytes != VT_SLOT_BYTES)
+    if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header (%u bytes, slots of %u bytes); copy it again",
                     header->header_bytes, header->slot_bytes);
     uint64_t slots = header->ring_slots;
     if (slots == 0 || (slots & (slots - 1)) || slots > RING_BYTES_LIMIT / VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header (a ring of %llu slots); copy it again",
                     (unsigned long long)slots);
-    /* Of format 1, which has the ring inside, the header ends before the fields that were added since. */
-    if ((header->format_version == 1 &&
-         (header->ring_offset < offsetof(struct vt_file_header, unfinished_records) ||
-          header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
-          header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES)) ||
-        header->chunks_offset < offsetof(struct vt_file_header, unfinished_records) ||
-        header->chunks_offset > INT64_MAX || header->chunks_end > INT64_MAX)
-        return fail(message, -EBADMSG,
-                    "damaged header (ring at %llu, chunks from %llu to %llu); copy it again",
-                    (unsigned long long)header->ring_offset, (unsigned long long)header->chunks_offset,
-                    (unsigned long long)header->chunks_end);
+    if (header->chunks_offset < sizeof *header || header->chunks_offset > INT64_MAX ||
+        header->chunks_end > INT64_MAX)
+        return fail(message, -EBADMSG, "damaged header (chunks from %llu to %llu); copy it again",
+                    (unsigned long long)header->chunks_offset, (unsigned long long)header->chunks_end);
     return 0;
 }
 
@@ -111,16 +113,12 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
                     "too short to be a vramtrace trace (record one with: vramtrace run COMMAND)");
     if (error)
         return fail(message, error, "%s", strerror(-error));
-    error = check_header(header, message);
-    if (header->format_version == 1)
-        memset(&header->unfinished_records, 0,
-               sizeof *header - offsetof(struct vt_file_header, unfinished_records));
     if (header->end_signal)
         vt_format_end(header->end_signal, trace->end_text);
     header->host[sizeof header->host - 1] = '\0';
     header->ring_path[sizeof header->ring_path - 1] = '\0';
     header->program_version[sizeof header->program_version - 1] = '\0';
-    return error;
+    return check_header(header, message);
 }
 
 static bool is_rare(const struct vt_event *event)
@@ -164,8 +162,6 @@ static int split_by_thread(struct vt_trace *trace)
 {
     struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
     int error = 0;
-    if (!(trace->header.feature_bits & VT_FEATURE_EVENT_THREADS))
-        return 0;
     for (size_t i = 0; i < trace->event_count && !error; i++) {
         struct vt_event *event = &trace->events[i];
         const uint64_t key = (uint64_t)event->thread_id << 32 | event->stack_id;
@@ -352,15 +348,14 @@ static int read_with_gaps(struct long_reading *reading, int file)
 static uint64_t count_events(const struct vt_trace *trace, int file)
 {
     const struct vt_file_header *header = &trace->header;
-    struct vt_chained_chunk_header head;
+    struct vt_chunk_header head;
     uint64_t count = 0;
     if (!(header->feature_bits & VT_FEATURE_FLIGHT))
         return header->counters.events;
     for (uint64_t at = header->chunks_offset;
-         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) &&
-         head.chunk.magic == VT_CHAINED_MAGIC;
-         at += head.chunk.header_bytes + (uint64_t)head.chunk.stored_bytes)
-        count += head.chunk.events;
+         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) && head.magic == VT_CHUNK_MAGIC;
+         at += head.header_bytes + (uint64_t)head.stored_bytes)
+        count += head.events;
     return count;
 }
 

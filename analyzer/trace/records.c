@@ -1,5 +1,4 @@
-/* The records of a trace: the chunks, then what the ring still holds. The ring is a file of its own, in
- * memory, or in format 1 a part of the trace. */
+/* The records of a trace: the chunks, then what the ring, a file of its own in memory, still holds. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,29 +21,22 @@
 #define RING_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 struct ring {
-    int file;              /* -1 = none */
-    uint64_t positions_at; /* offset of ring_reserved, which ring_consumed follows */
-    uint64_t slots_at;     /* offset of the first slot */
+    int file; /* -1 = none */
     uint64_t slot_count;
     uint64_t reserved, consumed; /* as read last */
 };
 
-/* Copies the slots at [start, end), as far as the file has them; the rest stays zero. */
-static int copy_slots(const struct ring *ring, uint64_t file_bytes, uint64_t start, uint64_t end,
-                      uint8_t *slots)
+/* Copies the slots at [start, end). What the file does not have any more stays zero. */
+static int copy_slots(const struct ring *ring, uint64_t start, uint64_t end, uint8_t *slots)
 {
     while (start < end) {
         uint64_t slot = start & (ring->slot_count - 1);
         uint64_t run = ring->slot_count - slot < end - start ? ring->slot_count - slot : end - start;
-        uint64_t offset = ring->slots_at + slot * VT_SLOT_BYTES;
-        uint64_t bytes = run * VT_SLOT_BYTES;
-        if (offset < file_bytes) {
-            int error = vt_read_at(ring->file, slots,
-                                   bytes < file_bytes - offset ? bytes : file_bytes - offset, offset);
-            if (error && error != -EBADMSG)
-                return error;
-        }
-        slots += bytes;
+        int error =
+            vt_read_at(ring->file, slots, run * VT_SLOT_BYTES, VT_RING_HEADER_BYTES + slot * VT_SLOT_BYTES);
+        if (error && error != -EBADMSG)
+            return error;
+        slots += run * VT_SLOT_BYTES;
         start += run;
     }
     return 0;
@@ -56,16 +48,12 @@ static int take_ring_record(struct vt_trace *trace, const struct vt_record_head 
         return 0;
     if (record->kind != VT_RECORD_EVENT)
         return vt_definition_add(trace, record);
-    const bool tells_thread = trace->header.feature_bits & VT_FEATURE_EVENT_THREADS;
-    if (!tells_thread && record->bytes != sizeof(struct vt_event))
-        return -EBADMSG;
     int error = vt_events_reserve(trace, 1);
     if (error)
         return error;
     struct vt_event *event = &trace->events[trace->event_count++];
     memcpy(event, record, sizeof *event);
     event->head_start = 0;
-    event->thread_id = tells_thread ? event->thread_id : 0;
     trace->ring_events++;
     return 0;
 }
@@ -149,11 +137,8 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
         !memcmp(found.magic, VT_RING_MAGIC, sizeof found.magic) &&
         !memcmp(found.identity, header->identity, sizeof found.identity) &&
         found.header_bytes == VT_RING_HEADER_BYTES && found.slots == header->ring_slots &&
-        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found.slots * VT_SLOT_BYTES) {
-        ring->positions_at = offsetof(struct vt_ring_header, ring_reserved);
-        ring->slots_at = VT_RING_HEADER_BYTES;
+        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found.slots * VT_SLOT_BYTES)
         return true;
-    }
     close(ring->file);
     ring->file = -1;
     return false;
@@ -179,7 +164,8 @@ static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 static int read_positions(struct ring *ring)
 {
     uint64_t positions[2];
-    int error = vt_read_at(ring->file, positions, sizeof positions, ring->positions_at);
+    int error = vt_read_at(ring->file, positions, sizeof positions,
+                           offsetof(struct vt_ring_header, ring_reserved)); /* ring_consumed follows */
     ring->reserved = error ? 0 : positions[0];
     ring->consumed = error ? 0 : positions[1];
     return error;
@@ -190,8 +176,7 @@ static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_
 {
     const uint64_t start = trace->header.chunks_offset;
     struct vt_chunk_header head;
-    if (start < *end && !vt_read_at(file, &head, sizeof head, start) &&
-        (head.magic == VT_CHUNK_MAGIC || head.magic == VT_CHAINED_MAGIC) &&
+    if (start < *end && !vt_read_at(file, &head, sizeof head, start) && head.magic == VT_CHUNK_MAGIC &&
         (uint64_t)head.header_bytes + head.stored_bytes < *end - start)
         *end = start + head.header_bytes + head.stored_bytes;
 }
@@ -199,25 +184,15 @@ static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_
 /* How far chunks may go. */
 static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end)
 {
-    struct vt_file_header *header = &trace->header;
+    const struct vt_file_header *header = &trace->header;
     struct stat status;
-    if (header->format_version ==
-        1) { /* the process may write on: ring_reserved, ring_consumed, chunks_end */
-        enum { BYTES = 3 * sizeof(uint64_t) };
-        int error =
-            vt_read_at(file, &header->ring_reserved, BYTES, offsetof(struct vt_file_header, ring_reserved));
-        if (error)
-            return error;
-        if (header->chunks_end > INT64_MAX)
-            return -EBADMSG;
-    }
     if (fstat(file, &status))
         return -errno;
     const uint64_t file_bytes = (uint64_t)status.st_size;
     if (last && header->chunks_end > file_bytes)
         trace->truncated = true;
     *end = header->chunks_end;
-    if (file_bytes < *end || (header->format_version > 1 && header->state == VT_STATE_RECORDING))
+    if (file_bytes < *end || header->state == VT_STATE_RECORDING)
         *end = file_bytes;
     if (trace->tables->head_only)
         end_with_first_chunk(trace, file, end);
@@ -229,7 +204,6 @@ static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end
 static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t position, uint8_t **slots,
                      uint64_t *start, uint64_t *count)
 {
-    struct stat status;
     *start = position <= ring->reserved ? position : 0; /* else no chunk has a true position */
     if (ring->consumed > *start && ring->consumed <= ring->reserved)
         *start = ring->consumed;
@@ -238,24 +212,11 @@ static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t p
         *count = ring->slot_count;
     if (!*count)
         return 0;
-    if (fstat(ring->file, &status))
-        return -errno;
-    const uint64_t file_bytes = (uint64_t)status.st_size;
-    if (file_bytes < ring->slots_at + ring->slot_count * VT_SLOT_BYTES) {
-        trace->truncated = true;
-        /* In format 1 chunks come after the ring, so there are none; take no more memory than the file has
-         * bytes. */
-        const uint64_t there =
-            file_bytes > ring->slots_at ? (file_bytes - ring->slots_at) / VT_SLOT_BYTES : 0;
-        *count = *count < there ? *count : there;
-    }
-    if (!*count)
-        return 0;
     *slots = vt_arena_take(&trace->tables->arena, *count * VT_SLOT_BYTES);
     if (!*slots)
         return -ENOMEM;
     memset(*slots, 0, *count * VT_SLOT_BYTES);
-    return copy_slots(ring, file_bytes, *start, *start + *count, *slots);
+    return copy_slots(ring, *start, *start + *count, *slots);
 }
 
 /* Chunks and ring until nothing has moved from the one to the other meanwhile; if that does not happen, the
@@ -300,18 +261,14 @@ static int count_losses(struct vt_trace *trace, const struct ring *ring)
 int vt_records_read(struct vt_trace *trace, int file)
 {
     const struct vt_file_header *header = &trace->header;
-    const bool inside = header->format_version == 1, head_only = trace->tables->head_only;
-    struct ring ring = {.file = inside && !head_only ? file : -1,
-                        .positions_at = offsetof(struct vt_file_header, ring_reserved),
-                        .slots_at = header->ring_offset,
-                        .slot_count = header->ring_slots};
+    struct ring ring = {.file = -1, .slot_count = header->ring_slots};
     trace->unfinished_records = header->unfinished_records;
-    if (!inside && !head_only && header->state == VT_STATE_RECORDING)
+    if (!trace->tables->head_only && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     int error = chunks ? read_both(trace, file, chunks, &ring) : -ENOMEM;
     vt_chunks_end(chunks);
-    if (!inside && ring.file >= 0) {
+    if (ring.file >= 0) {
         if (!error)
             error = count_losses(trace, &ring);
         close(ring.file);
@@ -325,7 +282,7 @@ int vt_records_read_again(struct vt_trace *trace, int file)
     uint64_t offset = trace->header.chunks_offset, position = 0;
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     tables->definitions_known = true;
-    tables->taken_events = tables->payload_bytes = tables->stored_bytes = 0;
+    tables->taken_events = tables->unpacked_bytes = tables->stored_bytes = 0;
     trace->damaged_bytes = 0;
     int error = chunks ? vt_chunks_read(chunks, tables->chunks_read_end, &offset, &position) : -ENOMEM;
     vt_chunks_end(chunks);

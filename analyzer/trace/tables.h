@@ -35,8 +35,8 @@ struct vt_written_line {
 
 struct vt_trace_tables {
     struct vt_arena arena;
-    uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
-    uint64_t payload_bytes, stored_bytes;
+    uint64_t definition_bytes;             /* read so far: what bounds the ids that we accept */
+    uint64_t unpacked_bytes, stored_bytes; /* of the chunks so far */
     /* Where events go as they are read, instead of staying in `events`; NULL = nowhere. */
     int (*take_events)(void *context, const struct vt_event *events, size_t count);
     void *take_context;

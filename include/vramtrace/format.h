@@ -22,8 +22,6 @@
  * position that follows it, so no kill in between loses or doubles a record: while the state is VT_STATE_RECORDING, whole
  * chunks beyond header.chunks_end, with rising positions, count too.
  *
- * Format 1 had the ring in the trace, mapped shared, between header and chunks.
- *
  * Untrusted input: a reader checks every length here against what it has. */
 #ifndef VRAMTRACE_FORMAT_H
 #define VRAMTRACE_FORMAT_H
@@ -43,8 +41,7 @@
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
-#define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
-#define VT_CHAINED_MAGIC 0x32435456u /* "VTC2" */
+#define VT_CHUNK_MAGIC 0x32435456u /* "VTC2" */
 #define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
 #define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
 #define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
@@ -93,8 +90,8 @@ struct vt_file_header {
     uint32_t minimum_readable;
     uint32_t header_bytes; /* VT_HEADER_BYTES */
     uint32_t slot_bytes;   /* VT_SLOT_BYTES */
-    uint64_t ring_offset;  /* format 1: where the ring is in this file; else 0 */
-    uint64_t ring_slots;   /* a power of two */
+    uint64_t unused_1;
+    uint64_t ring_slots; /* a power of two */
     uint64_t chunks_offset;
     uint64_t feature_bits; /* enum vt_feature; a reader refuses bits it does not know in the low half */
 
@@ -109,12 +106,11 @@ struct vt_file_header {
     uint32_t state;       /* enum vt_file_state */
     uint32_t stop_reason; /* enum vt_stop_reason */
     uint64_t end_monotonic_ns;
-    uint64_t ring_reserved; /* format 1: as in struct vt_ring_header; else 0 */
-    uint64_t ring_consumed; /* format 1: the same; else the position after the chunks up to chunks_end */
+    uint64_t unused_2;
+    uint64_t ring_consumed; /* the position after the chunks up to chunks_end */
     uint64_t chunks_end;    /* file offset past the last whole chunk, or one before it */
     struct vt_counters counters;
 
-    /* From format 2 on. */
     uint64_t unfinished_records; /* of a killed process: reserved, never committed; with VT_STATE_KILLED */
     struct vt_process_identity process;
     uint8_t identity[16]; /* random; the ring has the same */
@@ -187,7 +183,7 @@ struct vt_ring_header {
 };
 
 enum vt_feature {
-    VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread; without it each stack belongs to one */
+    VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread: always set */
     VT_FEATURE_FLIGHT = 2,        /* there may be gaps (VT_EVENT_GAP_BEGIN) */
 };
 
@@ -200,36 +196,27 @@ enum vt_stop_reason {
     VT_STOP_LIMIT = 5, /* VRAMTRACE_LIMIT */
 };
 
+/* Chunks form chains. What a chunk holds is packed by what the chunks before it in its chain held, so that chunks may be
+ * small: a reader takes a chain from its start, and if one of its chunks is lost, so are those after it. Chains need nothing of
+ * each other.
+ *
+ * After its header a chunk has stored_bytes:
+ *   1. packed_definitions_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
+ *      most 1 << VT_DEFINITIONS_WINDOW): definitions_bytes of definition records once unpacked, as they stood in the ring
+ *      (head, body, padded to 8 bytes);
+ *   2. the rest: its events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
+ *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
 struct vt_chunk_header {
     uint32_t magic; /* VT_CHUNK_MAGIC */
     uint32_t header_bytes;
-    uint32_t stored_bytes;      /* of the zstd frame that follows */
-    uint32_t payload_bytes;     /* uncompressed */
-    uint32_t definitions_bytes; /* the first part of the payload; the rest is columns */
+    uint32_t stored_bytes;
+    uint32_t packed_definitions_bytes;
+    uint32_t definitions_bytes;
     uint32_t events;
     uint64_t ring_position; /* slots; the first position that is not in this or an earlier chunk */
-    uint64_t checksum;      /* XXH3-64 of the stored bytes */
-};
-
-/* Chunk payload: `definitions_bytes` of definition records as they stood in the ring (head, body, padded to
- * 8 bytes), then the events in order, field by field: for each field of VT_EVENT_COLUMNS in turn, `events`
- * values as LEB128 of zigzag(value - previous value of the same column in this chunk, 0 before the first).
- * Arithmetic is modulo 2^64. With VT_FEATURE_EVENT_THREADS the column of VT_EVENT_THREAD_COLUMN comes last. */
-
-/* A chunk of a chain. In a trace there may be chunks of both kinds; the magic tells. What a chunk holds is packed by what the
- * chunks before it in its chain held, so that chunks may be small: a reader takes a chain from its start, and if one of its
- * chunks is lost, so are those after it. Chains need nothing of each other.
- *
- * The stored bytes are, one after the other,
- *   1. chunk.payload_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
- *      most 1 << VT_DEFINITIONS_WINDOW): definition records as above, chunk.definitions_bytes of them once unpacked;
- *   2. the rest: chunk.events events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
- *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
-struct vt_chained_chunk_header {
-    struct vt_chunk_header chunk; /* magic: VT_CHAINED_MAGIC; checksum: XXH3-64 of the stored bytes, seeded with that of
-                                     this header, its own checksum being 0 */
-    uint64_t chain; /* chunk.ring_position of the chain's first chunk */
-    uint32_t place; /* in the chain, from 0 */
+    uint64_t checksum; /* XXH3-64 of the stored bytes, seeded with that of this header, its own checksum being 0 */
+    uint64_t chain;    /* ring_position of the chain's first chunk */
+    uint32_t place;    /* in the chain, from 0 */
     uint32_t reserved;
 };
 
@@ -380,7 +367,7 @@ enum vt_event_flag {
     VT_FLAG_UNCOUNTED = VT_FLAG_REGISTERED,
 };
 
-/* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */
+/* One event: one slot of the ring. */
 struct vt_event {
     union {
         struct vt_record_head head;
@@ -407,10 +394,6 @@ enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
 /* The hooked function is part of the stack (struct vt_stack), which differs by function anyway: here it would not fit into the
  * cache line. */
 
-#define VT_EVENT_COLUMNS(X)                                                                                  \
-    X(t_ns) X(address) X(bytes) X(detail) X(total_bytes) X(sequence) X(stack_id) X(kind) X(layer)            \
-    X(device_index) X(flags)
-#define VT_EVENT_THREAD_COLUMN(X) X(thread_id)
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
 _Static_assert(sizeof(struct vt_ring_header) <= VT_RING_HEADER_BYTES, "the ring's header fits");
@@ -483,7 +466,7 @@ struct vt_card_process {
 struct vt_stack {
     struct vt_record_head head;
     uint32_t stack_id;  /* from 1 */
-    uint32_t thread_id; /* 0; without VT_FEATURE_EVENT_THREADS the kernel's id of the thread that the stack belongs to */
+    uint32_t unused;
     uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
     uint16_t label;     /* function id of the runtime call around it (cudaMalloc …), 0 = none */
     uint16_t native_frames;

@@ -116,22 +116,21 @@ static bool claim(const char *folder, uint32_t user_id, unsigned long long numbe
 static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_buffer *buffer)
 {
     struct vt_file_header *header = &file->header;
-    struct vt_chained_chunk_header head;
-    const struct vt_chunk_header *chunk = &head.chunk;
+    struct vt_chunk_header head;
     while (pread(file->descriptor, &head, sizeof head, (off_t)header->chunks_end) == sizeof head &&
-           chunk->magic == VT_CHAINED_MAGIC && chunk->header_bytes == sizeof head &&
-           chunk->stored_bytes <= CHUNK_BYTES_LIMIT && chunk->ring_position >= header->ring_consumed &&
-           chunk->ring_position <= reserved) {
+           head.magic == VT_CHUNK_MAGIC && head.header_bytes == sizeof head &&
+           head.stored_bytes <= CHUNK_BYTES_LIMIT && head.ring_position >= header->ring_consumed &&
+           head.ring_position <= reserved) {
         buffer->bytes = 0;
-        uint8_t *stored = vt_buffer_add(buffer, chunk->stored_bytes);
+        uint8_t *stored = vt_buffer_add(buffer, head.stored_bytes);
         if (!stored ||
-            pread(file->descriptor, stored, chunk->stored_bytes, (off_t)(header->chunks_end + sizeof head)) !=
-                (ssize_t)chunk->stored_bytes ||
-            vt_chained_checksum(&head, stored) != chunk->checksum)
+            pread(file->descriptor, stored, head.stored_bytes, (off_t)(header->chunks_end + sizeof head)) !=
+                (ssize_t)head.stored_bytes ||
+            vt_chunk_checksum(&head, stored) != head.checksum)
             return;
-        header->counters.events += chunk->events;
-        header->chunks_end += sizeof head + chunk->stored_bytes;
-        header->ring_consumed = chunk->ring_position;
+        header->counters.events += head.events;
+        header->chunks_end += sizeof head + head.stored_bytes;
+        header->ring_consumed = head.ring_position;
     }
 }
 

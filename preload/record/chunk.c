@@ -174,28 +174,28 @@ void vt_chunk_end_chain(struct vt_chunk *chunk)
 
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position)
 {
-    struct vt_chained_chunk_header head = {0};
+    struct vt_chunk_header head = {0};
     struct vt_buffer *stored = &chunk->stored;
     stored->bytes = 0;
     if (!chunk->place || chunk->chain_events >= VT_CHAIN_EVENTS)
         begin_chain(chunk, ring_position);
     if (chunk->definitions.failed || !vt_buffer_add(stored, sizeof head) || !pack_definitions(chunk))
         return -ENOMEM;
-    const size_t definitions_stored = stored->bytes - sizeof head;
+    const size_t packed_definitions_bytes = stored->bytes - sizeof head;
     if (!pack_events(chunk, chunk->chain_events == 0))
         return -ENOMEM;
-    head = (struct vt_chained_chunk_header){
-        .chunk = {.magic = VT_CHAINED_MAGIC,
-                  .header_bytes = sizeof head,
-                  .stored_bytes = (uint32_t)(stored->bytes - sizeof head),
-                  .payload_bytes = (uint32_t)definitions_stored,
-                  .definitions_bytes = (uint32_t)chunk->definitions.bytes,
-                  .events = (uint32_t)chunk->event_count,
-                  .ring_position = ring_position},
+    head = (struct vt_chunk_header){
+        .magic = VT_CHUNK_MAGIC,
+        .header_bytes = sizeof head,
+        .stored_bytes = (uint32_t)(stored->bytes - sizeof head),
+        .packed_definitions_bytes = (uint32_t)packed_definitions_bytes,
+        .definitions_bytes = (uint32_t)chunk->definitions.bytes,
+        .events = (uint32_t)chunk->event_count,
+        .ring_position = ring_position,
         .chain = chunk->chain,
         .place = chunk->place++,
     };
-    head.chunk.checksum = vt_chained_checksum(&head, stored->data + sizeof head);
+    head.checksum = vt_chunk_checksum(&head, stored->data + sizeof head);
     memcpy(stored->data, &head, sizeof head);
     chunk->chain_events += (uint32_t)chunk->event_count;
     return 0;

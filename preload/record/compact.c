@@ -124,13 +124,13 @@ static bool copy_chain(struct work *work, const struct vt_flight_chain *chain)
 static bool put_definitions(struct work *work, const struct vt_flight_chain *chain)
 {
     struct vt_buffer *definitions = &work->definitions;
-    struct vt_chained_chunk_header head = {
-        .chunk = {.magic = VT_CHAINED_MAGIC,
-                  .header_bytes = sizeof head,
-                  .stored_bytes = (uint32_t)definitions->bytes,
-                  .payload_bytes = (uint32_t)definitions->bytes,
-                  .definitions_bytes = (uint32_t)work->definitions_bytes,
-                  .ring_position = chain->ring_position},
+    struct vt_chunk_header head = {
+        .magic = VT_CHUNK_MAGIC,
+        .header_bytes = sizeof head,
+        .stored_bytes = (uint32_t)definitions->bytes,
+        .packed_definitions_bytes = (uint32_t)definitions->bytes,
+        .definitions_bytes = (uint32_t)work->definitions_bytes,
+        .ring_position = chain->ring_position,
         .chain = chain->ring_position,
     };
     const uint64_t offset = work->compaction->to_end;
@@ -138,7 +138,7 @@ static bool put_definitions(struct work *work, const struct vt_flight_chain *cha
         return true;
     if (work->definitions_bytes > CHUNK_BYTES_LIMIT)
         return false;
-    head.chunk.checksum = vt_chained_checksum(&head, definitions->data);
+    head.checksum = vt_chunk_checksum(&head, definitions->data);
     return put(work, &head, sizeof head) && put(work, definitions->data, definitions->bytes) &&
            add_chain(work, offset, chain->number, chain->ring_position, VT_CHAIN_GAP);
 }
@@ -146,36 +146,35 @@ static bool put_definitions(struct work *work, const struct vt_flight_chain *cha
 /* Reads a chunk; *at moves behind it. */
 static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
 {
-    struct vt_chained_chunk_header head;
-    const struct vt_chunk_header *chunk = &head.chunk;
+    struct vt_chunk_header head;
     if (end - *at < sizeof head || !read_all(work->file, &head, sizeof head, *at) ||
-        chunk->magic != VT_CHAINED_MAGIC || chunk->header_bytes != sizeof head ||
-        chunk->stored_bytes > end - *at - sizeof head || chunk->payload_bytes > chunk->stored_bytes ||
-        chunk->events > VT_CHUNK_EVENTS)
+        head.magic != VT_CHUNK_MAGIC || head.header_bytes != sizeof head ||
+        head.stored_bytes > end - *at - sizeof head || head.packed_definitions_bytes > head.stored_bytes ||
+        head.events > VT_CHUNK_EVENTS)
         return false;
     work->stored.bytes = 0;
-    uint8_t *stored = vt_buffer_add(&work->stored, chunk->stored_bytes);
-    if (!stored || !read_all(work->file, stored, chunk->stored_bytes, *at + sizeof head) ||
-        vt_chained_checksum(&head, stored) != chunk->checksum)
+    uint8_t *stored = vt_buffer_add(&work->stored, head.stored_bytes);
+    if (!stored || !read_all(work->file, stored, head.stored_bytes, *at + sizeof head) ||
+        vt_chunk_checksum(&head, stored) != head.checksum)
         return false;
-    *at += sizeof head + chunk->stored_bytes;
+    *at += sizeof head + head.stored_bytes;
     if (head.place == 0) {
         vt_events_begin_chain(work->codec);
         work->has_events = false;
     }
-    if (chunk->payload_bytes) {
-        uint8_t *definitions = vt_buffer_add(&work->definitions, chunk->payload_bytes);
+    if (head.packed_definitions_bytes) {
+        uint8_t *definitions = vt_buffer_add(&work->definitions, head.packed_definitions_bytes);
         if (!definitions)
             return false;
-        memcpy(definitions, stored, chunk->payload_bytes);
+        memcpy(definitions, stored, head.packed_definitions_bytes);
     }
-    work->definitions_bytes += chunk->definitions_bytes;
-    if (!chunk->events)
+    work->definitions_bytes += head.definitions_bytes;
+    if (!head.events)
         return true;
-    vt_events_read_chunk(work->codec, stored + chunk->payload_bytes, stored + chunk->stored_bytes,
-                         !work->has_events, work->events, chunk->events);
+    vt_events_read_chunk(work->codec, stored + head.packed_definitions_bytes, stored + head.stored_bytes,
+                         !work->has_events, work->events, head.events);
     work->has_events = true;
-    for (uint32_t i = 0; i < chunk->events; i++)
+    for (uint32_t i = 0; i < head.events; i++)
         if (!vt_gap_take(&work->gap, &work->events[i]))
             return false;
     return true;

@@ -126,7 +126,7 @@ static void set_chain(struct peak *peaks, uint64_t chain)
 
 void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t offset)
 {
-    const struct vt_chained_chunk_header *head = (const void *)chunk->stored.data;
+    const struct vt_chunk_header *head = (const void *)chunk->stored.data;
     struct vt_chains *chains = &flight->chains;
     if (head->place == 0)
         vt_chains_add(chains, &(struct vt_flight_chain){.number = ++flight->chain_count, .offset = offset});
@@ -136,7 +136,7 @@ void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t o
     set_chain(flight->driver_peaks, flight->chain_count);
     struct vt_flight_chain *chain = &chains->items[chains->count - 1];
     chain->bytes += chunk->stored.bytes;
-    chain->ring_position = head->chunk.ring_position;
+    chain->ring_position = head->ring_position;
     chain->flags |= flight->flags;
     if (chain->bytes >= (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION)
         vt_chunk_end_chain(chunk);

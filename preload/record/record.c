@@ -157,7 +157,7 @@ static bool write_stack(struct vt_session *session, const struct seen_stack *see
     if (!record)
         return false;
     record->stack_id = id;
-    record->thread_id = 0;
+    record->unused = 0;
     record->function = function;
     record->label = thread.label;
     record->native_frames = (uint16_t)native_frames;

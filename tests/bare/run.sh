@@ -12,8 +12,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . packaging/chroot.sh
+. packaging/setup.sh
 source_folder=$PWD
-cache=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}
 page=docs/testing.md
 
 # name | suite | user | what is done to the system first | what the demo must do
@@ -82,7 +82,7 @@ make_python() {
 # Sets root and home; devices and folders of an earlier system are forgotten.
 make_system() { # SUITE USER PREPARE
     local packages="git sudo"
-    root=$work/system user=$2 home=/root path='' chroot_devices='' chroot_binds=''
+    root=$work/system user=$2 home=/root path='' find_links='' chroot_devices='' chroot_binds=''
     [ ! -e "$root" ] || chroot_remove "$root"
     case $3 in *python_in* | conda) packages+=" libssl3 libffi8 libsqlite3-0" ;; esac
     chroot_make "$root" "$1" $packages || return 1
@@ -93,7 +93,7 @@ make_system() { # SUITE USER PREPARE
 }
 
 in_system() { # SCRIPT: as the user, in the clone
-    chroot_run "$root" runuser -u "$user" -- env HOME="$home" bash -c "PATH=$path\$PATH; cd ~/vramtrace; $1"
+    chroot_run "$root" runuser -u "$user" -- env HOME="$home" ${find_links:+PIP_FIND_LINKS="$find_links"} bash -c "PATH=$path\$PATH; cd ~/vramtrace; $1"
 }
 
 received() { awk -F: '$1 !~ /^ *lo$/ && NF > 1 { split($2, field, " "); sum += field[1] } END { printf "%.0f\n", sum }' /proc/net/dev; }
@@ -141,18 +141,29 @@ decides() { # RESULT VERSION SCRIPT MUST_SAY: with such a driver
     [[ $(cat "$said") == $4 ]]
 }
 
+# What pip would download for Debian 12's Python, into $wheels: it keeps nothing itself where a proxy forbids it.
+download_wheels() {
+    local -a what=("torch==$setup_torch_version" $setup_torch_needs "nvidia-cuda-runtime==$setup_cuda_runtime_version")
+    wheels=$VRAMTRACE_CACHE/bare/wheels
+    [ "$(cat "$wheels/.done" 2>/dev/null)" = "${what[*]}" ] && return 0
+    setup_venv && setup_pip "downloading PyTorch for Debian 12" download --no-deps --only-binary :all: --python-version 3.11 \
+        --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+        -f "$VRAMTRACE_CACHE/wheels" -d "$wheels" "${what[@]}" && echo "${what[*]}" >"$wheels/.done"
+}
+
 short() {
+    download_wheels
     said=$work/said status=0
     make_system bookworm user device
     in_system ./examples/quickstart.sh >"$said" 2>&1 || status=$?
     check "without compiler and sudo it names the packages at once" names_packages
 
     # What an interrupted run, or one that failed, may leave.
-    in_system 'mkdir -p build/meson-info ~/.cache/pip ~/.cache/vramtrace/cuda-include.part ~/.cache/vramtrace/venv-py3.11/bin
+    in_system 'mkdir -p build/meson-info ~/.cache/vramtrace/cuda-include.part ~/.cache/vramtrace/venv-py3.11/bin
         ln -s /nowhere ~/.cache/vramtrace/venv-py3.11/bin/python'
     sudo_for_user
-    install -d "$cache/bare/apt" && install -d -o 1000 -g 1000 "$cache/bare/pip"
-    chroot_binds="$cache/bare/apt:/var/cache/apt/archives $cache/bare/pip:$home/.cache/pip"
+    mkdir -p "$VRAMTRACE_CACHE/bare/apt"
+    chroot_binds="$VRAMTRACE_CACHE/bare/apt:/var/cache/apt/archives $wheels:/wheels" find_links=/wheels
     status=0
     in_system ./examples/quickstart.sh >"$said" 2>&1 || status=$?
     check "the demo runs on a bare Debian 12, beside a GPU without driver" runs_without_driver

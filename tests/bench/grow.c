@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
 #include "attribute/attribute.h"
 #include "trace/chain.h"
@@ -34,7 +33,6 @@ struct run {
     uint64_t addmm;
     uint64_t next_address, t_ns, node, allocated;
     uint32_t random, inspection, codes;
-    bool threads; /* events have theirs */
 };
 
 static void put_event(struct run *run, struct vt_event event)
@@ -526,37 +524,21 @@ static void frees(struct run *run)
 
 /* ---- A recorded trace ---- */
 
-static void copy_chunk_definitions(struct run *run, const uint8_t *definitions, size_t bytes)
-{
-    for (size_t at = 0; at + sizeof(struct vt_record_head) <= bytes;) {
-        const struct vt_record_head *head = (const struct vt_record_head *)(definitions + at);
-        builder_raw(run->builder, head->kind, head + 1, head->bytes - (uint32_t)sizeof *head);
-        at += ((size_t)head->bytes + 7) & ~(size_t)7;
-    }
-}
-
 /* Definitions, from the chunks as they stand in the file. */
 static void copy_definitions(struct run *run, const struct vt_trace *trace)
 {
     FILE *file = fopen(trace->path, "rb");
-    struct vt_chained_chunk_header head = {0};
-    struct vt_chunk_header *chunk = &head.chunk;
+    struct vt_chunk_header head;
     struct vt_chain *chain = vt_chain_make();
     struct vt_event *events = calloc(VT_CHUNK_EVENTS, sizeof *events);
     REQUIRE(chain && events && file && !fseek(file, (long)trace->header.chunks_offset, SEEK_SET));
-    while ((uint64_t)ftell(file) < trace->header.chunks_end && fread(chunk, sizeof *chunk, 1, file) == 1) {
-        REQUIRE(fread(chunk + 1, chunk->header_bytes - sizeof *chunk, 1, file) ==
-                (chunk->header_bytes > sizeof *chunk));
-        size_t bytes = chunk->magic == VT_CHAINED_MAGIC ? chunk->definitions_bytes : chunk->payload_bytes;
-        uint8_t *stored = malloc(chunk->stored_bytes), *payload = malloc(bytes + 1);
-        REQUIRE(stored && payload && fread(stored, 1, chunk->stored_bytes, file) == chunk->stored_bytes);
-        if (chunk->magic == VT_CHAINED_MAGIC)
-            REQUIRE(vt_chain_read(chain, &head, stored, payload, events) == 0);
-        else
-            REQUIRE(ZSTD_decompress(payload, bytes, stored, chunk->stored_bytes) == bytes);
-        copy_chunk_definitions(run, payload, chunk->definitions_bytes);
+    while ((uint64_t)ftell(file) < trace->header.chunks_end && fread(&head, sizeof head, 1, file) == 1) {
+        uint8_t *stored = malloc(head.stored_bytes), *definitions = malloc(head.definitions_bytes + 1);
+        REQUIRE(stored && definitions && fread(stored, 1, head.stored_bytes, file) == head.stored_bytes);
+        REQUIRE(vt_chain_read(chain, &head, stored, definitions, events) == 0);
+        builder_definitions(run->builder, definitions, head.definitions_bytes);
         free(stored);
-        free(payload);
+        free(definitions);
     }
     vt_chain_free(chain);
     free(events);
@@ -613,36 +595,28 @@ static uint64_t last_node(const struct vt_trace *trace, uint32_t end)
     return most & ~UINT64_C(1);
 }
 
-/* The source, and the ids that its stacks have in the file: the reader gives each of their threads a copy. */
-struct source {
-    const struct vt_trace *trace;
-    uint32_t *ids;
-};
-
-static struct source source_of(const struct vt_trace *trace)
+/* The ids that stacks have in the file: the reader gives each of their threads a copy. */
+static uint32_t *ids_in_file(const struct vt_trace *trace)
 {
-    struct source source = {trace, calloc(trace->stack_count, sizeof *source.ids)};
+    uint32_t *ids = calloc(trace->stack_count, sizeof *ids);
     struct vt_index known = {0}; /* frames → id */
-    REQUIRE(source.ids);
+    REQUIRE(ids);
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         uint64_t frames = (uintptr_t)trace->stacks[id].native;
-        source.ids[id] = frames ? vt_index_get(&known, frames) : id;
-        if (source.ids[id] == VT_INDEX_NONE)
-            REQUIRE(!vt_index_put(&known, frames, source.ids[id] = id));
+        ids[id] = frames ? vt_index_get(&known, frames) : id;
+        if (ids[id] == VT_INDEX_NONE)
+            REQUIRE(!vt_index_put(&known, frames, ids[id] = id));
     }
     vt_index_free(&known);
-    return source;
+    return ids;
 }
 
 /* An event as it is so many rounds later. */
-static void put_again(struct run *run, const struct source *source, const struct vt_event *event,
-                      uint64_t t_ns, uint64_t node)
+static void put_again(struct run *run, const uint32_t *ids, const struct vt_event *event, uint64_t t_ns,
+                      uint64_t node)
 {
     struct vt_event again = *event;
-    if (run->threads) {
-        again.thread_id = source->trace->stacks[event->stack_id].thread_id;
-        again.stack_id = source->ids[event->stack_id];
-    }
+    again.stack_id = ids[event->stack_id];
     again.t_ns += t_ns;
     if (again.sequence > VT_SEQUENCE_NO_NUMBER)
         again.sequence += node;
@@ -671,20 +645,19 @@ static void steps(struct run *run, const char *source)
     struct vt_file_header *header = builder_header(run->builder = builder_new(64));
     rounds = rounds ? rounds : 1;
     header->feature_bits = trace->header.feature_bits;
-    run->threads = header->feature_bits & VT_FEATURE_EVENT_THREADS;
-    const struct source own = source_of(trace);
+    uint32_t *ids = ids_in_file(trace);
     header->start_monotonic_ns = trace->header.start_monotonic_ns;
     header->end_monotonic_ns = trace->header.end_monotonic_ns + t_ns * (rounds - 1);
     copy_definitions(run, trace);
     for (uint32_t i = 0; i < end; i++)
-        put_again(run, &own, &trace->events[i], 0, 0);
+        put_again(run, ids, &trace->events[i], 0, 0);
     for (uint64_t round = 1; round < rounds; round++)
         for (uint32_t i = first; i < end; i++)
             if (trace->events[i].kind != VT_EVENT_INSPECTION)
-                put_again(run, &own, &trace->events[i], t_ns * round, node * round);
+                put_again(run, ids, &trace->events[i], t_ns * round, node * round);
     for (uint32_t i = end; i < trace->event_count; i++)
-        put_again(run, &own, &trace->events[i], t_ns * (rounds - 1), node * (rounds - 1));
-    free(own.ids);
+        put_again(run, ids, &trace->events[i], t_ns * (rounds - 1), node * (rounds - 1));
+    free(ids);
     vt_attribution_free(attribution);
     vt_replay_free(replay);
     vt_trace_close(trace);

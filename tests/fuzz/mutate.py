@@ -4,9 +4,9 @@
     mutate.py TRACE... [--count 200] [--seed 1]
 
 Half of the files are damaged as they lie there, which checksums tell. The other half are damaged within, with the right
-checksum, as by a recorder gone mad or someone who means harm: a chunk without a chain (tests/bench/recode makes such traces) is
-unpacked, its definitions or its events are changed, and it is packed again; of a chunk in a chain the packed bytes or the
-header are changed. Of a killed process whose ring is still in memory, the ring is damaged too.
+checksum, as by a recorder gone mad or someone who means harm: all chunks are decoded, the definitions or events of one are
+changed, and all are coded again; or of a chunk the packed bytes or the header are changed. Of a killed process whose ring is
+still in memory, the ring is damaged too.
 
 Long form: build with `meson setup build-asan -Db_sanitize=address,undefined`, set VRAMTRACE_BUILD to it, and give
 --count 20000. A status other than 0, 1 and 3, a signal, or more than 20 s is a failure; the file that made it is kept.
@@ -17,14 +17,16 @@ import ctypes.util
 import os
 import pathlib
 import random
-import re
 import struct
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve() / "analyzer" / "vramtrace"
+sys.path.insert(0, str(ROOT / "tests" / "golden"))
+from trace_file import BUILD, LIBRARY  # noqa: E402
+
+PROGRAM = BUILD / "analyzer" / "vramtrace"
 COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--events", "--stacks"], ["steps"],
             ["leaks"], ["leaks", "--json"], ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"],
             ["annotate"], ["annotate", "--json", "--by", "phase", "{}", "<string>"], ["html", "-o", "/dev/null"],
@@ -34,14 +36,14 @@ COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--
 HEADER_BYTES, RING_SLOT_BYTES = 4096, 64
 RING_PATH, RING_PATH_BYTES = 1368, 256  # in struct vt_file_header
 RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 12288, 88, 56  # in struct vt_ring_header
-FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
-COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")
-CHUNKS_OFFSET, CHUNKS_END = 40, 208  # fields of struct vt_file_header
-CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
-CHAINED, CHAINED_MAGIC = struct.Struct("<QII"), 0x32435456  # what struct vt_chained_chunk_header adds
+CHUNKS_OFFSET, CHUNKS_END, FILE_HEADER_BYTES = 40, 208, 1632  # of struct vt_file_header
+CHUNK = struct.Struct("<IIIIIIQQQII")  # struct vt_chunk_header
+CHECKSUM, CHAIN, PLACE = 32, 40, 48  # in it
+EVENT_BYTES = 64
+FIELDS = ((4, 4), *((at, 8) for at in range(8, 56, 8)), (56, 4), *((at, 1) for at in range(60, 64)))  # of struct vt_event
 EXTREMES = (0, 1, 2, 511, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**47, 2**63 - 1, 2**63, 2**64 - 512, 2**64 - 1)
-ZSTD, XXHASH = (ctypes.CDLL(ctypes.util.find_library(name)) for name in ("zstd", "xxhash"))
-for function in (ZSTD.ZSTD_compressBound, ZSTD.ZSTD_compress, ZSTD.ZSTD_decompress, XXHASH.XXH3_64bits, XXHASH.XXH3_64bits_withSeed):
+XXHASH = ctypes.CDLL(ctypes.util.find_library("xxhash"))
+for function in (XXHASH.XXH3_64bits, XXHASH.XXH3_64bits_withSeed):
     function.restype = ctypes.c_uint64
 
 
@@ -55,16 +57,14 @@ def mutate(original, choose):
     """Bits of the header, of the first chunks, of all; cuts; stretches doubled, zeroed or swapped."""
     data = bytearray(original)
     chunks = int.from_bytes(data[40:48], "little") or HEADER_BYTES
-    kind = choose.randrange(7)
+    kind = choose.randrange(6)
     if kind == 0:
         flip(data, choose, 0, 512)
-    elif kind == 1:
-        flip(data, choose, HEADER_BYTES, min(len(data), HEADER_BYTES + 4096 * RING_SLOT_BYTES))
-    elif kind in (2, 3):
+    elif kind in (1, 2):
         flip(data, choose, min(chunks, len(data) - 1), len(data))
-    elif kind == 4:
+    elif kind == 3:
         del data[choose.randrange(len(data)):]
-    elif kind == 5:
+    elif kind == 4:
         at, size = choose.randrange(len(data)), choose.choice((8, 64, 512))
         data[at:at + size] = bytes(choose.choice((0, 0xff)) for _ in range(size))
     else:
@@ -116,48 +116,26 @@ def chunks_of(data):
     return found
 
 
-def numbers_of(columns):
-    """Of LEB128."""
-    numbers, number, shift = [], 0, 0
-    for byte in columns:
-        number |= (byte & 0x7f) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(number)
-            number = shift = 0
-    return numbers
-
-
-def columns_of(numbers):
-    out = bytearray()
-    for number in numbers:
-        while number >= 0x80:
-            out.append(number & 0x7f | 0x80)
-            number >>= 7
-        out.append(number)
-    return bytes(out)
-
-
-def zigzag(difference):
-    return (difference << 1 ^ (2**64 - 1 if difference >> 63 else 0)) % 2**64
-
-
-def change_events(columns, events, choose):
+def change_events(events, choose):
     """Values that no recorder writes, a field of another event, a field of all events."""
-    numbers = numbers_of(columns)
+    data, count = bytearray(events), len(events) // EVENT_BYTES
     for _ in range(choose.choice((1, 1, 2, 8))):
-        column, event = choose.randrange(COLUMNS), choose.randrange(events)
-        at = column * events + event
-        kind = choose.randrange(4)
+        (at, size), event = choose.choice(FIELDS), choose.randrange(count)
+        kind, place = choose.randrange(4), event * EVENT_BYTES + at
+        value = data[place:place + size]
         if kind == 0:
-            numbers[at] = zigzag(choose.choice(EXTREMES))
+            value = choose.choice(EXTREMES).to_bytes(8, "little")[:size]
         elif kind == 1:
-            numbers[at] = numbers[choose.randrange(len(numbers))]
+            other = choose.randrange(count) * EVENT_BYTES + choose.choice([other for other, bytes_ in FIELDS if bytes_ == size])
+            value = data[other:other + size]
         elif kind == 2:
-            numbers[at] = zigzag(choose.randrange(-8, 9) % 2**64)
+            value = (int.from_bytes(value, "little") + choose.randrange(-8, 9)).to_bytes(9, "little", signed=True)[:size]
         else:
-            numbers[column * events:(column + 1) * events] = [zigzag(choose.choice(EXTREMES))] + [0] * (events - 1)
-    return columns_of(numbers)
+            value = choose.choice(EXTREMES).to_bytes(8, "little")[:size]
+            for each in range(event, count):
+                data[each * EVENT_BYTES + at:each * EVENT_BYTES + at + size] = value
+        data[place:place + size] = value
+    return bytes(data)
 
 
 def change_definitions(definitions, choose):
@@ -186,31 +164,44 @@ def change_definitions(definitions, choose):
     return bytes(data[:len(definitions)])
 
 
+def decoded(data):
+    """(definitions, events, ring position, place in the chain) of each chunk."""
+    chain, found = LIBRARY.vt_chain_make(), []
+    for offset, (_, header_bytes, size, _, definitions_bytes, events, position, _, _, place, _) in chunks_of(data):
+        definitions, room = (ctypes.create_string_buffer(bytes_ + 1) for bytes_ in (definitions_bytes, events * EVENT_BYTES))
+        start = offset + header_bytes
+        assert LIBRARY.vt_chain_read(chain, data[offset:start], data[start:start + size], definitions, room) == 0
+        found.append((definitions.raw[:-1], room.raw[:-1], position, place))
+    LIBRARY.vt_chain_free(chain)
+    return found
+
+
 def mutate_within(original, choose):
-    chunks = chunks_of(original)
-    offset, (magic, header_bytes, stored, payload_bytes, definitions_bytes, events, position, _) = choose.choice(chunks)
-    room = ctypes.create_string_buffer(payload_bytes)
-    packed = original[offset + header_bytes:offset + header_bytes + stored]
-    assert ZSTD.ZSTD_decompress(room, ctypes.c_size_t(payload_bytes), packed, ctypes.c_size_t(stored)) == payload_bytes
-    definitions, columns = room.raw[:definitions_bytes], room.raw[definitions_bytes:]
-    assert columns_of(numbers_of(columns)) == columns and len(numbers_of(columns)) == COLUMNS * events
-    if events and (not definitions or choose.randrange(2)):
-        columns = change_events(columns, events, choose)
-    else:
-        definitions = change_definitions(definitions, choose)
-    payload = definitions + columns
-    bound = ZSTD.ZSTD_compressBound(ctypes.c_size_t(len(payload)))
-    room = ctypes.create_string_buffer(bound)
-    size = ZSTD.ZSTD_compress(room, ctypes.c_size_t(bound), payload, ctypes.c_size_t(len(payload)), 1)
-    packed = room.raw[:size]
-    header = CHUNK.pack(magic, CHUNK.size, size, len(payload), len(definitions), events, position,
-                        XXHASH.XXH3_64bits(packed, ctypes.c_size_t(size)))
-    data = original[:offset] + header + packed + original[offset + header_bytes + stored:]
-    end = int.from_bytes(original[CHUNKS_END:CHUNKS_END + 8], "little") + len(data) - len(original)
-    return data[:CHUNKS_END] + end.to_bytes(8, "little") + data[CHUNKS_END + 8:]
+    chunks = decoded(original)
+    changed = choose.choice([i for i, (definitions, events, *_) in enumerate(chunks) if definitions or events])
+    builder = LIBRARY.builder_new(64)
+    for i, (definitions, events, position, place) in enumerate(chunks):
+        if i == changed and events and (not definitions or choose.randrange(2)):
+            events = change_events(events, choose)
+        elif i == changed:
+            definitions = change_definitions(definitions, choose)
+        LIBRARY.builder_definitions(builder, definitions, len(definitions))
+        LIBRARY.builder_events(builder, events, len(events) // EVENT_BYTES)
+        LIBRARY.builder_set_position(builder, position)
+        LIBRARY.builder_end_chunk(builder)
+        if i + 1 < len(chunks) and chunks[i + 1][3] == 0:
+            LIBRARY.builder_end_chain(builder)
+    header = bytearray(original[:FILE_HEADER_BYTES])
+    header[CHUNKS_OFFSET:CHUNKS_OFFSET + 8] = HEADER_BYTES.to_bytes(8, "little")
+    header[CHUNKS_END:CHUNKS_END + 8] = bytes(8)
+    ctypes.memmove(LIBRARY.builder_header(builder), bytes(header), FILE_HEADER_BYTES)
+    size = ctypes.c_size_t()
+    data = ctypes.string_at(LIBRARY.builder_image(builder, ctypes.byref(size)), size.value)
+    LIBRARY.builder_free(builder)
+    return data
 
 
-def mutate_chained(original, choose):
+def mutate_packed(original, choose):
     """Packed bytes that no recorder writes, and headers that say something else than what follows."""
     data = bytearray(original)
     for _ in range(choose.choice((1, 1, 3))):
@@ -219,14 +210,14 @@ def mutate_chained(original, choose):
         if choose.randrange(3):
             flip(data, choose, start, start + size)
         if choose.randrange(3) == 0:  # payload, definitions, events, chain, place
-            at = offset + choose.choice((12, 16, 20, CHUNK.size, CHUNK.size + 8))
+            at = offset + choose.choice((12, 16, 20, CHAIN, PLACE))
             value = choose.choice((choose.choice(EXTREMES) % 2**32, choose.randrange(size + 2), choose.randrange(8 * size + 9)))
             data[at:at + 4] = value.to_bytes(4, "little")
-        data[offset + CHUNK.size - 8:offset + CHUNK.size] = bytes(8)
-        packed, header = bytes(data[start:start + size]), bytes(data[offset:offset + CHUNK.size + CHAINED.size])
+        data[offset + CHECKSUM:offset + CHECKSUM + 8] = bytes(8)
+        packed, header = bytes(data[start:start + size]), bytes(data[offset:offset + CHUNK.size])
         seed = XXHASH.XXH3_64bits(header, ctypes.c_size_t(len(header)))
         checksum = XXHASH.XXH3_64bits_withSeed(packed, ctypes.c_size_t(size), ctypes.c_uint64(seed))
-        data[offset + CHUNK.size - 8:offset + CHUNK.size] = checksum.to_bytes(8, "little")
+        data[offset + CHECKSUM:offset + CHECKSUM + 8] = checksum.to_bytes(8, "little")
     return bytes(data)
 
 
@@ -255,9 +246,8 @@ def main():
         path = pathlib.Path(folder) / "damaged.vrt"
         for number in range(arguments.count):
             original = choose.choice(originals)
-            chunks = choose.randrange(2) and chunks_of(original)
-            within = mutate_chained if chunks and chunks[0][1][0] == CHAINED_MAGIC else mutate_within
-            way = within if chunks else mutate
+            within = choose.randrange(2) and chunks_of(original)
+            way = choose.choice((mutate_within, mutate_packed)) if within else mutate
             if choose.randrange(2) and ring_of(original):
                 way = mutate_ring
             path.write_bytes(way(original, choose))

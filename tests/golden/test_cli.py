@@ -16,7 +16,7 @@ import pytest
 
 BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", "build"))
 PROGRAM = BUILD / "analyzer" / "vramtrace"
-HEADER_BYTES = 8192
+HEADER_BYTES = 4096
 
 
 def usual_signals():
@@ -45,15 +45,11 @@ def check_refused(result, status, *parts):
 
 
 def write_trace(path, chunks_end=None, state=2):
-    """A header as the recorder writes it, with a ring of one page and no events."""
-    ring_offset, slots = HEADER_BYTES, 64
-    chunks_offset = ring_offset + slots * 64
-    header = struct.pack(
-        "<8sIIIIQQQQ", b"VRAMTRC\n", 1, 1, HEADER_BYTES, 64, ring_offset, slots, chunks_offset, 0
-    )
+    """A header as the recorder writes it, and no events."""
+    header = struct.pack("<8sIIIIQQQQ", b"VRAMTRC\n", 2, 2, HEADER_BYTES, 64, 0, 64, HEADER_BYTES, 1)
     header += struct.pack("<IIQQ64s32s", 4711, 1, 1_700_000_000_000_000_000, 1000, b"host", b"0.2.0")
-    header += struct.pack("<IIQQQQQQQQ", state, 0, 2_000_000_000, 0, 0, chunks_end or chunks_offset, 0, 0, 0, 0)
-    path.write_bytes(header.ljust(chunks_offset, b"\0"))
+    header += struct.pack("<IIQQQQQQQQ", state, 0, 2_000_000_000, 0, 0, chunks_end or HEADER_BYTES, 0, 0, 0, 0)
+    path.write_bytes(header.ljust(HEADER_BYTES, b"\0"))
     return path
 
 
@@ -110,6 +106,14 @@ def test_newer_format(empty_trace):
     data[8:16] = struct.pack("<II", 99, 99)
     empty_trace.write_bytes(data)
     check_refused(run("report", empty_trace), 3, "empty.vrt")
+
+
+def test_old_format(empty_trace):
+    data = bytearray(empty_trace.read_bytes())
+    data[8:16] = struct.pack("<II", 1, 1)
+    empty_trace.write_bytes(data)
+    for command in READERS:
+        check_refused(run(command, empty_trace), 3, command, "empty.vrt: written by vramtrace 0.2.0 in format 1, which this vramtrace does not read")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

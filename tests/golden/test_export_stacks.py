@@ -33,7 +33,7 @@ class Made:
     """A trace, and what is alive on each device: (functions, outermost first) → bytes."""
 
     def __init__(self):
-        self.trace = TraceFile(slots=1 << 15)
+        self.trace = TraceFile()
         self.alive = [collections.Counter(), collections.Counter()]
         self.blocks = {}
         self.trace.process([b"/usr/bin/python", b"train.py"], b"/home/user", b"/usr/bin/python")

@@ -13,7 +13,7 @@ import pytest
 
 from harness import ANALYZER, LIBRARIES, PROGRAMS, STANDIN
 from test_cli import check_refused, run
-from trace_file import ALLOC, DRIVER, LOOK_EVENT, TraceFile
+from trace_file import ALLOC, CHUNKS_END, DRIVER, LOOK_EVENT, TraceFile
 
 LAUNCH, UUID = 26, 27
 MIB = 1 << 20
@@ -152,10 +152,17 @@ def check_forbidden(program, command, job):
     assert text.startswith("1 more here may not be read by this user.\n3 processes")
 
 
+def cut_off(path):
+    """The trace as if a chunk followed that the file does not have."""
+    data = bytearray(path.read_bytes())
+    end, = struct.unpack_from("<Q", data, CHUNKS_END)
+    struct.pack_into("<Q", data, CHUNKS_END, end + 100)
+    path.write_bytes(data)
+
+
 def test_what_ended_early_is_said_first(job):
     """Above the tables, whatever their columns have room for."""
-    path = job / "x.1.vrt"
-    path.write_bytes(path.read_bytes()[:8192 + 64 * 8])
+    cut_off(job / "x.1.vrt")
     text = run("report", "--width", "80", job).stdout
     before = " ".join(text[:text.index("\nProcess")].split())
     assert "Incomplete traces: ranks 0, 2–3 (killed or still running), rank 1 (file damaged)." in before
@@ -188,9 +195,7 @@ def test_a_rank_that_has_less_since_its_trace_ends_early(job):
 
 
 def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
-    path = job / "x.1.vrt"
-    data = path.read_bytes()
-    path.write_bytes(data[:8192 + 64 * 8])  # the ring is cut
+    cut_off(job / "x.1.vrt")
     told = merged(job)
     assert len(told["processes"]) == 4 and not told["processes"][1]["complete"]
 
@@ -316,8 +321,10 @@ def test_top_shortens_tables(job):
 def test_a_thousand_traces(tmp_path):
     data = write_rank(tmp_path / "0.vrt", 0, world=1000).read_bytes()
     for rank in range(1, 1000):
-        (tmp_path / f"{rank}.vrt").write_bytes(data.replace(b"RANK=0\0LOCAL_RANK=0\0", f"RANK={rank}\0LOCAL_RANK=0\0".encode())
-                                               if rank < 10 else data)
+        if rank < 10:
+            write_rank(tmp_path / f"{rank}.vrt", rank, world=1000, LOCAL_RANK=0)
+        else:
+            (tmp_path / f"{rank}.vrt").write_bytes(data)
     told = merged(tmp_path)  # those that all say that they are rank 0 are runs of their own
     assert len(told["processes"]) == 1000 and told["runs"][0]["missing_ranks"] == list(range(10, 1000))
 

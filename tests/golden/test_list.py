@@ -16,7 +16,7 @@ import growth  # noqa: E402
 from harness import LIBRARIES, STANDIN  # noqa: E402
 from test_cli import check_refused, run, write_trace  # noqa: E402
 from test_jobs import write_rank  # noqa: E402
-from trace_file import ALLOC, DRIVER, FRAMEWORK, FREE, MARK, OOM, TraceFile  # noqa: E402
+from trace_file import ALLOC, DRIVER, FRAMEWORK, FREE, MARK, OOM, START_NS, TraceFile  # noqa: E402
 
 MIB = 1 << 20
 SECOND = 1_000_000_000
@@ -39,7 +39,7 @@ def make(path, began=0, peak=64, ran_s=1, oom_in_step=None, goes_on=False, state
     if goes_on:
         trace.event(ALLOC, DRIVER, address=2 << 32, size=MIB)
         trace.event(FREE, DRIVER, address=2 << 32, size=MIB)
-    trace.event(FREE, DRIVER, address=1 << 32, size=peak * MIB, after_ns=ran_s * SECOND - (trace.t_ns - 1000))
+    trace.event(FREE, DRIVER, address=1 << 32, size=peak * MIB, after_ns=ran_s * SECOND - (trace.t_ns - START_NS))
     return trace.write(path, state=state)
 
 

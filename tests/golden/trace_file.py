@@ -1,35 +1,50 @@
-"""Makes trace files in plain Python, straight from format.h: a header, and records in the ring as a killed process leaves
-them. Nothing here comes from the recorder or the analyzer."""
+"""Makes trace files: records in plain Python, straight from format.h, packed by the recorder's own coder
+(tests/unit/trace_builder.c)."""
 
+import ctypes
+import os
+import pathlib
 import struct
 
-HEADER_BYTES, SLOT_BYTES = 8192, 64
+BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", "build")).resolve()
+LIBRARY = ctypes.CDLL(BUILD / "tests" / "unit" / "libtrace_builder.so")
+POINTER, BYTES, SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+for name, result, *arguments in (
+        ("builder_new", POINTER, ctypes.c_uint64), ("builder_free", None, POINTER), ("builder_header", POINTER, POINTER),
+        ("builder_raw", None, POINTER, ctypes.c_uint8, BYTES, ctypes.c_uint32), ("builder_events", None, POINTER, BYTES, SIZE),
+        ("builder_definitions", None, POINTER, BYTES, SIZE), ("builder_set_position", None, POINTER, ctypes.c_uint64),
+        ("builder_end_chunk", None, POINTER), ("builder_end_chain", None, POINTER), ("builder_image", POINTER, POINTER, POINTER),
+        ("vt_chain_make", POINTER), ("vt_chain_free", None, POINTER),
+        ("vt_chain_read", ctypes.c_int, POINTER, BYTES, BYTES, POINTER, POINTER)):
+    function = getattr(LIBRARY, name)
+    function.restype, function.argtypes = result, arguments
+
 PROCESS, STRING, THREAD, DEVICE, STACK, CODE, SYMBOL, MODULE, FUNCTION, LOOK = range(16, 26)
 CARD_USE = 28
-EVENT_RECORD = 2
 MEMORY_INFO = 13
 ALLOC, FREE, CONTEXT_CREATE, OOM, MARK, LOOK_EVENT = 1, 2, 15, 17, 19, 22
 DRIVER, FRAMEWORK = 1, 3
-START_NS = 1000
+START_NS = 1024  # the coder rounds times down to multiples of 256 ns
+PID, CHUNKS_END = 56, 208  # offsets in struct vt_file_header
+MAIN_THREAD = 77
 
 
 class TraceFile:
-    def __init__(self, host=b"host", started_ns=1_700_000_000_000_000_000, slots=4096):
-        self.host, self.started_ns, self.slots = host, started_ns, slots
-        self.ring = bytearray()
+    def __init__(self, host=b"host", started_ns=1_700_000_000_000_000_000):
+        self.host, self.started_ns = host, started_ns
+        self.builder = LIBRARY.builder_new(4096)
         self.t_ns = START_NS
-        self.events = 0
+
+    def __del__(self):
+        LIBRARY.builder_free(self.builder)
 
     def record(self, kind, body):
-        size = 8 + len(body)
-        slots = -(-size // SLOT_BYTES)
-        self.ring += (struct.pack("<HBBI", slots, kind, 1, size) + body).ljust(slots * SLOT_BYTES, b"\0")
+        LIBRARY.builder_raw(self.builder, kind, body, len(body))
 
     def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000, flags=0):
         self.t_ns += after_ns
-        self.events += 1
-        body = struct.pack("<QQQQQQIBBbB", self.t_ns, address, size, detail, total, 0, stack, kind, layer, device, flags)
-        self.record(EVENT_RECORD, body)
+        LIBRARY.builder_events(self.builder, struct.pack("<IIQQQQQQIBBbB", 0, MAIN_THREAD, self.t_ns, address, size, detail, total,
+                                                         0, stack, kind, layer, device, flags), 1)
 
     def process(self, arguments, folder, executable):
         words = [*arguments, folder, executable]
@@ -52,7 +67,7 @@ class TraceFile:
         self.record(SYMBOL, struct.pack("<QQQ", address, address, base) + name)
 
     def stack(self, number, native=(), python=(), function=0):
-        body = struct.pack("<IIHHHHII", number, 77, function, 0, len(native), len(python), 0, 0)
+        body = struct.pack("<IIHHHHII", number, 0, function, 0, len(native), len(python), 0, 0)
         body += b"".join(struct.pack("<Q", a) for a in native) + b"".join(struct.pack("<IiQ", *f) for f in python)
         self.record(STACK, body)
 
@@ -69,14 +84,11 @@ class TraceFile:
         self.record(CARD_USE, body + (b"".join(command + b"\0" for *_, command in processes) if text is None else text))
 
     def write(self, path, state=1):
-        ring_offset, chunks_offset = HEADER_BYTES, HEADER_BYTES + self.slots * SLOT_BYTES
-        used = len(self.ring) // SLOT_BYTES
-        assert used <= self.slots
-        header = struct.pack("<8sIIIIQQQQ", b"VRAMTRC\n", 1, 1, HEADER_BYTES, SLOT_BYTES, ring_offset, self.slots,
-                             chunks_offset, 0)
-        header += struct.pack("<IIQQ64s32s", 4711, 1, self.started_ns, START_NS, self.host, b"0.2.0")
-        header += struct.pack("<IIQQQQQQQQ", state, 0, self.t_ns, used, 0, chunks_offset, self.events, 0, 0, 0)
-        data = header.ljust(HEADER_BYTES, b"\0") + bytes(self.ring).ljust(self.slots * SLOT_BYTES, b"\0")
+        header = (ctypes.c_char * (CHUNKS_END + 8)).from_address(LIBRARY.builder_header(self.builder))
+        struct.pack_into("<IIQQ64s32sIIQ", header, PID, 4711, 1, self.started_ns, START_NS, self.host, b"0.2.0", state, 0, self.t_ns)
+        struct.pack_into("<Q", header, CHUNKS_END, 0)  # where they end is not known yet
+        size = ctypes.c_size_t()
+        image = LIBRARY.builder_image(self.builder, ctypes.byref(size))
         with open(path, "wb") as file:
-            file.write(data)
+            file.write(ctypes.string_at(image, size.value))
         return path

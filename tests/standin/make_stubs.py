@@ -65,8 +65,8 @@ def wheel_libraries(folder, cuda):
     return libraries
 
 
-def fingerprint(libraries, build_folder):
-    digest = hashlib.sha256(str(build_folder.resolve()).encode())
+def fingerprint(libraries, ours):
+    digest = hashlib.sha256(str(ours).encode())
     for path in (Path(__file__), HERE / "maths.c"):
         digest.update(path.read_bytes())
     for path in libraries:
@@ -152,15 +152,16 @@ def main():
         sys.exit(__doc__)
     wheel, build_folder, output = map(Path, arguments)
     libraries = wheel_libraries(wheel, cuda)
-    made = output / fingerprint(libraries, build_folder)[:16]
+    ours = {name: path for name, place in OURS.items() if (path := (build_folder / place / name).resolve()).exists()}
+    made = output / fingerprint(libraries, ours)[:16]
     print(made)
     if made.exists():
         return
     output.mkdir(parents=True, exist_ok=True)
     needed = needed_sonames(libraries)
-    for name, place in OURS.items():
-        if name in needed and not (build_folder / place / name).exists():
-            sys.exit(f"make_stubs.py: {build_folder / place / name} is missing: build the stand-in first (ninja)")
+    missing = needed & OURS.keys() - ours.keys()
+    if missing:
+        sys.exit(f"make_stubs.py: {' and '.join(sorted(missing))} not found under {build_folder}: build the stand-in first (ninja)")
     sonames = needed - OURS.keys() | {library[cuda] for library in OPENED.values() if cuda}
     symbols = {soname: {} for soname in sonames}
     for symbol, version in undefined_symbols(libraries):
@@ -174,9 +175,8 @@ def main():
         folder.mkdir()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda soname: make_library(folder, soname, symbols[soname]), sorted(set(sonames) - set(OURS))))
-        for name, place in OURS.items():
-            if (build_folder / place / name).exists():
-                (folder / name).symlink_to((build_folder / place / name).resolve())
+        for name, path in ours.items():
+            (folder / name).symlink_to(path)
         try:
             folder.rename(made)
         except OSError:  # another process was sooner

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
-#include <zstd.h>
 
+#include "format/checksum.h"
 #include "replay/replay.h"
 #include "trace_builder.h"
 
@@ -68,7 +67,7 @@ Test(reader, reads_what_was_written)
     cr_assert_eq(trace->events[0].bytes, 2 << 20);
     cr_assert_eq(trace->events[3].address, 0x7000000000);
     cr_assert_eq(trace->events[3].device_index, -1);
-    cr_assert_eq(trace->events[3].t_ns - trace->events[0].t_ns, 3000);
+    cr_assert_eq(trace->events[3].t_ns - trace->events[0].t_ns, 3 * 1024);
     cr_assert_str_eq(vt_trace_string(trace, trace->events[1].detail), "after forward");
     cr_assert_str_eq(trace->command, "python train.py --lr=1");
     cr_assert_str_eq(trace->arguments[1], "train.py");
@@ -127,10 +126,10 @@ Test(reader, refuses_what_is_no_trace)
     struct vt_file_header *header = (struct vt_file_header *)image;
     header->minimum_readable = VT_FORMAT_VERSION + 1;
     cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EPROTO);
-    header->minimum_readable = 1;
-    header->feature_bits = 4;
+    header->minimum_readable = VT_FORMAT_MINIMUM_READABLE;
+    header->feature_bits |= 4;
     cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EPROTO);
-    header->feature_bits = UINT64_C(1) << 40; /* the high half may be ignored */
+    header->feature_bits = VT_FEATURE_EVENT_THREADS | UINT64_C(1) << 40; /* the high half may be ignored */
     cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), 0);
     header->ring_slots = UINT64_C(1) << 60;
     cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EBADMSG);
@@ -139,6 +138,29 @@ Test(reader, refuses_what_is_no_trace)
     cr_assert_eq(vt_trace_open("/tmp", &trace, error, sizeof error), -EBADMSG);
     cr_assert_eq(vt_trace_open("/nonexistent/x.vrt", &trace, error, sizeof error), -ENOENT);
     free(image);
+    builder_free(builder);
+}
+
+/* Which program wrote it stands there, as far as that is a version. */
+Test(reader, says_what_wrote_an_old_format)
+{
+    struct builder *builder = small_trace();
+    struct vt_file_header *header = builder_header(builder);
+    char error[512];
+    size_t bytes;
+    strcpy(header->program_version, "0.0.9\x1b[31m");
+    header->format_version = header->minimum_readable = 1;
+    const uint8_t *image = builder_image(builder, &bytes);
+    cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
+    cr_assert(strstr(error, "written by vramtrace 0.0.9 in format 1, which"), "%s", error);
+    header->program_version[0] = 0;
+    image = builder_image(builder, &bytes);
+    cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
+    cr_assert(strstr(error, ": written in format 1, which"), "%s", error);
+    header->format_version = header->minimum_readable = VT_FORMAT_VERSION;
+    header->feature_bits = 0;
+    image = builder_image(builder, &bytes);
+    cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
     builder_free(builder);
 }
 
@@ -230,18 +252,23 @@ Test(reader, survives_every_truncation)
     builder_ring(builder, 62); /* wraps */
     for (int i = 0; i < 6; i++)
         builder_event(builder, alloc_event(0x7200000000 + (uint64_t)i * GIB, 1 << 20, 1));
-    size_t bytes;
+    size_t bytes, ring_bytes;
     char error[512];
     const uint8_t *image = builder_image(builder, &bytes);
     uint8_t *copy = malloc(bytes);
     memcpy(copy, image, bytes);
-    for (size_t cut = 0; cut <= bytes; cut += cut < 8192 + 64 * 64 ? 64 : 1) {
+    for (size_t cut = 0; cut <= bytes; cut += cut < VT_HEADER_BYTES ? 64 : 1) {
         int result = open_error(builder, copy, cut, error);
         cr_assert_eq(result,
                      cut >= sizeof(struct vt_file_header) ? 0
                      : cut                                ? -EBADMSG
                                                           : -ENODATA,
                      "cut at %zu: %d", cut, result);
+    }
+    const uint8_t *ring = builder_ring_image(builder, &ring_bytes);
+    for (size_t cut = 0; cut <= ring_bytes; cut += 64) {
+        builder_write_ring(builder, ring, cut);
+        cr_assert_eq(open_error(builder, copy, bytes, error), 0, "ring cut at %zu", cut);
     }
     free(copy);
     builder_free(builder);
@@ -263,6 +290,16 @@ static void exercise(struct vt_trace *trace)
     vt_replay_free(replay);
 }
 
+static void open_and_exercise(struct builder *builder, const uint8_t *image, size_t bytes)
+{
+    struct vt_trace *trace;
+    char error[512];
+    if (vt_trace_open(builder_write_bytes(builder, image, bytes), &trace, error, sizeof error))
+        return;
+    exercise(trace);
+    vt_trace_close(trace);
+}
+
 Test(reader, survives_every_changed_byte)
 {
     struct builder *builder = small_trace();
@@ -271,24 +308,32 @@ Test(reader, survives_every_changed_byte)
     builder_stack(builder, 1, native, 1, NULL, 0);
     builder_code(builder, "file.py", "name", 1);
     builder_event(builder, alloc_event(0x7300000000, 1 << 20, 1));
-    size_t bytes;
-    const uint8_t *image = builder_image(builder, &bytes);
-    uint8_t *copy = malloc(bytes);
+    size_t bytes, ring_bytes;
+    const uint8_t *image = builder_image(builder, &bytes), *ring = builder_ring_image(builder, &ring_bytes);
+    uint8_t *copy = malloc(bytes), *ring_copy = malloc(ring_bytes);
+    memcpy(copy, image, bytes);
+    memcpy(ring_copy, ring, ring_bytes);
     for (size_t at = 0; at < bytes; at++) {
         if (at >= 512 && at < VT_HEADER_BYTES) /* live counters and padding */
             continue;
         for (int bit = 0; bit < 8; bit += 7) {
-            struct vt_trace *trace;
-            char error[512];
-            memcpy(copy, image, bytes);
             copy[at] ^= (uint8_t)(1 << bit);
-            if (vt_trace_open(builder_write_bytes(builder, copy, bytes), &trace, error, sizeof error))
-                continue;
-            exercise(trace);
-            vt_trace_close(trace);
+            open_and_exercise(builder, copy, bytes);
+            copy[at] ^= (uint8_t)(1 << bit);
+        }
+    }
+    for (size_t at = 0; at < ring_bytes; at++) {
+        if (at >= offsetof(struct vt_ring_header, counters) && at < VT_RING_HEADER_BYTES)
+            continue;
+        for (int bit = 0; bit < 8; bit += 7) {
+            ring_copy[at] ^= (uint8_t)(1 << bit);
+            builder_write_ring(builder, ring_copy, ring_bytes);
+            open_and_exercise(builder, copy, bytes);
+            ring_copy[at] ^= (uint8_t)(1 << bit);
         }
     }
     free(copy);
+    free(ring_copy);
     builder_free(builder);
 }
 
@@ -296,6 +341,7 @@ Test(reader, steps_over_a_damaged_chunk)
 {
     struct builder *builder = small_trace();
     builder_end_chunk(builder);
+    builder_end_chain(builder); /* else what follows were lost with the damaged one */
     builder_event(builder, alloc_event(0x7400000000, 5 << 20, 0));
     size_t bytes;
     const uint8_t *image = builder_image(builder, &bytes);
@@ -396,69 +442,50 @@ Test(reader, bounds_ids)
     builder_free(builder);
 }
 
-/* A file of chunks of so many events each, whose columns are all zeros and so take next to no room. */
-static struct vt_trace *open_zeros(struct builder *builder, uint32_t chunks, uint32_t events, size_t *stored)
+/* A trace with a chunk that says to have so many events more than it has. */
+static struct vt_trace *open_with_more_events(uint32_t events, uint32_t more)
 {
-    enum { COLUMNS = 11 };
-    size_t bytes, payload_bytes = (size_t)events * COLUMNS, room = ZSTD_compressBound(payload_bytes);
-    const uint8_t *image = builder_image(builder, &bytes);
-    uint8_t *payload = calloc(payload_bytes, 1), *packed = malloc(room);
-    cr_assert(payload && packed);
-    size_t packed_bytes = ZSTD_compress(packed, room, payload, payload_bytes, 19);
-    cr_assert_not(ZSTD_isError(packed_bytes));
-    struct vt_chunk_header chunk = {.magic = VT_CHUNK_MAGIC,
-                                    .header_bytes = sizeof chunk,
-                                    .stored_bytes = (uint32_t)packed_bytes,
-                                    .payload_bytes = (uint32_t)payload_bytes,
-                                    .events = events,
-                                    .checksum = XXH3_64bits(packed, packed_bytes)};
-    uint8_t *file = malloc(bytes + chunks * (sizeof chunk + packed_bytes)), *end = file + bytes;
-    cr_assert(file);
-    memcpy(file, image, bytes);
-    for (uint32_t i = 0; i < chunks; i++) {
-        memcpy(end, &chunk, sizeof chunk);
-        memcpy(end + sizeof chunk, packed, packed_bytes);
-        end += sizeof chunk + packed_bytes;
-    }
-    ((struct vt_file_header *)file)->chunks_end = (uint64_t)(end - file);
+    struct builder *builder = builder_new(16);
+    size_t bytes;
     char error[512];
     struct vt_trace *trace;
-    cr_assert_eq(
-        vt_trace_open(builder_write_bytes(builder, file, (size_t)(end - file)), &trace, error, sizeof error),
-        0, "%s", error);
-    *stored = chunks * packed_bytes;
-    free(payload);
-    free(packed);
-    free(file);
+    for (uint32_t i = 0; i < events; i++)
+        builder_event(builder, (struct vt_event){.kind = VT_EVENT_RANGE_POP});
+    const uint8_t *image = builder_image(builder, &bytes);
+    uint8_t *copy = malloc(bytes);
+    memcpy(copy, image, bytes);
+    struct vt_chunk_header *head = (struct vt_chunk_header *)(copy + VT_HEADER_BYTES);
+    head->events += more;
+    head->checksum = vt_chunk_checksum(head, (const uint8_t *)(head + 1));
+    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, copy, bytes), &trace, error, sizeof error), 0,
+                 "%s", error);
+    free(copy);
+    builder_free(builder);
     return trace;
 }
 
 Test(reader, bounds_the_events_of_a_chunk)
 {
-    struct builder *builder = builder_new(16);
-    size_t stored;
-    struct vt_trace *trace = open_zeros(builder, 1, VT_CHUNK_EVENTS, &stored);
+    struct vt_trace *trace = open_with_more_events(VT_CHUNK_EVENTS, 0);
     cr_assert_eq(trace->event_count, VT_CHUNK_EVENTS);
     cr_assert(trace->complete);
     vt_trace_close(trace);
-    trace = open_zeros(builder, 1, VT_CHUNK_EVENTS + 1, &stored);
+    trace = open_with_more_events(VT_CHUNK_EVENTS, 1);
     cr_assert_eq(trace->event_count, 0);
     cr_assert(trace->truncated);
     vt_trace_close(trace);
-    builder_free(builder);
 }
 
 /* Events take more memory than room in a file, so a small file may not have many. */
 Test(reader, bounds_events_by_the_size_of_the_file)
 {
-    struct builder *builder = builder_new(16);
-    size_t stored;
-    struct vt_trace *trace = open_zeros(builder, 40, 4096, &stored);
-    cr_assert_leq(trace->event_count, VT_CHUNK_EVENTS + 8 * stored);
-    cr_assert_geq(trace->event_count, VT_CHUNK_EVENTS);
+    struct vt_trace *trace = open_with_more_events(16, 0);
+    cr_assert_eq(trace->event_count, 16);
+    vt_trace_close(trace);
+    trace = open_with_more_events(16, VT_EVENTS_PER_BYTE * 100);
+    cr_assert_eq(trace->event_count, 0);
     cr_assert(trace->truncated);
     vt_trace_close(trace);
-    builder_free(builder);
 }
 
 Test(reader, bounds_arguments)

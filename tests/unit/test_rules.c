@@ -96,7 +96,8 @@ Test(rules, of_a_user_add_to_traits_and_code)
     builder_thread(builder, 78, "pt_autograd_0");
     uint32_t worker = builder_stack(builder, 77, NULL, 0, frames, 2);
     uint32_t engine = builder_stack(builder, 78, NULL, 0, frames, 1);
-    builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK});
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK, .stack_id = worker});
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK, .stack_id = engine});
     struct vt_trace *trace = builder_open(builder);
     cr_assert_eq(vt_replay_make(trace, &replay), 0);
     const char *path = builder_rules_file("code hook-caller\n  name comp*\n  not python *.c:*\n"

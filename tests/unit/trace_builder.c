@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
-#include <zstd.h>
+
+#include "memory.h"
+#include "record/writer.h"
 
 #define REQUIRE(condition)                                                                                   \
     do {                                                                                                     \
@@ -15,34 +17,32 @@
         }                                                                                                    \
     } while (0)
 
-struct buffer {
-    uint8_t *data;
-    size_t bytes, capacity;
-};
-
 struct builder {
     struct vt_file_header header;
-    struct buffer definitions, chunks, image;
-    struct vt_event *events;
-    size_t event_count, event_capacity;
+    struct vt_chunk chunk; /* its events are set when it ends */
+    struct vt_buffer chunks, image, ring_image;
+    struct vt_event *events; /* VT_CHUNK_EVENTS: of the chunk */
+    size_t event_count;
     uint8_t *ring;
-    int in_ring;
-    uint64_t position; /* in the ring */
+    bool in_ring, other_ring; /* builder_write_ring */
+    uint64_t position;        /* in the ring */
     uint64_t t_ns, strings;
     uint32_t codes, stacks;
+    uint32_t *threads; /* by stack */
     char path[64];
 };
 
-static void put(struct buffer *buffer, const void *data, size_t bytes)
+static void put(struct vt_buffer *buffer, const void *data, size_t bytes)
 {
-    if (buffer->bytes + bytes > buffer->capacity) {
-        buffer->capacity = (buffer->bytes + bytes) * 2;
-        buffer->data = realloc(buffer->data, buffer->capacity);
-        REQUIRE(buffer->data);
-    }
+    void *to = vt_buffer_add(buffer, bytes);
+    REQUIRE(to || !bytes);
     if (bytes > 0)
-        memcpy(buffer->data + buffer->bytes, data, bytes);
-    buffer->bytes += bytes;
+        memcpy(to, data, bytes);
+}
+
+static void free_buffer(struct vt_buffer *buffer)
+{
+    vt_memory_free(buffer->data, buffer->capacity);
 }
 
 struct builder *builder_new(uint64_t ring_slots)
@@ -50,17 +50,18 @@ struct builder *builder_new(uint64_t ring_slots)
     struct builder *builder = calloc(1, sizeof *builder);
     REQUIRE(builder);
     builder->ring = calloc(ring_slots, VT_SLOT_BYTES);
-    REQUIRE(builder->ring);
+    builder->events = malloc(VT_CHUNK_EVENTS * sizeof *builder->events);
+    REQUIRE(builder->ring && builder->events && vt_chunk_start(&builder->chunk));
     builder->header = (struct vt_file_header){
-        .format_version = 1,
-        .minimum_readable = 1,
+        .format_version = VT_FORMAT_VERSION,
+        .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
         .header_bytes = VT_HEADER_BYTES,
         .slot_bytes = VT_SLOT_BYTES,
-        .ring_offset = VT_HEADER_BYTES,
         .ring_slots = ring_slots,
-        .chunks_offset = VT_HEADER_BYTES + ring_slots * VT_SLOT_BYTES,
+        .chunks_offset = VT_HEADER_BYTES,
+        .feature_bits = VT_FEATURE_EVENT_THREADS,
         .pid = 4711,
-        .start_monotonic_ns = 1000000,
+        .start_monotonic_ns = 1 << 20,
         .host = "testhost",
         .program_version = "test",
         .state = VT_STATE_COMPLETE,
@@ -74,10 +75,14 @@ void builder_free(struct builder *builder)
 {
     if (builder->path[0])
         unlink(builder->path);
-    free(builder->definitions.data);
-    free(builder->chunks.data);
-    free(builder->image.data);
+    if (builder->in_ring)
+        unlink(builder->header.ring_path);
+    vt_chunk_stop(&builder->chunk);
+    free_buffer(&builder->chunks);
+    free_buffer(&builder->image);
+    free_buffer(&builder->ring_image);
     free(builder->events);
+    free(builder->threads);
     free(builder->ring);
     free(builder);
 }
@@ -92,11 +97,13 @@ static void put_record(struct builder *builder, uint8_t kind, void *record, uint
 {
     struct vt_record_head *head = record;
     uint16_t slots = (uint16_t)((bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES);
-    *head = (struct vt_record_head){.slots = slots, .kind = kind, .committed = 1, .bytes = bytes};
+    *head = (struct vt_record_head){
+        .slots = slots, .kind = kind, .committed = 1, .bytes = kind == VT_RECORD_EVENT ? head->bytes : bytes};
     if (!builder->in_ring) {
         static const uint8_t padding[8];
-        put(&builder->definitions, record, bytes);
-        put(&builder->definitions, padding, (8 - bytes % 8) % 8);
+        put(&builder->chunk.definitions, record, bytes);
+        put(&builder->chunk.definitions, padding, (8 - bytes % 8) % 8);
+        builder->position += slots;
         return;
     }
     uint64_t at = builder->position & (builder->header.ring_slots - 1);
@@ -139,12 +146,12 @@ static void put_parts(struct builder *builder, uint8_t kind, void *fixed, size_t
 void builder_process(struct builder *builder, const char *const *strings, uint32_t arguments,
                      uint32_t strings_count)
 {
-    struct buffer text = {0};
+    struct vt_buffer text = {0};
     for (uint32_t i = 0; i < strings_count; i++)
         put(&text, strings[i], strlen(strings[i]) + 1);
     struct vt_process process = {.argument_count = arguments, .python_version = 0x030b07f0};
     put_parts(builder, VT_RECORD_PROCESS, &process, sizeof process, text.data, text.bytes);
-    free(text.data);
+    free_buffer(&text);
 }
 
 uint64_t builder_string(struct builder *builder, const char *text)
@@ -186,11 +193,11 @@ void builder_module(struct builder *builder, uint64_t base, uint64_t end, const 
                                .end_address = end,
                                .build_id_bytes = build_id_bytes,
                                .path_bytes = (uint32_t)strlen(path)};
-    struct buffer rest = {0};
+    struct vt_buffer rest = {0};
     put(&rest, build_id, build_id_bytes);
     put(&rest, path, strlen(path));
     put_parts(builder, VT_RECORD_MODULE, &module, sizeof module, rest.data, rest.bytes);
-    free(rest.data);
+    free_buffer(&rest);
 }
 
 uint32_t builder_code(struct builder *builder, const char *file, const char *name, int32_t first_line)
@@ -200,26 +207,27 @@ uint32_t builder_code(struct builder *builder, const char *file, const char *nam
                            .python_minor = 11,
                            .file_bytes = (uint32_t)strlen(file),
                            .name_bytes = (uint32_t)strlen(name)};
-    struct buffer rest = {0};
+    struct vt_buffer rest = {0};
     put(&rest, file, strlen(file));
     put(&rest, name, strlen(name));
     put_parts(builder, VT_RECORD_CODE, &code, sizeof code, rest.data, rest.bytes);
-    free(rest.data);
+    free_buffer(&rest);
     return code.code_id;
 }
 
 uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count)
 {
-    struct vt_stack stack = {.stack_id = ++builder->stacks,
-                             .thread_id = thread_id,
-                             .native_frames = native_count,
-                             .python_frames = python_count};
-    struct buffer rest = {0};
+    struct vt_stack stack = {
+        .stack_id = ++builder->stacks, .native_frames = native_count, .python_frames = python_count};
+    struct vt_buffer rest = {0};
     put(&rest, native, native_count * sizeof *native);
     put(&rest, python, python_count * sizeof *python);
     put_parts(builder, VT_RECORD_STACK, &stack, sizeof stack, rest.data, rest.bytes);
-    free(rest.data);
+    builder->threads = realloc(builder->threads, (builder->stacks + 1) * sizeof *builder->threads);
+    REQUIRE(builder->threads);
+    builder->threads[builder->stacks] = thread_id;
+    free_buffer(&rest);
     return stack.stack_id;
 }
 
@@ -236,8 +244,10 @@ void builder_inspection_part(struct builder *builder, uint32_t inspection_id, ui
 
 void builder_event(struct builder *builder, struct vt_event event)
 {
-    builder->t_ns = event.t_ns ? event.t_ns : builder->t_ns + 1000;
+    builder->t_ns = event.t_ns ? event.t_ns : builder->t_ns + 1024;
     event.t_ns = builder->t_ns;
+    if (!event.thread_id && event.stack_id && event.stack_id <= builder->stacks)
+        event.thread_id = builder->threads[event.stack_id];
     builder->header.counters.events++;
     if (builder->in_ring) {
         put_record(builder, VT_RECORD_EVENT, &event, sizeof event);
@@ -245,71 +255,61 @@ void builder_event(struct builder *builder, struct vt_event event)
     }
     if (builder->event_count == VT_CHUNK_EVENTS)
         builder_end_chunk(builder);
-    if (builder->event_count == builder->event_capacity) {
-        builder->event_capacity = builder->event_capacity ? builder->event_capacity * 2 : 64;
-        builder->events = realloc(builder->events, builder->event_capacity * sizeof *builder->events);
-        REQUIRE(builder->events);
-    }
     builder->events[builder->event_count++] = event;
+    builder->position++;
 }
 
-static void put_leb128(struct buffer *out, uint64_t value)
+void builder_events(struct builder *builder, const struct vt_event *events, size_t count)
 {
-    uint8_t bytes[10];
-    size_t count = 0;
-    do {
-        bytes[count] = (uint8_t)(value & 0x7f);
-        value >>= 7;
-        bytes[count++] |= value ? 0x80 : 0;
-    } while (value);
-    put(out, bytes, count);
+    for (size_t i = 0; i < count; i++)
+        builder_event(builder, events[i]);
+}
+
+void builder_definitions(struct builder *builder, const void *records, size_t bytes)
+{
+    put(&builder->chunk.definitions, records, bytes);
+}
+
+void builder_set_position(struct builder *builder, uint64_t position)
+{
+    builder->position = position;
 }
 
 void builder_end_chunk(struct builder *builder)
 {
-    struct buffer payload = {0};
-    put(&payload, builder->definitions.data, builder->definitions.bytes);
-#define COLUMN(field)                                                                                        \
-    {                                                                                                        \
-        uint64_t previous = 0;                                                                               \
-        for (size_t i = 0; i < builder->event_count; i++) {                                                  \
-            uint64_t value = (uint64_t)builder->events[i].field, change = value - previous;                  \
-            put_leb128(&payload, (change << 1) ^ (0 - (change >> 63)));                                      \
-            previous = value;                                                                                \
-        }                                                                                                    \
-    }
-    VT_EVENT_COLUMNS(COLUMN)
-    if (builder->header.feature_bits & VT_FEATURE_EVENT_THREADS)
-        VT_EVENT_THREAD_COLUMN(COLUMN)
-    size_t room = ZSTD_compressBound(payload.bytes);
-    void *stored = malloc(room);
-    REQUIRE(stored);
-    size_t stored_bytes = ZSTD_compress(stored, room, payload.data, payload.bytes, 1);
-    REQUIRE(!ZSTD_isError(stored_bytes));
-    struct vt_chunk_header header = {.magic = VT_CHUNK_MAGIC,
-                                     .header_bytes = sizeof header,
-                                     .stored_bytes = (uint32_t)stored_bytes,
-                                     .payload_bytes = (uint32_t)payload.bytes,
-                                     .definitions_bytes = (uint32_t)builder->definitions.bytes,
-                                     .events = (uint32_t)builder->event_count,
-                                     .ring_position = builder->position,
-                                     .checksum = XXH3_64bits(stored, stored_bytes)};
-    put(&builder->chunks, &header, sizeof header);
-    put(&builder->chunks, stored, stored_bytes);
-    free(stored);
-    free(payload.data);
-    builder->definitions.bytes = 0;
-    builder->event_count = 0;
+    struct vt_chunk *chunk = &builder->chunk;
+    for (chunk->event_count = 0; chunk->event_count < builder->event_count; chunk->event_count++)
+        chunk->events[chunk->event_count] = &builder->events[chunk->event_count];
+    REQUIRE(vt_chunk_pack(chunk, builder->position) == 0);
+    put(&builder->chunks, chunk->stored.data, chunk->stored.bytes);
+    chunk->definitions.bytes = builder->event_count = 0;
+}
+
+void builder_end_chain(struct builder *builder)
+{
+    vt_chunk_end_chain(&builder->chunk);
+}
+
+static bool has_open_chunk(const struct builder *builder)
+{
+    return builder->event_count > 0 || builder->chunk.definitions.bytes > 0;
 }
 
 void builder_ring(struct builder *builder, uint64_t start)
 {
+    struct vt_file_header *header = &builder->header;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t number = (uint64_t)getpid() << 40 ^ (uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec;
     builder->position = start;
-    if (builder->event_count > 0 || builder->definitions.bytes > 0)
+    if (has_open_chunk(builder))
         builder_end_chunk(builder);
-    builder->in_ring = 1;
-    builder->header.ring_consumed = start;
-    builder->header.state = VT_STATE_RECORDING;
+    builder->in_ring = true;
+    memcpy(header->identity, &number, sizeof number);
+    snprintf(header->ring_path, sizeof header->ring_path, "/dev/shm/" VT_RING_NAME, (unsigned)getuid(),
+             header->pid, (unsigned long long)number);
+    header->ring_consumed = start;
+    header->state = VT_STATE_RECORDING;
 }
 
 void builder_unfinished(struct builder *builder, uint16_t slots, int with_head)
@@ -325,22 +325,53 @@ void builder_unfinished(struct builder *builder, uint16_t slots, int with_head)
 const uint8_t *builder_image(struct builder *builder, size_t *bytes)
 {
     static const uint8_t zeros[VT_HEADER_BYTES];
-    if (!builder->in_ring && (builder->event_count > 0 || builder->definitions.bytes > 0))
-        builder_end_chunk(builder);
     struct vt_file_header *header = &builder->header;
-    if (header->ring_reserved == 0)
-        header->ring_reserved = builder->position;
-    if (!builder->in_ring && header->ring_consumed == 0)
-        header->ring_consumed = header->ring_reserved;
+    if (!builder->in_ring && has_open_chunk(builder))
+        builder_end_chunk(builder);
+    if (!builder->in_ring)
+        header->ring_consumed = builder->position;
     if (header->chunks_end == 0)
         header->chunks_end = header->chunks_offset + builder->chunks.bytes;
     builder->image.bytes = 0;
     put(&builder->image, header, sizeof *header);
     put(&builder->image, zeros, VT_HEADER_BYTES - sizeof *header);
-    put(&builder->image, builder->ring, header->ring_slots * VT_SLOT_BYTES);
     put(&builder->image, builder->chunks.data, builder->chunks.bytes);
     *bytes = builder->image.bytes;
     return builder->image.data;
+}
+
+/* No process is said to have made it, so no recorder takes it for one that it should adopt. */
+const uint8_t *builder_ring_image(struct builder *builder, size_t *bytes)
+{
+    static const uint8_t zeros[VT_RING_HEADER_BYTES];
+    const struct vt_file_header *header = &builder->header;
+    struct vt_ring_header ring = {.format_version = VT_FORMAT_VERSION,
+                                  .header_bytes = VT_RING_HEADER_BYTES,
+                                  .slots = header->ring_slots,
+                                  .ring_reserved = builder->position,
+                                  .ring_consumed = header->ring_consumed,
+                                  .counters = header->counters};
+    memcpy(ring.magic, VT_RING_MAGIC, sizeof ring.magic);
+    memcpy(ring.identity, header->identity, sizeof ring.identity);
+    builder->ring_image.bytes = 0;
+    put(&builder->ring_image, &ring, sizeof ring);
+    put(&builder->ring_image, zeros, sizeof zeros - sizeof ring);
+    put(&builder->ring_image, builder->ring, header->ring_slots * VT_SLOT_BYTES);
+    *bytes = builder->ring_image.bytes;
+    return builder->ring_image.data;
+}
+
+static void write_file(const char *path, const void *image, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file && fwrite(image, 1, bytes, file) == bytes);
+    REQUIRE(fclose(file) == 0);
+}
+
+void builder_write_ring(struct builder *builder, const void *image, size_t bytes)
+{
+    builder->other_ring = true;
+    write_file(builder->header.ring_path, image, bytes);
 }
 
 const char *builder_write_bytes(struct builder *builder, const void *image, size_t bytes)
@@ -351,9 +382,12 @@ const char *builder_write_bytes(struct builder *builder, const void *image, size
         REQUIRE(file >= 0);
         close(file);
     }
-    FILE *file = fopen(builder->path, "wb");
-    REQUIRE(file && fwrite(image, 1, bytes, file) == bytes);
-    REQUIRE(fclose(file) == 0);
+    if (builder->in_ring && !builder->other_ring) {
+        size_t ring_bytes;
+        const uint8_t *ring = builder_ring_image(builder, &ring_bytes);
+        write_file(builder->header.ring_path, ring, ring_bytes);
+    }
+    write_file(builder->path, image, bytes);
     return builder->path;
 }
 
@@ -362,26 +396,4 @@ const char *builder_write(struct builder *builder)
     size_t bytes;
     const uint8_t *image = builder_image(builder, &bytes);
     return builder_write_bytes(builder, image, bytes);
-}
-
-struct vt_trace *builder_open(struct builder *builder)
-{
-    struct vt_trace *trace;
-    char error[512];
-    if (vt_trace_open(builder_write(builder), &trace, error, sizeof error) != 0) {
-        fprintf(stderr, "%s\n", error);
-        abort();
-    }
-    return trace;
-}
-
-const char *builder_rules_file(const char *text)
-{
-    static char path[] = "/tmp/vramtrace-rules-XXXXXX";
-    strcpy(path, "/tmp/vramtrace-rules-XXXXXX");
-    int file = mkstemp(path);
-    REQUIRE(file >= 0);
-    REQUIRE(write(file, text, strlen(text)) == (ssize_t)strlen(text));
-    close(file);
-    return path;
 }

@@ -1,12 +1,18 @@
-/* Makes trace files for tests, straight from format.h and apart from the shim's own writer.
+/* Makes trace files for tests, with the recorder's own coder of chunks. Also a library that Python loads
+ * (tests/golden/trace_file.py, tests/fuzz/mutate.py).
  *
- * Records go to the open chunk until builder_ring is called, then to the ring. Everything aborts on failure:
- * a test that cannot make its input has nothing to say. */
+ * Records go to the open chunk until builder_ring is called, then to the ring, a file in memory as of a
+ * process that was killed. Everything aborts on failure: a test that cannot make its input has nothing to
+ * say. */
 #ifndef TRACE_BUILDER_H
 #define TRACE_BUILDER_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "trace/trace.h"
 
@@ -32,13 +38,21 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count);
 /* One part of an inspection's text. */
 void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
-                       const char *text);
+                             const char *text);
 void builder_raw(struct builder *builder, uint8_t kind, const void *body, uint32_t bytes);
 
-/* t_ns, if it is 0, becomes 1 µs after the event before. A full chunk is ended. */
+/* t_ns, if it is 0, becomes 1024 ns after the event before, and thread_id that of the stack. In a chunk times
+ * are multiples of 256 ns. A full chunk is ended. */
 void builder_event(struct builder *builder, struct vt_event event);
+void builder_events(struct builder *builder, const struct vt_event *events, size_t count);
+/* Adds definitions to the open chunk as they are, right or wrong. */
+void builder_definitions(struct builder *builder, const void *records, size_t bytes);
 
 void builder_end_chunk(struct builder *builder);
+/* Once its last chunk has ended. */
+void builder_end_chain(struct builder *builder);
+/* How many slots of the ring there were so far, if not as many as the records took. */
+void builder_set_position(struct builder *builder, uint64_t position);
 /* Ends the chunk: what follows goes to the ring, from position `start` (as much is told to be consumed). */
 void builder_ring(struct builder *builder, uint64_t start);
 /* A record of the ring that was reserved but not committed, with its head stored or not. */
@@ -46,14 +60,37 @@ void builder_unfinished(struct builder *builder, uint16_t slots, int with_head);
 
 /* The file as bytes (owned by the builder), complete unless something is in the ring. */
 const uint8_t *builder_image(struct builder *builder, size_t *bytes);
-/* Writes it to a new temporary file; the path is owned by the builder, and removed with it. */
+/* What is in the ring, with its header. */
+const uint8_t *builder_ring_image(struct builder *builder, size_t *bytes);
+/* Writes the trace to a new temporary file, and the ring to its own; the path is owned by the builder, and
+ * both are removed with it. */
 const char *builder_write(struct builder *builder);
 /* Writes other bytes there instead. */
 const char *builder_write_bytes(struct builder *builder, const void *image, size_t bytes);
+void builder_write_ring(struct builder *builder, const void *image, size_t bytes);
+
 /* builder_write and vt_trace_open, failing the test if it does not open. */
-struct vt_trace *builder_open(struct builder *builder);
+static inline struct vt_trace *builder_open(struct builder *builder)
+{
+    struct vt_trace *trace;
+    char error[512];
+    if (vt_trace_open(builder_write(builder), &trace, error, sizeof error) != 0) {
+        fprintf(stderr, "%s\n", error);
+        abort();
+    }
+    return trace;
+}
 
 /* A rules file with that text, for the test to remove; its name lives until the next one. */
-const char *builder_rules_file(const char *text);
+static inline const char *builder_rules_file(const char *text)
+{
+    static char path[] = "/tmp/vramtrace-rules-XXXXXX";
+    strcpy(path, "/tmp/vramtrace-rules-XXXXXX");
+    int file = mkstemp(path);
+    if (file < 0 || write(file, text, strlen(text)) != (ssize_t)strlen(text))
+        abort();
+    close(file);
+    return path;
+}
 
 #endif

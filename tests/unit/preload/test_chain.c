@@ -126,9 +126,9 @@ struct file {
     uint8_t definitions[CHUNKS][DEFINITIONS_BYTES];
 };
 
-static const struct vt_chained_chunk_header *head_of(const struct file *file, size_t chunk)
+static const struct vt_chunk_header *head_of(const struct file *file, size_t chunk)
 {
-    return (const struct vt_chained_chunk_header *)(const void *)file->chunks[chunk];
+    return (const struct vt_chunk_header *)(const void *)file->chunks[chunk];
 }
 
 static void fill_definitions(struct vt_buffer *definitions, uint8_t *kept)
@@ -183,18 +183,18 @@ static void check_chunk(const struct file *file, struct vt_chain *chain, size_t 
 {
     static struct vt_event events[CHUNK_EVENTS];
     static uint8_t definitions[DEFINITIONS_BYTES];
-    const struct vt_chained_chunk_header *head = head_of(file, number);
+    const struct vt_chunk_header *head = head_of(file, number);
     const uint8_t *stored = file->chunks[number] + sizeof *head;
     memset(events, 0xaa, sizeof events);
     cr_assert(vt_chain_is_plausible(head));
     cr_assert(vt_chain_is_whole(head, stored));
     cr_assert_eq(vt_chain_read(chain, head, stored, definitions, events), 0, "chunk %zu", number);
-    cr_assert_eq(memcmp(definitions, file->definitions[number], head->chunk.definitions_bytes), 0);
-    for (size_t i = 0; i < head->chunk.events; i++) {
+    cr_assert_eq(memcmp(definitions, file->definitions[number], head->definitions_bytes), 0);
+    for (size_t i = 0; i < head->events; i++) {
         struct vt_event event = file->events[file->first_events[number] + i];
         event.t_ns &= ~UINT64_C(255);
         cr_assert_eq(memcmp(&event, &events[i], sizeof event), 0, "chunk %zu, event %zu of %u", number, i,
-                     head->chunk.events);
+                     head->events);
     }
 }
 
@@ -249,7 +249,7 @@ Test(chain, loses_the_rest_of_a_chain_with_a_chunk)
     bool broken = false;
     size_t lost = 0;
     for (size_t i = 0; i < file->chunk_count; i++) {
-        const struct vt_chained_chunk_header *head = head_of(file, i);
+        const struct vt_chunk_header *head = head_of(file, i);
         if (head->place == 0)
             broken = false;
         if (i % 7 == 3) {
@@ -275,8 +275,8 @@ Test(chain, notices_every_changed_byte)
 {
     struct file *file = record(400, 10);
     for (size_t i = 0; i < file->chunk_count; i++) {
-        struct vt_chained_chunk_header *head = (void *)file->chunks[i];
-        size_t at = below(sizeof *head + head->chunk.stored_bytes);
+        struct vt_chunk_header *head = (void *)file->chunks[i];
+        size_t at = below(sizeof *head + head->stored_bytes);
         if (at / 4 == offsetof(struct vt_chunk_header, stored_bytes) / 4) /* its reader asks for so many */
             continue;
         file->chunks[i][at] ^= (uint8_t)(1u << below(8));
@@ -295,21 +295,21 @@ Test(chain, survives_what_no_recorder_wrote)
     for (unsigned round = 0; round < 20; round++) {
         struct vt_chain *chain = vt_chain_make();
         for (size_t i = 0; i < file->chunk_count; i++) {
-            struct vt_chained_chunk_header head = *head_of(file, i);
-            size_t bytes = head.chunk.stored_bytes;
+            struct vt_chunk_header head = *head_of(file, i);
+            size_t bytes = head.stored_bytes;
             uint8_t *stored = malloc(bytes + 1);
             memcpy(stored, file->chunks[i] + sizeof head, bytes);
             for (uint64_t flips = below(3); flips-- && bytes;)
                 stored[round % 2 ? below(bytes)
-                                 : head.chunk.payload_bytes + below(bytes - head.chunk.payload_bytes + 1)] =
-                    (uint8_t)draw();
+                                 : head.packed_definitions_bytes +
+                                       below(bytes - head.packed_definitions_bytes + 1)] = (uint8_t)draw();
             if (round % 5 == 4)
-                head.chunk.events = (uint32_t)below(VT_CHUNK_EVENTS + 2);
+                head.events = (uint32_t)below(VT_CHUNK_EVENTS + 2);
             if (vt_chain_is_plausible(&head))
                 vt_chain_read(chain, &head, stored, definitions, events);
             else
-                cr_assert(head.chunk.events > VT_CHUNK_EVENTS ||
-                          head.chunk.events > VT_EVENTS_PER_BYTE * (bytes - head.chunk.payload_bytes));
+                cr_assert(head.events > VT_CHUNK_EVENTS ||
+                          head.events > VT_EVENTS_PER_BYTE * (bytes - head.packed_definitions_bytes));
             free(stored);
         }
         vt_chain_free(chain);
@@ -330,9 +330,9 @@ Test(chain, bounds_the_events_of_a_byte)
         for (chunk.event_count = 0; chunk.event_count < VT_CHUNK_EVENTS; chunk.event_count++)
             chunk.events[chunk.event_count] = &event;
         cr_assert_eq(vt_chunk_pack(&chunk, i + 1), 0);
-        const struct vt_chained_chunk_header *head = (const void *)chunk.stored.data;
+        const struct vt_chunk_header *head = (const void *)chunk.stored.data;
         cr_assert(vt_chain_is_plausible(head));
-        cr_assert_leq(head->chunk.stored_bytes, VT_CHUNK_EVENTS / VT_EVENTS_PER_BYTE + 100);
+        cr_assert_leq(head->stored_bytes, VT_CHUNK_EVENTS / VT_EVENTS_PER_BYTE + 100);
         cr_assert_eq(vt_chain_read(chain, head, chunk.stored.data + sizeof *head, NULL, events), 0);
         cr_assert_eq(memcmp(&events[VT_CHUNK_EVENTS - 1], &event, sizeof event), 0);
     }
