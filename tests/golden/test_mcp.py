@@ -698,10 +698,10 @@ def test_a_limit_on_events(ranks):
 @new_python
 def test_a_limit_on_memory(tmp_path):
     make(tmp_path / "little.vrt")
-    large = TraceFile(slots=1 << 18)
+    large = TraceFile()
     large.device(0, 80 << 30, b"Card")
     large.event(ALLOC, DRIVER, address=1 << 32, size=64 * MIB)
-    for _ in range(100_000):
+    for _ in range(250_000):
         large.event(ALLOC, FRAMEWORK, address=1 << 32, size=MIB, detail=64 * MIB)
         large.event(FREE, FRAMEWORK, address=1 << 32, size=MIB, detail=64 * MIB)
     large.write(tmp_path / "large.vrt")
