@@ -38,7 +38,7 @@ setup_trainers_packages="accelerate==1.15.0 lightning==2.6.6 lightning-utilities
 setup_test_debian_packages="libcriterion-dev debootstrap zstd"
 # What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
-setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang less"
+setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang libclang-rt-dev less"
 setup_launchers="openmpi-bin mpich slurm-wlm" # of jobs of many ranks
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
