@@ -18,6 +18,7 @@ from helpers import LIBRARY, PYTHON, RUN  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 # Where they are in the file's header (format.h).
 VERSION, FEATURE_BITS = 8, 48
+EVENT_THREADS = 1  # always set
 
 
 def record(script, arguments, label, out, fast=False):
@@ -72,7 +73,7 @@ DAMAGES = {
     "only a magic": lambda path: os.truncate(path, 8),
     "half a header": lambda path: os.truncate(path, 2000),
     "future": lambda path: overwrite(path, VERSION, struct.pack("<II", 99, 99)),
-    "unknown feature": lambda path: overwrite(path, FEATURE_BITS, struct.pack("<Q", 1 << 20)),
+    "unknown feature": lambda path: overwrite(path, FEATURE_BITS, struct.pack("<Q", 1 << 20 | EVENT_THREADS)),
     "flipped magic": lambda path: flip(path, 0, 8),
     "unreadable": lambda path: path.chmod(0),
     "a dangling link": lambda path: (path.unlink(), path.symlink_to("gone.vrt")),

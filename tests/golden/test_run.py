@@ -1,4 +1,5 @@
 """`vramtrace run`: what it refuses before the program starts, how it runs Python, its last line, and that nobody notices it."""
+import fcntl
 import json
 import os
 import pathlib
@@ -28,6 +29,18 @@ def begin():
 def say(*words):
     print(*words, flush=True)
 """
+
+
+@pytest.fixture(autouse=True)
+def signals_at_their_defaults():
+    """What starts these tests may ignore some (nohup, a shell's &), and programs inherit that."""
+    ignored = [number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN]
+    mine = [number for number in ignored if number not in (signal.SIGPIPE, signal.SIGXFSZ)]  # Python's own
+    for number in mine:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in mine:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def environment(**settings):
@@ -459,10 +472,9 @@ while True:
         shell, self.terminal = pty.fork()
         if not shell:
             os.chdir(cwd)
-            for number, place in ((tell, 13), (told, 14)):
-                os.dup2(number, place)
-            os.dup2(13, 3), os.dup2(14, 4)
-            os.closerange(5, 100)
+            apart = [fcntl.fcntl(number, fcntl.F_DUPFD, 100) for number in (tell, told)]  # either may be 3 or 4 by now
+            os.dup2(apart[0], 3), os.dup2(apart[1], 4)
+            os.closerange(5, max(apart) + 1)
             os.execve(sys.executable, [sys.executable, "-c", self.SHELL, *map(str, words)], environment())
         self.shell = shell
         os.close(tell), os.close(told)
