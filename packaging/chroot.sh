@@ -75,8 +75,7 @@ chroot_run() {
             mkdir -p "$folder${bind#*:}"
             mount --bind "${bind%%:*}" "$folder${bind#*:}"
         done
-        cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
-        [ -e "$folder/etc/hosts" ] || echo "127.0.0.1 localhost" >"$folder/etc/hosts" # as an installer writes it
+        cp -L /etc/resolv.conf /etc/hosts "$folder/etc/" # the names of this machine, as an installer writes them
         certificates=/etc/ssl/certs/ca-certificates.crt
         [ ! -e "$certificates" ] || [ ! -e "$folder$certificates" ] || mount --bind "$certificates" "$folder$certificates"
         exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
