@@ -35,7 +35,7 @@ setup_trainers_packages="accelerate==1.15.0 lightning==2.6.6 lightning-utilities
     hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
-setup_test_debian_packages="libcriterion-dev debootstrap zstd"
+setup_test_debian_packages="python3-dev libcriterion-dev debootstrap zstd"
 # What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang libclang-rt-dev less"
