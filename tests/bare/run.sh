@@ -187,9 +187,11 @@ tests() { # [USER [quick]]
 
 write_table() {
     every_case | tee "$work/table" || failed=1
-    python3 - "$page" "$work/table" <<'PYTHON'
+    echo "Last run: $(date +%F), commit $(git log -1 --format=%h), $(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)." >"$work/run"
+    python3 - "$page" "$work/table" "$work/run" <<'PYTHON'
 import sys
-page, table = (open(name).read() for name in sys.argv[1:])
+page, table, run = (open(name).read() for name in sys.argv[1:])
+table = run + "\n" + table
 begin, end = "<!-- made by tests/bare/run.sh --write -->\n", "<!-- end -->\n"
 before, rest = page.split(begin)
 open(sys.argv[1], "w").write(before + begin + table + end + rest.split(end, 1)[1])
