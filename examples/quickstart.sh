@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh machine to a first report: quickstart.sh [SCRIPT [ARGUMENT...]]   (default: examples/train.py)
-# Installs what is missing (0.6 GB; 3 minutes on 2 cores), builds, runs the script under the recorder, prints the report.
+# Installs what is missing (0.7 GB; 2 minutes on 2 cores), builds, runs the script under the recorder, prints the report.
 # Without a GPU it uses a simulated CUDA: real PyTorch, real allocations, but kernels compute nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
