@@ -78,8 +78,14 @@ chroot_run() {
         cp -L /etc/resolv.conf /etc/hosts "$folder/etc/" # the names of this machine, as an installer writes them
         certificates=/etc/ssl/certs/ca-certificates.crt
         [ ! -e "$certificates" ] || [ ! -e "$folder$certificates" ] || mount --bind "$certificates" "$folder$certificates"
+        # Not chroot: a process that enters this mount namespace (nsenter) would find the host in it.
+        mkdir -p "$folder/.host"
+        cd "$folder"
+        pivot_root . .host
+        chroot .host umount -l /
+        rmdir .host
         exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-            PIP_CERT="$certificates" PIP_ROOT_USER_ACTION=ignore chroot "$folder" "$@"' chroot_run "$@"
+            PIP_CERT="$certificates" PIP_ROOT_USER_ACTION=ignore "$@"' chroot_run "$@"
 }
 
 chroot_remove() { rm -rf --one-file-system "$1"; }

@@ -274,8 +274,10 @@ setup_build() {
 }
 
 setup_configure() { # BUILD OPTION...
-    local build=$1
+    local build=$1 multiarch
     shift
+    # Where Debian's loader looks; meson knows that folder only if dpkg-dev is there.
+    multiarch=$(gcc -print-multiarch 2>/dev/null) && [ -n "$multiarch" ] && set -- -Dlibdir="lib/$multiarch" "$@"
     [ -e "$build/build.ninja" ] && setup_run "configuring $build again" meson setup --reconfigure "$build" "$@" && return
     rm -rf "$build"/meson-{info,logs,private} "$build/build.ninja"
     setup_run "configuring $build" meson setup "$build" "$@" || {

@@ -257,6 +257,8 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
 /* When recording began, CLOCK_REALTIME in ns; if the process ended before that, when the file was made. 0 =
  * no trace. */
 uint64_t vt_trace_start(const char *path, struct stat *status);
+/* The same, and the file's header: zeros where there is none. */
+uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header);
 /* TRACE or TRACE@MOMENT: the path, which the caller frees (NULL without memory), and the moment, NULL = none.
  * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. If no file
  * matches, the path ends before the first @. */

@@ -23,19 +23,14 @@ struct found {
 /* What a damaged header says cannot be in the file. */
 static struct found look_at(const char *path)
 {
-    struct vt_file_header header = {.start_realtime_ns = 0};
+    struct vt_file_header header;
     struct stat status = {.st_size = 0};
     struct found found = {.path = path + (!strncmp(path, "./", 2) ? 2 : 0)};
-    int file;
 
-    found.start_ns = vt_trace_start(path, &status);
-    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file >= 0 && !fstat(file, &status) && pread(file, &header, sizeof header, 0) > 0)
-        found.events = header.counters.events;
+    found.start_ns = vt_read_start(path, &status, &header);
+    found.events = header.counters.events;
     if (found.events / VT_EVENTS_PER_BYTE > (uint64_t)status.st_size)
         found.events = (uint64_t)status.st_size * VT_EVENTS_PER_BYTE;
-    if (file >= 0)
-        close(file);
     return found;
 }
 

@@ -80,12 +80,11 @@ struct traces {
 /* Those that are there, of what was appended. */
 static void read_list(int list, struct traces *traces)
 {
-    struct stat status;
+    struct stat status = {.st_size = 0}; /* a list that cannot be read is not complete */
     size_t bytes = fstat(list, &status) ? 0 : (size_t)status.st_size;
     char *text = traces->text = calloc(bytes + 1, 1);
 
     traces->incomplete = !(status.st_mode & 0777);
-
     traces->items = calloc(bytes + 1, sizeof *traces->items);
     if (!text || !traces->items || pread(list, text, bytes, 0) != (ssize_t)bytes)
         return;

@@ -30,20 +30,27 @@ struct search {
 
 uint64_t vt_trace_start(const char *path, struct stat *status)
 {
-    struct vt_file_header header = {.start_realtime_ns = 0};
+    struct vt_file_header header;
+
+    return vt_read_start(path, status, &header);
+}
+
+uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header)
+{
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t bytes = -1;
 
+    memset(header, 0, sizeof *header);
     if (file >= 0 && !fstat(file, status) && S_ISREG(status->st_mode))
-        bytes = pread(file, &header, sizeof header, 0);
+        bytes = pread(file, header, sizeof *header, 0);
     if (file >= 0)
         close(file);
     if (bytes < 0)
         return 0;
-    if (!memcmp(header.magic, VT_MAGIC, sizeof header.magic))
-        return header.start_realtime_ns;
-    for (size_t i = 0; i < sizeof header.magic; i++)
-        if (header.magic[i])
+    if (!memcmp(header->magic, VT_MAGIC, sizeof header->magic))
+        return header->start_realtime_ns;
+    for (size_t i = 0; i < sizeof header->magic; i++)
+        if (header->magic[i])
             return 0;
     return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
 }

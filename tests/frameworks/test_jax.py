@@ -12,7 +12,7 @@ from helpers import RUN, events, info, report, vramtrace
 jax = Framework("venv-frameworks", "jax_plugins/xla_cuda13", 13)
 pytestmark = jax.needed
 SETTINGS = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-            "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/local/cuda"} if RUN else {}
+            "XLA_FLAGS": f"--xla_gpu_cuda_data_dir={jax.packages}/nvidia/cu13"} if RUN else {}
 ROUND = 256  # of XLA's allocator
 
 

@@ -74,6 +74,7 @@ def main():
     with torch.no_grad():
         for _ in range(64):
             answers.append(model(torch.randn(32, 256, device="cuda")))
+            time.sleep(0.005)  # requests come one after the other, as they do
 main()
 """
 
