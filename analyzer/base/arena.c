@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/utf8.h"
 
 #define PIECE_BYTES (256u * 1024u)
@@ -19,15 +20,13 @@ struct vt_arena_piece {
 void *vt_arena_take(struct vt_arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
-        return NULL;
+        vt_end_out_of_memory();
     bytes = bytes ? (bytes + 7) & ~(size_t)7 : 8; /* never NULL for nothing */
     if (bytes > arena->left) {
         size_t usual = arena->piece_bytes ? arena->piece_bytes : PIECE_BYTES;
         bool own_piece = bytes > usual / 4;
         size_t size = own_piece ? bytes : usual;
-        struct vt_arena_piece *piece = malloc(sizeof *piece + size);
-        if (!piece)
-            return NULL;
+        struct vt_arena_piece *piece = vt_allocate(sizeof *piece + size);
         piece->previous = arena->pieces;
         arena->pieces = piece;
         if (own_piece)
@@ -74,8 +73,6 @@ const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes
         i += good ? good : 1;
     }
     char *copy = vt_arena_take(arena, bytes + bad * (REPLACEMENT_BYTES - 1) + 1);
-    if (!copy)
-        return NULL;
     char *out = copy;
     for (size_t i = 0; i < bytes;) {
         size_t good = bad ? character_bytes(in + i, bytes - i) : bytes;

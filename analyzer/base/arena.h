@@ -11,12 +11,12 @@ struct vt_arena {
     size_t piece_bytes; /* how much it takes at a time; 0 = the usual */
 };
 
-/* 8-byte aligned, not cleared. NULL where there is no memory. */
+/* 8-byte aligned, not cleared. Never NULL (base/allocate.h). */
 void *vt_arena_take(struct vt_arena *arena, size_t bytes);
 void vt_arena_free(struct vt_arena *arena);
 
 /* A NUL-terminated copy that is valid UTF-8: bytes that are not, and control characters other than tab and
- * newline (they would reach a terminal), become U+FFFD. NULL where there is no memory. */
+ * newline (they would reach a terminal), become U+FFFD. */
 const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes);
 
 #endif

@@ -1,9 +1,10 @@
 #include "base/index.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "base/allocate.h"
 
 void vt_index_free(struct vt_index *index)
 {
@@ -11,15 +12,11 @@ void vt_index_free(struct vt_index *index)
     memset(index, 0, sizeof *index);
 }
 
-int vt_index_grow(struct vt_index *index)
+void vt_index_grow(struct vt_index *index)
 {
     struct vt_index old = *index;
-    if (old.capacity > SIZE_MAX / 2 / sizeof *old.slots)
-        return -ENOMEM;
     size_t capacity = old.capacity ? old.capacity * 2 : 64;
-    struct vt_index_slot *slots = malloc(capacity * sizeof *slots);
-    if (!slots)
-        return -ENOMEM;
+    struct vt_index_slot *slots = vt_resize(NULL, capacity, sizeof *slots);
     for (size_t i = 0; i < capacity; i++)
         slots[i].value = VT_INDEX_NONE;
     /* Without a random seed the map still works; only a hostile file could then make it slow. */
@@ -36,7 +33,6 @@ int vt_index_grow(struct vt_index *index)
         slots[place] = old.slots[i];
     }
     free(old.slots);
-    return 0;
 }
 
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes)
@@ -48,12 +44,10 @@ int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes)
     size_t grown = *capacity < 8 ? 16 : *capacity;
     while (grown < needed) {
         if (grown > SIZE_MAX / 2 / item_bytes)
-            return -ENOMEM;
+            vt_end_out_of_memory();
         grown *= 2;
     }
-    void *larger = realloc(old, grown * item_bytes);
-    if (!larger)
-        return -ENOMEM;
+    void *larger = vt_resize(old, grown, item_bytes);
     memcpy(items, &larger, sizeof larger);
     *capacity = grown;
     return 0;

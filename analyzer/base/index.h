@@ -24,7 +24,7 @@ struct vt_index {
 };
 
 void vt_index_free(struct vt_index *index);
-int vt_index_grow(struct vt_index *index);
+void vt_index_grow(struct vt_index *index);
 
 static inline size_t vt_index_place(const struct vt_index *index, uint64_t key)
 {
@@ -50,14 +50,11 @@ static inline void vt_index_prefetch(const struct vt_index *index, uint64_t key)
         __builtin_prefetch(&index->slots[vt_index_place(index, key)]);
 }
 
-/* Sets a key's value (not VT_INDEX_NONE), replacing what it had. Returns 0 or -ENOMEM. */
+/* Sets a key's value (not VT_INDEX_NONE), replacing what it had. Returns 0. */
 static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t value)
 {
-    if (index->count * 2 >= index->capacity) {
-        int error = vt_index_grow(index);
-        if (error)
-            return error;
-    }
+    if (index->count * 2 >= index->capacity)
+        vt_index_grow(index);
     for (size_t i = vt_index_place(index, key);; i = (i + 1) & (index->capacity - 1)) {
         struct vt_index_slot *slot = &index->slots[i];
         if (slot->value == VT_INDEX_NONE)
@@ -70,7 +67,8 @@ static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t va
     }
 }
 
-/* -1, 0 or 1, as comparators return. With two keys, the first of which decides: 2 * vt_order(a, b) + vt_order(c, d). */
+/* -1, 0 or 1, as comparators return. With two keys, the first of which decides: 2 * vt_order(a, b) +
+ * vt_order(c, d). */
 static inline int vt_order(uint64_t left, uint64_t right)
 {
     return (left > right) - (left < right);
@@ -105,13 +103,11 @@ static inline size_t vt_lower_bound(const void *items, size_t count, size_t item
     return low;
 }
 
-/* Grows the array at *items by doubling until it holds `needed` items. Returns 0 or -ENOMEM. */
+/* Grows the array at *items by doubling until it holds `needed` items. Returns 0. */
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 
-/* Appends the item that comes last to a growable array. 0 or -ENOMEM. */
+/* Appends the item that comes last to a growable array. 0. */
 #define VT_APPEND(items, count, capacity, ...)                                                               \
-    (vt_reserve(&(items), &(capacity), (count) + 1, sizeof *(items))                                         \
-         ? -ENOMEM                                                                                           \
-         : ((items)[(count)++] = (__VA_ARGS__), 0))
+    (vt_reserve(&(items), &(capacity), (count) + 1, sizeof *(items)), (items)[(count)++] = (__VA_ARGS__), 0)
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 enum { ITEMS = 32, HEIGHT_MAXIMUM = 16 };
@@ -154,9 +155,9 @@ int vt_intervals_insert(struct vt_intervals *set, uint64_t start, uint64_t end, 
 {
     struct vt_interval item = {start, end, value};
     struct path path;
-    if (set->height + 2 > HEIGHT_MAXIMUM ||
-        vt_reserve(&set->nodes, &set->capacity, set->count + set->height + 3, sizeof *set->nodes))
-        return -ENOMEM;
+    if (set->height + 2 > HEIGHT_MAXIMUM) /* more than any memory can hold */
+        vt_end_out_of_memory();
+    vt_reserve(&set->nodes, &set->capacity, set->count + set->height + 3, sizeof *set->nodes);
     if (!set->root) {
         set->count += set->count == 0; /* 0 is none */
         set->root = take_node(set);

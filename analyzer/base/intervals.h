@@ -24,7 +24,7 @@ struct vt_intervals {
 
 void vt_intervals_free(struct vt_intervals *set);
 
-/* Adds [start, end), which must be non-empty. Returns 0, -EEXIST if it overlaps another, or -ENOMEM. */
+/* Adds [start, end), which must be non-empty. Returns 0, or -EEXIST if it overlaps another. */
 int vt_intervals_insert(struct vt_intervals *set, uint64_t start, uint64_t end, uint32_t value);
 /* Takes out the interval that starts there, if there is one and it has this value. */
 void vt_intervals_remove(struct vt_intervals *set, uint64_t start, uint32_t value);

@@ -1,28 +1,22 @@
 #include "base/memory_stream.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 struct memory {
     char **text;
     size_t *bytes;
     size_t capacity, at;
-    bool failed; /* for good */
 };
 
 static ssize_t put(void *cookie, const char *data, size_t bytes)
 {
     struct memory *memory = cookie;
 
-    if (memory->failed || vt_reserve(memory->text, &memory->capacity, memory->at + bytes + 1, 1)) {
-        memory->failed = true;
-        errno = ENOMEM;
-        return 0;
-    }
+    vt_reserve(memory->text, &memory->capacity, memory->at + bytes + 1, 1);
     memcpy(*memory->text + memory->at, data, bytes);
     memory->at += bytes;
     (*memory->text)[memory->at] = '\0';
@@ -45,30 +39,20 @@ static int seek(void *cookie, off64_t *position, int from)
 
 static int end(void *cookie)
 {
-    struct memory *memory = cookie;
-    bool failed = memory->failed;
-
-    free(memory);
-    errno = failed ? ENOMEM : errno;
-    return failed ? -1 : 0;
+    free(cookie);
+    return 0;
 }
 
 FILE *vt_memory_stream(char **text, size_t *bytes)
 {
-    struct memory *memory = malloc(sizeof *memory);
-    FILE *stream = NULL;
+    struct memory *memory = vt_allocate(sizeof *memory);
+    FILE *stream;
 
     *text = NULL;
-    *bytes = 0;
-    if (!memory)
-        return NULL;
     *memory = (struct memory){.text = text, .bytes = bytes};
-    if (put(memory, "", 0) >= 0 && !memory->failed)
-        stream = fopencookie(memory, "w", (cookie_io_functions_t){.write = put, .seek = seek, .close = end});
-    if (stream)
-        return stream;
-    free(*text);
-    free(memory);
-    *text = NULL;
-    return NULL;
+    put(memory, "", 0);
+    stream = fopencookie(memory, "w", (cookie_io_functions_t){.write = put, .seek = seek, .close = end});
+    if (!stream)
+        vt_end_out_of_memory();
+    return stream;
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 #define DIGITS "0123456789"
 #define CLASSES_BYTES (sizeof VT_MODULE_CLASSES - 1)
 
@@ -90,10 +92,10 @@ bool vt_module_is_inside(const char *name, const char *outer)
 
 char *vt_module_plain_name(const char *name)
 {
-    char *plain = malloc(strlen(name) + 1), *out = plain;
+    char *plain = vt_allocate(strlen(name) + 1), *out = plain;
     const char *rest = name;
     struct vt_module_level level = {0};
-    while (plain && vt_module_next(name, &level)) {
+    while (vt_module_next(name, &level)) {
         const char *end = level.begin + level.bytes;
         bool first =
             level.has_mark && level.digits == 1 && end[-1] == '1' && (*end == '\0' || level.ends_class);
@@ -102,8 +104,7 @@ char *vt_module_plain_name(const char *name)
         out += bytes;
         rest = end;
     }
-    if (plain)
-        strcpy(out, rest);
+    strcpy(out, rest);
     return plain;
 }
 

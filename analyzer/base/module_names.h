@@ -1,7 +1,7 @@
 /* Names of modules, read level by level. Names of live objects are dotted: "layers.3.mlp". Names that stacks
- * show are of classes: "EncoderLayer#3 > Dropout#2", where the number distinguishes modules of one class under
- * one parent. The second kind may follow the first: "layers.3 > Dropout". A role may follow the last level:
- * "layers.3.mlp · gradient". Bytes are counted without the NUL. */
+ * show are of classes: "EncoderLayer#3 > Dropout#2", where the number distinguishes modules of one class
+ * under one parent. The second kind may follow the first: "layers.3 > Dropout". A role may follow the last
+ * level: "layers.3.mlp · gradient". Bytes are counted without the NUL. */
 #ifndef VT_MODULE_NAMES_H
 #define VT_MODULE_NAMES_H
 
@@ -33,7 +33,7 @@ size_t vt_module_common(const char *name, size_t bytes, const char *other);
 bool vt_module_is_inside(const char *name, const char *outer);
 
 /* "Block#1 > Linear#2" → "Block > Linear#2": numbers of first siblings say nothing when two runs are
- * compared. The caller frees it; NULL without memory. */
+ * compared. The caller frees it. */
 char *vt_module_plain_name(const char *name);
 
 /* The first `bytes` of a name with `*` for the number at the end of each level: "layers.*.mlp". False if

@@ -13,9 +13,7 @@ int vt_ranges_init(struct vt_ranges *ranges)
     if (getrandom(&ranges->random, sizeof ranges->random, GRND_NONBLOCK) < 0)
         ranges->random = (uint64_t)(uintptr_t)ranges;
     ranges->random |= 1; /* xorshift stays at 0 */
-    int error = vt_reserve(&ranges->nodes, &ranges->capacity, 1, sizeof *ranges->nodes);
-    if (error)
-        return error;
+    vt_reserve(&ranges->nodes, &ranges->capacity, 1, sizeof *ranges->nodes);
     memset(&ranges->nodes[0], 0, sizeof ranges->nodes[0]);
     ranges->count = 1;
     return 0;
@@ -83,9 +81,7 @@ int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, u
     if (fresh) {
         ranges->free_nodes = ranges->nodes[fresh].left;
     } else {
-        int error = vt_reserve(&ranges->nodes, &ranges->capacity, ranges->count + 1, sizeof *ranges->nodes);
-        if (error)
-            return error;
+        vt_reserve(&ranges->nodes, &ranges->capacity, ranges->count + 1, sizeof *ranges->nodes);
         fresh = (uint32_t)ranges->count++;
     }
     ranges->random ^= ranges->random << 13;

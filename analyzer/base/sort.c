@@ -1,9 +1,10 @@
 #include "base/sort.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 struct keyed {
     uint64_t key;
@@ -64,11 +65,7 @@ int vt_sort_by_key(void *items, size_t count, size_t item_bytes, uint64_t (*key)
     char *all = items;
     if (count < 2)
         return 0;
-    if (count > SIZE_MAX / (2 * sizeof(struct keyed) + item_bytes))
-        return -ENOMEM;
-    struct keyed *keyed = malloc(count * (2 * sizeof *keyed + item_bytes));
-    if (!keyed)
-        return -ENOMEM;
+    struct keyed *keyed = vt_resize(NULL, count, 2 * sizeof *keyed + item_bytes);
     for (size_t i = 0; i < count; i++) {
         keyed[i] = (struct keyed){key(all + i * item_bytes), i};
         varying |= keyed[i].key ^ keyed[0].key;

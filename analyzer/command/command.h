@@ -19,6 +19,7 @@ enum vt_exit {
     VT_EXIT_WRONG_USE = 2,
     VT_EXIT_UNREADABLE = 3,
     VT_EXIT_NOT_WRITTEN = 4
+    /* 5: VT_EXIT_OUT_OF_MEMORY of base/allocate.h, or a limit of ours */
 };
 
 /* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder stands

@@ -2,6 +2,8 @@
  */
 #include "command/command.h"
 
+#include "base/allocate.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -40,14 +42,19 @@ static const char *pager_of(bool *named)
     return is_nothing(pager) ? NULL : pager;
 }
 
-/* Ctrl-C goes to the pager too, which goes on: dying before it would leave two readers on the terminal. */
-static void die_after_pager(int number)
+static void wait_for_pager(void)
 {
     close(pipe_end);
     if (standard_error >= 0)
-        close(STDERR_FILENO);
-    while (waitpid(running, NULL, 0) < 0 && errno == EINTR)
+        dup2(standard_error, STDERR_FILENO); /* closes the pipe's last end */
+    while (running && waitpid(running, NULL, 0) < 0 && errno == EINTR)
         ;
+}
+
+/* Ctrl-C goes to the pager too, which goes on: dying before it would leave two readers on the terminal. */
+static void die_after_pager(int number)
+{
+    wait_for_pager();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -69,15 +76,13 @@ static void handle(void (*handler)(int))
 static int spawn(const char *pager, int input, pid_t *child)
 {
     static const char shell_signs[] = "|&;<>()$`\\\"'*?[]#~=%{}\t\n";
-    char *copy = strdup(pager), *words[WORDS + 1] = {"sh", "-c", copy, NULL}, *rest;
+    char *copy = vt_copy_text(pager), *words[WORDS + 1] = {"sh", "-c", copy, NULL}, *rest;
     bool shell = strpbrk(pager, shell_signs) != NULL;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t usual;
     int error, count = 0;
 
-    if (!copy)
-        return ENOMEM;
     for (char *word = shell ? NULL : strtok_r(copy, " ", &rest); word && count < WORDS;
          word = strtok_r(NULL, " ", &rest)) {
         words[count++] = word;
@@ -151,6 +156,7 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
         return;
     }
     handle(die_after_pager);
+    vt_undo_out_of_memory(wait_for_pager);
 }
 
 int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status)
@@ -169,7 +175,8 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
     while (waitpid(running, &ended, 0) < 0 && errno == EINTR)
         ;
     handle(SIG_DFL);
-    standard_error = -1;
+    running = 0;
+    pipe_end = standard_error = -1;
     /* The shell's word for a command that it could not run; any other status is the pager's own affair. */
     if (!WIFEXITED(ended) || (WEXITSTATUS(ended) != 126 && WEXITSTATUS(ended) != 127))
         return status;

@@ -2,6 +2,8 @@
  * nothing needs memory: lack of it is one of the reasons to remove something. */
 #include "command/command.h"
 
+#include "base/allocate.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +51,7 @@ static void remove_all(const char *path)
     rmdir(path);
 }
 
-static void remove_and_die(int number)
+static void undo(void)
 {
     if (writer) {
         kill(writer, SIGKILL);
@@ -58,6 +60,11 @@ static void remove_and_die(int number)
     }
     if (unfinished)
         remove_all(unfinished);
+}
+
+static void remove_and_die(int number)
+{
+    undo();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -93,6 +100,7 @@ int vt_temporary_make(char *name, bool folder)
     if (made >= 0) {
         unfinished = name;
         handle(&numbers);
+        vt_undo_out_of_memory(undo);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = error;

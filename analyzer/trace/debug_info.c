@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/sort.h"
 #include "trace/tables.h"
 
@@ -74,6 +75,14 @@ static Elf *open_same(const char *path, const uint8_t *build_id, size_t build_id
     return NULL;
 }
 
+/* Without its own handler libdw would exit without removing anything. */
+static void begin_dwarf(struct vt_debug_file *debug, Elf *elf)
+{
+    debug->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+    if (debug->dwarf)
+        dwarf_new_oom_handler(debug->dwarf, vt_end_out_of_memory);
+}
+
 /* Where distributions keep what they stripped off. */
 static void open_separate(struct vt_debug_file *debug, const struct vt_module_entry *module)
 {
@@ -86,7 +95,7 @@ static void open_separate(struct vt_debug_file *debug, const struct vt_module_en
     strcpy(end, ".debug");
     debug->separate_elf = open_same(path, module->build_id, module->build_id_bytes, &debug->separate_file);
     if (debug->separate_elf)
-        debug->dwarf = dwarf_begin_elf(debug->separate_elf, DWARF_C_READ, NULL);
+        begin_dwarf(debug, debug->separate_elf);
 }
 
 static struct vt_debug_file *open_module(struct vt_module_entry *module)
@@ -105,7 +114,7 @@ static struct vt_debug_file *open_module(struct vt_module_entry *module)
         vt_debug_close(debug);
         return NULL;
     }
-    debug->dwarf = dwarf_begin_elf(debug->elf, DWARF_C_READ, NULL);
+    begin_dwarf(debug, debug->elf);
     Dwarf_Off next;
     size_t header_bytes;
     if (!debug->dwarf || dwarf_nextcu(debug->dwarf, 0, &next, &header_bytes, NULL, NULL, NULL) != 0) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "view/text/print.h"
 
@@ -38,6 +39,7 @@ int vt_screen_begin(bool colour)
         vt_screen_end();
         return -ENOENT;
     }
+    vt_undo_out_of_memory(vt_screen_end);
     cbreak();
     noecho();
     nonl();
