@@ -1,6 +1,6 @@
 #include "guard.h"
 
-#include "stacks/unwind.h"
+#include "stack_bounds.h"
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -9,7 +9,7 @@ __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visi
 bool vt_guard_abandoned(uintptr_t frame)
 {
     if (vt_guard.frame == VT_GUARD_OWN_THREAD || frame < vt_guard.frame ||
-        !vt_stack_range_of(vt_guard.frame).end_known || !vt_stack_range_of(frame).end_known)
+        !vt_stack_bounds_of(vt_guard.frame).end_known || !vt_stack_bounds_of(frame).end_known)
         return false;
     const int state = vt_guard.cancel_state;
     vt_guard.frame = 0;

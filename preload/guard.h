@@ -42,16 +42,6 @@ static inline bool vt_enter(int *saved_errno)
     return true;
 }
 
-/* The same for an event of the host, which is counted if it cannot be recorded now (record.h). */
-void vt_record_missed(void);
-static inline bool vt_enter_event(int *saved_errno)
-{
-    if (vt_enter(saved_errno))
-        return true;
-    vt_record_missed();
-    return false;
-}
-
 static inline void vt_leave(int saved_errno)
 {
     const int state = *(volatile int *)&vt_guard.cancel_state;

@@ -46,7 +46,7 @@ bool vt_part_from_descriptors(void)
            errno == EINVAL && !syscall(CLOSE_RANGE, 0, ~0U, UNSHARE);
 }
 
-struct errand {
+struct job {
     void (*work)(void *);
     void *context;
     bool called;
@@ -55,23 +55,23 @@ struct errand {
 
 static void *run(void *context)
 {
-    struct errand *errand = context;
+    struct job *job = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
     prctl(PR_SET_NAME, "vramtrace");
-    errand->called = vt_part_from_descriptors();
-    if (errand->called)
-        errand->work(errand->context);
-    atomic_store(&errand->done, 1);
-    syscall(SYS_futex, &errand->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    job->called = vt_part_from_descriptors();
+    if (job->called)
+        job->work(job->context);
+    atomic_store(&job->done, 1);
+    syscall(SYS_futex, &job->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
 }
 
 bool vt_run_apart(void (*work)(void *context), void *context)
 {
-    struct errand errand = {.work = work, .context = context};
-    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run, &errand))
+    struct job job = {.work = work, .context = context};
+    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run, &job))
         return false;
-    while (!atomic_load(&errand.done))
-        syscall(SYS_futex, &errand.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-    return errand.called;
+    while (!atomic_load(&job.done))
+        syscall(SYS_futex, &job.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    return job.called;
 }

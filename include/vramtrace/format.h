@@ -150,7 +150,7 @@ struct vt_control {
 };
 
 /* What is known of one device besides the counters. */
-struct vt_tally_device {
+struct vt_top_device {
     uint8_t uuid[16]; /* of the card or its part; all 0 = not known */
     char name[64];    /* NUL-terminated, cut off; "" = not known */
     uint64_t total_bytes, free_bytes; /* of the card, for all processes, as the driver said at info_ns */
@@ -160,11 +160,11 @@ struct vt_tally_device {
 };
 
 /* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to ring_consumed. */
-struct vt_tally {
+struct vt_top_counters {
     uint64_t kept; /* 1; 0: the rest is not known */
     uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, what was freed included */
     char rank[16]; /* the launcher's number of this process, "" = none */
-    struct vt_tally_device devices[VT_MAX_DEVICES];
+    struct vt_top_device devices[VT_MAX_DEVICES];
 };
 
 struct vt_ring_header {
@@ -179,7 +179,7 @@ struct vt_ring_header {
     struct vt_counters counters;
     char trace_path[4096]; /* absolute */
     struct vt_control control;
-    struct vt_tally tally;
+    struct vt_top_counters top;
 };
 
 enum vt_feature {

@@ -2,8 +2,8 @@
 #include <stddef.h>
 
 #include "guard.h"
-#include "record/pause.h"
 #include "record/record.h"
+#include "record/session.h"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int vramtrace_mark(const char *name);

@@ -1,6 +1,6 @@
 /* Arrays and mipmapped arrays. No call reports their size, so their bytes are an estimate from the
  * descriptor, without the padding of the hardware's layout. */
-#include "hooks/driver.h"
+#include "hooks/wrap.h"
 
 /* Bytes of one channel; formats of compressed blocks and planes count as 1. */
 static unsigned channel_bytes(CUarray_format format)
@@ -65,11 +65,11 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
         if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {                                  \
             struct extent extent = extent_of(descriptor);                                                    \
             vt_after_allocation(                                                                             \
-                &(struct vt_allocation){.function = VT_FUNCTION_##symbol,                                    \
-                                        .flags = VT_FLAG_ESTIMATE,                                           \
-                                        .device_index = device_index,                                        \
-                                        .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,           \
-                                        .bytes = estimate(&extent, levels_value)},                           \
+                &(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                                   \
+                                         .flags = VT_FLAG_ESTIMATE,                                          \
+                                         .device_index = device_index,                                       \
+                                         .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,          \
+                                         .bytes = estimate(&extent, levels_value)},                          \
                 result);                                                                                     \
         }                                                                                                    \
         return result;                                                                                       \

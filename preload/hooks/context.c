@@ -2,7 +2,7 @@
  * a further one is the difference of the device's used memory across its creation. Creation and destruction
  * are both recorded after the call: taking back the end of a context that refused would be harder than one
  * address used again too early. */
-#include "hooks/driver.h"
+#include "hooks/wrap.h"
 
 #include <stdatomic.h>
 
@@ -11,13 +11,6 @@ static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 
 /* Without a cuCtxAttach, the first cuCtxDetach destroys the context. */
 static _Atomic bool attached;
-
-static _Atomic unsigned created_contexts;
-
-uint64_t vt_context_of_several(void)
-{
-    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
-}
 
 static struct vt_bracket open_bracket(CUdevice device)
 {
@@ -30,12 +23,12 @@ static void record(enum vt_function function, enum vt_event_kind kind, CUdevice 
                    uint64_t bytes)
 {
     if (kind == VT_EVENT_CONTEXT_CREATE)
-        atomic_fetch_add_explicit(&created_contexts, 1, memory_order_relaxed);
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .kind = (uint8_t)kind,
-                                            .device_index = vt_device_index(device),
-                                            .address = context,
-                                            .bytes = bytes});
+        vt_count_context();
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .kind = (uint8_t)kind,
+                                             .device_index = vt_device_index(device),
+                                             .address = context,
+                                             .bytes = bytes});
 }
 
 static void ended(enum vt_function function, CUdevice device, uint64_t context)

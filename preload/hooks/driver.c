@@ -1,9 +1,9 @@
 /* What the wrappers share: devices, memory information, and making events of calls. */
-#include "clock.h"
 #include "hooks/driver.h"
 
+#include "clock.h"
 #include "guard.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 #include <stdatomic.h>
 
@@ -37,6 +37,18 @@ uint64_t vt_current_context(void)
     VT_NEED(get_context, cuCtxGetCurrent);
     CUcontext context;
     return get_context != NULL && get_context(&context) == CUDA_SUCCESS ? (uintptr_t)context : 0;
+}
+
+static _Atomic unsigned created_contexts;
+
+void vt_count_context(void)
+{
+    atomic_fetch_add_explicit(&created_contexts, 1, memory_order_relaxed);
+}
+
+uint64_t vt_context_of_several(void)
+{
+    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
 }
 
 void vt_query_open(struct vt_query *query)
@@ -142,14 +154,7 @@ int8_t vt_before_any_allocation(void)
     return device_index;
 }
 
-int8_t vt_before_allocation(enum vt_function function)
-{
-    const int8_t device_index = vt_before_any_allocation();
-    vt_poll_holding_pools(function);
-    return device_index;
-}
-
-static void record(const struct vt_allocation *event, bool with_stack)
+static void record(const struct vt_driver_call *event, bool with_stack)
 {
     if (event->device_index >= 0)
         record_device(event->device_index);
@@ -169,7 +174,7 @@ static void record(const struct vt_allocation *event, bool with_stack)
                                        .sequence = is_tensor ? vt_current_sequence() : 0});
 }
 
-void vt_driver_event(const struct vt_allocation *event)
+void vt_driver_event(const struct vt_driver_call *event)
 {
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
@@ -178,7 +183,7 @@ void vt_driver_event(const struct vt_allocation *event)
     vt_leave(saved_errno);
 }
 
-void vt_driver_event_within(const struct vt_allocation *event, bool with_stack)
+void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
 {
     record(event, with_stack);
 }
@@ -211,7 +216,7 @@ static void follow_up(int8_t device_index, bool failed)
     vt_query_end(&query);
 }
 
-void vt_after_allocation(const struct vt_allocation *made, CUresult result)
+void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
 {
     int saved_errno;
     if (result == CUDA_SUCCESS && made->address == 0)
@@ -221,7 +226,7 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
         return;
     if (!vt_enter_event(&saved_errno))
         return;
-    struct vt_allocation event = *made;
+    struct vt_driver_call event = *made;
     if (result != CUDA_SUCCESS) {
         event.kind = VT_EVENT_ALLOC_FAILED;
         event.address = 0;
@@ -236,7 +241,7 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
         follow_up(event.device_index, result != CUDA_SUCCESS);
 }
 
-void vt_before_free(const struct vt_allocation *freed)
+void vt_before_free(const struct vt_driver_call *freed)
 {
     int saved_errno;
     if (freed->address == 0)
@@ -251,13 +256,13 @@ void vt_before_free(const struct vt_allocation *freed)
     vt_leave(saved_errno);
 }
 
-void vt_after_free(const struct vt_allocation *freed, CUresult result)
+void vt_after_free(const struct vt_driver_call *freed, CUresult result)
 {
     int saved_errno;
     if (freed->address == 0 || !vt_recording())
         return;
     if (result != CUDA_SUCCESS) {
-        struct vt_allocation kept = *freed;
+        struct vt_driver_call kept = *freed;
         kept.kind = VT_EVENT_FREE_FAILED;
         kept.bytes = 0;
         vt_before_free(&kept);
@@ -349,11 +354,11 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
-            record(&(struct vt_allocation){.function = function,
-                                           .kind = VT_EVENT_DELTA,
-                                           .device_index = bracket->device_index,
-                                           .bytes = used - bracket->used_bytes - counted_bytes,
-                                           .detail = vt_context_of_several()},
+            record(&(struct vt_driver_call){.function = function,
+                                            .kind = VT_EVENT_DELTA,
+                                            .device_index = bracket->device_index,
+                                            .bytes = used - bracket->used_bytes - counted_bytes,
+                                            .detail = vt_context_of_several()},
                    true);
         else
             vt_record_memory_info(bracket->device_index, true);

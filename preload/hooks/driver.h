@@ -50,7 +50,7 @@ static inline bool vt_is_on_device(CUmemLocation location)
 }
 
 /* The fields of an event (record.h) that a wrapper fills in. */
-struct vt_allocation {
+struct vt_driver_call {
     enum vt_function function;
     uint8_t kind; /* enum vt_event_kind; 0 = VT_EVENT_ALLOC */
     uint8_t flags;
@@ -64,21 +64,18 @@ struct vt_allocation {
 /* Before the real call of an allocation: records the current device and, the first time, its used memory.
  * Returns its index or VT_NO_DEVICE. */
 int8_t vt_before_any_allocation(void);
-/* The same of an allocation that no pool serves. Records first what pools have given back: else both would
- * count. */
-int8_t vt_before_allocation(enum vt_function function);
 
 /* After the real call: records it, or the failure. */
-void vt_after_allocation(const struct vt_allocation *made, CUresult result);
+void vt_after_allocation(const struct vt_driver_call *made, CUresult result);
 
 /* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing is
  * recorded for address 0. After a failure, VT_EVENT_FREE_FAILED takes the event back, whatever its kind. */
-void vt_before_free(const struct vt_allocation *freed);
-void vt_after_free(const struct vt_allocation *freed, CUresult result);
+void vt_before_free(const struct vt_driver_call *freed);
+void vt_after_free(const struct vt_driver_call *freed, CUresult result);
 
 /* Records an event with its stack. The second is for callers within the guard. */
-void vt_driver_event(const struct vt_allocation *event);
-void vt_driver_event_within(const struct vt_allocation *event, bool with_stack);
+void vt_driver_event(const struct vt_driver_call *event);
+void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack);
 
 /* The card that the driver says `address` is on, managed memory too; VT_NO_DEVICE: on none. False: it does
  * not say. Within the guard. */
@@ -91,6 +88,8 @@ uint64_t vt_range_bytes(CUdeviceptr address);
 uint64_t vt_current_context(void);
 /* The same, but 0 as long as the process has had only one: tells contexts apart where there are several. */
 uint64_t vt_context_of_several(void);
+/* A context was created. */
+void vt_count_context(void);
 
 /* Before and after a call that changes the device's used memory without an allocation: records the
  * difference, if there is one and nothing else was recorded meanwhile. */
@@ -136,73 +135,7 @@ void vt_query_end(struct vt_query *query);
 /* Between vt_query_begin and vt_query_end. */
 void vt_record_memory_info(int8_t device_index, bool even_if_recent);
 
-/* A free returns reserved bytes of a pool at some later synchronisation, so every pool is polled: at most
- * once in 10 ms unless `even_if_recent`. */
-void vt_poll_pools(enum vt_function function, bool even_if_recent);
-/* Those that hold something, at any time. */
-void vt_poll_holding_pools(enum vt_function function);
-
 /* True at most once in 10 ms for each `last_ns`, which begins as 0. */
 bool vt_interval_passed(_Atomic uint64_t *last_ns);
-
-/* Whole wrappers. The trailing arguments initialise the remaining fields of struct vt_allocation.
- *
- * An allocation: they are evaluated after the call; `done` says whether it succeeded. */
-#define VT_HOOK_ALLOCATE(symbol, parameters, arguments, ...)                                                 \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
-        CUresult result = real arguments;                                                                    \
-        const bool done = result == CUDA_SUCCESS;                                                            \
-        vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
-                                                    .device_index = device_index,                            \
-                                                    __VA_ARGS__},                                            \
-                            result);                                                                         \
-        return result;                                                                                       \
-    }
-
-/* A free, or another call that gives something back. The second has a statement to run at the end. */
-#define VT_HOOK_FREE(symbol, kind_value, parameters, arguments, ...)                                         \
-    VT_HOOK_FREE_THEN(symbol, kind_value, (void)0, parameters, arguments, __VA_ARGS__)
-#define VT_HOOK_FREE_THEN(symbol, kind_value, statement, parameters, arguments, ...)                         \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        const struct vt_allocation freed = {.function = VT_FUNCTION_##symbol,                                \
-                                            .kind = (kind_value),                                            \
-                                            .device_index = VT_NO_DEVICE,                                    \
-                                            __VA_ARGS__};                                                    \
-        vt_before_free(&freed);                                                                              \
-        CUresult result = real arguments;                                                                    \
-        vt_after_free(&freed, result);                                                                       \
-        statement;                                                                                           \
-        return result;                                                                                       \
-    }
-
-/* A call that is recorded if it succeeded. */
-#define VT_HOOK_EVENT(symbol, kind_value, device_value, parameters, arguments, ...)                          \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS)                                                                          \
-            vt_driver_event(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
-                                                    .kind = (kind_value),                                    \
-                                                    .device_index = (device_value),                          \
-                                                    __VA_ARGS__});                                           \
-        return result;                                                                                       \
-    }
-
-/* A call that is bracketed. */
-#define VT_HOOK_BRACKETED(symbol, parameters, arguments)                                                     \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct vt_bracket bracket = vt_bracket_open();                                                       \
-        CUresult result = real arguments;                                                                    \
-        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
-        return result;                                                                                       \
-    }
 
 #endif

@@ -3,18 +3,18 @@
 #include "hash.h"
 #include "hooks/driver.h"
 #include "hooks/graph_memory.h"
-#include "hooks/seen.h"
+#include "hooks/first_uses.h"
 
 #include <stdatomic.h>
 
 /* Calls about graphs are recorded with their stacks, so that each launch shows what asked for it. */
 static void record_graph(enum vt_function function, uint8_t kind, const void *address, const void *detail)
 {
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .kind = kind,
-                                            .device_index = VT_NO_DEVICE,
-                                            .address = (uintptr_t)address,
-                                            .detail = (uintptr_t)detail});
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .kind = kind,
+                                             .device_index = VT_NO_DEVICE,
+                                             .address = (uintptr_t)address,
+                                             .detail = (uintptr_t)detail});
 }
 
 #define INSTANTIATE(symbol, parameters, arguments)                                                           \
@@ -114,7 +114,7 @@ VT_HOOK(cuDeviceGraphMemTrim, (CUdevice device))
         VT_REAL(symbol);                                                                                     \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS && vt_graphs_have_memory())                                               \
-            vt_seen_forget(key_of(exec));                                                                    \
+            vt_forget_use(key_of(exec));                                                                     \
         return result;                                                                                       \
     }
 UPDATE(cuGraphExecUpdate,
@@ -128,7 +128,7 @@ UPDATE(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
         struct vt_graph_bracket bracket = {.bracket.open = false};                                           \
-        if (exec != NULL && vt_seen_first(key_of(exec)))                                                     \
+        if (exec != NULL && vt_is_first_use(key_of(exec)))                                                   \
             bracket = vt_graph_bracket_open();                                                               \
         CUresult result = real(exec, stream);                                                                \
         vt_graph_bracket_close(&bracket, VT_FUNCTION_##symbol);                                              \
@@ -142,7 +142,7 @@ LAUNCH(cuGraphLaunch_ptsz)
 VT_HOOK(cuGraphExecDestroy, (CUgraphExec exec))
 {
     VT_REAL(cuGraphExecDestroy);
-    vt_seen_forget(key_of(exec));
+    vt_forget_use(key_of(exec));
     struct vt_graph_bracket bracket = vt_graph_bracket_open();
     CUresult result = real(exec);
     vt_graph_bracket_close(&bracket, VT_FUNCTION_cuGraphExecDestroy);

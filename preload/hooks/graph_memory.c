@@ -45,13 +45,13 @@ static void record_pool(int device_index, enum vt_function function)
         if (i == 0 && atomic_load(&recorded_bytes[device_index]) == reserved)
             return;
         vt_driver_event_within(
-            &(struct vt_allocation){.function = function,
-                                    .kind = VT_EVENT_POOL,
-                                    .flags = VT_FLAG_CAPTURED,
-                                    .device_index = (int8_t)device_index,
-                                    .address = (uint64_t)device_index + 1,
-                                    .detail = read_bytes(device_index, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
-                                    .total_bytes = reserved},
+            &(struct vt_driver_call){.function = function,
+                                     .kind = VT_EVENT_POOL,
+                                     .flags = VT_FLAG_CAPTURED,
+                                     .device_index = (int8_t)device_index,
+                                     .address = (uint64_t)device_index + 1,
+                                     .detail = read_bytes(device_index, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
+                                     .total_bytes = reserved},
             true);
         atomic_store(&recorded_bytes[device_index], reserved);
         alone = atomic_fetch_add(&recordings[device_index], 1) == earlier;
@@ -112,21 +112,21 @@ static void node_made(enum vt_function function, CUgraph graph, const CUmemLocat
 {
     int8_t device_index = vt_is_on_device(*location) ? (int8_t)location->id : VT_NO_DEVICE;
     vt_graph_node_made(device_index);
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
-                                            .device_index = device_index,
-                                            .address = address,
-                                            .bytes = bytes,
-                                            .detail = (uintptr_t)graph});
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
+                                             .device_index = device_index,
+                                             .address = address,
+                                             .bytes = bytes,
+                                             .detail = (uintptr_t)graph});
 }
 
 static void free_node_made(enum vt_function function, CUdeviceptr address)
 {
-    vt_before_free(&(struct vt_allocation){.function = function,
-                                           .kind = VT_EVENT_FREE,
-                                           .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
-                                           .device_index = VT_NO_DEVICE,
-                                           .address = address});
+    vt_before_free(&(struct vt_driver_call){.function = function,
+                                            .kind = VT_EVENT_FREE,
+                                            .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
+                                            .device_index = VT_NO_DEVICE,
+                                            .address = address});
 }
 
 ADD_ALLOCATION(cuGraphAddMemAllocNode, true, allocation, 0,

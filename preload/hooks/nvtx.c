@@ -4,7 +4,7 @@
  * Ranges that start and end by id (nvtxRangeStart) may overlap, so they are not recorded. Nor is anything
  * before the first CUDA event: a program that only marks makes no trace. */
 #include "guard.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 #include "text.h"
 
 #include <stdatomic.h>

@@ -10,7 +10,7 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* Exported by us: paddle::platform::RecordMemEvent::RecordMemEvent */
 #define TELL _ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE

@@ -13,9 +13,9 @@
 
 #include "guard.h"
 #include "hooks/driver.h"
-#include "inspect/heard.h"
-#include "loader/dlsym.h"
-#include "record/record.h"
+#include "hooks/observe.h"
+#include "hooks/pjrt.h"
+#include "inspect/jax_reply.h"
 
 /* ---- PJRT's structures ---- */
 
@@ -178,8 +178,8 @@ static void *is_deleted(void *arguments)
 {
     void *error = real->functions[Buffer_IsDeleted](arguments);
     const struct question *asked = arguments;
-    if (__builtin_expect(vt_hearing != NULL, 0) && !error && !asked->yes)
-        vt_hear((uintptr_t)asked->object);
+    if (__builtin_expect(vt_jax_reply != NULL, 0) && !error && !asked->yes)
+        vt_jax_reply_add((uintptr_t)asked->object);
     return error;
 }
 

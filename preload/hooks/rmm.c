@@ -11,7 +11,7 @@
 #include "guard.h"
 #include "hooks/driver.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* The namespace that releases have the class in: X(name, as it is written in symbols). From 26.8 on each has
  * one of its own, every second month; those to come are only taken at their word where the object shows what

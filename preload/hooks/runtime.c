@@ -10,7 +10,7 @@
 #include "guard.h"
 #include "functions.h"
 #include "loader/lookup.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

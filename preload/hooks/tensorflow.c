@@ -12,7 +12,7 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* Exported by us. */
 #define ALLOCATE _ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE

@@ -9,7 +9,7 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* ---- PyTorch's names ---- */
 

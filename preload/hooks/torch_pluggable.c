@@ -11,7 +11,7 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 #define CLASS(rest) _ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator##rest
 /* The device was an int before PyTorch 2.1. */

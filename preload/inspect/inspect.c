@@ -4,6 +4,8 @@
  * runs while the interpreter's main thread waits between two bytecodes, outside of any lock; its cost is
  * bounded and recorded. Nothing in it can fail the host: an exception is cleared, and recorded in the trace.
  */
+#include "inspect/inspect.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,14 +16,13 @@
 #include "clock.h"
 #include "hash.h"
 #include "inspect/budget.h"
-#include "inspect/collected.h"
-#include "inspect/errand.h"
+#include "inspect/gc_lists.h"
+#include "inspect/inspection_thread.h"
 #include "inspect/python_api.h"
 #include "signals.h"
 #include "stacks/python.h"
 #include "stacks/python_layout.h"
 #include "memory.h"
-#include "record/pause.h"
 #include "record/record.h"
 #include "record/session.h"
 
@@ -93,7 +94,7 @@ static void look_up(void)
     void *memory = vt_memory_make_wiped(sizeof(struct process));
     if (!memory)
         return;
-    if (pthread_atfork(NULL, NULL, vt_collected_in_child)) {
+    if (pthread_atfork(NULL, NULL, vt_gc_in_child)) {
         vt_memory_free(memory, sizeof(struct process));
         return;
     }
@@ -263,7 +264,7 @@ static object *inspection_at_exit(object *self, object *arguments)
     atomic_store(&ended, true);
     if (state)
         await_beside(state);
-    vt_collected_end();
+    vt_gc_end();
     python->Py_IncRef(python->none);
     return python->none;
 }
@@ -274,7 +275,7 @@ static struct vt_python_method last_inspection = {"last_inspection", inspection_
 /* Once, and only where the program has imported atexit. */
 static void register_at_exit(object *globals)
 {
-    if (registered_at_exit || !vt_errand_is_imported(exit_functions))
+    if (registered_at_exit || !vt_is_imported(exit_functions))
         return;
     registered_at_exit = true;
     object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
@@ -323,11 +324,11 @@ static void remember_reported(struct process *state, const struct vt_session *se
     }
 }
 
-static void record_inspection(struct process *state, struct vt_errand *errand,
+static void record_inspection(struct process *state, struct vt_inspection_run *run,
                               const struct vt_session *session, unsigned reason)
 {
-    remember_reported(state, session, errand->text, (size_t)errand->bytes);
-    vt_record_inspection(reason, errand->text, (size_t)errand->bytes, errand->started_ns);
+    remember_reported(state, session, run->text, (size_t)run->bytes);
+    vt_record_inspection(reason, run->text, (size_t)run->bytes, run->started_ns);
 }
 
 /* Where one of the libraries is imported. */
@@ -336,38 +337,37 @@ static void inspection_at_modules(struct process *state, const struct vt_session
 {
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
-    struct vt_errand errand = {
+    struct vt_inspection_run run = {
         .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
         .census_ns = census_ns(state, session, reason),
         .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget(state, session, reason).all_ns + 1,
         .on_own_thread = on_own_thread,
         .prepare = register_at_exit};
     python->PyErr_Fetch(&type, &value, &traceback);
-    vt_errand_run(&errand);
-    if (errand.has_failed)
-        atomic_fetch_add(&state->failures, errand.is_refused ? FAILURES_MAXIMUM : 1);
-    if (errand.bytes > (intptr_t)sizeof expensive &&
-        memcmp(errand.text, expensive, sizeof expensive - 1) == 0) {
-        needed_ns = strtoull(errand.text + sizeof expensive - 1, NULL, 10);
+    vt_inspection_run(&run);
+    if (run.has_failed)
+        atomic_fetch_add(&state->failures, run.is_refused ? FAILURES_MAXIMUM : 1);
+    if (run.bytes > (intptr_t)sizeof expensive && memcmp(run.text, expensive, sizeof expensive - 1) == 0) {
+        needed_ns = strtoull(run.text + sizeof expensive - 1, NULL, 10);
         atomic_fetch_or(&state->wanted, reason); /* again, when that much is left */
-    } else if (errand.bytes > 0) {
-        record_inspection(state, &errand, session, reason);
+    } else if (run.bytes > 0) {
+        record_inspection(state, &run, session, reason);
     }
-    vt_python_drop(errand.result);
+    vt_python_drop(run.result);
     python->PyErr_Restore(type, value, traceback);
-    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - errand.started_ns;
+    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - run.started_ns;
     atomic_fetch_add(&state->spent_ns, waited_ns);
     /* The wait for the GIL and for a processor may be shorter next time. A census that did not end gets twice
      * as long. */
     if (!needed_ns)
-        needed_ns = errand.processor_ns * (atomic_load(&state->census_unfinished) ? 2 : 1);
+        needed_ns = run.processor_ns * (atomic_load(&state->census_unfinished) ? 2 : 1);
     atomic_store(&state->last_ns, needed_ns);
 }
 
 static bool has_library(void)
 {
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (vt_errand_is_imported(libraries[i]))
+        if (vt_is_imported(libraries[i]))
             return true;
     return false;
 }
@@ -410,7 +410,7 @@ static void *inspect_beside(void *context)
     if (state && !is_over(state)) {
         int gil = python->PyGILState_Ensure();
         if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR && !atomic_load(&state->passes) &&
-            !vt_errand_is_imported(changes_without_the_gil) &&
+            !vt_is_imported(changes_without_the_gil) &&
             !python->PyInterpreterState_Next(python->PyInterpreterState_Head()))
             inspect_now(state, session, true);
         python->PyGILState_Release(gil);

@@ -5,7 +5,7 @@
  * its return address, so we cannot call it for somebody else. Objects are loaded in the order of search,
  * those of the program's start first: this, and the names of the libraries that each object needs, give the
  * answer in nearly all cases; in the others we say that we do not know. */
-#include "loader/dlsym.h"
+#include "loader/dlsym_next.h"
 
 #include "loader/elf_walk.h"
 #include "text.h"

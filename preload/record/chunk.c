@@ -1,5 +1,4 @@
-/* Chunks: buffers that grow, definitions compressed and events coded, both in chains. */
-#include "record/writer.h"
+#include "record/chunk.h"
 
 #include <errno.h>
 #include <string.h>

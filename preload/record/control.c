@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "record/pause.h"
 #include "record/record.h"
 
 static bool obey(struct vt_session *session, uint32_t command, const char *text)
@@ -21,7 +20,7 @@ static bool obey(struct vt_session *session, uint32_t command, const char *text)
     }
 }
 
-void vt_control_look(struct vt_session *session)
+void vt_control_obey(struct vt_session *session)
 {
     struct vt_control *control = &session->ring.header->control;
     char text[sizeof control->text];

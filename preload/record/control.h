@@ -5,6 +5,6 @@
 #include "record/session.h"
 
 /* Does what was asked since the last look. */
-void vt_control_look(struct vt_session *session);
+void vt_control_obey(struct vt_session *session);
 
 #endif

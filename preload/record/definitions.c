@@ -1,6 +1,7 @@
-/* What the writer thread finds out itself: the process, names of native addresses, their modules, threads'
- * names, hooked functions. It may take the loader's lock, since no thread of the host waits for it; its
+/* It may take the loader's lock, since no thread of the host waits for it; its
  * memory comes from the kernel, so that it never waits for an allocator under that lock. */
+#include "record/definitions.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -15,7 +16,6 @@
 #include "read_file.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
-#include "record/writer.h"
 
 enum {
     FUNCTION_IDS = 1024,
@@ -30,7 +30,7 @@ struct key_set {
     size_t capacity, used;
 };
 
-struct vt_seen {
+struct vt_defined {
     struct key_set addresses, modules;
     bool functions[FUNCTION_IDS];
     bool python;
@@ -76,9 +76,9 @@ static bool is_new(struct key_set *set, uint64_t key)
     return true;
 }
 
-struct vt_seen *vt_seen_make(void)
+struct vt_defined *vt_defined_make(void)
 {
-    struct vt_seen *seen = vt_memory_grow(NULL, 0, sizeof *seen);
+    struct vt_defined *seen = vt_memory_grow(NULL, 0, sizeof *seen);
     if (!seen)
         return NULL;
     seen->arguments_bytes = vt_read_file("/proc/self/cmdline", seen->arguments, ARGUMENTS_MAXIMUM_BYTES);
@@ -87,7 +87,7 @@ struct vt_seen *vt_seen_make(void)
     return seen;
 }
 
-void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions)
+void vt_define_process(const struct vt_defined *seen, struct vt_buffer *definitions)
 {
     enum { PATH_BYTES = 4096 };
     char folder[PATH_BYTES] = "", executable[PATH_BYTES] = "";
@@ -120,7 +120,7 @@ void vt_define_launch(const struct vt_options *options, struct vt_buffer *defini
 }
 
 struct module_search {
-    struct vt_seen *seen;
+    struct vt_defined *seen;
     struct vt_buffer *definitions;
 };
 
@@ -253,7 +253,7 @@ static bool find_symbol(uint64_t address, struct found_symbol *found)
     return false;
 }
 
-static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buffer *definitions)
+static void define_symbol(struct vt_defined *seen, uint64_t address, struct vt_buffer *definitions)
 {
     struct found_symbol found = {0};
     /* A return address may be past the end of its function: look up the call itself. */
@@ -292,7 +292,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
     }
 }
 
-static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer *definitions)
+static void define_function(struct vt_defined *seen, uint16_t id, struct vt_buffer *definitions)
 {
     const char *name = id && id < FUNCTION_IDS && !seen->functions[id] ? vt_function_name(id) : NULL;
     if (!name)
@@ -306,7 +306,7 @@ static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer 
     memcpy(record + 1, name, strlen(name));
 }
 
-void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions)
+void vt_define_for_stack(struct vt_defined *seen, const struct vt_stack *stack, struct vt_buffer *definitions)
 {
     const uint64_t *native = (const uint64_t *)(stack + 1);
     define_function(seen, stack->function, definitions);

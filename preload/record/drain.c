@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "guard.h"
+#include "record/definitions.h"
 #include "record/flight.h"
 #include "stacks/python_layout.h"
 
@@ -35,7 +36,7 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
     if (drain->seen && head->kind == VT_RECORD_STACK)
         vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
     if (drain->ranges)
-        vt_tally_definition(&drain->ring->header->tally, head);
+        vt_top_definition(&drain->ring->header->top, head);
 }
 
 static void take_event(struct vt_drain *drain, const struct vt_event *event)
@@ -45,7 +46,7 @@ static void take_event(struct vt_drain *drain, const struct vt_event *event)
     drain->ran_out |= event->kind == VT_EVENT_OOM;
     drain->driver_ran_out |= event->kind == VT_EVENT_ALLOC_FAILED && event->detail == OUT_OF_MEMORY;
     if (drain->ranges)
-        vt_tally_event(&drain->ring->header->tally, drain->ranges, event);
+        vt_top_event(&drain->ring->header->top, drain->ranges, event);
 }
 
 /* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #include "record/ring.h"
-#include "record/tally.h"
+#include "record/top_counters.h"
 #include "record/trace_file.h"
-#include "record/writer.h"
+#include "record/chunk.h"
 
 struct vt_drain {
     struct vt_ring *ring;
@@ -16,12 +16,12 @@ struct vt_drain {
     struct vt_chunk chunk; /* what is taken from the ring and not yet in the file */
     /* NULL: the ring of a process that is gone, whose addresses and threads nobody can name any more. */
     const struct vt_session *session;
-    struct vt_seen *seen;
-    struct vt_flight *flight;       /* NULL: none */
-    struct vt_tally_ranges *ranges; /* NULL: nobody looks at the ring's tally any more */
-    uint64_t position;              /* the first slot that is not taken */
-    uint64_t refusals;              /* requests that the driver or a framework refused, so far */
-    bool ran_out, driver_ran_out;   /* for lack of memory: a framework refused one; the driver did */
+    struct vt_defined *seen;
+    struct vt_flight *flight;     /* NULL: none */
+    struct vt_top_ranges *ranges; /* NULL: nobody looks at the ring's top any more */
+    uint64_t position;            /* the first slot that is not taken */
+    uint64_t refusals;            /* requests that the driver or a framework refused, so far */
+    bool ran_out, driver_ran_out; /* for lack of memory: a framework refused one; the driver did */
 };
 
 /* Appends what is committed as chunks. The file is readable after every step (format.h). Returns 0 or -errno.

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "memory.h"
-#include "record/compact.h"
+#include "record/flight_compaction.h"
+#include "record/session.h"
 
 enum {
     CHAINS_PER_REGION = 64, /* at least: a small region has shorter chains */

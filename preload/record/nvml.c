@@ -72,7 +72,7 @@ static void set_state(struct vt_nvml *nvml, int state)
 
 /* ---- the thread ---- */
 
-static bool has_uuid(const struct vt_tally_device *device)
+static bool has_uuid(const struct vt_top_device *device)
 {
     static const uint8_t none[sizeof device->uuid];
     return memcmp(device->uuid, none, sizeof none) != 0;
@@ -81,11 +81,11 @@ static bool has_uuid(const struct vt_tally_device *device)
 static void answer(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
 {
     const uint64_t begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    const struct vt_tally *tally = &nvml->session->ring.header->tally;
+    const struct vt_top_counters *top = &nvml->session->ring.header->top;
     nvml->answer.bytes = 0;
     for (uint32_t i = 0; i < VT_MAX_DEVICES && !atomic_load(&nvml->stopping); i++) {
-        if (!cards[i] && has_uuid(&tally->devices[i]))
-            cards[i] = vt_nvml_find_card(library, tally->devices[i].uuid);
+        if (!cards[i] && has_uuid(&top->devices[i]))
+            cards[i] = vt_nvml_find_card(library, top->devices[i].uuid);
         if (cards[i])
             vt_nvml_read(library, cards[i], i, &nvml->answer);
     }
@@ -126,7 +126,7 @@ static void *sampler_main(void *context)
 static bool is_device_known(const struct vt_nvml *nvml)
 {
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
-        if (has_uuid(&nvml->session->ring.header->tally.devices[i]))
+        if (has_uuid(&nvml->session->ring.header->top.devices[i]))
             return true;
     return false;
 }
@@ -135,7 +135,7 @@ static bool is_device_known(const struct vt_nvml *nvml)
 static uint64_t change_of(const struct vt_nvml *nvml)
 {
     const struct vt_ring_header *ring = nvml->session->ring.header;
-    uint64_t sum = ring->tally.driver_made_bytes * 3;
+    uint64_t sum = ring->top.driver_made_bytes * 3;
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
         sum += __atomic_load_n(&ring->counters.live[i].driver_bytes, __ATOMIC_RELAXED) * (2 * i + 5);
     return sum;

@@ -6,7 +6,8 @@
 #ifndef VT_NVML_H
 #define VT_NVML_H
 
-#include "record/writer.h"
+#include "record/chunk.h"
+#include "record/session.h"
 
 struct vt_nvml;
 

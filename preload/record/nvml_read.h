@@ -3,7 +3,7 @@
 #ifndef VT_NVML_READ_H
 #define VT_NVML_READ_H
 
-#include "record/writer.h"
+#include "record/chunk.h"
 
 struct vt_nvml_library; /* of the process; static */
 

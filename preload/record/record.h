@@ -1,8 +1,8 @@
-/* Recording one event, with its stack: called by every hook, between vt_enter and vt_leave (guard.h).
+/* Recording in a session that has begun: events with their stacks, marks, devices, the text of inspections.
+ * Between vt_enter and vt_leave (guard.h), unless said otherwise.
  *
- * Threads: any; no lock is held and nothing here calls into the host, except at the first event of the
- * process, which starts the session (a file and a thread). Errors: none are returned; what cannot be recorded
- * is counted in the trace. */
+ * Threads: any; no lock is held and nothing here calls into the host. Errors: none are returned; what cannot
+ * be recorded is counted in the trace. */
 #ifndef VT_RECORD_H
 #define VT_RECORD_H
 
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guard.h"
 #include "vramtrace/format.h"
 
 struct vt_session;
@@ -36,7 +37,8 @@ struct vt_observation {
     uint64_t sequence;
 };
 
-void vt_record(const struct vt_observation *seen);
+/* Records an event with its stack. */
+void vt_record_event(struct vt_session *session, const struct vt_observation *seen);
 
 /* An autograd node was made on this thread (`sequence` as in vt_observation). Records a VT_EVENT_NODE with
  * the current Python frames, unless the thread's next allocation has the same sequence and frames. With
@@ -54,8 +56,12 @@ void vt_record_backward(int graph_task);
 /* Asks for an inspection for that reason (enum vt_inspection_reason). False if nothing is recorded. */
 bool vt_record_ask_inspection(unsigned reason);
 
-/* Records that a pause begins or ends (record/pause.h). False if it was dropped. */
-bool vt_record_pause(struct vt_session *session, bool begin);
+/* A pause: events without stacks, so that they cost next to nothing while every byte is still counted. Asked
+ * for by the setting START, by the program (api.h), or from outside (control.h).
+ *
+ * Begins or ends it; does nothing if that has happened already. False if its event was dropped: then nothing
+ * has changed. */
+bool vt_pause(struct vt_session *session, bool begin);
 
 /* Raises *next above `number`; true for the thread that does. */
 static inline bool vt_raise_above(_Atomic int *next, int number)
@@ -75,10 +81,10 @@ void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint6
 /* The card of the live driver allocation that begins there, -1 = none is known. */
 int8_t vt_record_device_of(uint64_t address);
 
-/* Defines device `device_index`, once per process; later calls return at once. */
-bool vt_record_device_known(int device_index);
-/* `uuid`: 16 bytes, NULL = not known. */
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid);
+/* As in hooks/observe.h. */
+bool vt_device_is_recorded(const struct vt_session *session, int device_index);
+void vt_record_new_device(struct vt_session *session, int device_index, const char *name,
+                          uint64_t total_bytes, const void *uuid);
 
 /* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
  * inside it. Returns the previous one, which the caller restores at the end of the call. */
@@ -97,9 +103,16 @@ static inline uint64_t vt_current_sequence(void)
  * after the real call to see whether the driver layer saw the allocation. */
 uint64_t vt_driver_events_of_thread(void);
 
-/* Counts an event that is not recorded because it came within another one of its thread: a signal handler's.
- */
+/* As vt_enter, for an event of the host: one that cannot be recorded because it came within another one of
+ * its thread (a signal handler's) is counted. */
 void vt_record_missed(void);
+static inline bool vt_enter_event(int *saved_errno)
+{
+    if (vt_enter(saved_errno))
+        return true;
+    vt_record_missed();
+    return false;
+}
 
 /* A free before the first allocation, which is not recorded: counted if recording has ended. */
 void vt_record_missed_free(void);
@@ -108,24 +121,7 @@ void vt_record_missed_free(void);
 bool vt_recording(void);
 
 /* Where the interpreter says that its garbage collector runs, NULL while that is not known
- * (inspect/collected.c). */
+ * (inspect/gc_lists.c). */
 extern const int *_Atomic vt_collecting __attribute__((visibility("hidden")));
-
-/* Recording asks for inspections without knowing how they are made; inspect/inspect.c defines this. */
-struct vt_inspector {
-    /* Writer thread: finds the interpreter's functions once it is there. */
-    void (*look_up)(void);
-    /* Writer thread, many times a second. */
-    void (*tend)(struct vt_session *session);
-    /* A new stack shows calls of modules or optimizers; `self_address` is that of the outermost. */
-    void (*note_self)(struct vt_session *session, uint64_t self_address);
-    /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */
-    void (*note_backward)(struct vt_session *session, int graph_task);
-    /* More is alive than ever before, by an allocation on this stack. */
-    void (*note_peak)(struct vt_session *session, uint32_t stack_id);
-    /* Asks for another reason (enum vt_inspection_reason). */
-    void (*ask)(struct vt_session *session, unsigned reason);
-};
-extern const struct vt_inspector vt_inspector;
 
 #endif

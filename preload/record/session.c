@@ -17,10 +17,9 @@
 #include "guard.h"
 #include "log.h"
 #include "memory.h"
-#include "record/hand_over.h"
-#include "record/record.h"
+#include "record/run_list.h"
 #include "record/ring_memory.h"
-#include "record/identity.h"
+#include "record/process_identity.h"
 
 /* Of a process. OPENED: the file exists, and the writer does the lookups that take the loader's lock. */
 enum { STATE_NONE = 0, STATE_STARTING, STATE_OPENED, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED };
@@ -67,11 +66,6 @@ struct vt_session *vt_session_active(void)
 {
     struct process_state *process = atomic_load_explicit(&process_state, memory_order_acquire);
     return process ? atomic_load_explicit(&process->session, memory_order_acquire) : NULL;
-}
-
-bool vt_recording(void)
-{
-    return vt_session_active() != NULL;
 }
 
 static struct process_state *state_page(void)
@@ -245,7 +239,7 @@ int vt_session_open(struct vt_session *session)
                session->file.name[0] ? session->file.name : session->options.out,
                result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
     session->handed_over =
-        vt_hand_over(session->options.run_list, result ? "" : session->file.path, names_folder(session));
+        vt_run_list_add(session->options.run_list, result ? "" : session->file.path, names_folder(session));
     if (!result)
         set_state(atomic_load(&process_state), STATE_OPENED);
     return result;
@@ -277,13 +271,14 @@ void vt_session_discard(struct vt_session *session)
 }
 
 /* Makes the session and its writer thread, which makes the rest: file, ring, tables. */
-static int start(struct vt_session **made)
+static int start(const struct vt_session_helpers *helpers, struct vt_session **made)
 {
     struct vt_session *session =
         mmap(NULL, sizeof *session, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *made = NULL;
     if (session == MAP_FAILED)
         return -ENOMEM;
+    session->helpers = helpers;
     session->file.descriptor = -1;
     session->options = *vt_options();
     if (at_load.pid != getpid()) { /* a forked child: its first thread is the one that forked */
@@ -298,10 +293,10 @@ static int start(struct vt_session **made)
     if (session->options.enable) {
         vt_gate_start(go_on_in_child);
         *made = session;
-        result = vt_writer_start(session);
+        result = helpers->start_writer(session);
         if (result) {
             vt_log("nothing is recorded: cannot start a thread: %s", strerror(-result));
-            vt_hand_over(session->options.run_list, "", false);
+            vt_run_list_add(session->options.run_list, "", false);
         }
     }
     if (result)
@@ -348,7 +343,7 @@ void vt_session_missed(void)
     count_missed(process, atomic_load(&process->session)); /* there may be one by now */
 }
 
-struct vt_session *vt_session_get(void)
+struct vt_session *vt_session_get(const struct vt_session_helpers *helpers)
 {
     struct vt_session *session = vt_session_active();
     if (__builtin_expect(session != NULL, 1))
@@ -358,7 +353,7 @@ struct vt_session *vt_session_get(void)
         return NULL;
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
-        if (start(&session)) {
+        if (start(helpers, &session)) {
             set_state(process, STATE_ENDED);
             return NULL;
         }
@@ -451,7 +446,7 @@ __attribute__((destructor)) static void end_process(void)
     atomic_store(&process->state, STATE_ENDED);
     session = atomic_load(&process->over);
     if (session)
-        vt_writer_finish(session);
+        session->helpers->finish_writer(session);
     if (entered)
         vt_leave(saved_errno);
 }

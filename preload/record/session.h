@@ -10,9 +10,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "record/intern.h"
-#include "record/live.h"
 #include "options.h"
+#include "record/inspector.h"
+#include "record/intern.h"
+#include "record/live_blocks.h"
 #include "record/ring.h"
 #include "record/trace_file.h"
 #include "stacks/native.h"
@@ -31,7 +32,17 @@ enum {
     VT_RECENT_THREADS = 64
 };
 
+struct vt_session;
+
+/* What a session runs without knowing it: passed in at the first event. */
+struct vt_session_helpers {
+    int (*start_writer)(struct vt_session *session);   /* returns 0 or -errno */
+    void (*finish_writer)(struct vt_session *session); /* makes the writer write the rest, and waits for it */
+    const struct vt_inspector *inspector;
+};
+
 struct vt_session {
+    const struct vt_session_helpers *helpers;
     struct vt_options options;
     struct vt_ring ring;
     struct vt_trace_file file; /* the writer's */
@@ -56,7 +67,7 @@ struct vt_session {
     _Atomic uint32_t recent_owners[VT_RECENT_THREADS]; /* kernel's thread ids, 0 = free */
     _Atomic bool recent_wanted;                        /* a thread found none free */
     _Atomic uint64_t known_devices;                    /* bit per device index */
-    _Atomic bool paused;                               /* events get no stacks (record/pause.h) */
+    _Atomic bool paused;                               /* events get no stacks (record.h, vt_pause) */
     _Atomic uint64_t step_marks, passes;               /* while it waits for its first step */
     _Atomic int next_graph_task;
     _Atomic int stopping;    /* the writer must write what there is and end */
@@ -78,8 +89,14 @@ struct vt_session {
 /* The session if the process records, else NULL. Two loads. */
 struct vt_session *vt_session_active(void);
 
-/* The same, but makes it if this is the process's first event. NULL if it cannot be, or was stopped. */
-struct vt_session *vt_session_get(void);
+/* The same, but makes it, with these helpers, if this is the process's first event. NULL if it cannot be
+ * made, or was stopped. */
+struct vt_session *vt_session_get(const struct vt_session_helpers *helpers);
+
+static inline bool vt_is_paused(const struct vt_session *session)
+{
+    return __builtin_expect(atomic_load_explicit(&session->paused, memory_order_relaxed), 0);
+}
 
 /* Counts an event that is not recorded: as dropped if it came while the session was being made, or within
  * another event of its thread (a signal handler's); else as too late. */
@@ -109,10 +126,5 @@ const int *vt_session_first_thread_id(void);
 
 /* Stops recording for good; the trace's header is to be written then. */
 void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number);
-
-/* The writer thread (writer.c). Returns 0 or -errno. */
-int vt_writer_start(struct vt_session *session);
-/* Asks the writer to finish and waits for it, bounded. */
-void vt_writer_finish(struct vt_session *session);
 
 #endif

@@ -1,12 +1,3 @@
-/* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks. */
-#include "record/adopt.h"
-#include "record/control.h"
-#include "record/drain.h"
-#include "record/flight.h"
-#include "record/nvml.h"
-#include "record/pause.h"
-#include "record/record.h"
-#include "record/ring_memory.h"
 #include "record/writer.h"
 
 #include <errno.h>
@@ -25,16 +16,24 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "guard.h"
 #include "loader/elf_walk.h"
 #include "loader/fork_gate.h"
-#include "guard.h"
-#include "log.h"
 #include "loader/lookup.h"
+#include "log.h"
 #include "memory.h"
 #include "options.h"
-#include "thread.h"
-#include "stacks/python_layout.h"
+#include "record/control.h"
+#include "record/definitions.h"
+#include "record/drain.h"
+#include "record/flight.h"
+#include "record/nvml.h"
+#include "record/orphan_rings.h"
+#include "record/record.h"
+#include "record/ring_memory.h"
 #include "stacks/native.h"
+#include "stacks/python_layout.h"
+#include "thread.h"
 
 enum {
     POLL_MS = 100, /* no event stays longer in the ring; new addresses are named within this time, while their
@@ -54,7 +53,7 @@ enum {
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
-    struct vt_tally_ranges ranges;
+    struct vt_top_ranges ranges;
     struct vt_nvml *nvml;            /* NULL: it is not asked */
     uint64_t adoption_ns;            /* when to look next for rings of processes that are gone */
     struct vt_elf_changes libraries; /* at the latest round */
@@ -111,9 +110,9 @@ static void do_round(struct writer *writer)
     if (writer->session->options.python)
         vt_python_look_up();
     if (writer->session->options.python && writer->session->options.inspect)
-        vt_inspector.look_up();
+        writer->session->helpers->inspector->look_up();
     if (writer->session->options.python)
-        vt_inspector.tend(writer->session);
+        writer->session->helpers->inspector->tend(writer->session);
     vt_native_find_interpreter();
     vt_gate_leave(&gate);
 }
@@ -193,7 +192,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
             do_round(writer);
-            vt_control_look(session);
+            vt_control_obey(session);
             abandon_if_stuck(writer);
         }
         if (atomic_load(&session->stopping))
@@ -215,7 +214,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
         const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
         if (now >= writer->adoption_ns) {
             writer->adoption_ns = now + ADOPTION_NS;
-            vt_adopt_beside(session);
+            vt_adopt_rings_beside(session);
         }
         vt_ring_wait(&session->ring, wake, POLL_MS);
     }
@@ -245,7 +244,7 @@ static struct writer *make_writer(struct vt_session *session)
     writer->drain = (struct vt_drain){.ring = &session->ring,
                                       .file = &session->file,
                                       .session = session,
-                                      .seen = vt_seen_make(),
+                                      .seen = vt_defined_make(),
                                       .ranges = &writer->ranges};
     return writer->drain.seen && vt_chunk_start(&writer->drain.chunk) ? writer : NULL;
 }
@@ -313,7 +312,7 @@ static void *writer_main(void *context)
     writer->drain.flight = vt_flight_make(session);
     writer->nvml = vt_nvml_make(session);
     vt_native_start(session->options.native);
-    vt_tally_begin(&session->ring.header->tally, session->options.rank);
+    vt_top_begin(&session->ring.header->top, session->options.rank);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
     vt_define_launch(&session->options, &writer->drain.chunk.definitions);
@@ -337,7 +336,7 @@ static void *writer_main(void *context)
     }
     finish(session);
     /* Its own children, for instance, may have ended without handlers. */
-    vt_adopt(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
+    vt_adopt_rings(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;

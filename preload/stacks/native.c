@@ -240,10 +240,10 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
 {
     struct vt_unwind_frame frame = {0};
     VT_UNWIND_HERE(&frame);
-    struct vt_stack_range range = vt_stack_range_of(frame.registers[VT_REGISTER_RSP]);
+    struct vt_stack_bounds bounds = vt_stack_bounds_of(frame.registers[VT_REGISTER_RSP]);
     uintptr_t stack = frame.registers[VT_REGISTER_RSP];
     uint64_t before = walk->hash, hash = before;
-    while (vt_unwind_step(&frame, &range) &&
+    while (vt_unwind_step(&frame, &bounds) &&
            !ends_at_interpreter(walk, stack, frame.registers[VT_REGISTER_RSP], before) &&
            take(walk, frame.registers[VT_REGISTER_RETURN])) {
         stack = frame.registers[VT_REGISTER_RSP];
@@ -301,8 +301,8 @@ static bool finish_notes(struct notes *notes)
 }
 
 /* False if it takes walk_full. The base pointer is the word at `base_slot`. */
-static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, const uint64_t *frame,
-                                                            struct vt_stack_range *range, struct notes *notes)
+static inline __attribute__((always_inline)) bool
+walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *bounds, struct notes *notes)
 {
     /* A frame begins with its caller's base pointer and the address to return to. */
     uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
@@ -321,7 +321,7 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
             cfa = base + (uintptr_t)offset;
             break;
         case STEP_FROM_MEMORY:
-            if (!vt_stack_read(range, base + (uintptr_t)offset, &value))
+            if (!vt_stack_read(bounds, base + (uintptr_t)offset, &value))
                 return true;
             note(notes, base_slot);
             note(notes, base + (uintptr_t)offset);
@@ -332,7 +332,7 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
         }
         if (ends_at_interpreter(walk, stack, cfa, before))
             return true;
-        if (__builtin_expect(cfa <= stack || !vt_stack_read(range, cfa - 8, &value), 0))
+        if (__builtin_expect(cfa <= stack || !vt_stack_read(bounds, cfa - 8, &value), 0))
             return true;
         note(notes, cfa - 8);
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
@@ -340,7 +340,7 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
             note(notes, base_slot);
         if (words != BASE_SAME) {
             base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
-            if (!vt_stack_read(range, base_slot, &base_value))
+            if (!vt_stack_read(bounds, base_slot, &base_value))
                 return true;
         }
         address = value;
@@ -353,44 +353,44 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
 static __attribute__((noinline)) void walk_stack(struct walk *walk, const uint64_t *frame)
 {
     const struct walk empty = *walk;
-    struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
-    if (walk_fast(walk, frame, &range, NULL))
+    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)(frame + 2));
+    if (walk_fast(walk, frame, &bounds, NULL))
         return;
     *walk = empty;
     walk_full(walk);
 }
 
 static bool still_holds(const struct vt_recent_walk *made, const struct walk *walk, const uint64_t *frame,
-                        const struct vt_stack_range *range)
+                        const struct vt_stack_bounds *bounds)
 {
     return made->start == (uintptr_t)frame && made->words && made->generation == walk->generation &&
-           made->entry_frame == walk->entry_frame && made->stack_end == range->high &&
+           made->entry_frame == walk->entry_frame && made->stack_end == bounds->high &&
            hash_words(made) == made->words_hash;
 }
 
 /* The index of the walk that starts at `frame` and would be made anew in the same way; `set` has it, or what
  * follows a walk did so before. -1: none. */
 static int find_recent(const struct vt_recent_walks *recent, size_t set, const struct walk *walk,
-                       const uint64_t *frame, const struct vt_stack_range *range)
+                       const uint64_t *frame, const struct vt_stack_bounds *bounds)
 {
     const size_t likely = recent->walks[recent->latest].next;
-    if (still_holds(&recent->walks[likely], walk, frame, range))
+    if (still_holds(&recent->walks[likely], walk, frame, bounds))
         return (int)likely;
     for (size_t at = set * VT_RECENT_WAYS; at < (set + 1) * VT_RECENT_WAYS; at++)
-        if (at != likely && still_holds(&recent->walks[at], walk, frame, range))
+        if (at != likely && still_holds(&recent->walks[at], walk, frame, bounds))
             return (int)at;
     return -1;
 }
 
 static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
 {
-    struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
-    if (!recent || !range.end_known) {
+    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)(frame + 2));
+    if (!recent || !bounds.end_known) {
         walk_stack(walk, frame);
         return;
     }
     const size_t set = vt_hash((uintptr_t)frame >> 4) >> 32 & (VT_RECENT_SETS - 1);
-    const int found = find_recent(recent, set, walk, frame, &range);
+    const int found = find_recent(recent, set, walk, frame, &bounds);
     const size_t at =
         found >= 0 ? (size_t)found : set * VT_RECENT_WAYS + recent->oldest[set]++ % VT_RECENT_WAYS;
     struct vt_recent_walk *made = &recent->walks[at];
@@ -406,7 +406,7 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recen
     atomic_signal_fence(memory_order_seq_cst);
     made->words = 0;
     made->start = (uintptr_t)frame;
-    bool whole = walk_fast(walk, frame, &range, &notes);
+    bool whole = walk_fast(walk, frame, &bounds, &notes);
     if (!whole) {
         *walk = again;
         walk_full(walk);
@@ -417,7 +417,7 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recen
     made->entry_frame = walk->entry_frame;
     made->hash = walk->hash;
     atomic_signal_fence(memory_order_seq_cst);
-    made->stack_end = range.high;
+    made->stack_end = bounds.high;
 }
 
 #elif defined __aarch64__
@@ -427,10 +427,10 @@ void vt_native_forget(void) {}
 
 static void walk_stack(struct walk *walk, const uint64_t *frame)
 {
-    struct vt_stack_range range = vt_stack_range_of((uintptr_t)frame);
+    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)frame);
     uintptr_t at = (uintptr_t)frame;
     uint64_t next, address;
-    while (vt_stack_read(&range, at, &next) && vt_stack_read(&range, at + 8, &address) && address &&
+    while (vt_stack_read(&bounds, at, &next) && vt_stack_read(&bounds, at + 8, &address) && address &&
            take(walk, address) && next > at)
         at = next;
 }

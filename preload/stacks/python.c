@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "hash.h"
+#include "stacks/python_code.h"
 #include "stacks/python_read.h"
 
 /* ---- self ---- */
@@ -119,7 +120,7 @@ static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_py
  * outer frames can be added to that of others. */
 static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
                                                              const struct vt_python_layout *layout,
-                                                             const struct vt_frame *frame,
+                                                             const struct vt_interpreter_frame *frame,
                                                              struct vt_recent_frame *noted)
 {
     const uint64_t guard = guard_of(layout, frame->code);
@@ -264,7 +265,7 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
     const char *at = vt_first_frame(layout, thread);
     size_t bound = walk->capacity * 4 + 64, fresh = 0, known = 0, open = recent ? recent->count : 0;
     for (; at != NULL; at = vt_pointer_at(at, layout->frame_previous)) {
-        struct vt_frame frame = {0};
+        struct vt_interpreter_frame frame = {0};
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
         if (open > 0 && (known = find_known(walk, layout, recent, at, &open)) > 0 &&

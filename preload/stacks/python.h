@@ -55,47 +55,4 @@ struct vt_recent_frames {
  */
 void vt_python_hash(struct vt_recent_frames *recent, size_t capacity, struct vt_python_stack *stack);
 
-struct vt_python_code_view {
-    /* The caller's buffer for names that are not ASCII, both together; what does not fit is cut off. */
-    char *buffer;
-    size_t buffer_bytes;
-
-    const char *file; /* UTF-8, not terminated; in the code object or in `buffer` */
-    size_t file_bytes;
-    const char *name; /* the qualified name from 3.11 on */
-    size_t name_bytes;
-    const uint8_t *line_table; /* in the version's format: co_lnotab in 3.9, co_linetable from 3.10 on */
-    size_t line_table_bytes;
-    int32_t first_line;
-    uint16_t python_minor;
-};
-
-/* Describes a code object of the last walk. Same thread, before anything runs that could end its frames. The
- * view's pointers live as long as the code object. False: it is no code object, and the view is not filled.
- */
-bool vt_python_describe_code(const void *code, struct vt_python_code_view *view);
-
-/* Local variables, read raw: `frame.f_locals` would leave a dict behind that keeps the objects alive for as
- * long as the frame runs. Threads: one that holds the GIL, so that objects stay alive and no frame runs
- * during the visit.
- *
- * All are borrowed. False ends the visit. */
-struct vt_python_local {
-    const void *file, *function; /* Python strings; of 3.11 on the function's qualified name */
-    const void *name;            /* a Python string */
-    const void *value;           /* a Python object */
-};
-typedef bool vt_python_local_visit(void *context, const struct vt_python_local *local);
-
-/* Of a thread, by its PyThreadState: innermost frame first, at most `frames` of them. Nothing is visited
- * where the layout is not known. */
-void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit visit, void *context);
-
-/* The same for one frame object, of any thread, whether it runs, waits or has ended. */
-void vt_python_visit_frame(const void *frame_object, vt_python_local_visit visit, void *context);
-
-/* The same for a generator, a coroutine or an asynchronous generator that has not begun or waits; nothing for
- * one that runs or has ended. */
-void vt_python_visit_generator(const void *generator, vt_python_local_visit visit, void *context);
-
 #endif

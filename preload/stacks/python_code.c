@@ -1,5 +1,6 @@
 /* Code objects: their names, line tables, and which of them run a module or an optimizer. */
-#include "stacks/python.h"
+#include "stacks/python_code.h"
+
 #include "stacks/python_read.h"
 #include "text.h"
 

@@ -1,5 +1,6 @@
 /* Local variables of frames. */
-#include "stacks/python.h"
+#include "stacks/python_locals.h"
+
 #include "stacks/python_read.h"
 
 enum { LOCALS_MAXIMUM = 4096, STEPS_PER_FRAME = 4 };
@@ -37,7 +38,7 @@ static bool visit_slots(const struct visit *visit, const char *names, const char
     return true;
 }
 
-static bool visit_frame(struct visit *visit, const struct vt_frame *frame)
+static bool visit_frame(struct visit *visit, const struct vt_interpreter_frame *frame)
 {
     const struct vt_python_layout *layout = visit->python->layout;
     const char *code = frame->code, *locals = frame->locals;
@@ -72,7 +73,7 @@ static bool begin(struct visit *visit)
 
 static void visit_at(struct visit *visit, const char *at)
 {
-    struct vt_frame frame;
+    struct vt_interpreter_frame frame;
     if (vt_is_plausible(at) &&
         vt_read_frame(visit->python, visit->python->layout, at, &frame) == VT_FRAME_READABLE)
         visit_frame(visit, &frame);
@@ -87,7 +88,7 @@ void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_v
     const char *at = vt_first_frame(layout, thread);
     for (size_t bound = frames * STEPS_PER_FRAME; frames && bound && vt_is_plausible(at);
          bound--, at = vt_pointer_at(at, layout->frame_previous)) {
-        struct vt_frame frame;
+        struct vt_interpreter_frame frame;
         enum vt_frame_state state = vt_read_frame(visit.python, layout, at, &frame);
         if (state == VT_FRAME_SKIPPED || state == VT_FRAME_ENTRY)
             continue;

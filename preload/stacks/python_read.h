@@ -57,17 +57,13 @@ static inline unsigned vt_unicode_bits_at(const struct vt_python_layout *layout,
 enum { VT_SELF_NONE = 0, VT_SELF_PLAIN = 1, VT_SELF_CELL = 2 };
 enum { VT_SELF_KIND_BITS = 2, VT_SELF_NOTE_BITS = 16, VT_SELF_KIND_MASK = (1 << VT_SELF_KIND_BITS) - 1 };
 
-/* The note of a code object: VT_SELF_NONE unless it is a module call or an optimizer step whose `self` can be
- * read. */
-uint64_t vt_python_self_note(const struct vt_python *python, const char *code);
-
 /* ---- frames ---- */
 
 enum { VT_FRAME_OWNER_MAXIMUM = 4 };
 
 enum vt_frame_state { VT_FRAME_READABLE, VT_FRAME_SKIPPED, VT_FRAME_ENTRY, VT_FRAME_UNREADABLE };
 
-struct vt_frame {
+struct vt_interpreter_frame {
     const char *code, *locals;
     int32_t instruction_offset;
 };
@@ -99,7 +95,7 @@ vt_first_instruction(const struct vt_python_layout *layout, const char *frame, c
  * locals yet). */
 static inline __attribute__((always_inline)) enum vt_frame_state
 vt_read_frame(const struct vt_python *python, const struct vt_python_layout *layout, const char *at,
-              struct vt_frame *frame)
+              struct vt_interpreter_frame *frame)
 {
     unsigned owner = VT_NO_OWNER;
     if (layout->chain != VT_CHAIN_OBJECTS) {
@@ -125,7 +121,8 @@ vt_read_frame(const struct vt_python *python, const struct vt_python_layout *lay
     if (__builtin_expect(offset > INT32_MAX / 2, 0))
         return VT_FRAME_UNREADABLE;
     const int32_t scale = layout->chain == VT_CHAIN_OBJECTS ? layout->instruction_scale : 1;
-    *frame = (struct vt_frame){code, at + layout->frame_locals, offset < 0 ? -1 : (int32_t)offset * scale};
+    *frame = (struct vt_interpreter_frame){code, at + layout->frame_locals,
+                                           offset < 0 ? -1 : (int32_t)offset * scale};
     return VT_FRAME_READABLE;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stacks/python.h"
+#include "stacks/python_code.h"
 
 #define EXPORT __attribute__((visibility("default")))
 typedef uint64_t words[512];

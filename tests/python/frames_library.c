@@ -8,6 +8,8 @@
 
 #include "python_lines.h"
 #include "stacks/python.h"
+#include "stacks/python_code.h"
+#include "stacks/python_locals.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

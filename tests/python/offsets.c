@@ -136,7 +136,7 @@ static void check_frames(const struct vt_python_layout *layout)
     SIZE(code_basic_bytes, offsetof(PyCodeObject, co_code_adaptive));
     check("CO_FAST_CELL", 0x40, CO_FAST_CELL);
     OFFSET(type_cached_keys, PyHeapTypeObject, ht_cached_keys);
-    check("keys' index bits", 9, offsetof(PyDictKeysObject, dk_log2_index_bytes)); /* inspect/methods.c */
+    check("keys' index bits", 9, offsetof(PyDictKeysObject, dk_log2_index_bytes)); /* inspect/script_functions.c */
     check("keys' kind", 10, offsetof(PyDictKeysObject, dk_kind));
     check("keys' count", 24, offsetof(PyDictKeysObject, dk_nentries));
     check("keys' indices", 32, offsetof(PyDictKeysObject, dk_indices));

@@ -1,0 +1,23 @@
+/* inspect.py, census.py and arrays.py: their code, what they are given, and what is remembered between
+ * inspections. One inspection at a time, under the GIL, once vt_python_api_find has succeeded. void * stands
+ * for PyObject *.
+ */
+#ifndef VT_SCRIPTS_H
+#define VT_SCRIPTS_H
+
+#include "inspect/python_api.h"
+
+/* The namespaces that the files were run in, made for one inspection: dicts. */
+struct vt_scripts {
+    void *inspect, *census, *arrays;
+};
+
+/* Runs all files. False if an exception is set. `is_refused` then says that the code could not even be
+ * compiled, which an audit hook of the host may forbid: another attempt would show there again. */
+bool vt_scripts_run(struct vt_scripts *code, bool *is_refused);
+
+/* Frees all that, also where vt_scripts_run failed. What stays (the code, weak references, text) is in
+ * no list of the collector. */
+void vt_scripts_end(struct vt_scripts *code);
+
+#endif

@@ -1,0 +1,355 @@
+#include "record/live_blocks.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "guard.h"
+#include "hash.h"
+#include "memory.h"
+#include "record/session.h"
+
+/* Open addressing with backward-shift deletion; grown when three quarters are taken. Without memory for
+ * that, further allocations are not remembered: the header's running totals become wrong, the trace stays
+ * right. */
+enum { FIRST_BITS = 10, GROWTH_BITS = 2, MAXIMUM_BITS = 26 };
+enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
+
+struct vt_live_entry {
+    uint64_t address; /* 0 = free */
+    uint64_t bytes : 56;
+    uint64_t device : 8;
+    uint64_t context; /* that it ends with, 0 = none */
+};
+
+/* The allocation that this thread's latest free took out of the table: the free may still fail. */
+static __thread struct vt_live_entry last_taken __attribute__((tls_model("initial-exec")));
+
+/* False after about 20 ms: the holder was stopped there, or has a lower priority. */
+static bool lock(struct vt_live_table *table)
+{
+    for (int turn = 0; atomic_exchange_explicit(&table->busy, 1, memory_order_acquire); turn++) {
+        if (atomic_load_explicit(&table->stuck, memory_order_relaxed) || turn == SPINS + YIELDS + NAPS) {
+            atomic_store_explicit(&table->stuck, 1, memory_order_relaxed);
+            return false;
+        }
+        if (turn >= SPINS + YIELDS)
+            vt_nap(NAP_NS);
+        else if (turn >= SPINS)
+            sched_yield();
+    }
+    return true;
+}
+
+static void unlock(struct vt_live_table *table)
+{
+    atomic_store_explicit(&table->stuck, 0, memory_order_relaxed);
+    atomic_store_explicit(&table->busy, 0, memory_order_release);
+}
+
+static size_t table_bytes(unsigned bits)
+{
+    return sizeof(struct vt_live_entry) << bits;
+}
+
+void vt_live_replace_memory(struct vt_live_table *table)
+{
+    vt_replace_memory(table->entries, table_bytes(table->bits));
+}
+
+static uint32_t home(const struct vt_live_table *table, uint64_t address)
+{
+    return (uint32_t)(vt_hash(address) >> (64 - table->bits));
+}
+
+static uint32_t next(const struct vt_live_table *table, uint32_t place)
+{
+    return (place + 1) & ((UINT32_C(1) << table->bits) - 1);
+}
+
+static void put(struct vt_live_table *table, struct vt_live_entry entry)
+{
+    uint32_t i = home(table, entry.address);
+    while (table->entries[i].address)
+        i = next(table, i);
+    table->entries[i] = entry;
+    table->used++;
+}
+
+/* True if there is a place for one more. */
+static bool make_place(struct vt_live_table *table)
+{
+    struct vt_live_table before = {.entries = table->entries, .bits = table->bits};
+    size_t count = before.entries ? (size_t)1 << before.bits : 0;
+    if (count && table->used < count / 4 * 3)
+        return true;
+    unsigned bits = before.entries ? before.bits + GROWTH_BITS : FIRST_BITS;
+    void *memory = bits > MAXIMUM_BITS ? NULL : vt_memory_make(table_bytes(bits));
+    if (!memory)
+        return table->used + 1 < count;
+    table->entries = memory;
+    table->bits = bits;
+    table->used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (before.entries[i].address)
+            put(table, before.entries[i]);
+    vt_memory_free(before.entries, table_bytes(before.bits));
+    return true;
+}
+
+/* NULL if it is not there. */
+static struct vt_live_entry *find(const struct vt_live_table *table, uint64_t address)
+{
+    struct vt_live_entry *entries = table->entries;
+    if (!entries)
+        return NULL;
+    uint32_t i = home(table, address);
+    while (entries[i].address != address) {
+        if (!entries[i].address)
+            return NULL;
+        i = next(table, i);
+    }
+    return &entries[i];
+}
+
+static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
+{
+    struct vt_live_entry *entries = table->entries, *there = find(table, address);
+    const uint32_t mask = (UINT32_C(1) << table->bits) - 1;
+    if (!there)
+        return false;
+    *found = *there;
+    for (uint32_t hole = (uint32_t)(there - entries), at = next(table, hole);; at = next(table, at)) {
+        if (!entries[at].address) {
+            entries[hole].address = 0;
+            break;
+        }
+        if (((at - home(table, entries[at].address)) & mask) >= ((at - hole) & mask)) {
+            entries[hole] = entries[at];
+            hole = at;
+        }
+    }
+    table->used--;
+    return true;
+}
+
+static void add(struct vt_session *session, int device_index, uint64_t bytes)
+{
+    if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES)
+        return;
+    struct vt_live_device *live = &session->ring.header->counters.live[device_index];
+    live->driver_bytes += bytes;
+    if ((int64_t)live->driver_bytes > (int64_t)live->driver_peak_bytes)
+        live->driver_peak_bytes = live->driver_bytes;
+}
+
+/* The block is known by its handle from now on, or no longer; then its address is filled in. Two may have the
+ * same address: they share it, or the one's end is told after the other was made there. The block is the
+ * latest one's, and ends with that alone. */
+static bool follow_handle(struct vt_session *session, struct vt_event *event, uint64_t handle)
+{
+    struct vt_live_entry known = {0}, before;
+    const bool had = take(&session->handles, handle, &known);
+    if (event->kind != VT_EVENT_ALLOC) {
+        const struct vt_live_entry *holder = had ? find(&session->holders, known.bytes) : NULL;
+        event->address = known.bytes;
+        return holder && holder->bytes == handle && take(&session->holders, known.bytes, &before);
+    }
+    if (!make_place(&session->handles) || !make_place(&session->holders))
+        return false;
+    put(&session->handles, (struct vt_live_entry){handle, event->address, 0, 0});
+    take(&session->holders, event->address, &before);
+    put(&session->holders, (struct vt_live_entry){event->address, handle, 0, 0});
+    return true;
+}
+
+/* What was known of another array at that handle is over. */
+static void follow_part(struct vt_session *session, uint64_t handle, uint64_t part_of)
+{
+    struct vt_live_entry before;
+    take(&session->parts, handle, &before);
+    if (!part_of)
+        return;
+    take(&session->parts, part_of, &before);
+    if (make_place(&session->parts))
+        put(&session->parts, (struct vt_live_entry){part_of, handle, 0, 0});
+}
+
+static bool follow_block(struct vt_session *session, struct vt_event *event)
+{
+    const bool made = event->kind == VT_EVENT_ALLOC;
+    struct vt_live_entry block = {event->address, event->bytes, (uint8_t)event->device_index, 0}, before;
+    bool known = take(&session->blocks, event->address, &before); /* if made: its free was not seen */
+    if (known)
+        session->block_bytes[before.device] -= before.bytes;
+    if (made ? !make_place(&session->blocks) : !known)
+        return false;
+    if (made) {
+        put(&session->blocks, block);
+        session->block_bytes[block.device] += block.bytes;
+    } else {
+        event->bytes = before.bytes;
+        event->device_index = (int8_t)before.device;
+    }
+    event->total_bytes = session->block_bytes[(uint8_t)event->device_index];
+    return true;
+}
+
+bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle, uint64_t part_of)
+{
+    if (event->kind == VT_EVENT_ALLOC &&
+        (!event->address || event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES))
+        return false;
+    const bool locked = lock(&session->blocks);
+    const bool known =
+        locked && (!handle || follow_handle(session, event, handle)) && follow_block(session, event);
+    if (known && handle)
+        follow_part(session, handle, part_of);
+    if (locked)
+        unlock(&session->blocks);
+    if (!known && (!locked || event->kind == VT_EVENT_ALLOC))
+        __atomic_fetch_add(&session->ring.header->counters.dropped, 1, __ATOMIC_RELAXED);
+    return known;
+}
+
+bool vt_live_refusal(struct vt_session *session, struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
+        return false;
+    event->total_bytes =
+        atomic_load_explicit(&session->framework_bytes[event->device_index][0], memory_order_relaxed);
+    return true;
+}
+
+bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place)
+{
+    if (!handle || !lock(&session->blocks))
+        return false;
+    const struct vt_live_entry *known = find(&session->handles, handle),
+                               *block = known ? find(&session->blocks, known->bytes) : NULL,
+                               *next_part = block ? find(&session->parts, handle) : NULL;
+    if (block)
+        *place = (struct vt_live_place){block->address, block->bytes, block->device,
+                                        next_part ? next_part->bytes : 0};
+    unlock(&session->blocks);
+    return block != NULL;
+}
+
+bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_live_place *place)
+{
+    if (!address || !lock(&session->blocks))
+        return false;
+    const struct vt_live_entry *block = find(&session->blocks, address);
+    if (block)
+        *place = (struct vt_live_place){block->address, block->bytes, block->device, 0};
+    unlock(&session->blocks);
+    return block != NULL;
+}
+
+static void remember(struct vt_session *session, struct vt_live_entry entry)
+{
+    struct vt_live_entry before;
+    if (take(&session->live, entry.address, &before)) /* a free that we did not see */
+        add(session, (int8_t)before.device, -(uint64_t)before.bytes);
+    if (!make_place(&session->live))
+        return;
+    put(&session->live, entry);
+    add(session, (int8_t)entry.device, entry.bytes);
+}
+
+static void set_graph_bytes(struct vt_session *session, const struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES || !lock(&session->live))
+        return;
+    uint64_t *known = &session->graph_bytes[event->device_index];
+    add(session, event->device_index, event->total_bytes - *known);
+    *known = event->total_bytes;
+    unlock(&session->live);
+}
+
+/* What was made in a context ends with it; physical memory and that of pools do not. */
+static uint64_t context_of(const struct vt_event *made)
+{
+    return made->kind == VT_EVENT_ALLOC && !(made->flags & VT_FLAG_ASYNC) ? made->detail : 0;
+}
+
+/* Both are recorded after the call: another one at that address may be told of before this one's end. */
+static void follow_context(struct vt_session *session, const struct vt_event *event)
+{
+    struct vt_live_table *live = &session->live;
+    struct vt_live_entry before, known = {.address = event->address};
+    const bool begins = event->kind == VT_EVENT_CONTEXT_CREATE;
+    if (!event->address || !lock(live))
+        return;
+    take(&session->contexts, event->address, &known); /* its bytes are how many there are */
+    known.bytes += begins ? 1 : known.bytes ? -1 : 0;
+    if (known.bytes && make_place(&session->contexts))
+        put(&session->contexts, known);
+    for (size_t i = 0; !known.bytes && live->entries && i < (size_t)1 << live->bits; i++)
+        while (live->entries[i].address && live->entries[i].context == event->address &&
+               take(live, live->entries[i].address, &before))
+            add(session, (int8_t)before.device, -(uint64_t)before.bytes);
+    unlock(live);
+}
+
+void vt_live_driver(struct vt_session *session, struct vt_event *event)
+{
+    if (event->kind == VT_EVENT_POOL && event->flags & VT_FLAG_CAPTURED) {
+        set_graph_bytes(session, event);
+        return;
+    }
+    if (event->kind == VT_EVENT_CONTEXT_CREATE || event->kind == VT_EVENT_CONTEXT_DESTROY) {
+        follow_context(session, event);
+        return;
+    }
+    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
+    bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
+                !(event->flags & not_device);
+    bool gone = event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE;
+    bool kept = event->kind == VT_EVENT_FREE_FAILED && event->address == last_taken.address;
+    if ((!made && !gone && !kept) || !event->address)
+        return;
+    if (gone)
+        last_taken.address = 0;
+    if (!lock(&session->live))
+        return;
+    if (made) {
+        remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index,
+                                                 context_of(event)});
+    } else if (kept) {
+        /* else another thread's free of it did succeed, and the address is in use again */
+        if (!find(&session->live, event->address))
+            remember(session, last_taken);
+    } else if (take(&session->live, event->address, &last_taken)) {
+        event->bytes = last_taken.bytes;
+        event->device_index = (int8_t)last_taken.device;
+        add(session, event->device_index, -(uint64_t)last_taken.bytes);
+    }
+    unlock(&session->live);
+}
+
+int8_t vt_live_device(struct vt_session *session, uint64_t address)
+{
+    if (!address || !lock(&session->live))
+        return -1;
+    const struct vt_live_entry *found = find(&session->live, address);
+    int8_t device_index = found ? (int8_t)found->device : -1;
+    unlock(&session->live);
+    return device_index;
+}
+
+bool vt_live_framework(struct vt_session *session, const struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
+        return false;
+    struct vt_live_device *live = &session->ring.header->counters.live[event->device_index];
+    const bool counted = !(event->flags & VT_FLAG_UNCOUNTED);
+    _Atomic uint64_t *totals = session->framework_bytes[event->device_index];
+    atomic_store_explicit(&totals[counted], event->total_bytes, memory_order_relaxed);
+    uint64_t bytes = event->total_bytes + atomic_load_explicit(&totals[!counted], memory_order_relaxed);
+    __atomic_store_n(&live->block_bytes, bytes, __ATOMIC_RELAXED);
+    if (bytes <= __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
+        return false;
+    __atomic_store_n(&live->block_peak_bytes, bytes, __ATOMIC_RELAXED);
+    return true;
+}
