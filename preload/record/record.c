@@ -104,6 +104,16 @@ static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t 
     thread.node.sequence = 0;
 }
 
+/* Apart from the path of a known stack. */
+__attribute__((noinline)) static uint32_t define_stack(struct vt_session *session,
+                                                       struct vt_intern_entry *entry,
+                                                       struct vt_seen_stack *seen, uint16_t function)
+{
+    seen->function = function;
+    seen->label = thread.label;
+    return vt_record_stack(session, entry, seen);
+}
+
 static uint32_t intern_stack(struct vt_session *session, struct vt_seen_stack *seen, uint16_t function)
 {
     seen->hash =
@@ -112,11 +122,8 @@ static uint32_t intern_stack(struct vt_session *session, struct vt_seen_stack *s
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
         vt_count_dropped(&session->ring.header->counters.without_stack);
-    if (entry && __builtin_expect(id == 0, 0)) {
-        seen->function = function;
-        seen->label = thread.label;
-        id = vt_record_stack(session, entry, seen);
-    }
+    else if (__builtin_expect(id == 0, 0))
+        id = define_stack(session, entry, seen, function);
     return id;
 }
 

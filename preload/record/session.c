@@ -38,8 +38,9 @@ struct process_state {
 };
 
 static _Atomic(struct process_state *) process_state;
-static uint32_t generations;      /* under STATE_STARTING */
-static struct vt_session *latest; /* as published; a forked child sees its parent's */
+_Atomic(struct vt_session *) *_Atomic vt_session_place; /* in process_state */
+static uint32_t generations;                            /* under STATE_STARTING */
+static struct vt_session *latest;                       /* as published; a forked child sees its parent's */
 
 /* When the library was loaded into this process; in a forked child: at its first CUDA event. `main_thread`:
  * the thread that runs main, whose descriptor is never freed; 0 if that is not the process's first thread
@@ -62,10 +63,10 @@ __attribute__((constructor)) static void loaded(void)
     at_load.main_thread = syscall(SYS_gettid) == getpid() ? pthread_self() : 0;
 }
 
-struct vt_session *vt_session_active(void)
+static struct process_state *publish_page(struct process_state *page)
 {
-    struct process_state *process = atomic_load_explicit(&process_state, memory_order_acquire);
-    return process ? atomic_load_explicit(&process->session, memory_order_acquire) : NULL;
+    atomic_store_explicit(&vt_session_place, &page->session, memory_order_release);
+    return page;
 }
 
 static struct process_state *state_page(void)
@@ -73,15 +74,15 @@ static struct process_state *state_page(void)
     struct process_state *page = atomic_load_explicit(&process_state, memory_order_acquire);
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     if (page)
-        return page;
+        return publish_page(page); /* the thread that made it may have been stopped before that */
     void *memory =
         vt_memory_make_wiped(bytes); /* without it a forked child would write to its parent's ring */
     if (!memory)
         return NULL;
     if (atomic_compare_exchange_strong(&process_state, &page, memory))
-        return memory;
+        return publish_page(memory);
     vt_memory_free(memory, bytes); /* another thread was first */
-    return page;
+    return publish_page(page);
 }
 
 /* Up to about 2 million stacks, half a million code objects, 100,000 texts. */
@@ -343,11 +344,9 @@ void vt_session_missed(void)
     count_missed(process, atomic_load(&process->session)); /* there may be one by now */
 }
 
-struct vt_session *vt_session_get(const struct vt_session_helpers *helpers)
+struct vt_session *vt_session_begin(const struct vt_session_helpers *helpers)
 {
-    struct vt_session *session = vt_session_active();
-    if (__builtin_expect(session != NULL, 1))
-        return session;
+    struct vt_session *session;
     struct process_state *process = state_page();
     if (!process)
         return NULL;

@@ -86,12 +86,20 @@ struct vt_session {
     uint32_t generation;          /* so that thread-local caches of an older session are noticed */
 };
 
-/* The session if the process records, else NULL. Two loads. */
-struct vt_session *vt_session_active(void);
+/* Where the process's session is, NULL before its first event; the place is NULL before that of any process.
+ */
+extern _Atomic(struct vt_session *) *_Atomic vt_session_place __attribute__((visibility("hidden")));
 
-/* The same, but makes it, with these helpers, if this is the process's first event. NULL if it cannot be
- * made, or was stopped. */
-struct vt_session *vt_session_get(const struct vt_session_helpers *helpers);
+/* The session if the process records, else NULL. Two loads. */
+static inline struct vt_session *vt_session_active(void)
+{
+    _Atomic(struct vt_session *) *place = atomic_load_explicit(&vt_session_place, memory_order_acquire);
+    return place ? atomic_load_explicit(place, memory_order_acquire) : NULL;
+}
+
+/* For when there is none: makes it, with these helpers, if this is the process's first event. NULL if it
+ * cannot be made, or was stopped. */
+struct vt_session *vt_session_begin(const struct vt_session_helpers *helpers);
 
 static inline bool vt_is_paused(const struct vt_session *session)
 {

@@ -139,7 +139,6 @@ static int take_deep_buffer(struct vt_session *session)
     return -1;
 }
 
-/* Large on the caller's stack, so apart from the path of a known stack. */
 uint32_t vt_record_stack(struct vt_session *session, struct vt_intern_entry *entry,
                          const struct vt_seen_stack *seen)
 {
