@@ -4,7 +4,7 @@
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* A stack grows down: a hook called within another one has its frame below. That holds on the thread's own
+/* Stacks grow down: the frame of a hook called inside another one lies below. This holds on the thread's own
  * stack only; a signal handler may run on another. */
 bool vt_guard_abandoned(uintptr_t frame)
 {

@@ -15,8 +15,8 @@
 
 enum { FLIGHT_BYTES = 1 << 30 };
 
-/* The first setting that is not understood, for a later line on stderr: now the host may be about to reuse
- * descriptor 2. */
+/* The first setting that is not understood, for a line on stderr later: right now the host may be about to
+ * reuse descriptor 2. */
 static char complaint[512];
 
 static void complain(const char *name, const char *text, const char *wanted, const char *standard)
@@ -42,10 +42,10 @@ static void read_PATH(const char *name, const char *standard, char (*value)[4096
     const char *text = getenv(name);
     if (!text || !*text)
         text = standard;
-    vt_text_copy(*value, sizeof *value, text); /* else "", which is no file's name either */
+    vt_text_copy(*value, sizeof *value, text); /* if too long: "", which is no file name either */
 }
 
-/* The launchers' variables for the rank of a process in a run. */
+/* The rank, from whichever launcher's variable is set. */
 static void read_rank(char rank[16])
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
@@ -56,7 +56,7 @@ static void read_rank(char rank[16])
     }
 }
 
-/* One that does not fit is left out: no launcher's is that long. */
+/* A variable that does not fit is left out: no launcher's is that long. */
 static void read_launch(struct vt_options *options)
 {
     static const char *const names[] = {
@@ -81,7 +81,7 @@ static void read_surroundings(void)
 {
     const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING"),
                *list = getenv(VT_RUN_VARIABLE);
-    if (folder && folder[0] == '/') /* one that is too long is none */
+    if (folder && folder[0] == '/') /* one that is too long is ignored */
         vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
     vt_text_copy(as_loaded.run_list, sizeof as_loaded.run_list, list ? list : "");
     as_loaded.ring_was_set = ring && *ring;
@@ -149,7 +149,7 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
     if (!out_bytes)
         return -ENAMETOOLONG;
     if (exists && !folder &&
-        !S_ISREG(status.st_mode)) /* a device, a pipe: nothing may be created beside it */
+        !S_ISREG(status.st_mode)) /* a device or a pipe: nothing may be created beside it */
         return -EINVAL;
     if (snprintf(pattern, sizeof pattern, "%s%s%s", options->out, folder && !slash ? "/" : "",
                  folder ? "vramtrace.%h.%r.vrt" : "") >= (int)sizeof pattern)

@@ -10,14 +10,13 @@
 
 enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYTES = 1 << 20 };
 
-/* The kernel reads the mask before it sees that there is no such action: EFAULT or EINVAL, and nothing
- * happens. Every sandbox allows this call. */
+/* The kernel reads the mask before it notices that ~0 is no valid action: EFAULT if the mask is not
+ * readable, else EINVAL, and nothing happens. Every sandbox allows this call. */
 static bool is_readable(uintptr_t address)
 {
     return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
 }
 
-/* Valgrind, which preloads its libraries, would report such a call as an error of the host. */
 static _Atomic bool under_valgrind;
 
 void vt_stack_bounds_start(bool is_under_valgrind)
@@ -36,17 +35,17 @@ static bool all_readable(uintptr_t low, uintptr_t high)
     return true;
 }
 
-/* The calling thread's own stack, as far down as it was checked; low 0: not yet. It stays as long as the
- * thread. */
+/* The calling thread's own stack, as far down as it was checked; low 0 = not checked yet. It stays as long
+ * as the thread. */
 static __thread struct vt_stack_bounds own __attribute__((tls_model("initial-exec")));
 
-/* Where another kind of stack was seen last, so that a coroutine's walks do not check every time. */
+/* Where another kind of stack was seen last, so that a coroutine's walks do not check every time again. */
 static __thread uintptr_t foreign __attribute__((tls_model("initial-exec")));
 enum { FOREIGN_SHIFT = 16 };
 
-/* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top of
- * the first thread's. If neither is close above, with only readable memory between, it is another kind of
- * stack. */
+/* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top
+ * of the first thread's. If neither is close above, with only readable memory in between, this is another
+ * kind of stack. */
 static bool find_own(uintptr_t stack_pointer)
 {
     if (stack_pointer >> FOREIGN_SHIFT == foreign)

@@ -10,7 +10,7 @@
 
 #include "guard.h"
 
-/* As prctl tells it, when our first thread was made; -1 = not yet. */
+/* What prctl said when our first thread was made; -1 = not made yet. */
 static _Atomic int first_sandbox = -1;
 
 int vt_thread_start(void *(*main)(void *), void *context)
@@ -22,7 +22,7 @@ int vt_thread_start(void *(*main)(void *), void *context)
     atomic_compare_exchange_strong(&first_sandbox, &none, prctl(PR_GET_SECCOMP));
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    /* glibc puts the host's thread-local variables on the stack: with many of them it refuses a small one. */
+    /* glibc puts the host's thread-local variables on the stack, and fails with EINVAL if they do not fit. */
     for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
         pthread_attr_setstacksize(&attributes, bytes);
         error = pthread_create(&thread, &attributes, main, context);
@@ -36,12 +36,11 @@ bool vt_sandbox_is_the_first(void)
     return prctl(PR_GET_SECCOMP) == atomic_load(&first_sandbox);
 }
 
-/* A sandbox that came later may kill who makes calls that it does not know. Asked first with a flag that
- * there is not: whoever answers for the kernel without looking at flags would close the host's descriptors.
- */
+/* A later sandbox may kill a thread for an unknown call. The call is tried with an invalid flag first: a
+ * sandbox that answers without looking at flags would close the host's descriptors. */
 bool vt_part_from_descriptors(void)
 {
-    enum { CLOSE_RANGE = 436, UNSHARE = 2, NO_SUCH_FLAG = 1 << 30 }; /* from Linux 5.9 on */
+    enum { CLOSE_RANGE = 436, UNSHARE = 2, NO_SUCH_FLAG = 1 << 30 };
     return vt_sandbox_is_the_first() && syscall(CLOSE_RANGE, ~0U, ~0U, NO_SUCH_FLAG) == -1 &&
            errno == EINVAL && !syscall(CLOSE_RANGE, 0, ~0U, UNSHARE);
 }

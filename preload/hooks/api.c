@@ -1,4 +1,4 @@
-/* vramtrace_*: what a program may call (include/vramtrace/api.h). */
+/* The functions that a program may call (include/vramtrace/api.h). */
 #include <stddef.h>
 
 #include "guard.h"

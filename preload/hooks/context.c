@@ -1,15 +1,15 @@
-/* Contexts. The memory of a device's first shows in the memory information read beside these events; that of
- * a further one is the difference of the device's used memory across its creation. Creation and destruction
- * are both recorded after the call: taking back the end of a context that refused would be harder than one
- * address used again too early. */
+/* Contexts. The memory of a device's first context shows in the memory information read beside these events;
+ * that of a further one is the difference of the device's used memory across its creation. Both creation and
+ * destruction are recorded after the call: taking back the end of a context that was not destroyed would be
+ * harder than one address that is reused too early. */
 #include "hooks/wrap.h"
 
 #include <stdatomic.h>
 
-/* The primary context of each device, as recorded last; 0 = none alive. */
+/* Each device's primary context, as last recorded; 0 = not alive. */
 static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 
-/* Without a cuCtxAttach, the first cuCtxDetach destroys the context. */
+/* Without cuCtxAttach, the first cuCtxDetach destroys the context. */
 static _Atomic bool attached;
 
 static struct vt_bracket open_bracket(CUdevice device)
@@ -36,7 +36,7 @@ static void ended(enum vt_function function, CUdevice device, uint64_t context)
     record(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
 }
 
-/* The new context is current: used memory now includes it. */
+/* The new context is current, so used memory now includes it. */
 static void created(enum vt_function function, CUdevice device, CUcontext context,
                     const struct vt_bracket *bracket)
 {
@@ -110,7 +110,8 @@ VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
     return result;
 }
 
-/* The whole process's retains and releases count, so the driver is asked whether this was the last. */
+/* Retains and releases are counted for the whole process, so the driver is asked whether this was the last
+ * release. */
 static bool is_active(CUdevice device)
 {
     VT_NEED(get_state, cuDevicePrimaryCtxGetState);
@@ -155,7 +156,7 @@ RELEASE(cuDevicePrimaryCtxRelease_v2)
 RESET(cuDevicePrimaryCtxReset)
 RESET(cuDevicePrimaryCtxReset_v2)
 
-/* ---- What else changes a context's memory. */
+/* ---- what else changes a context's memory ---- */
 
 VT_HOOK_BRACKETED(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
 VT_HOOK_BRACKETED(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags))

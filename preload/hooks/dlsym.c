@@ -1,4 +1,5 @@
-/* The answers of our dlsym (dlsym_*.S). */
+/* What our dlsym (dlsym_*.S) answers: wrappers for the functions that we hook, the real answer for all
+ * others. */
 #include "functions.h"
 #include "hooks/pjrt.h"
 #include "loader/dlsym_next.h"
@@ -21,10 +22,11 @@ struct vt_dlsym_answer {
 struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name,
                                        void *caller); /* called by dlsym_*.S */
 
-static _Atomic(vt_dlsym_function *) library_dlsym; /* the C library's */
-static _Atomic(vt_dlsym_function *) next_dlsym;    /* the one that the host would call without us */
+static _Atomic(vt_dlsym_function *) library_dlsym; /* the C library's own */
+static _Atomic(vt_dlsym_function *) next_dlsym;    /* what the host would call without us */
 
-/* The C library's minor version, 2.<minor>, read without calling what an interposer may have replaced. */
+/* The C library's minor version, 2.<minor>, read without calling anything that an interposer may have
+ * replaced. */
 static int library_minor_version(void)
 {
     const char *text = gnu_get_libc_version();
@@ -36,9 +38,9 @@ static int library_minor_version(void)
     return minor;
 }
 
-/* glibc's version of dlsym depends on architecture and release. For a name that does not exist dlvsym would
+/* The symbol version of glibc's dlsym depends on architecture and release. For a wrong version dlvsym would
  * allocate an error text, and our caller may be an allocator or a sanitizer in its first steps, looking up
- * the functions that it replaces. So the right name is tried first, and nothing else is called. */
+ * the functions that it replaces. So the right version is tried first, and nothing else is called. */
 static vt_dlsym_function *find_library_dlsym(void)
 {
 #if defined(__x86_64__)
@@ -61,7 +63,7 @@ static vt_dlsym_function *host_dlsym(void)
     vt_dlsym_function *library = find_library_dlsym();
     if (library == NULL)
         return NULL;
-    /* A tool preloaded after us may have its own dlsym: without us, that one would answer. */
+    /* A tool preloaded after us may have its own dlsym, which would answer without us. */
     next = (vt_dlsym_function *)library(RTLD_NEXT, "dlsym");
     if (next == NULL)
         next = library;
@@ -87,8 +89,8 @@ static bool is_our_handle(void *handle)
     return dladdr1((void *)host_dlsym, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && handle == (void *)map;
 }
 
-/* What the host would find without us, in the global scope and then in `caller`'s own libraries. NULL leaves
- * dlerror set, as the real dlsym does. */
+/* What the host would find without us: in the global scope, then in `caller`'s own libraries. If NULL,
+ * dlerror is set, as by the real dlsym. */
 static void *search_without_us(const char *name, void *caller)
 {
     vt_dlsym_function *library = atomic_load_explicit(&library_dlsym, memory_order_relaxed);
@@ -103,8 +105,8 @@ static void *search_without_us(const char *name, void *caller)
     return found != NULL ? found : library(RTLD_NEXT, name);
 }
 
-/* The real answer; if that is our own wrapper, what the host would get without us. False: the real dlsym must
- * answer. */
+/* *answer becomes the real answer, or if that is our own wrapper, what the host would get without us. False:
+ * the real dlsym must answer. */
 static bool answer_without_us(void *handle, const char *name, void *caller, const void *wrapper,
                               void **answer)
 {

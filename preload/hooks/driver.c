@@ -1,4 +1,3 @@
-/* What the wrappers share: devices, memory information, and making events of calls. */
 #include "hooks/driver.h"
 
 #include "clock.h"
@@ -7,14 +6,14 @@
 
 #include <stdatomic.h>
 
-/* With a real driver cuMemGetInfo is a system call: after the first, at most one in this time for each
- * device. */
+/* cuMemGetInfo is a system call in a real driver: after the first one, at most one per device in this time.
+ */
 #define INTERVAL_NS 10000000u
 
 static _Atomic uint64_t last_memory_info_ns[VT_MAX_DEVICES];
 
-/* Counts driver events of all threads that change used memory: if it moved during a bracket, nobody knows
- * whose the difference is. */
+/* Counts driver events of all threads. If it moved during a bracket, the difference may be another thread's.
+ */
 static _Atomic uint64_t changes;
 
 bool vt_interval_passed(_Atomic uint64_t *last_ns)
@@ -98,7 +97,7 @@ static bool memory_info(size_t *free_bytes, size_t *total_bytes)
 
 void vt_record_memory_info(int8_t device_index, bool even_if_recent)
 {
-    /* The driver reports the current context's device only. */
+    /* The driver reports only the current context's device. */
     if (device_index < 0 || current_device() != device_index)
         return;
     _Atomic uint64_t *last_ns = &last_memory_info_ns[device_index];
@@ -129,7 +128,7 @@ bool vt_card_of(CUdeviceptr address, int8_t *device_index)
         return true;
     if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS)
         *device_index = vt_device_index(device);
-    if (*device_index < 0) /* managed memory that is on the host at the moment */
+    if (*device_index < 0) /* managed memory that currently lies on the host */
         *device_index = current_device();
     return true;
 }
@@ -202,7 +201,7 @@ uint64_t vt_range_bytes(CUdeviceptr address)
     return bytes;
 }
 
-/* Reads memory information if it is due, or at once after a failure. */
+/* Records memory information if it is due, or at once after a failure. */
 static void follow_up(int8_t device_index, bool failed)
 {
     if (device_index < 0)
@@ -221,7 +220,8 @@ void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
     int saved_errno;
     if (result == CUDA_SUCCESS && made->address == 0)
         return;
-    /* A call that fails for lack of a context or a device is no use of CUDA: it begins no trace. */
+    /* A call that fails because there is no context or device does not count as using CUDA: it starts no
+     * trace. */
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !vt_recording())
         return;
     if (!vt_enter_event(&saved_errno))
@@ -284,7 +284,7 @@ static bool used_bytes(uint64_t *used)
     return true;
 }
 
-/* A primary context's handle stays good when the context has ended meanwhile: then this is refused. */
+/* A primary context's handle stays valid after the context has ended: then the driver refuses it. */
 static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
 {
     VT_NEED(push, cuCtxPushCurrent_v2);
@@ -299,7 +299,7 @@ static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
     return known;
 }
 
-/* Within a query. */
+/* Call within a query. */
 static void open_bracket(struct vt_bracket *bracket)
 {
     if (bracket->device_index < 0)

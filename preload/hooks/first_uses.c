@@ -5,13 +5,13 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Each key is at most PLACES from where its hash points. Programs that capture piece by piece have thousands
- * of graphs. */
+/* A key is at most PLACES places after its hash's. Programs that capture piece by piece have thousands of
+ * graphs. */
 #define SIZE 65536u
 #define PLACES 8u
 static _Atomic uint64_t seen[SIZE];
 
-/* Handles are addresses, often at equal distances: one multiplication would not spread them. */
+/* Handles are addresses, often equally spaced: one multiplication would not spread them. */
 static inline size_t place_of(uint64_t key)
 {
     return vt_hash(vt_hash_spread(key)) >> 48;

@@ -1,5 +1,5 @@
-/* cuGetProcAddress: the driver's own dlsym. The real one answers, then our wrapper replaces the address that
- * it gave, so that no table of versions and suffixes is needed. */
+/* cuGetProcAddress, the driver's own dlsym. The real one answers, then our wrapper replaces the address that
+ * it returned, so no table of versions and suffixes is needed. */
 #include "hooks/driver.h"
 
 static void replace(void **function, const char *asked)

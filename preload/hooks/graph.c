@@ -1,5 +1,5 @@
-/* Graphs: what the device gives for them, and what becomes of them: their memory is in private pools, and a
- * launch is all that a step shows which allocates nothing. Only each graph's first launch is bracketed. */
+/* Graphs: their memory, and their launches. A step that replays a graph allocates nothing, so launches are
+ * all that shows of it. Only each graph's first launch is bracketed. */
 #include "hash.h"
 #include "hooks/driver.h"
 #include "hooks/graph_memory.h"
@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* Calls about graphs are recorded with their stacks, so that each launch shows what asked for it. */
+/* Recorded with the stack, so that each launch shows where it came from. */
 static void record_graph(enum vt_function function, uint8_t kind, const void *address, const void *detail)
 {
     vt_driver_event(&(struct vt_driver_call){.function = function,
@@ -89,7 +89,7 @@ CAPTURE_END(cuStreamEndCapture_ptsz)
 UPLOAD(cuGraphUpload)
 UPLOAD(cuGraphUpload_ptsz)
 
-/* After a trim each graph takes its memory anew: its next launch counts as a first one. */
+/* After a trim each graph takes its memory again, so its next launch counts as the first. */
 static _Atomic uint64_t trims;
 
 static uint64_t key_of(CUgraphExec exec)
@@ -107,7 +107,8 @@ VT_HOOK(cuDeviceGraphMemTrim, (CUdevice device))
     return result;
 }
 
-/* It may run at each step, so the launch after it is bracketed only where graphs have memory of their own. */
+/* An update may happen at every step, so the launch after it is bracketed only if graphs have memory of
+ * their own. */
 #define UPDATE(symbol, parameters, arguments)                                                                \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \

@@ -4,7 +4,7 @@
 
 enum { MOST_READINGS = 4 };
 
-static _Atomic uint32_t devices_with_nodes; /* a bit each */
+static _Atomic uint32_t devices_with_nodes; /* one bit each */
 static _Atomic uint64_t recorded_bytes[VT_MAX_DEVICES];
 static _Atomic unsigned recordings[VT_MAX_DEVICES];
 
@@ -25,7 +25,7 @@ bool vt_graphs_have_memory(void)
     return atomic_load_explicit(&devices_with_nodes, memory_order_relaxed) != 0;
 }
 
-/* Within a query. 0 = not known. */
+/* Call within a query. 0 = not known. */
 static uint64_t read_bytes(int device_index, CUgraphMem_attribute attribute)
 {
     VT_NEED(get_attribute, cuDeviceGetGraphMemAttribute);
@@ -34,8 +34,8 @@ static uint64_t read_bytes(int device_index, CUgraphMem_attribute attribute)
     return known ? bytes : 0;
 }
 
-/* Within a query. Recorded again, if meanwhile another thread has recorded one: the later reading may be the
- * earlier event. */
+/* Call within a query. Recorded again if another thread has recorded the pool meanwhile: the later reading
+ * may have become the earlier event. */
 static void record_pool(int device_index, enum vt_function function)
 {
     bool alone = false;
@@ -92,7 +92,7 @@ void vt_graph_bracket_close(const struct vt_graph_bracket *made, enum vt_functio
     vt_query_end(&query);
 }
 
-/* ---- Nodes made by hand; those of a capture are pool.c's. */
+/* ---- nodes made by hand; pool.c has those of a capture ---- */
 
 #define ADD_ALLOCATION(symbol, condition, allocation, free_address, parameters_list, arguments)              \
     VT_HOOK(symbol, parameters_list)                                                                         \

@@ -8,7 +8,7 @@
 ALLOCATE(cuMemAlloc_v2, 0, bytes, (CUdeviceptr * address, size_t bytes), (address, bytes))
 ALLOCATE(cuMemAlloc, 0, bytes, (CUdeviceptr_v1 * address, unsigned int bytes), (address, bytes))
 
-/* The pitch is the driver's choice: of a call that failed only the bytes asked for are known. */
+/* The driver chooses the pitch: for a failed call only the requested bytes are known. */
 ALLOCATE(cuMemAllocPitch_v2, 0, (done ? *pitch : width_bytes) * height,
          (CUdeviceptr * address, size_t *pitch, size_t width_bytes, size_t height,
           unsigned int element_bytes),
@@ -32,7 +32,7 @@ ALLOCATE(cuMemHostAlloc, VT_FLAG_HOST, bytes, (void **address, size_t bytes, uns
 REGISTER(cuMemHostRegister)
 REGISTER(cuMemHostRegister_v2)
 
-/* It takes addresses of pools' memory too. */
+/* cuMemFree also takes addresses of pool memory. */
 #define FREE_DEVICE(symbol, type)                                                                            \
     VT_HOOK_FREE_THEN(symbol, VT_EVENT_FREE, vt_poll_pools(VT_FUNCTION_##symbol, false), (type address),     \
                       (address), .address = address)

@@ -1,7 +1,7 @@
-/* Modules, libraries and kernels: what the device gives for them, as the difference of its used memory across
- * the call. Kernels are loaded when they are first needed (CUDA's lazy loading), perhaps as late as their
- * first launch: so first uses are bracketed, and a later launch costs one look into a table. If another
- * thread allocates meanwhile, nobody knows whose the difference is, and it is not recorded as theirs. */
+/* Modules, libraries and kernels: their memory is the difference of the device's used memory across the
+ * call. Kernels are loaded when first needed (CUDA's lazy loading), perhaps only at their first launch. So
+ * first uses are bracketed; a later launch costs one table lookup. If another thread allocates in between,
+ * the difference could be either's, and is not recorded. */
 #include "hash.h"
 #include "hooks/wrap.h"
 #include "hooks/first_uses.h"
@@ -23,7 +23,7 @@ VT_HOOK_BRACKETED(cuLibraryLoadFromFile,
                   (CUlibrary * library, const char *file, CUjit_option *jit_options, void **jit_values,
                    unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count),
                   (library, file, jit_options, jit_values, jit_count, options, values, count))
-/* A library that loads lazily does so here. */
+/* A lazily loaded library is loaded here. */
 VT_HOOK_BRACKETED(cuLibraryGetModule, (CUmodule * module, CUlibrary library), (module, library))
 VT_HOOK_BRACKETED(cuLibraryGetGlobal,
                   (CUdeviceptr * address, size_t *bytes, CUlibrary library, const char *name),
@@ -32,7 +32,7 @@ VT_HOOK_BRACKETED(cuLibraryGetManaged,
                   (CUdeviceptr * address, size_t *bytes, CUlibrary library, const char *name),
                   (address, bytes, library, name))
 
-/* Handles of what was unloaded may come again: then everything is a first use again. */
+/* Handles of unloaded code may be reused, so after an unload everything is a first use again. */
 static _Atomic uint64_t unloads;
 
 #define UNLOAD(symbol, parameters, arguments)                                                                \
@@ -54,7 +54,6 @@ static bool is_first_use(uint64_t what)
                            VT_HASH_4 * vt_context_of_several());
 }
 
-/* True once for each name in a module. */
 static bool is_first_name(const void *module, const char *name)
 {
     uint64_t hash = (uintptr_t)module;

@@ -1,5 +1,5 @@
-/* NVTX marks and ranges. We are an injection library (NVTX_INJECTION64_PATH names libvramtrace.so): NVTX
- * calls InitializeInjectionNvtx2 at the program's first NVTX call, and we put our handlers into its tables.
+/* NVTX marks and ranges. libvramtrace.so is an NVTX injection library (NVTX_INJECTION64_PATH names it): NVTX
+ * calls InitializeInjectionNvtx2 at the program's first NVTX call, and our handlers go into its tables.
  *
  * Ranges that start and end by id (nvtxRangeStart) may overlap, so they are not recorded. Nor is anything
  * before the first CUDA event: a program that only marks makes no trace. */
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <wchar.h>
 
-/* The parts of NVTX 3's binary interface that are used here. */
+/* The parts of NVTX 3's binary interface used here. */
 enum { EXPORT_TABLE_CALLBACKS = 1 };
 enum { MODULE_CORE = 1, MODULE_CORE2 = 5 };
 enum { CORE_MARK_EX = 1, CORE_MARK_A, CORE_MARK_W, CORE_PUSH_EX = 8, CORE_PUSH_A, CORE_PUSH_W, CORE_POP };
@@ -28,7 +28,7 @@ enum { MESSAGE_ASCII = 1, MESSAGE_UNICODE = 2, MESSAGE_REGISTERED = 3 };
 
 struct event_attributes {
     uint16_t version;
-    uint16_t bytes; /* of the structure: older callers have less of it */
+    uint16_t bytes; /* of the struct, which is smaller in older callers */
     uint32_t category;
     int32_t color_type;
     uint32_t color;
@@ -53,19 +53,19 @@ InitializeInjectionNvtx2(get_export_table_function *get_export_table);
 
 #define MAX_NAME_BYTES 1024
 
-/* Registered strings are the only ones kept. They live as long as the process, so their number is limited:
- * later ones get no handle, and their marks no name. */
+/* Registered strings must be kept for the life of the process, so their total is limited: later ones get no
+ * handle, and their marks no name. */
 #define REGISTERED_POOL_BYTES (256 * 1024)
 static char registered_pool[REGISTERED_POOL_BYTES];
 static _Atomic size_t registered_bytes;
 
-/* Which of this thread's open ranges were recorded, one bit each, so that their pops balance. Ranges deeper
- * than there are bits are not recorded. */
+/* One bit for each open range of this thread: recorded or not, so that pops balance. Ranges deeper than
+ * there are bits are not recorded. */
 #define MAX_DEPTH 64
 static __thread uint64_t recorded_pushes __attribute__((tls_model("initial-exec")));
 static __thread int open_ranges __attribute__((tls_model("initial-exec")));
 
-/* UTF-8, cut at the last whole character. */
+/* To UTF-8, cut after the last whole character. */
 static const char *narrow(const wchar_t *wide, char *buffer)
 {
     size_t length = 0;
@@ -84,7 +84,7 @@ static const char *message_of(const struct event_attributes *attributes, char *b
         return "";
     if (attributes->message_type == MESSAGE_UNICODE)
         return narrow(attributes->message, buffer);
-    /* A registered string's handle is ours: the string itself. */
+    /* The handle of a registered string is the string itself. */
     if (attributes->message_type == MESSAGE_ASCII || attributes->message_type == MESSAGE_REGISTERED)
         return attributes->message;
     return "";
@@ -115,7 +115,7 @@ static int pop(void)
     if (open_ranges == 0)
         return NO_PUSH_POP_TRACKING;
     open_ranges--;
-    /* A child forked within the range may record nothing yet, and a pop begins no trace. */
+    /* A child forked inside the range may not record yet, and a pop must not start a trace. */
     if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_recording() &&
         vt_enter(&saved_errno)) {
         vt_record(&(struct vt_observation){.kind = VT_EVENT_RANGE_POP, .device_index = -1});

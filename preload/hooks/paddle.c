@@ -1,9 +1,9 @@
-/* PaddlePaddle's allocators. The outermost of them (StatAllocator), which keeps Paddle's own counters, tells
- * its profiler of each block, as an object made on the stack: its constructor is exported and called through
- * the PLT, the same in 2.6 and 3.3, so that a preloaded definition sees each block.
+/* PaddlePaddle's allocators. The outermost one (StatAllocator), which keeps Paddle's own counters, reports
+ * each block to its profiler by making an object on the stack. The object's constructor is exported and
+ * called through the PLT, the same in 2.6 and 3.3, so a preloaded definition sees each block.
  *
- * It is told of page-locked and ordinary memory too, and of what the allocators take from the driver: only
- * blocks on a card are recorded. */
+ * It also reports page-locked and ordinary memory, and what the allocators take from the driver: only blocks
+ * on a GPU are recorded. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 /* Exported by us: paddle::platform::RecordMemEvent::RecordMemEvent */
 #define TELL _ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE
 
-struct place { /* the beginning of phi::Place */
+struct place { /* the first members of phi::Place */
     int8_t device_index;
     int8_t kind;
 };

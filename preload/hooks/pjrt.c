@@ -1,9 +1,9 @@
-/* XLA as a plugin: JAX's CUDA plugin, and who else loads it. Its own allocator is hidden, but it is used
- * through a table of functions, which never changes but by growing (PJRT's C API). The host gets a copy of
- * the table in which the functions that make and give up buffers are ours: a block is a buffer, by the object
+/* XLA as a plugin: JAX's CUDA plugin, and other users of it. Its allocator is hidden, but it is used through
+ * a table of functions (PJRT's C API), which changes only by growing. The host gets a copy of the table in
+ * which the functions that make and release buffers are ours. A block is a buffer, identified by the object
  * that holds it.
  *
- * What an executable needs while it runs is not in the table: it counts as cached. */
+ * Memory that an executable needs while it runs does not go through the table: it counts as cached. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,23 +20,24 @@
 /* ---- PJRT's structures ---- */
 
 #define LIBRARY_NAME_HAS "cuda"
-#define DEVICE_MEMORY "device" /* other kinds of memory are the host's */
+#define DEVICE_MEMORY "device" /* other kinds of memory are host memory */
 
 enum {
 #define VT_PJRT_CALLED(field, place) field = place,
 #include "hooks/pjrt.def"
-    PLACES = 512 /* of a table that we copy */
+    PLACES = 512 /* of the largest table that we copy */
 };
 
-typedef void *pjrt_function(void *arguments); /* returns an error object, NULL = none */
+typedef void *pjrt_function(void *arguments); /* returns an error object, or NULL */
 
 struct table {
     size_t struct_bytes;
-    void *header[4]; /* extensions, version */
+    void *header[4]; /* extensions and version */
     pjrt_function *functions[PLACES];
 };
 
-/* The arguments of all functions that ask one thing of one object. A structure may be larger than needed. */
+/* The arguments of all functions that ask one thing about one object. The struct may be larger than the
+ * function needs. */
 struct question {
     size_t struct_bytes;
     void *extension;
@@ -63,7 +64,7 @@ struct execution { /* PJRT_LoadedExecutable_Execute_Args */
     void **const *output_lists;
 };
 
-static const struct table *real; /* the plugin's own; set before the host has ours */
+static const struct table *real; /* the plugin's own; set before the host gets ours */
 static struct table ours;
 static const struct table *(*_Atomic real_entry)(void);
 
@@ -78,7 +79,7 @@ static bool ask(int function, const void *object, struct question *question)
     return !error;
 }
 
-/* The card that a buffer lies on, or -1. */
+/* The device that a buffer lies on, or -1. */
 static int8_t device_of(const void *buffer)
 {
     struct question memory, kind, device, number;
@@ -102,8 +103,8 @@ static size_t outputs_of(const void *loaded)
 
 /* ---- recording, within the guard ---- */
 
-/* `part_of`: as in observations. A buffer whose memory was refused is an object all the same, and says an
- * address that is none: the driver knows. */
+/* `part_of`: as in observations. A buffer that got no memory is an object all the same, and reports an
+ * invalid address, so the driver is asked. */
 static void made(void *buffer, const void *part_of)
 {
     struct question bytes, address;
@@ -173,7 +174,7 @@ static void *delete_memory(void *arguments)
     return real->functions[Buffer_Delete](arguments);
 }
 
-/* An inspection asks an array whether it is deleted: so it hears which buffers the array has. */
+/* An inspection asks an array whether it is deleted, to learn here which buffers the array has. */
 static void *is_deleted(void *arguments)
 {
     void *error = real->functions[Buffer_IsDeleted](arguments);
@@ -183,8 +184,7 @@ static void *is_deleted(void *arguments)
     return error;
 }
 
-/* Arguments that the program gave up with the call (donated ones) are deleted by it. What one output is on
- * all devices is one array. */
+/* The call deletes donated arguments. One output on all devices is one array. */
 static void *execute(void *arguments)
 {
     const struct execution *call = arguments;
@@ -213,7 +213,8 @@ static void replace(struct table *table, int place, pjrt_function *function)
         table->functions[place] = function;
 }
 
-/* Whether a table has all that we call. What a plugin cannot do is NULL, or beyond its end. */
+/* Whether a table has everything that we call. What a plugin does not support is NULL, or past the table's
+ * end. */
 static bool is_whole(const struct table *table)
 {
     static const int called[] = {
@@ -228,8 +229,7 @@ static bool is_whole(const struct table *table)
     return table->struct_bytes <= sizeof *table;
 }
 
-/* In place of GetPjrtApi, which returns the same table each time: whoever fills in ours again writes the
- * same. */
+/* Replaces GetPjrtApi, which returns the same table each time: filling in ours again writes the same. */
 static const struct table *entry(void)
 {
     const struct table *table = atomic_load_explicit(&real_entry, memory_order_acquire)();
@@ -257,7 +257,7 @@ void *vt_pjrt_entry(void *found)
     const char *name = strrchr(library.dli_fname, '/');
     if (!strstr(name ? name : library.dli_fname, LIBRARY_NAME_HAS))
         return found;
-    /* One plugin: a second one is left alone. */
+    /* Only one plugin is wrapped; a second one is left alone. */
     if (!atomic_compare_exchange_strong(&real_entry, &none, plugin) && none != plugin)
         return found;
     return (void *)entry;

@@ -1,5 +1,4 @@
-/* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these
- * are what the device has given, so they are read, and recorded when they change. */
+/* Stream-ordered allocations, and the pools that they come from. */
 #include "guard.h"
 #include "hooks/graph_memory.h"
 #include "hooks/pool_table.h"
@@ -27,8 +26,8 @@ static bool is_captured(CUstream stream, bool per_thread)
            status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Default streams (their handles are small numbers) are the current device's. Older drivers do not report the
- * device of others: then it is taken to be the current one. */
+/* Default streams (small numbers as handles) belong to the current device. Older drivers do not report the
+ * device of other streams; it is taken to be the current one. */
 static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_device)
 {
     VT_NEED(get_device, cuStreamGetDevice);
@@ -41,7 +40,7 @@ static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_dev
     return (int8_t)device;
 }
 
-/* `pool_handle` NULL: the device's current pool. */
+/* `pool_handle` NULL means the device's current pool. */
 static struct call before(enum vt_function function, CUstream stream, bool per_thread,
                           CUmemoryPool pool_handle)
 {
@@ -201,7 +200,7 @@ VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
     vt_before_free(&freed);
     CUresult result = real(pool);
     vt_after_free(&freed, result);
-    if (result != CUDA_SUCCESS && was.device_index != VT_NO_DEVICE) { /* it is still there */
+    if (result != CUDA_SUCCESS && was.device_index != VT_NO_DEVICE) { /* the pool is still there */
         vt_pool_add((uintptr_t)pool, was.device_index, was.flags);
         vt_poll_pools(VT_FUNCTION_cuMemPoolDestroy, true);
     }

@@ -59,7 +59,7 @@ static void record_if_changed(struct vt_pool *pool, uint64_t handle, enum vt_fun
     if ((pool->flags & VT_FLAG_FOREIGN) ||
         !read_attribute(pool_handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
         return;
-    /* Used bytes follow from the allocations and frees, except for when the frees take effect. */
+    /* Used bytes follow from allocations and frees, except that frees take effect later. */
     if (reserved == pool->reserved_bytes && !due)
         return;
     if (!read_attribute(pool_handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
@@ -77,8 +77,8 @@ static void record_if_changed(struct vt_pool *pool, uint64_t handle, enum vt_fun
                            false);
 }
 
-/* Within a query. The host does not know that we read, so its destruction of the pool waits for us
- * (vt_pool_remove): either we see that the handle is gone, or it sees the reader. */
+/* The host does not know that we are reading, so destroying the pool waits for us (vt_pool_remove): either
+ * we see that the handle is gone, or it sees the reader. */
 void vt_pool_poll(struct vt_pool *pool, enum vt_function function)
 {
     atomic_fetch_add(&pool->readers, 1);
@@ -92,12 +92,13 @@ void vt_pool_remove(uint64_t handle, struct vt_driver_call *was)
 {
     struct vt_pool *pool;
     int saved_errno = errno;
-    /* Two threads that met it first at the same time gave it a place each. */
+    /* Two threads that met the pool at the same time may have added it twice. */
     while (handle != 0 && (pool = find_pool(handle)) != NULL) {
         was->device_index = pool->device_index;
         was->flags = pool->flags;
         atomic_store(&pool->handle, 0);
-        /* Bounded: a reader may be a thread of the process that forked this one, or have a lower priority. */
+        /* Bounded: the reader may be a thread of the process that forked this one, or have a lower priority.
+         */
         for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
             turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
     }

@@ -1,8 +1,8 @@
-/* RMM's device_buffer, which the arrays of cuDF, cuML and Python's DeviceBuffer lie in, and through RMM's
- * allocators those of CuPy and Numba. It takes and returns its memory in two functions that librmm exports
- * and calls through the PLT, so that a preloaded definition sees each block, whatever pool it comes from.
+/* RMM's device_buffer, which holds the arrays of cuDF and cuML and Python's DeviceBuffer, and through RMM's
+ * allocators those of CuPy and Numba. It allocates and frees in two functions that librmm exports and calls
+ * through the PLT, so a preloaded definition sees each block, whatever pool it comes from.
  *
- * A resource may also give page-locked or ordinary memory: only what the driver says is on a card is
+ * A resource may also return page-locked or ordinary memory: only what the driver says is on a device is
  * recorded. */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -13,9 +13,8 @@
 #include "loader/elf_walk.h"
 #include "hooks/observe.h"
 
-/* The namespace that releases have the class in: X(name, as it is written in symbols). From 26.8 on each has
- * one of its own, every second month; those to come are only taken at their word where the object shows what
- * it should. */
+/* The namespace of the class, by release: X(name, as written in symbols). From 26.8 on every release has its
+ * own, every second month. Future ones are only trusted if the object looks as it should. */
 #define RELEASES(X)                                                                                          \
     X(to_26_6, 3rmm)                                                                                         \
     X(of_26_8, 3rmm9_RMM_26_8)                                                                               \
@@ -30,7 +29,7 @@
 #define ALLOCATE(space) _ZN##space##13device_buffer14allocate_asyncEm
 #define RELEASE(space) _ZN##space##13device_buffer16deallocate_asyncEv
 
-struct device_buffer { /* its beginning, from 25.8 to 26.10; set when allocate_async returns */
+struct device_buffer { /* its first members, from 25.8 to 26.10; set when allocate_async returns */
     CUdeviceptr address;
     size_t bytes;
 };

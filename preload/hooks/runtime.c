@@ -1,11 +1,11 @@
-/* libcudart, where a program links it shared: names the call that made an allocation.
+/* libcudart, if linked as a shared library: names the runtime call that made an allocation.
  *
  * Each function is exported once for each libcudart release, under the release's symbol version
- * (cudaMalloc@libcudart.so.12 …). So the loader resolves which libcudart a caller means, even where a process
- * has several. A caller that means none of these (another release, no version at all, dlsym) gets the real
- * function directly: then only the label is missing.
+ * (cudaMalloc@libcudart.so.12 …). So the loader resolves which libcudart a caller means, even if a process
+ * has several. A caller that means none of these (another release, no version, dlsym) gets the real function
+ * directly: then only the label is missing.
  *
- * The driver's wrappers record the allocation that happens inside. It is recorded here, in its own layer,
+ * The driver's wrappers record the allocation inside the call. It is recorded here, in the runtime layer,
  * only if they saw nothing. */
 #include "guard.h"
 #include "functions.h"
@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* As in libcudart's headers, which the build does not need. */
+/* From libcudart's headers, which the build does not need. */
 #define RUNTIME_SUCCESS 0
 #define RUNTIME_INITIALIZATION_ERROR 3
 struct extent {
@@ -41,8 +41,8 @@ struct call {
     uint64_t bytes;
 };
 
-/* Set by the first allocation that the driver's wrappers did not see: from then on frees are recorded here,
- * before the call, when it is not known whether the driver's wrappers will see them. */
+/* Set by the first allocation that the driver's wrappers did not see. From then on frees are recorded here,
+ * before the call, when it is not yet known whether those wrappers will see them. */
 static _Atomic bool driver_is_silent;
 
 static int8_t current_device(enum vt_runtime_version version)
@@ -103,7 +103,7 @@ static void end(const struct call *call, int result)
 
 #define UNPACK(...) __VA_ARGS__
 
-/* The export of one release, which says which libcudart is meant. */
+/* The export for one release of libcudart. */
 #define EXPORT(release, version_name, symbol, parameters, arguments)                                         \
     __attribute__((visibility("default"))) int vt_runtime_##symbol##_##release parameters;                   \
     int vt_runtime_##symbol##_##release parameters                                                           \
@@ -112,8 +112,8 @@ static void end(const struct call *call, int result)
     }                                                                                                        \
     __asm__(".symver vt_runtime_" #symbol "_" #release ", " #symbol "@" version_name);
 
-/* For an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value`
- * after one that failed: it must not follow pointers. */
+/* For an allocation, `address_value` and `bytes_value` are read after a successful call, `asked_value` after
+ * a failed one: it must not follow pointers. */
 #define RUNTIME(symbol, event, flags_value, address_value, bytes_value, asked_value, parameters, arguments)  \
     static int call_##symbol(enum vt_runtime_version version, UNPACK parameters)                             \
     {                                                                                                        \

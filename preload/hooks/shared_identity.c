@@ -9,7 +9,7 @@
 
 #define FABRIC_HANDLE 8 /* CU_MEM_HANDLE_TYPE_FABRIC, from 12.3 on */
 #define FABRIC_HANDLE_BYTES 64
-#define ANONYMOUS_FILES 0x09041934 /* one inode for all: ANON_INODE_FS_MAGIC */
+#define ANONYMOUS_FILES 0x09041934 /* ANON_INODE_FS_MAGIC: all such files share one inode */
 
 uint64_t vt_identity_of_bytes(const void *handle, size_t bytes)
 {

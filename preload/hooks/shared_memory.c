@@ -1,4 +1,4 @@
-/* Memory of other processes and of other interfaces, mapped here: recorded as foreign. */
+/* Memory of other processes (IPC) and of other interfaces (graphics), mapped here: recorded as foreign. */
 #include "hooks/wrap.h"
 #include "hooks/shared_identity.h"
 
@@ -6,7 +6,7 @@ VT_HOOK_EVENT(cuIpcGetMemHandle, VT_EVENT_EXPORT, VT_NO_DEVICE,
               (CUipcMemHandle * handle, CUdeviceptr address), (handle, address), .address = address,
               .bytes = vt_range_bytes(address), .detail = vt_identity_of_bytes(handle, sizeof(*handle)))
 
-/* Opening a handle again gives the same address and counts one more reference: one event each. */
+/* Opening a handle again gives the same address and one more reference; each is one event. */
 #define OPEN(symbol)                                                                                         \
     VT_HOOK_ALLOCATE(symbol, (CUdeviceptr * address, CUipcMemHandle handle, unsigned int flags),             \
                      (address, handle, flags), .flags = VT_FLAG_FOREIGN, .address = done ? *address : 0,     \
@@ -15,7 +15,7 @@ VT_HOOK_EVENT(cuIpcGetMemHandle, VT_EVENT_EXPORT, VT_NO_DEVICE,
 OPEN(cuIpcOpenMemHandle)
 OPEN(cuIpcOpenMemHandle_v2)
 
-/* A failure is not recorded: the memory is another's already. */
+/* A failure is not recorded: the memory already belongs to somebody else. */
 #define IMPORT(symbol, parameters, arguments, ...)                                                           \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
@@ -34,8 +34,8 @@ IMPORT(cuImportExternalMemory,
        (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor), (memory, descriptor),
        .address = (uintptr_t)*memory, .bytes = descriptor->size)
 
-/* A mapping's bytes are those of the imported memory (`detail`), which already count; the event is there
- * because the mapping is freed like any allocation. */
+/* A mapping has no bytes of its own: those of the imported memory (`detail`) are counted already. It is
+ * recorded because it is freed like any allocation. */
 IMPORT(cuExternalMemoryGetMappedBuffer,
        (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor),
        (address, memory, descriptor), .address = *address, .detail = (uintptr_t)memory)

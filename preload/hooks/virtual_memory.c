@@ -1,5 +1,5 @@
-/* Virtual memory management: physical handles, address space, and mappings between them; multicast objects.
- * A handle's memory is alive until it is neither referred to, mapped nor bound; the analyzer counts that from
+/* Virtual memory management: physical handles, address ranges, and mappings between them; multicast objects.
+ * A handle's memory lives until it has no reference, mapping or binding left; the analyzer counts that from
  * these events. */
 #include "hash.h"
 #include "hooks/wrap.h"
@@ -23,7 +23,7 @@ VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
     return result;
 }
 
-/* Nothing reports the size of what another process shares: its mapping shows it. */
+/* Nothing reports the size of shared memory at its import; the mapping shows it. */
 VT_HOOK_ALLOCATE(cuMemImportFromShareableHandle,
                  (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType handle_type),
                  (handle, shared, handle_type), .kind = VT_EVENT_HANDLE_CREATE, .flags = VT_FLAG_FOREIGN,
@@ -55,8 +55,7 @@ VT_HOOK_EVENT(cuMemMap, VT_EVENT_MAP, VT_NO_DEVICE,
 VT_HOOK_FREE(cuMemUnmap, VT_EVENT_UNMAP, (CUdeviceptr address, size_t bytes), (address, bytes),
              .address = address, .bytes = bytes)
 
-/* A place in a sparse array has no address: what tells it from others stands for one, above all that there
- * are. */
+/* A place in a sparse array has no address. A hash of its coordinates stands for one. */
 static uint64_t place_in_array(const CUarrayMapInfo *part)
 {
     const bool is_tail = part->subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
@@ -75,7 +74,7 @@ static uint64_t place_in_array(const CUarrayMapInfo *part)
     return hash | UINT64_C(1) << 63;
 }
 
-/* Recorded after the call, also what is unmapped: one call has many parts, and fails as a whole. */
+/* Unmappings too are recorded after the call: one call has many parts, and fails as a whole. */
 #define MAP_ARRAY(symbol)                                                                                    \
     VT_HOOK(symbol, (CUarrayMapInfo * parts, unsigned int count, CUstream stream))                           \
     {                                                                                                        \
@@ -95,16 +94,16 @@ static uint64_t place_in_array(const CUarrayMapInfo *part)
 MAP_ARRAY(cuMemMapArrayAsync)
 MAP_ARRAY(cuMemMapArrayAsync_ptsz)
 
-/* A refusal is no lack of memory, so it is not recorded. */
+/* A failure does not mean out of memory, so it is not recorded. */
 VT_HOOK_EVENT(cuMulticastCreate, VT_EVENT_MULTICAST_CREATE, VT_NO_DEVICE,
               (CUmemGenericAllocationHandle * object, const CUmulticastObjectProp *properties),
               (object, properties), .address = *object, .bytes = properties->size)
 
-/* The driver does not report what it takes of the device, if anything. */
+/* The driver does not report how much memory this takes, if any. */
 VT_HOOK_BRACKETED(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device),
                   (object, device))
 
-/* `bound`: a handle, or an address. */
+/* `bound` is a handle or an address. */
 #define BIND(symbol, kind, device_value, parameters, arguments)                                              \
     VT_HOOK_EVENT(symbol, kind, vt_device_index(device_value), parameters, arguments, .address = object,     \
                   .bytes = bytes, .detail = bound, .total_bytes = offset)
@@ -125,8 +124,8 @@ BIND(cuMulticastBindAddr_v2, VT_EVENT_BIND_ADDRESS, device,
       unsigned long long flags),
      (object, device, offset, bound, bytes, flags))
 
-/* Recorded after the call: if it were refused, it would be hard to say which bindings the event had ended;
- * memory that counts for a moment longer does less harm. */
+/* Recorded after the call: if the call failed, it would be hard to say which bindings the event had ended.
+ * Memory that counts a moment too long does less harm. */
 VT_HOOK_EVENT(cuMulticastUnbind, VT_EVENT_UNBIND, vt_device_index(device),
               (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, size_t bytes),
               (object, device, offset, bytes), .address = object, .bytes = bytes, .total_bytes = offset)

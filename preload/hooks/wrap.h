@@ -1,4 +1,4 @@
-/* Whole wrappers of libcuda's functions as one macro each. What a wrapper must keep to: driver.h. */
+/* Whole wrappers of libcuda's functions, as one macro each. What a wrapper must keep to is in driver.h. */
 #ifndef VT_WRAP_H
 #define VT_WRAP_H
 
@@ -22,7 +22,7 @@
         return result;                                                                                       \
     }
 
-/* A free, or another call that gives something back. The second has a statement to run at the end. */
+/* A free, or another call that gives something back. The second form has a statement to run at the end. */
 #define VT_HOOK_FREE(symbol, kind_value, parameters, arguments, ...)                                         \
     VT_HOOK_FREE_THEN(symbol, kind_value, (void)0, parameters, arguments, __VA_ARGS__)
 #define VT_HOOK_FREE_THEN(symbol, kind_value, statement, parameters, arguments, ...)                         \
@@ -40,7 +40,7 @@
         return result;                                                                                       \
     }
 
-/* A call that is recorded if it succeeded. */
+/* A call that is recorded if it succeeds. */
 #define VT_HOOK_EVENT(symbol, kind_value, device_value, parameters, arguments, ...)                          \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
@@ -54,7 +54,7 @@
         return result;                                                                                       \
     }
 
-/* A call that is bracketed. */
+/* A call that is bracketed (driver.h, struct vt_bracket). */
 #define VT_HOOK_BRACKETED(symbol, parameters, arguments)                                                     \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \

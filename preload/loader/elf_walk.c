@@ -8,13 +8,13 @@
 #include <string.h>
 
 #define VERSION_INDEX_MASK 0x7fff
-#define VERSION_HIDDEN 0x8000 /* not the default version of its name */
+#define VERSION_HIDDEN 0x8000 /* not the name's default version */
 #define LATELY_NS UINT64_C(1000000)
 
 /* Start of our own image; the linker defines it. */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 
-/* glibc relocates the pointers of most dynamic sections in place, but not of read-only ones (the vDSO). */
+/* glibc relocates the pointers in most dynamic sections in place, but not in read-only ones (the vDSO). */
 static const void *dynamic_pointer(uintptr_t base, uintptr_t value)
 {
     return (const void *)(value < base ? base + value : value);
@@ -81,7 +81,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
 
 static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
 {
-    int saved_errno = errno; /* of a wait for a fork */
+    int saved_errno = errno; /* waiting for a fork may change it */
     struct vt_gate gate;
     vt_gate_enter(&gate);
     bool stopped = dl_iterate_phdr(visit, context) != 0;
@@ -146,7 +146,7 @@ bool vt_elf_contains(const struct vt_elf *object, const void *address)
     return false;
 }
 
-/* The index of version `name` among those that `object` defines, 0 if it does not. */
+/* The index of version `name` among those that `object` defines; 0 if it does not define it. */
 static unsigned version_index(const struct vt_elf *object, const char *name)
 {
     const ElfW(Verdef) *definition = object->version_definitions;
@@ -272,7 +272,7 @@ void *vt_elf_next_definition(const char *name)
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name)
 {
     const uint64_t unloads = vt_elf_unloads_lately();
-    /* In this order: who sees the new number sees the new function. */
+    /* The function first: whoever sees the new count must see the new function. */
     const bool holds = atomic_load_explicit(&next->unloads, memory_order_acquire) == unloads;
     void *function = atomic_load_explicit(&next->function, memory_order_acquire);
     if (!holds || !function) {

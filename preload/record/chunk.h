@@ -9,38 +9,38 @@
 
 #include "vramtrace/format.h"
 
-/* Bytes that grow. `failed`: memory ran out; it stays set. */
+/* A growing buffer. `failed`: memory ran out; stays set. */
 struct vt_buffer {
     uint8_t *data;
     size_t bytes, capacity;
     bool failed;
 };
-/* Grows the buffer by `bytes` and returns their address, or NULL. */
+/* Grows the buffer by `bytes` and returns the address of the new bytes, or NULL. */
 void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes);
-/* A definition record with `body_bytes` after the struct of `struct_bytes`: zeroed, padded to 8, head filled.
+/* Appends a definition record: the struct, then `body_bytes`; zeroed, padded to 8 bytes, its head filled in.
  */
 void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
                            size_t body_bytes);
 
-/* A chunk in the making. */
+/* A chunk being made. */
 struct vt_chunk {
     struct vt_buffer definitions;
-    const struct vt_event **events; /* into the ring; VT_CHUNK_EVENTS at most */
+    const struct vt_event **events; /* pointers into the ring; at most VT_CHUNK_EVENTS */
     size_t event_count;
     struct vt_buffer stored;
-    struct ZSTD_CCtx_s *compressor; /* of the chain's definitions */
-    struct vt_event_codec *codec;   /* of the chain's events */
-    uint64_t chain;                 /* of the present chain, as in its chunks */
-    uint32_t place, chain_events;   /* of the next chunk; of those before it */
+    struct ZSTD_CCtx_s *compressor; /* for the chain's definitions */
+    struct vt_event_codec *codec;   /* for the chain's events */
+    uint64_t chain;                 /* the current chain, as in its chunks' headers */
+    uint32_t place, chain_events;   /* the next chunk's place in the chain; events in the chunks before it */
 };
-/* False without memory. */
+/* False if memory ran out. */
 bool vt_chunk_start(struct vt_chunk *chunk);
-/* Frees what start made, all or a part, and its buffers. */
+/* Frees everything, also after a failed vt_chunk_start. */
 void vt_chunk_stop(struct vt_chunk *chunk);
-/* The next chunk begins a chain: it goes to another file, or one before it did not get there. */
+/* The next chunk begins a new chain: it goes to another file, or a chunk before it was not written. */
 void vt_chunk_end_chain(struct vt_chunk *chunk);
-/* Fills chunk->stored: header and packed content. Each call makes the next chunk of the file: one that is
- * left out breaks the chain. Returns 0 or -ENOMEM. */
+/* Fills chunk->stored with the header and the packed contents. Each call makes the file's next chunk;
+ * leaving one out breaks the chain. Returns 0 or -ENOMEM. */
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
 
 #endif

@@ -15,7 +15,7 @@ static bool obey(struct vt_session *session, uint32_t command, const char *text)
         return vt_record_named(VT_EVENT_MARK, text);
     case VT_CONTROL_INSPECT:
         return vt_record_named(VT_EVENT_MARK, text) && vt_record_ask_inspection(VT_INSPECTION_ASKED);
-    default: /* of a later version */
+    default: /* from a later version */
         return false;
     }
 }

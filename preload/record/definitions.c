@@ -1,5 +1,5 @@
-/* It may take the loader's lock, since no thread of the host waits for it; its
- * memory comes from the kernel, so that it never waits for an allocator under that lock. */
+/* This code may take the loader's lock, since no host thread waits for the writer. Its memory comes from the
+ * kernel, so that it never waits for an allocator while it has that lock. */
 #include "record/definitions.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ enum {
     ARGUMENTS_MAXIMUM_BYTES = 1 << 16,
 };
 
-/* A set of 64-bit keys (0 is not one), open addressing. */
+/* A set of 64-bit keys, none of them 0; open addressing. */
 struct key_set {
     uint64_t *keys;
     size_t capacity, used;
@@ -35,10 +35,10 @@ struct vt_defined {
     bool functions[FUNCTION_IDS];
     bool python;
     size_t arguments_bytes;
-    char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* of the process, each NUL-terminated */
+    char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* the process's arguments, each NUL-terminated */
 };
 
-/* Where the key is, or would be put. */
+/* The key's place, or the free place where it would go. */
 static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
 {
     size_t at = vt_hash(key) >> 32 & (capacity - 1);
@@ -62,8 +62,8 @@ static bool grow(struct key_set *set)
     return true;
 }
 
-/* True if the key was not there yet. Without memory for it, it stays new: a definition written twice does no
- * harm. */
+/* Adds the key. True if it is new. A key for which there is no memory stays new: defining something twice
+ * does no harm. */
 static bool is_new(struct key_set *set, uint64_t key)
 {
     if (set->used * 2 >= set->capacity && !grow(set))
@@ -124,7 +124,7 @@ struct module_search {
     struct vt_buffer *definitions;
 };
 
-/* Tools that rewrite libraries may leave notes that are in no loaded part of the image. */
+/* Tools that rewrite libraries may leave notes outside of all loaded segments. */
 static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -145,7 +145,8 @@ static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **bui
             continue;
         const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
         const uint8_t *end = note + segment->p_memsz;
-        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last one's padding may be past the end */
+        while (end - note >=
+               (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last note's padding may reach past the end */
             const ElfW(Nhdr) *head = (const void *)note;
             const uint8_t *name = note + sizeof *head;
             const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
@@ -201,7 +202,7 @@ static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *con
 }
 
 struct found_symbol {
-    unsigned long long unloads; /* since the process began, before the search */
+    unsigned long long unloads; /* how many unloads there had been before the search */
     Dl_info information;
     struct link_map *map;
     uint64_t module_base;
@@ -237,8 +238,8 @@ static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context
     return 1;
 }
 
-/* dladdr returns pointers into the library, which the host may unload meanwhile. Nothing is unloaded during
- * dl_iterate_phdr, so the name is copied there, if nothing was unloaded since before the search. */
+/* dladdr returns pointers into the library, which the host may unload at any time. Nothing is unloaded
+ * during dl_iterate_phdr, so the name is copied there, if nothing was unloaded since the search. */
 static bool find_symbol(uint64_t address, struct found_symbol *found)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -256,7 +257,7 @@ static bool find_symbol(uint64_t address, struct found_symbol *found)
 static void define_symbol(struct vt_defined *seen, uint64_t address, struct vt_buffer *definitions)
 {
     struct found_symbol found = {0};
-    /* A return address may be past the end of its function: look up the call itself. */
+    /* A return address may lie past the end of its function, so the call itself is looked up. */
     bool known = find_symbol(address - 1, &found);
     const char *name = found.name;
     struct vt_symbol *record =
@@ -277,7 +278,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
     char path[64], name[64];
     size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
     if (thread_id ==
-        (uint64_t)session->maker_thread_id) { /* without a descriptor, which some hosts would notice */
+        (uint64_t)session->maker_thread_id) { /* without opening a file, which some hosts would notice */
         memcpy(name, session->maker_name, bytes);
     } else {
         snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
@@ -314,7 +315,7 @@ void vt_define_for_stack(struct vt_defined *seen, const struct vt_stack *stack, 
     for (size_t i = 0; i < stack->native_frames; i++)
         if (is_new(&seen->addresses, native[i]))
             define_symbol(seen, native[i], definitions);
-    /* Python may have been loaded after the process was defined: define it again, now with the version. */
+    /* If Python was loaded after the process was defined, define it again, now with Python's version. */
     if (stack->python_frames && !seen->python) {
         seen->python = true;
         vt_define_process(seen, definitions);

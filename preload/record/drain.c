@@ -9,14 +9,14 @@
 #include "stacks/python_layout.h"
 
 enum {
-    CHUNK_DEFINITIONS_BYTES =
-        3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
-    OUT_OF_MEMORY = 2, /* the error number of the driver, and of the runtime */
+    CHUNK_DEFINITIONS_BYTES = 3 << 20, /* then the chunk is full: readers accept only so much unpacked (4 MiB,
+                                          or a multiple of its size) */
+    OUT_OF_MEMORY = 2,                 /* of the driver and of the runtime */
     LAST_TURNS = 100,
     LAST_TURN_NS = 1000000,
 };
 
-/* Names are added while they can be found. */
+/* Names are added now, while they can still be found. */
 static void take_definition(struct vt_drain *drain, const struct vt_record_head *head)
 {
     struct vt_buffer *definitions = &drain->chunk.definitions;
@@ -49,8 +49,8 @@ static void take_event(struct vt_drain *drain, const struct vt_event *event)
         vt_top_event(&drain->ring->header->top, drain->ranges, event);
 }
 
-/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the
- * chunk is written, and producers that find none wait for a few milliseconds only. */
+/* Takes committed records, at most a chunk's worth, and at most a quarter of the ring: slots are free again
+ * only when the chunk is written, and producers that find none wait only a few milliseconds. */
 static void take_records(struct vt_drain *drain)
 {
     const struct vt_ring *ring = drain->ring;
@@ -87,7 +87,7 @@ static int append_chunk(struct vt_drain *drain)
     if (!chunk->event_count && !chunk->definitions.bytes && drain->position == vt_ring_consumed(drain->ring))
         return 0;
     if (vt_trace_file_was_cut(drain->file))
-        vt_chunk_end_chain(chunk); /* its beginning may be gone */
+        vt_chunk_end_chain(chunk); /* the start of the chain may be gone */
     if (drain->flight)
         vt_flight_look(drain->flight, chunk);
     counters->events += chunk->event_count;

@@ -7,35 +7,35 @@
 #include "record/session.h"
 
 enum {
-    CHAINS_PER_REGION = 64, /* at least: a small region has shorter chains */
-    SAMPLES = 32,           /* chains that are kept over the whole run, at most */
+    CHAINS_PER_REGION = 64, /* at least so many: a small region has shorter chains */
+    SAMPLES = 32,           /* at most so many chains are kept as samples of the run */
     TURN_MS = 100,
-    LAST_WAIT_MS = 10000, /* for the other region, once the process ends */
+    LAST_WAIT_MS = 10000, /* for the other region, at the process's end */
     ALIGNMENT = 4096,
 };
 
 struct vt_flight {
     struct vt_session *session;
-    uint64_t begins[2], ends[2]; /* of the regions */
-    unsigned region;             /* that is recorded to */
-    uint64_t trigger_bytes;      /* in the region, from which on the other one is made */
-    struct vt_chains chains;     /* of the region */
-    uint64_t chain_count;        /* over the whole run */
-    uint32_t flags;              /* of the chunk at hand */
-    uint64_t step_mark;          /* string id of VT_STEP_MARK, 0 = none so far */
+    uint64_t begins[2], ends[2]; /* offsets of the two regions */
+    unsigned region;             /* the one being appended to */
+    uint64_t trigger_bytes;      /* fill level at which making the other region starts */
+    struct vt_chains chains;     /* in the region */
+    uint64_t chain_count;        /* in the whole run */
+    uint32_t flags;              /* of the current chunk */
+    uint64_t step_mark;          /* string id of VT_STEP_MARK; 0 = not seen yet */
     struct peak {
-        uint64_t bytes, chain; /* number of the chain, 0 = of the chunk at hand */
+        uint64_t bytes, chain; /* number of its chain; 0 = in the current chunk */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
     int64_t driver_bytes[VT_MAX_DEVICES];
-    uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks: of frameworks that count, and that do not */
-    uint64_t graph_bytes[VT_MAX_DEVICES];        /* of these, of graphs' own nodes */
+    uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks: [0] frameworks with a counter, [1] without */
+    uint64_t graph_bytes[VT_MAX_DEVICES];        /* the part of driver_bytes for graph nodes */
     bool compacts;
     struct vt_compaction compaction;
 };
 
 size_t vt_flight_chunk_events(const struct vt_flight *flight)
 {
-    enum { BYTES_EACH = 4 }; /* about, of unlike events */
+    enum { BYTES_EACH = 4 }; /* rough size of an unpredicted event */
     const uint64_t events = (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION / BYTES_EACH;
     return events < VT_CHUNK_EVENTS ? (size_t)events : VT_CHUNK_EVENTS;
 }
@@ -75,7 +75,7 @@ static void look_at_peak(struct peak *peak, uint64_t bytes)
     peak->chain = 0;
 }
 
-/* As live.c counts them; a free that failed is not undone, which matters little here. */
+/* As live_blocks.c counts, except that a failed free is not undone, which matters little here. */
 static int64_t driver_change(const struct vt_event *event)
 {
     const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
@@ -117,7 +117,7 @@ void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
     }
 }
 
-/* Of those that the chunk had. */
+/* Peaks in the current chunk get its chain's number. */
 static void set_chain(struct peak *peaks, uint64_t chain)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
@@ -170,7 +170,7 @@ static void keep_latest(struct plan *plan, uint64_t bytes)
         ;
 }
 
-/* `around`: also so many before and after it. */
+/* Keeps each peak's chain, and `around` chains before and after it. */
 static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t around)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
@@ -180,7 +180,7 @@ static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t aro
                 keep(plan, i);
 }
 
-/* The latest first; with `before`, the chains before them. */
+/* Keeps flagged chains, the latest first; with `before`, the chains before them instead. */
 static void keep_flagged(struct plan *plan, uint32_t flag, bool before)
 {
     for (size_t i = plan->chains->count; i > before; i--)
@@ -244,7 +244,7 @@ static void begin(struct vt_flight *flight, struct vt_chunk *chunk)
         vt_chains_free(&compaction->from);
 }
 
-/* The chains that came meanwhile, where they are then. */
+/* Adds the chains that were appended meanwhile, at their new offsets. */
 static bool add_new_chains(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
@@ -257,7 +257,7 @@ static bool add_new_chains(struct vt_flight *flight)
     return added;
 }
 
-/* True if the other region is the one that is recorded to now. */
+/* Switches to the other region. False if that failed. */
 static bool go_over(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
@@ -307,8 +307,7 @@ bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
     const unsigned region = flight->region;
     if (!flight->compacts)
         begin(flight, chunk);
-    /* However long a busy machine takes for it: meanwhile the ring fills, and what does not fit is counted.
-     */
+    /* However long a busy machine takes: the ring fills meanwhile, and what does not fit is counted. */
     for (int waited = 0; flight->compacts && waited < LAST_WAIT_MS &&
                          atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS;
          waited += atomic_load(&flight->session->stopping) ? TURN_MS : 0)

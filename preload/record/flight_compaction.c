@@ -21,7 +21,7 @@
 
 enum {
     CHUNK_BYTES_LIMIT = 64 << 20,
-    PIECE_BYTES = 1 << 20, /* copied at once; so little is left for the writer */
+    PIECE_BYTES = 1 << 20, /* copied at a time; less than this is left for the writer */
 };
 
 bool vt_chains_add(struct vt_chains *chains, const struct vt_flight_chain *chain)
@@ -45,7 +45,7 @@ void vt_chains_free(struct vt_chains *chains)
     *chains = (struct vt_chains){0};
 }
 
-/* What the thread has, apart from the writer's. */
+/* The thread's own state. */
 struct work {
     struct vt_compaction *compaction;
     int file;
@@ -56,7 +56,7 @@ struct work {
     uint64_t definitions_bytes; /* once unpacked */
     struct vt_event *events;    /* VT_CHUNK_EVENTS */
     struct vt_event_codec *codec;
-    bool has_events; /* the chain that is read, so far */
+    bool has_events; /* the chain being read has had events */
     struct vt_chunk chunk;
 };
 
@@ -120,7 +120,7 @@ static bool copy_chain(struct work *work, const struct vt_flight_chain *chain)
                      chain->flags & ~(uint32_t)VT_CHAIN_KEPT);
 }
 
-/* The definitions of a chain whose events go to a gap: as they are stored, in a chain without events. */
+/* The definitions of a chain whose events go into a gap: copied as stored, into a chain without events. */
 static bool put_definitions(struct work *work, const struct vt_flight_chain *chain)
 {
     struct vt_buffer *definitions = &work->definitions;
@@ -143,7 +143,7 @@ static bool put_definitions(struct work *work, const struct vt_flight_chain *cha
            add_chain(work, offset, chain->number, chain->ring_position, VT_CHAIN_GAP);
 }
 
-/* Reads a chunk; *at moves behind it. */
+/* Reads one chunk into the gap, and moves *at past it. */
 static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
 {
     struct vt_chunk_header head;
@@ -180,7 +180,7 @@ static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
     return true;
 }
 
-/* Of a gap: they take a few bytes each. */
+/* How many backward passes a gap shows: each takes a few bytes. */
 static size_t passes_maximum(const struct vt_compaction *compaction)
 {
     enum { BYTES = 256, MOST = 1 << 17 };
@@ -220,12 +220,12 @@ static bool end_gap(struct work *work, uint64_t number)
         if (vt_chunk_pack(chunk, work->gap_position) || !put(work, chunk->stored.data, chunk->stored.bytes) ||
             !add_chain(work, offset, number, work->gap_position, VT_CHAIN_GAP))
             return false;
-        vt_chunk_end_chain(chunk); /* each is a chain of its own here */
+        vt_chunk_end_chain(chunk); /* each chunk is its own chain here */
     }
     return true;
 }
 
-/* Whether the chains [first, end) are of one gap, as it stands. */
+/* Whether the chains [first, end) are one existing gap. */
 static bool is_gap(const struct vt_chains *chains, size_t first, size_t end)
 {
     bool all = true;
@@ -252,7 +252,7 @@ static bool write_region(struct work *work)
     return true;
 }
 
-/* What the writer has appended meanwhile, but for the last of it. */
+/* Copies what the writer has appended meanwhile, except for the last part. */
 static bool follow(struct work *work)
 {
     struct vt_compaction *compaction = work->compaction;

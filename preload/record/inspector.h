@@ -1,4 +1,5 @@
-/* What recording asks of inspections; inspect/inspect.c is one. Recording knows no more of them than this. */
+/* How recording requests inspections. inspect/inspect.c implements it; recording knows no more about
+ * inspections. */
 #ifndef VT_INSPECTOR_H
 #define VT_INSPECTOR_H
 
@@ -7,17 +8,17 @@
 struct vt_session;
 
 struct vt_inspector {
-    /* Writer thread: finds the interpreter's functions once it is there. */
+    /* Writer thread: looks for the interpreter's functions, once it is loaded. */
     void (*look_up)(void);
-    /* Writer thread, many times a second. */
+    /* Writer thread, about ten times a second. */
     void (*tend)(struct vt_session *session);
-    /* A new stack shows calls of modules or optimizers; `self_address` is that of the outermost. */
+    /* A new stack contains calls of modules or optimizers; `self_address` is the outermost one's. */
     void (*note_self)(struct vt_session *session, uint64_t self_address);
-    /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */
+    /* An event belongs to the backward pass of this graph task. Task numbers grow from pass to pass. */
     void (*note_backward)(struct vt_session *session, int graph_task);
-    /* More is alive than ever before, by an allocation on this stack. */
+    /* An allocation on this stack made a new peak. */
     void (*note_peak)(struct vt_session *session, uint32_t stack_id);
-    /* Asks for another reason (enum vt_inspection_reason). */
+    /* Requests an inspection for another reason (enum vt_inspection_reason). */
     void (*ask)(struct vt_session *session, unsigned reason);
 };
 

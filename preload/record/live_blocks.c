@@ -9,9 +9,8 @@
 #include "memory.h"
 #include "record/session.h"
 
-/* Open addressing with backward-shift deletion; grown when three quarters are taken. Without memory for
- * that, further allocations are not remembered: the header's running totals become wrong, the trace stays
- * right. */
+/* Open addressing with backward-shift deletion; grows when three quarters full. Without memory for that,
+ * further allocations are not tracked: the header's running totals become wrong, the trace stays right. */
 enum { FIRST_BITS = 10, GROWTH_BITS = 2, MAXIMUM_BITS = 26 };
 enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
 
@@ -19,13 +18,13 @@ struct vt_live_entry {
     uint64_t address; /* 0 = free */
     uint64_t bytes : 56;
     uint64_t device : 8;
-    uint64_t context; /* that it ends with, 0 = none */
+    uint64_t context; /* the context whose end frees it; 0 = none */
 };
 
-/* The allocation that this thread's latest free took out of the table: the free may still fail. */
+/* The allocation that this thread's latest free removed from the table, in case the free fails. */
 static __thread struct vt_live_entry last_taken __attribute__((tls_model("initial-exec")));
 
-/* False after about 20 ms: the holder was stopped there, or has a lower priority. */
+/* False after about 20 ms: the holder was stopped, or has a lower priority. */
 static bool lock(struct vt_live_table *table)
 {
     for (int turn = 0; atomic_exchange_explicit(&table->busy, 1, memory_order_acquire); turn++) {
@@ -76,7 +75,7 @@ static void put(struct vt_live_table *table, struct vt_live_entry entry)
     table->used++;
 }
 
-/* True if there is a place for one more. */
+/* Makes sure that one more entry fits. False if it does not. */
 static bool make_place(struct vt_live_table *table)
 {
     struct vt_live_table before = {.entries = table->entries, .bits = table->bits};
@@ -97,7 +96,6 @@ static bool make_place(struct vt_live_table *table)
     return true;
 }
 
-/* NULL if it is not there. */
 static struct vt_live_entry *find(const struct vt_live_table *table, uint64_t address)
 {
     struct vt_live_entry *entries = table->entries;
@@ -143,9 +141,9 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
         live->driver_peak_bytes = live->driver_bytes;
 }
 
-/* The block is known by its handle from now on, or no longer; then its address is filled in. Two may have the
- * same address: they share it, or the one's end is told after the other was made there. The block is the
- * latest one's, and ends with that alone. */
+/* Adds or removes a handle; on removal fills in the address. Two handles may share an address: they share
+ * the block, or the end of one is reported only after the other was made there. The block belongs to the
+ * latest handle, and ends only with that one. */
 static bool follow_handle(struct vt_session *session, struct vt_event *event, uint64_t handle)
 {
     struct vt_live_entry known = {0}, before;
@@ -163,7 +161,7 @@ static bool follow_handle(struct vt_session *session, struct vt_event *event, ui
     return true;
 }
 
-/* What was known of another array at that handle is over. */
+/* Whatever array had this handle before is gone. */
 static void follow_part(struct vt_session *session, uint64_t handle, uint64_t part_of)
 {
     struct vt_live_entry before;
@@ -179,7 +177,8 @@ static bool follow_block(struct vt_session *session, struct vt_event *event)
 {
     const bool made = event->kind == VT_EVENT_ALLOC;
     struct vt_live_entry block = {event->address, event->bytes, (uint8_t)event->device_index, 0}, before;
-    bool known = take(&session->blocks, event->address, &before); /* if made: its free was not seen */
+    bool known = take(&session->blocks, event->address,
+                      &before); /* if it is made now, the free of the one before was missed */
     if (known)
         session->block_bytes[before.device] -= before.bytes;
     if (made ? !make_place(&session->blocks) : !known)
@@ -249,7 +248,7 @@ bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_
 static void remember(struct vt_session *session, struct vt_live_entry entry)
 {
     struct vt_live_entry before;
-    if (take(&session->live, entry.address, &before)) /* a free that we did not see */
+    if (take(&session->live, entry.address, &before)) /* its free was missed */
         add(session, (int8_t)before.device, -(uint64_t)before.bytes);
     if (!make_place(&session->live))
         return;
@@ -267,13 +266,14 @@ static void set_graph_bytes(struct vt_session *session, const struct vt_event *e
     unlock(&session->live);
 }
 
-/* What was made in a context ends with it; physical memory and that of pools do not. */
+/* Memory made in a context is freed with it; physical memory and pool memory are not. */
 static uint64_t context_of(const struct vt_event *made)
 {
     return made->kind == VT_EVENT_ALLOC && !(made->flags & VT_FLAG_ASYNC) ? made->detail : 0;
 }
 
-/* Both are recorded after the call: another one at that address may be told of before this one's end. */
+/* Creation and end are both recorded after the call, so a new context at the same address may be reported
+ * before the old one's end. */
 static void follow_context(struct vt_session *session, const struct vt_event *event)
 {
     struct vt_live_table *live = &session->live;
@@ -281,7 +281,7 @@ static void follow_context(struct vt_session *session, const struct vt_event *ev
     const bool begins = event->kind == VT_EVENT_CONTEXT_CREATE;
     if (!event->address || !lock(live))
         return;
-    take(&session->contexts, event->address, &known); /* its bytes are how many there are */
+    take(&session->contexts, event->address, &known); /* `bytes` is the number of contexts at this address */
     known.bytes += begins ? 1 : known.bytes ? -1 : 0;
     if (known.bytes && make_place(&session->contexts))
         put(&session->contexts, known);
@@ -317,7 +317,7 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
         remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index,
                                                  context_of(event)});
     } else if (kept) {
-        /* else another thread's free of it did succeed, and the address is in use again */
+        /* if it is there, another thread's free succeeded and the address is in use again */
         if (!find(&session->live, event->address))
             remember(session, last_taken);
     } else if (take(&session->live, event->address, &last_taken)) {

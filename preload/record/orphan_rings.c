@@ -26,13 +26,13 @@ enum { LIST_BYTES = 32 << 10, CHUNK_BYTES_LIMIT = 64 << 20 };
 #define NOBODY 0u /* no process has this number */
 
 struct candidate {
-    char path[VT_RING_PATH_BYTES];    /* as found */
-    char claimed[VT_RING_PATH_BYTES]; /* while it is ours */
+    char path[VT_RING_PATH_BYTES];    /* the path it was found at */
+    char claimed[VT_RING_PATH_BYTES]; /* its path while we own it */
     int file;
-    struct vt_ring_header header; /* as left */
+    struct vt_ring_header header; /* as the process left it */
 };
 
-/* struct linux_dirent64: readdir would allocate. */
+/* struct linux_dirent64; readdir would allocate. */
 struct entry {
     uint64_t inode;
     int64_t offset;
@@ -53,7 +53,7 @@ static bool is_own_ring_name(const char *name, uint32_t user_id, uint32_t *pid, 
     return !strcmp(again, name);
 }
 
-/* What the ring says of itself and of its process, at this moment. */
+/* Reads the ring's header, and checks it. */
 static bool read_header(struct candidate *ring, const struct vt_process_identity *own)
 {
     const struct vt_ring_header *header = &ring->header;
@@ -77,15 +77,15 @@ static void remove_if_old(const char *path)
         unlink(path);
 }
 
-/* Its process was killed before it was a ring. */
+/* Whether its process was killed before the ring was complete. */
 static bool is_unfinished(int file)
 {
     char first = 0;
     return pread(file, &first, sizeof first, 0) >= 0 && !first;
 }
 
-/* Opens the ring and looks who left it. False if it is none, or somebody may still use it. The header is read
- * again once its process is gone, which may have recorded until then. */
+/* Opens the ring and checks that its process is gone. False if it is no ring, or may still be in use. The
+ * header is read again once the process is known to be gone, since it may have recorded until then. */
 static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
 {
     ring->file = open(ring->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -103,8 +103,8 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
     return false;
 }
 
-/* Only one thread succeeds in renaming it: to its own id, not its process's, which the dead process may have
- * had too. */
+/* Only one thread can rename the ring: to its own thread id. Not to its process id, which the dead process
+ * may have had too. */
 static bool claim(const char *folder, uint32_t user_id, unsigned long long number, struct candidate *ring)
 {
     const uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
@@ -112,7 +112,7 @@ static bool claim(const char *folder, uint32_t user_id, unsigned long long numbe
     return thread_id != ring->header.process.pid && !rename(ring->path, ring->claimed);
 }
 
-/* Past the chunks that the process had written when it was killed before it could say so in the header. */
+/* Moves past chunks that the process wrote, but was killed before noting in the header. */
 static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_buffer *buffer)
 {
     struct vt_file_header *header = &file->header;
@@ -134,7 +134,8 @@ static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_bu
     }
 }
 
-/* A copy, with its slots where they were: a mapping of the file would kill us if somebody cut it. */
+/* Copies the slots to the same positions. Not mapped: if somebody truncated the file, a mapping would kill
+ * us. */
 static bool copy_slots(const struct candidate *from, struct vt_ring *ring)
 {
     const uint64_t end = ring->header->ring_reserved, mask = ring->slot_count - 1;
@@ -150,13 +151,14 @@ static bool copy_slots(const struct candidate *from, struct vt_ring *ring)
     return true;
 }
 
-/* Appends what the trace has not yet. */
+/* Appends what the trace does not have yet. */
 static int append_rest(const struct candidate *from, struct vt_drain *drain, struct vt_ring *ring)
 {
     struct vt_ring_header header = from->header;
     struct vt_file_header *trace = &drain->file->header;
     find_end(drain->file, header.ring_reserved, &drain->chunk.stored);
-    header.counters.events = trace->counters.events; /* the ring counts a chunk before it is written */
+    header.counters.events =
+        trace->counters.events; /* the ring's count includes a chunk before it is written */
     if (header.ring_consumed < trace->ring_consumed)
         header.ring_consumed = trace->ring_consumed;
     if (header.ring_reserved < header.ring_consumed)
@@ -168,13 +170,13 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
     int result = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
     if (result)
         return result;
-    vt_trace_file_trim(drain->file); /* of what a compaction may have left */
+    vt_trace_file_trim(drain->file); /* of what an unfinished compaction left */
     trace->state = VT_STATE_KILLED;
     trace->counters = header.counters;
     return vt_trace_file_write_header(drain->file);
 }
 
-/* Opens the trace that the ring belongs to. -ENOENT: it is not where it was, where something else may be. */
+/* Opens the ring's trace. -ENOENT: the trace is gone from its path; something else may be there. */
 static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
 {
     int result = vt_trace_file_open(file, ring->header.trace_path);
@@ -189,8 +191,8 @@ static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
     return -ENOENT;
 }
 
-/* Somebody moved the trace, who may want to read it, or removed it. The ring stays for a day under nobody's
- * number, without the slots that nobody needs: who looks for rings to adopt need not open it. */
+/* The trace was moved, perhaps by someone who wants to read it, or removed. The ring stays for a day with 0
+ * as its pid and without unused slots, so that other adopters need not open it. */
 static void keep_without_trace(const struct candidate *ring, const char *folder, unsigned long long number)
 {
     const struct vt_ring_header *header = &ring->header;
@@ -207,7 +209,7 @@ static void keep_without_trace(const struct candidate *ring, const char *folder,
     rename(ring->claimed, kept);
 }
 
-/* 0 if nothing is left to be done for the trace. */
+/* Returns 0 if the trace needs nothing more. */
 static int merge(const struct candidate *from, struct vt_trace_file *file, struct vt_chunk *chunk)
 {
     struct vt_ring ring = {.slot_count = from->header.slots, .slots = NULL};
@@ -224,7 +226,7 @@ static int merge(const struct candidate *from, struct vt_trace_file *file, struc
     vt_chunk_end_chain(&drain.chunk);
     int result = append_rest(from, &drain, &ring);
     if (result)
-        vt_trace_file_trim(file); /* of the part of a chunk, which would fill the disk */
+        vt_trace_file_trim(file); /* a partial chunk would fill the disk */
     vt_memory_free(ring.slots, bytes);
     vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
     drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
@@ -239,7 +241,7 @@ struct adoption {
     struct vt_chunk chunk;
 };
 
-/* 0 if nothing is left to be done for the ring, which is ours. */
+/* Takes care of a ring that we own. Returns 0 if it is done. */
 static int settle(struct adoption *adoption, const struct candidate *ring, const char *folder,
                   unsigned long long number)
 {
@@ -257,8 +259,8 @@ static int settle(struct adoption *adoption, const struct candidate *ring, const
     return result;
 }
 
-/* What is in the folder under this name, if it is a ring and nobody's any more. False if it could not be
- * adopted: then it stays as it was. */
+/* Adopts the file of this name, if it is the ring of a dead process. False if that failed: then the ring
+ * stays as it was. */
 static bool adopt_one(struct adoption *adoption, const char *folder, const char *name)
 {
     const struct vt_process_identity *process = &adoption->own->header.process;
@@ -285,8 +287,8 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     return result == 0;
 }
 
-/* Where one could not be adopted (a full disk) the next one's trace may be elsewhere. But then the folder is
- * not read on: what was renamed may be listed again. */
+/* After a failure (a full disk) the next ring is tried, since its trace may be elsewhere. But the folder is
+ * not read further: a renamed ring may be listed again. */
 static void adopt_in(struct adoption *adoption, const char *folder)
 {
     _Alignas(struct entry) char list[LIST_BYTES];
@@ -307,10 +309,11 @@ static void adopt_in(struct adoption *adoption, const char *folder)
 void vt_adopt_rings(const struct vt_session *own, uint64_t end_ns)
 {
     struct adoption adoption = {.own = &own->file, .end_ns = end_ns};
-    struct rlimit space; /* a ring takes as much of it for a moment: the host may need it then */
+    struct rlimit
+        space; /* copying a ring takes that much address space for a moment, which the host may need */
     const char *folder;
-    /* Where the own path leads elsewhere (chroot, a mount), others' paths may not mean what they meant to
-     * them. */
+    /* If our own trace is not at its path (chroot, a mount), other processes' paths may not mean what they
+     * meant to them. */
     if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY || !vt_part_from_descriptors() ||
         !vt_trace_file_is_at_its_path(&own->file))
         return;

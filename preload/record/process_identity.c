@@ -12,16 +12,16 @@
 #include "hash.h"
 #include "read_file.h"
 
-enum { STAT_BYTES = 1024, FIELDS_AFTER_NAME = 20 }; /* field 22; the name is field 2 */
+enum { STAT_BYTES = 1024, FIELDS_AFTER_NAME = 20 }; /* start time is field 22; the name is field 2 */
 
-/* 0 if there is no such process, or /proc does not tell. */
+/* 0 if there is no such process, or /proc does not say. */
 static uint64_t start_ticks(const char *process)
 {
     char path[48], text[STAT_BYTES];
     snprintf(path, sizeof path, "/proc/%s/stat", process);
     size_t bytes = vt_read_file(path, text, sizeof text - 1);
     text[bytes] = 0;
-    char *at = strrchr(text, ')'); /* a name may have any character */
+    char *at = strrchr(text, ')'); /* the name may contain any character */
     for (int field = 0; at && field < FIELDS_AFTER_NAME; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at, NULL, 10) : 0;
@@ -33,14 +33,15 @@ static uint64_t inode_of(const char *path)
     return stat(path, &status) ? 0 : status.st_ino;
 }
 
-/* The mount namespace's, and in the upper half the time namespace's, whose offset is in all start times. */
+/* The mount namespace's inode, and in the upper half that of the time namespace, whose offset is part of all
+ * start times. */
 static uint64_t mount_namespace(void)
 {
     const uint64_t inode = inode_of("/proc/self/ns/mnt");
     return inode ? inode | inode_of("/proc/self/ns/time") << 32 : 0;
 }
 
-/* In another namespace of processes than /proc, its numbers are others'. */
+/* False if this process is in another pid namespace than /proc: then its pids mean other processes. */
 static bool proc_is_ours(void)
 {
     char number[16];
@@ -77,7 +78,7 @@ void vt_identify_process(struct vt_process_identity *identity)
     read_boot_id(identity->boot_id);
 }
 
-/* /proc mounted with hidepid does not show all that live. */
+/* /proc mounted with hidepid does not show all processes, so the kernel is asked too. */
 bool vt_process_number_is_free(uint32_t pid, const struct vt_process_identity *own)
 {
     char path[48];
@@ -98,7 +99,8 @@ bool vt_process_is_gone(const struct vt_process_identity *identity, const struct
         identity->pid_namespace != own->pid_namespace || identity->mount_namespace != own->mount_namespace ||
         identity->user_id != own->user_id)
         return false;
-    if (identity->pid == own->pid) /* its earlier program, or an earlier process of that number */
+    if (identity->pid ==
+        own->pid) /* an earlier program of this process, or an earlier process with this pid */
         return true;
     snprintf(number, sizeof number, "%u", identity->pid);
     started = start_ticks(number);

@@ -17,19 +17,21 @@
 #include "stacks/python.h"
 
 enum { TEXT_MAXIMUM_BYTES = 1023, INSPECTION_PART_BYTES = 256 << 10 };
-enum { ASKED_TURNS = 500 }; /* of a millisecond: a program that asks for an inspection waits for it anyway */
+enum {
+    ASKED_TURNS = 500
+}; /* of a millisecond each: a program that asks for an inspection waits for it anyway */
 
 struct thread_cache {
     uint64_t driver_events;
-    uint32_t generation; /* of the session that the rest belongs to */
+    uint32_t generation; /* of the session that the other fields belong to */
     uint32_t thread_id;
     uint16_t label;
-    struct vt_recent *recent; /* NULL: none was left */
+    struct vt_recent *recent; /* NULL: no memory was left for it */
     struct pending_node {
         uint64_t sequence; /* 0 = none */
         uint64_t python_hash;
         uint32_t stack_id;
-    } node; /* the latest that this thread made, until it is known whether its operator allocates */
+    } node; /* the latest node made on this thread, until its operator is known to allocate or not */
 };
 static __thread struct thread_cache thread __attribute__((tls_model("initial-exec")));
 
@@ -48,7 +50,6 @@ uint64_t vt_driver_events_of_thread(void)
     return thread.driver_events;
 }
 
-/* The writer adds the name. */
 static void define_thread(struct vt_session *session)
 {
     struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
@@ -95,8 +96,8 @@ static void push_node(struct vt_session *session, uint64_t sequence, uint64_t pa
                                      .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
-/* An allocation from the same frames says all that the node would. From other frames, it belongs to a later
- * operator that made no node. */
+/* An allocation from the same frames carries all the information of the node. An allocation from other
+ * frames belongs to a later operator that made no node. */
 static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t python_hash)
 {
     if (thread.node.sequence != sequence || thread.node.python_hash != python_hash)
@@ -148,8 +149,8 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
     return intern_stack(session, &seen, observed->function);
 }
 
-/* It runs with the GIL, so a thread without Python frees for itself. Once the interpreter ends, its memory
- * may be gone. */
+/* The collector runs with the GIL, so frees of a thread without Python are never the collector's. Once the
+ * interpreter is ending, its memory may be gone. */
 static bool frees_for_collector(const struct vt_observation *seen)
 {
     const int *collecting = atomic_load_explicit(&vt_collecting, memory_order_acquire);
@@ -184,7 +185,7 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
         vt_live_driver(session, &event);
         thread.driver_events += seen->layer == VT_LAYER_DRIVER;
     }
-    /* Last, close to taking a slot: events are ordered by their slots. */
+    /* Last, close to reserving the slot: events are ordered by slot. */
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push(session, &event);
 }
@@ -226,21 +227,21 @@ bool vt_pause(struct vt_session *session, bool begin)
         return false;
     }
     __atomic_store_n(&session->ring.header->control.paused, begin, __ATOMIC_RELAXED);
-    /* What was made meanwhile has no stack: an inspection gives it a name. */
+    /* Blocks made during the pause have no stack; an inspection gives them names. */
     if (!begin)
         session->helpers->inspector->ask(session, VT_INSPECTION_NEW_OBJECT);
     return true;
 }
 
-/* A mark of the program ends a step. */
+/* A step mark of the program, in a pause. It may end the pause. */
 static void count_step(struct vt_session *session)
 {
     if (atomic_fetch_add(&session->step_marks, 1) + 2 == session->options.start_step)
         vt_pause(session, false);
 }
 
-/* The pass before the first step wanted begins its recording, so that the step is whole. Marks count steps
- * better. */
+/* A backward pass, in a pause. The pass before the wanted step ends the pause, so that the step is complete.
+ * Marks count steps more reliably, so they win. */
 static void count_pass(struct vt_session *session, int graph_task)
 {
     if (vt_raise_above(&session->next_graph_task, graph_task) &&
@@ -325,7 +326,7 @@ bool vt_record_ask_inspection(unsigned reason)
     return session != NULL;
 }
 
-/* Whole lines, if they are not too long. A small ring takes small records. */
+/* Cuts at line ends unless a line is too long. A small ring takes only small records. */
 static size_t inspection_part_bytes(const struct vt_session *session, const char *text, size_t bytes)
 {
     const size_t ring_part = session->ring.slot_count * VT_SLOT_BYTES / 8;
@@ -338,7 +339,7 @@ static size_t inspection_part_bytes(const struct vt_session *session, const char
 
 void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
 {
-    static _Atomic uint32_t inspections; /* of the process and those that it was forked from */
+    static _Atomic uint32_t inspections; /* counted across forks */
     struct vt_session *session = vt_session_active();
     uint32_t parts = 0;
     int saved_errno;
@@ -414,7 +415,7 @@ void vt_record_new_device(struct vt_session *session, int device_index, const ch
         return;
     struct vt_device *record =
         vt_ring_reserve(&session->ring, VT_RECORD_DEVICE, (uint32_t)(sizeof *record + bytes));
-    if (!record) { /* the next event of this device tries again */
+    if (!record) { /* the device's next event tries again */
         vt_count_dropped(&session->ring.header->counters.dropped_definitions);
         atomic_fetch_and(&session->known_devices, ~bit);
         return;

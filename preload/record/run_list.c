@@ -8,7 +8,7 @@
 
 #include "vramtrace/format.h"
 
-/* The process may be gone, and its number another one's, whose descriptor is some other file. */
+/* `run` may be gone, and its pid reused: then the descriptor is some other file. */
 static bool is_list(const char *path)
 {
     static const char expected[] = "/memfd:" VT_RUN_LIST " (deleted)";
@@ -17,8 +17,8 @@ static bool is_list(const char *path)
            !memcmp(target, expected, sizeof expected - 1);
 }
 
-/* Not in a thread apart, where the host would not see the descriptor: making one takes address space, which
- * the host may need. The trace's own descriptor was open among the host's a moment ago, too. */
+/* Not in a thread with its own descriptors: making one takes address space that the host may need. Besides,
+ * the trace's own descriptor was among the host's a moment ago. */
 bool vt_run_list_add(const char *list, const char *trace_path, bool of_job)
 {
     char line[4096 + 32];
@@ -28,7 +28,7 @@ bool vt_run_list_add(const char *list, const char *trace_path, bool of_job)
     int file = open(list, O_WRONLY | O_APPEND | O_CLOEXEC);
     const bool written = file >= 0 && write(file, line, (size_t)length + 1) == length + 1;
     if (file >= 0 && !written)
-        fchmod(file, 0); /* that something is missing; a limit of file sizes holds for the list, too */
+        fchmod(file, 0); /* tells `run` that an entry is missing; a file size limit applies to the list too */
     if (file >= 0)
         close(file);
     return written;

@@ -10,10 +10,10 @@
 
 enum { CODE_TEXT_BYTES = 2048 };
 
-/* Python frames that a walk can put on the caller's stack, which may be a small one. */
+/* How many Python frames a walk may put on the caller's stack, which may be small. */
 enum { SHALLOW_DEPTH = 128 };
 
-/* The id of a code object's content; a code object that cannot be read is 0. */
+/* The id of a code object's contents; 0 if it cannot be read. */
 static uint32_t intern_code(struct vt_session *session, const void *code)
 {
     char text[CODE_TEXT_BYTES];
@@ -69,8 +69,8 @@ static bool write_stack(struct vt_session *session, const struct vt_seen_stack *
             session->helpers->inspector->note_self(session, frames[i].self_address);
             break;
         }
-    /* Each code's address in the frames is replaced by its id: a second list would need the caller's stack.
-     */
+    /* Each code address in the frames is replaced by the code's id: a second array would take more of the
+     * caller's stack. */
     const void *code_before = NULL;
     uintptr_t code_id = 0;
     for (size_t i = 0; i < python.frames; i++) {
@@ -119,11 +119,11 @@ static bool make_deep_buffers(struct vt_session *session)
     if (!memory)
         return false;
     if (!atomic_compare_exchange_strong(&session->deep_buffers, &none, memory))
-        vt_memory_free(memory, VT_DEEP_BYTES); /* another thread was first */
+        vt_memory_free(memory, VT_DEEP_BYTES);
     return true;
 }
 
-/* Returns the index of a deep buffer, or -1 if all are taken: then the stack is recorded as truncated. */
+/* Returns the index of a free deep buffer, or -1 if there is none: then the stack is recorded truncated. */
 static int take_deep_buffer(struct vt_session *session)
 {
     if (!make_deep_buffers(session))

@@ -49,7 +49,7 @@ void vt_top_definition(struct vt_top_counters *top, const struct vt_record_head 
 
 /* ---- segments ---- */
 
-/* Where the number of the range that begins there is, or would be. */
+/* The link to the range that begins at `start`, or to where it would be. */
 static uint16_t *link_to(struct vt_top_ranges *known, uint64_t start)
 {
     uint16_t *link = &known->heads[vt_hash(start) >> (64 - VT_TOP_BITS)];
@@ -58,7 +58,7 @@ static uint16_t *link_to(struct vt_top_ranges *known, uint64_t start)
     return link;
 }
 
-/* One that begins at the same address has ended unseen. */
+/* If a range begins at the same address, its end was not seen: replace it. */
 static void add_range(struct vt_top_ranges *known, uint64_t start, uint64_t bytes, int8_t device_index)
 {
     uint16_t *link = link_to(known, start);
@@ -91,7 +91,7 @@ static void set_segments(struct vt_top_device *device, uint64_t bytes)
         set(&device->segment_peak_bytes, bytes);
 }
 
-/* The driver takes back what begins at `start`, and what follows it without a gap up to `bytes`. */
+/* The driver takes back the range at `start`, and those that follow without a gap, up to `bytes`. */
 static void end_ranges(struct vt_top_counters *top, struct vt_top_ranges *known, uint64_t start,
                        uint64_t bytes)
 {
@@ -117,8 +117,8 @@ static void restore_range(struct vt_top_counters *top, struct vt_top_ranges *kno
     known->freed.start = 0;
 }
 
-/* A block, after which the framework holds `event->detail` bytes of the driver's: if that is not what we
- * know, the block is in memory that is new to it. A framework that does not count does not tell. */
+/* After this block the framework holds `event->detail` bytes of driver memory. If that is not the total that
+ * we know, the block is in a segment that is new to us. A framework without a counter reports no total. */
 static void see_block(struct vt_top_counters *top, struct vt_top_ranges *known, const struct vt_event *event)
 {
     struct vt_top_device *device = device_of(top, event->device_index);

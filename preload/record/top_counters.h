@@ -1,29 +1,29 @@
-/* What `vramtrace top` shows besides the counters of the hot path (format.h, struct vt_top_counters): kept
- * from the records as they are taken from the ring. Threads: the writer's. */
+/* What `vramtrace top` shows besides the hot path's counters (format.h, struct vt_top_counters), updated
+ * from each record that the writer takes from the ring. Threads: the writer's. */
 #ifndef VT_TOP_H
 #define VT_TOP_H
 
 #include "vramtrace/format.h"
 
-/* Live driver memory, found by its start: which of it holds a framework's blocks is seen when the framework
- * says that it holds more. Memory that is too much for the table counts once the framework tells its own
- * total again. All zero at first. */
+/* Live driver memory, found by its start address. Which of it holds a framework's blocks is learned when the
+ * framework reports that it holds more than before. Memory that does not fit into the table counts again
+ * once the framework reports its total. All zero at first. */
 enum { VT_TOP_BITS = 12, VT_TOP_RANGES = 1 << VT_TOP_BITS };
 struct vt_top_range {
-    uint64_t start, bytes; /* 0 = not used */
-    int8_t device_index;   /* of the segment that it is, -1 = it is none */
-    uint16_t next;         /* with the same hash, or not used */
+    uint64_t start, bytes; /* bytes 0 = not used */
+    int8_t device_index;   /* if the memory is a segment: its device; else -1 */
+    uint16_t next;         /* next range with the same hash, or next unused one */
 };
 struct vt_top_ranges {
     uint16_t heads[VT_TOP_RANGES]; /* by hash; 0 = none */
-    uint16_t unused, used;         /* the first that was used and is not; the highest that ever was */
-    struct vt_top_range ranges[VT_TOP_RANGES + 1], freed; /* freed: the latest, in case that fails */
+    uint16_t unused, used;         /* first free range that was used before; highest ever used */
+    struct vt_top_range ranges[VT_TOP_RANGES + 1], freed; /* freed: the latest one, in case the free fails */
 };
 
-/* `rank`: a text of the launcher's. */
+/* `rank`: as the launcher gave it; a text. */
 void vt_top_begin(struct vt_top_counters *top, const char *rank);
 void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, const struct vt_event *event);
-/* A definition; what is not of a device is passed over. */
+/* Takes a definition; ignores those that are not about a device. */
 void vt_top_definition(struct vt_top_counters *top, const struct vt_record_head *head);
 
 #endif

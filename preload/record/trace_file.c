@@ -15,8 +15,8 @@
 
 enum { NAME_ATTEMPTS = 1000 };
 
-/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. Where
- * the limit is lower: the upper half of what it allows. */
+/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. If the
+ * limit is lower: the upper half of what it allows. */
 enum { HIGH_DESCRIPTOR = 900 };
 
 int vt_move_descriptor_up(int file)
@@ -52,15 +52,15 @@ static bool is_ours(const struct vt_trace_file *file, int descriptor)
            status.st_ino == file->inode;
 }
 
-/* What needs the file's descriptor: returns 0 or -errno; -EBADF: the host has closed it, or did so meanwhile.
- */
+/* An operation on the file's descriptor. `with` returns 0 or -errno; -EBADF: the host has closed the
+ * descriptor. */
 struct use {
     struct vt_trace_file *file;
     int (*with)(const struct use *use, int descriptor);
-    const void *data; /* to be appended */
+    const void *data; /* to append */
     size_t bytes;
     uint64_t offset, ring_position, to_offset;
-    struct vt_trace_region regions[2]; /* the old and the new one */
+    struct vt_trace_region regions[2]; /* old and new */
     int result;
 };
 
@@ -73,8 +73,9 @@ static void open_and_use(void *context)
         close(descriptor);
 }
 
-/* Once the host has closed the descriptor it is opened by name, each time anew, where the host does not see
- * it; where that cannot be, once more among the host's. */
+/* If the host has closed the descriptor, the file is opened by its path each time, in a thread whose
+ * descriptors the host does not see. Where that is not possible, it is opened once more among the host's
+ * descriptors. */
 static int use_descriptor(struct use *use)
 {
     struct vt_trace_file *file = use->file;
@@ -85,7 +86,7 @@ static int use_descriptor(struct use *use)
     if (descriptor >= 0)
         descriptor = vt_move_descriptor_up(descriptor);
     if (is_ours(file, descriptor)) {
-        file->descriptor = descriptor; /* the old number is the host's now */
+        file->descriptor = descriptor; /* the old number now belongs to the host */
         return use->with(use, descriptor);
     }
     if (descriptor >= 0)
@@ -167,7 +168,7 @@ int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset
             continue;
         if (written < 0)
             return -errno;
-        if (written == 0 || (size_t)written > bytes) /* a sandbox answered for the kernel */
+        if (written == 0 || (size_t)written > bytes) /* a sandbox answered instead of the kernel */
             return -EPERM;
         data += written;
         bytes -= (size_t)written;
@@ -178,7 +179,7 @@ int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset
 
 static int write_header(const struct use *use, int descriptor)
 {
-    uint8_t page[VT_HEADER_BYTES] = {0}; /* all of it: the file may have been cut */
+    uint8_t page[VT_HEADER_BYTES] = {0}; /* the whole page: the file may have been truncated */
     memcpy(page, &use->file->header, sizeof use->file->header);
     return vt_write_all(descriptor, page, sizeof page, 0);
 }
@@ -202,7 +203,7 @@ bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file)
     return !stat(file->path, &status) && status.st_dev == file->device && status.st_ino == file->inode;
 }
 
-/* May be called twice. */
+/* May run twice. */
 static int append(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
@@ -226,7 +227,7 @@ int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t b
                                         .ring_position = ring_position});
 }
 
-/* Chunks as they are, [use->offset, use->regions[0].end) to use->to_offset. */
+/* Copies chunks unchanged: [use->offset, use->regions[0].end) to use->to_offset. */
 static int copy_rest(const struct use *use, int descriptor)
 {
     uint8_t bytes[16384];
@@ -263,7 +264,7 @@ static int go_over(const struct use *use, int descriptor)
     else
         result = fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)old->begin,
                            (off_t)(old->end - old->begin));
-    return 0; /* else it takes more room than it needs */
+    return 0; /* if that failed, the file only takes more space than it needs */
 }
 
 int vt_trace_file_go_over(struct vt_trace_file *file, const struct vt_trace_region *old,
