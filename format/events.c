@@ -7,7 +7,7 @@ enum { TICK_SHIFT = 8, UNMATCHED = 15, PACE_SHIFT = 4, THREAD_BITS = 4, LENGTH_M
 
 /* ---- what is known ---- */
 
-static uint64_t mix(uint64_t value)
+static uint64_t mix_bits(uint64_t value)
 {
     value *= UINT64_C(0x9e3779b97f4a7c15);
     return value ^ value >> 32;
@@ -32,7 +32,7 @@ static bool is_block(const struct vt_event *event, enum vt_event_kind kind)
     return event->layer == VT_LAYER_FRAMEWORK && event->kind == kind;
 }
 
-static struct vt_past_event *past(struct vt_event_codec *codec, uint32_t number)
+static struct vt_past_event *past_event(struct vt_event_codec *codec, uint32_t number)
 {
     return &codec->events[number % VT_PAST_EVENTS];
 }
@@ -45,7 +45,7 @@ static bool is_known(const struct vt_event_codec *codec, uint32_t number)
 
 static struct vt_past_blocks *blocks_of(struct vt_event_codec *codec, uint64_t address)
 {
-    return &codec->blocks[mix(address) % VT_PAST_BLOCKS];
+    return &codec->blocks[mix_bits(address) % VT_PAST_BLOCKS];
 }
 
 /* Which of blocks_of its address it is, VT_PAST_WAYS = none. */
@@ -91,7 +91,7 @@ static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
 
 static struct vt_past_size *size_of(struct vt_event_codec *codec, uint64_t bytes)
 {
-    return &codec->sizes[mix(bytes) % VT_PAST_SIZES];
+    return &codec->sizes[mix_bits(bytes) % VT_PAST_SIZES];
 }
 
 static struct vt_past_kind *kind_of(struct vt_event_codec *codec, const struct vt_event *event)
@@ -143,8 +143,8 @@ static void expect_freed(struct vt_event_codec *codec, const struct vt_past_even
 }
 
 /* All but stack, code, thread and time. */
-static void expect(struct vt_event_codec *codec, const struct vt_past_thread *thread,
-                   const struct vt_past_event *like, struct vt_event *event, uint64_t *asked)
+static void expect_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread,
+                          const struct vt_past_event *like, struct vt_event *event, uint64_t *asked)
 {
     event->sequence = like->sequence_step ? thread->sequence + like->sequence_step - 1 : 0;
     if (is_block(event, VT_EVENT_ALLOC)) {
@@ -251,10 +251,10 @@ static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint6
     const unsigned way = reading ? VT_PAST_WAYS : find_block(blocks, address);
     const uint32_t number = way == VT_PAST_WAYS ? 0 : blocks->numbers[way];
     uint64_t age =
-        is_known(codec, number) && past(codec, number)->address == address ? codec->number - number : 0;
+        is_known(codec, number) && past_event(codec, number)->address == address ? codec->number - number : 0;
     age = vt_code_number(&codec->coder, codec->chances.age, age, reading);
     if (age)
-        return past(codec, codec->number - (uint32_t)age)->address;
+        return past_event(codec, codec->number - (uint32_t)age)->address;
     return base + vt_code_difference(&codec->coder, codec->chances.freed, address - base, reading);
 }
 
@@ -338,27 +338,27 @@ VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, b
 /* ---- one event ---- */
 
 /* The event that the thread's next one is likely to repeat, 0 = none. */
-static uint32_t candidate(struct vt_event_codec *codec, struct vt_past_thread *thread)
+static uint32_t find_candidate(struct vt_event_codec *codec, struct vt_past_thread *thread)
 {
     uint32_t number = thread->like;
-    if (is_known(codec, number) && is_known(codec, past(codec, number)->next))
-        return past(codec, number)->next;
+    if (is_known(codec, number) && is_known(codec, past_event(codec, number)->next))
+        return past_event(codec, number)->next;
     thread->matched = 0;
     for (unsigned i = 0; i < 2; i++) {
         number = codec->hashed[i][thread->hashes[i] / (UINT32_MAX / VT_PAST_HASHES + 1)];
-        if (is_known(codec, number) && is_known(codec, past(codec, number)->next))
-            return past(codec, number)->next;
+        if (is_known(codec, number) && is_known(codec, past_event(codec, number)->next))
+            return past_event(codec, number)->next;
     }
     return 0;
 }
 
-static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread,
-                     const struct vt_event *event, uint32_t like, uint64_t asked)
+static void remember_event(struct vt_event_codec *codec, struct vt_past_thread *thread,
+                           const struct vt_event *event, uint32_t like, uint64_t asked)
 {
     const uint32_t number = codec->number;
-    struct vt_past_event *now = past(codec, number);
-    uint32_t family = like ? past(codec, like)->family : number % VT_PAST_EVENTS;
-    const uint64_t like_bytes = like ? past(codec, like)->bytes : 0;
+    struct vt_past_event *now = past_event(codec, number);
+    uint32_t family = like ? past_event(codec, like)->family : number % VT_PAST_EVENTS;
+    const uint64_t like_bytes = like ? past_event(codec, like)->bytes : 0;
     if (is_block(event, VT_EVENT_ALLOC)) {
         if (like)
             *size_of(codec, like_bytes) = (struct vt_past_size){like_bytes, asked};
@@ -399,7 +399,7 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
     if ((int32_t)(event->stack_id - codec->newest_stack) > 0)
         codec->newest_stack = event->stack_id;
     if (is_known(codec, thread->number))
-        past(codec, thread->number)->next = number;
+        past_event(codec, thread->number)->next = number;
     thread->number = number;
     const uint32_t sign = (event->stack_id + 1) * UINT32_C(0x9e3779b1) ^ now->code * UINT32_C(0x85ebca6b);
     thread->hashes[0] = thread->hashes[0] * (5 << 3) + sign * UINT32_C(0xc2b2ae35);
@@ -416,8 +416,8 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
 static void guess_event(struct vt_event_codec *codec, struct guess *guess)
 {
     struct vt_past_thread *thread = &codec->threads[codec->thread];
-    guess->number = candidate(codec, thread);
-    const struct vt_past_event *like = guess->number ? past(codec, guess->number) : &nothing;
+    guess->number = find_candidate(codec, thread);
+    const struct vt_past_event *like = guess->number ? past_event(codec, guess->number) : &nothing;
     const unsigned length = vt_bit_length(thread->matched);
     guess->context = !guess->number ? UNMATCHED : length < UNMATCHED ? length : UNMATCHED - 1;
     guess->asked = 0;
@@ -426,7 +426,7 @@ static void guess_event(struct vt_event_codec *codec, struct guess *guess)
     guess->event.thread_id = thread->thread_id;
     guess->event.stack_id = like->stack_id;
     set_code(&guess->event, like->code);
-    expect(codec, thread, like, &guess->event, &guess->asked);
+    expect_fields(codec, thread, like, &guess->event, &guess->asked);
 }
 
 static bool is_like(const struct vt_event *event, const struct vt_event *other)
@@ -460,13 +460,14 @@ static void code_other(struct vt_event_codec *codec, struct guess *guess, struct
         code_stack(codec, event, reading);
         const struct vt_past_stack *stack = stack_of(codec, event->stack_id);
         const struct vt_past_event *like =
-            stack->stack_id == event->stack_id && is_known(codec, stack->number) ? past(codec, stack->number)
-                                                                                 : &nothing;
+            stack->stack_id == event->stack_id && is_known(codec, stack->number)
+                ? past_event(codec, stack->number)
+                : &nothing;
         code_code(codec, event, like->code, reading);
         if (like->code != code_of(event))
             like = &nothing;
         set_code(&guess->event, code_of(event));
-        expect(codec, thread, like, &guess->event, &guess->asked);
+        expect_fields(codec, thread, like, &guess->event, &guess->asked);
         thread->matched = 0;
         guess->number = 0;
     }
@@ -477,7 +478,7 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
 {
     struct guess guess;
     codec->number++;
-    past(codec, codec->number)->next = 0;
+    past_event(codec, codec->number)->next = 0;
     guess_event(codec, &guess);
     const bool same = !reading && guess.number && is_same(event, &guess.event);
     const bool as_expected = vt_code_bit(&codec->coder, &codec->chances.all[guess.context], same, reading);
@@ -488,7 +489,7 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
     code_time(codec, event, reading);
     struct vt_past_thread *thread = &codec->threads[codec->thread];
     thread->matched += guess.number != 0;
-    remember(codec, thread, event, guess.number, guess.asked);
+    remember_event(codec, thread, event, guess.number, guess.asked);
 }
 
 /* ---- chains and chunks ---- */

@@ -19,7 +19,7 @@ enum { FLIGHT_BYTES = 1 << 30 };
  * reuse descriptor 2. */
 static char complaint[512];
 
-static void complain(const char *name, const char *text, const char *wanted, const char *standard)
+static void note_wrong_value(const char *name, const char *text, const char *wanted, const char *standard)
 {
     if (!complaint[0])
         snprintf(complaint, sizeof complaint, "%s=%.200s is not understood (%s); using %s", name, text,
@@ -32,7 +32,7 @@ static void complain(const char *name, const char *text, const char *wanted, con
         const char *text = getenv(name);                                                                     \
         vt_value_##kind(standard, value);                                                                    \
         if (text && *text && !vt_value_##kind(text, value))                                                  \
-            complain(name, text, allowed, standard);                                                         \
+            note_wrong_value(name, text, allowed, standard);                                                 \
     }
 VT_VALUE_KINDS(X)
 #undef X
@@ -120,7 +120,8 @@ void vt_options_complain(void)
     complaint[0] = 0;
 }
 
-static const char *expand(const struct vt_options *options, char letter, const char *host, char pid[16])
+static const char *expand_letter(const struct vt_options *options, char letter, const char *host,
+                                 char pid[16])
 {
     snprintf(pid, 16, "%d", (int)getpid());
     switch (letter) {
@@ -148,8 +149,7 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
     const bool folder = slash || (exists && S_ISDIR(status.st_mode));
     if (!out_bytes)
         return -ENAMETOOLONG;
-    if (exists && !folder &&
-        !S_ISREG(status.st_mode)) /* a device or a pipe: nothing may be created beside it */
+    if (exists && !folder && !S_ISREG(status.st_mode)) /* a device or a pipe */
         return -EINVAL;
     if (snprintf(pattern, sizeof pattern, "%s%s%s", options->out, folder && !slash ? "/" : "",
                  folder ? "vramtrace.%h.%r.vrt" : "") >= (int)sizeof pattern)
@@ -164,7 +164,7 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
             if (written < 0 || (used += (size_t)written) >= bytes)
                 return -ENAMETOOLONG;
         }
-        if (pattern[i] == '%' && (part = expand(options, pattern[i + 1], host, pid)))
+        if (pattern[i] == '%' && (part = expand_letter(options, pattern[i + 1], host, pid)))
             i++;
         else
             part = one;

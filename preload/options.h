@@ -16,9 +16,8 @@ struct vt_options {
     size_t launch_bytes;
     bool quiet, enable, native, python, inspect, nvml;
     uint64_t ring_bytes;
-    uint64_t
-        start_step; /* stacks begin with this step, counted from 1; 1 = now, VT_START_MANUAL = on request */
-    bool flight;    /* VRAMTRACE_MODE */
+    uint64_t start_step;      /* stacks begin with this step; 1 = now, VT_START_MANUAL = on request */
+    bool flight;              /* VRAMTRACE_MODE */
     uint64_t limit_bytes;     /* of the trace, 0 = none */
     bool ring_was_set;        /* the user has set VRAMTRACE_RING */
     char runtime_folder[200]; /* XDG_RUNTIME_DIR; "" = none */

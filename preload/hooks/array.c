@@ -25,7 +25,7 @@ struct extent {
     unsigned channels, flags;
 };
 
-static uint64_t estimate(const struct extent *extent, unsigned levels)
+static uint64_t estimate_bytes(const struct extent *extent, unsigned levels)
 {
     /* Sparse and deferred arrays get their memory later, by mapping. */
     if (extent->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
@@ -69,7 +69,7 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
                                          .flags = VT_FLAG_ESTIMATE,                                          \
                                          .device_index = device_index,                                       \
                                          .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,          \
-                                         .bytes = estimate(&extent, levels_value)},                          \
+                                         .bytes = estimate_bytes(&extent, levels_value)},                    \
                 result);                                                                                     \
         }                                                                                                    \
         return result;                                                                                       \

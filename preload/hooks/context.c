@@ -19,8 +19,8 @@ static struct vt_bracket open_bracket(CUdevice device)
                               device_index >= 0 ? atomic_load(&primary_contexts[device_index]) : 0);
 }
 
-static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context,
-                   uint64_t bytes)
+static void record_context(enum vt_function function, enum vt_event_kind kind, CUdevice device,
+                           uint64_t context, uint64_t bytes)
 {
     if (kind == VT_EVENT_CONTEXT_CREATE)
         vt_count_context();
@@ -31,16 +31,16 @@ static void record(enum vt_function function, enum vt_event_kind kind, CUdevice 
                                              .bytes = bytes});
 }
 
-static void ended(enum vt_function function, CUdevice device, uint64_t context)
+static void record_end(enum vt_function function, CUdevice device, uint64_t context)
 {
-    record(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
+    record_context(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
 }
 
 /* The new context is current, so used memory now includes it. */
-static void created(enum vt_function function, CUdevice device, CUcontext context,
-                    const struct vt_bracket *bracket)
+static void record_creation(enum vt_function function, CUdevice device, CUcontext context,
+                            const struct vt_bracket *bracket)
 {
-    record(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context, vt_bracket_bytes(bracket));
+    record_context(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context, vt_bracket_bytes(bracket));
     struct vt_query query = vt_query_begin();
     if (query.begun)
         vt_record_memory_info(vt_device_index(device), true);
@@ -54,7 +54,7 @@ static void created(enum vt_function function, CUdevice device, CUcontext contex
         const struct vt_bracket bracket = open_bracket(device);                                              \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS && context != NULL)                                                       \
-            created(VT_FUNCTION_##symbol, device, *context, &bracket);                                       \
+            record_creation(VT_FUNCTION_##symbol, device, *context, &bracket);                               \
         return result;                                                                                       \
     }
 CREATE(cuCtxCreate, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
@@ -73,7 +73,7 @@ CREATE(cuCtxCreate_v4,
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(context);                                                                     \
         if (result == CUDA_SUCCESS)                                                                          \
-            ended(VT_FUNCTION_##symbol, -1, (uintptr_t)context);                                             \
+            record_end(VT_FUNCTION_##symbol, -1, (uintptr_t)context);                                        \
         return result;                                                                                       \
     }
 DESTROY(cuCtxDestroy)
@@ -91,7 +91,7 @@ VT_HOOK(cuCtxDetach, (CUcontext context))
     VT_REAL(cuCtxDetach);
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && !atomic_load_explicit(&attached, memory_order_relaxed))
-        ended(VT_FUNCTION_cuCtxDetach, -1, (uintptr_t)context);
+        record_end(VT_FUNCTION_cuCtxDetach, -1, (uintptr_t)context);
     return result;
 }
 
@@ -105,8 +105,8 @@ VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
     CUresult result = real(context, device);
     if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
         atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
-        record(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context,
-               vt_bracket_bytes(&bracket));
+        record_context(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device,
+                       (uintptr_t)*context, vt_bracket_bytes(&bracket));
     return result;
 }
 
@@ -124,12 +124,12 @@ static bool is_active(CUdevice device)
     return active != 0;
 }
 
-static void primary_gone(enum vt_function function, CUdevice device)
+static void end_primary(enum vt_function function, CUdevice device)
 {
     int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
-        ended(function, device, context);
+        record_end(function, device, context);
 }
 
 #define RELEASE(symbol)                                                                                      \
@@ -138,7 +138,7 @@ static void primary_gone(enum vt_function function, CUdevice device)
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(device);                                                                      \
         if (result == CUDA_SUCCESS && !is_active(device))                                                    \
-            primary_gone(VT_FUNCTION_##symbol, device);                                                      \
+            end_primary(VT_FUNCTION_##symbol, device);                                                       \
         return result;                                                                                       \
     }
 RELEASE(cuDevicePrimaryCtxRelease)
@@ -150,7 +150,7 @@ RELEASE(cuDevicePrimaryCtxRelease_v2)
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(device);                                                                      \
         if (result == CUDA_SUCCESS)                                                                          \
-            primary_gone(VT_FUNCTION_##symbol, device);                                                      \
+            end_primary(VT_FUNCTION_##symbol, device);                                                       \
         return result;                                                                                       \
     }
 RESET(cuDevicePrimaryCtxReset)

@@ -19,8 +19,7 @@ struct vt_dlsym_answer {
     void *real_dlsym; /* not NULL: jump there */
     void *answer;     /* else return this */
 };
-struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name,
-                                       void *caller); /* called by dlsym_*.S */
+struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name, void *caller); /* for dlsym_*.S */
 
 static _Atomic(vt_dlsym_function *) library_dlsym; /* the C library's own */
 static _Atomic(vt_dlsym_function *) next_dlsym;    /* what the host would call without us */

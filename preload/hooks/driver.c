@@ -113,7 +113,7 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
-bool vt_card_of(CUdeviceptr address, int8_t *device_index)
+bool vt_device_of(CUdeviceptr address, int8_t *device_index)
 {
     VT_NEED(get_attribute, cuPointerGetAttribute);
     unsigned int type = 0, managed = 0;
@@ -153,7 +153,7 @@ int8_t vt_before_any_allocation(void)
     return device_index;
 }
 
-static void record(const struct vt_driver_call *event, bool with_stack)
+static void record_event(const struct vt_driver_call *event, bool with_stack)
 {
     if (event->device_index >= 0)
         record_device(event->device_index);
@@ -178,13 +178,13 @@ void vt_driver_event(const struct vt_driver_call *event)
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
         return;
-    record(event, true);
+    record_event(event, true);
     vt_leave(saved_errno);
 }
 
 void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
 {
-    record(event, with_stack);
+    record_event(event, with_stack);
 }
 
 uint64_t vt_range_bytes(CUdeviceptr address)
@@ -235,7 +235,7 @@ void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
     } else if (event.kind == 0 && event.detail == 0 && !(event.flags & VT_FLAG_ASYNC)) {
         event.detail = vt_current_context();
     }
-    record(&event, true);
+    record_event(&event, true);
     vt_leave(saved_errno);
     if (!(event.flags & VT_FLAG_HOST) && event.kind != VT_EVENT_RESERVE)
         follow_up(event.device_index, result != CUDA_SUCCESS);
@@ -252,7 +252,7 @@ void vt_before_free(const struct vt_driver_call *freed)
     }
     if (!vt_enter_event(&saved_errno))
         return;
-    record(freed, false);
+    record_event(freed, false);
     vt_leave(saved_errno);
 }
 
@@ -354,12 +354,12 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
-            record(&(struct vt_driver_call){.function = function,
-                                            .kind = VT_EVENT_DELTA,
-                                            .device_index = bracket->device_index,
-                                            .bytes = used - bracket->used_bytes - counted_bytes,
-                                            .detail = vt_context_of_several()},
-                   true);
+            record_event(&(struct vt_driver_call){.function = function,
+                                                  .kind = VT_EVENT_DELTA,
+                                                  .device_index = bracket->device_index,
+                                                  .bytes = used - bracket->used_bytes - counted_bytes,
+                                                  .detail = vt_context_of_several()},
+                         true);
         else
             vt_record_memory_info(bracket->device_index, true);
     }

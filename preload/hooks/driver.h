@@ -80,7 +80,7 @@ void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
 
 /* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none.
  * False if the driver does not say. Call within the guard. */
-bool vt_card_of(CUdeviceptr address, int8_t *device_index);
+bool vt_device_of(CUdeviceptr address, int8_t *device_index);
 
 /* Size of the allocation around `address`, as the driver reports it; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);

@@ -2,7 +2,7 @@
  * it returned, so no table of versions and suffixes is needed. */
 #include "hooks/driver.h"
 
-static void replace(void **function, const char *asked)
+static void replace_by_wrapper(void **function, const char *asked)
 {
     void *wrapper = vt_wrapper_of_address(*function, asked);
     if (wrapper != NULL)
@@ -14,7 +14,7 @@ VT_HOOK(cuGetProcAddress, (const char *symbol, void **function, int cuda_version
     VT_REAL(cuGetProcAddress);
     CUresult result = real(symbol, function, cuda_version, flags);
     if (result == CUDA_SUCCESS && function != NULL)
-        replace(function, symbol);
+        replace_by_wrapper(function, symbol);
     return result;
 }
 
@@ -24,6 +24,6 @@ VT_HOOK(cuGetProcAddress_v2, (const char *symbol, void **function, int cuda_vers
     VT_REAL(cuGetProcAddress_v2);
     CUresult result = real(symbol, function, cuda_version, flags, status);
     if (result == CUDA_SUCCESS && function != NULL)
-        replace(function, symbol);
+        replace_by_wrapper(function, symbol);
     return result;
 }

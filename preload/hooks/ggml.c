@@ -65,7 +65,7 @@ struct libraries {
     uintptr_t caller_base;
 };
 
-static bool take(const struct vt_elf *elf, void *context)
+static bool note_library(const struct vt_elf *elf, void *context)
 {
     struct libraries *all = context;
     if (vt_elf_is_ours(elf) || all->count == LIBRARIES || !vt_elf_symbol(elf, VT_SYMBOL_NAME(LAY_OUT), NULL))
@@ -81,7 +81,7 @@ static bool take(const struct vt_elf *elf, void *context)
     return false;
 }
 
-static bool take_needs(const struct vt_elf *elf, void *context)
+static bool note_needed(const struct vt_elf *elf, void *context)
 {
     struct libraries *all = context;
     if (!vt_elf_contains(elf, all->caller))
@@ -135,13 +135,13 @@ static void *global_lay_out(void)
 /* A program may contain several ggmls of different releases, one inside each library. The right one is what
  * the loader would have bound the caller to: a global one, the caller's own, or that of a library that the
  * caller needs. */
-static struct library find(const void *caller)
+static struct library find_library(const void *caller)
 {
     struct libraries all = {.caller = caller};
-    vt_elf_find(take, &all);
+    vt_elf_find(note_library, &all);
     if (all.count < 2)
         return all.items[0];
-    const bool caller_known = vt_elf_find(take_needs, &all);
+    const bool caller_known = vt_elf_find(note_needed, &all);
     void *global = global_lay_out();
     for (unsigned i = 0; i < all.count && global; i++)
         if ((void *)all.items[i].lay_out == global)
@@ -214,7 +214,7 @@ static size_t put_tensor(const struct library *ggml, const void *tensor, int8_t 
     return at;
 }
 
-static void tell_names(const struct library *ggml, const void *context, void *buffer)
+static void record_names(const struct library *ggml, const void *context, void *buffer)
 {
     const uint64_t started_ns = vt_clock_ns(CLOCK_MONOTONIC);
     const int8_t device_index = vt_record_device_of((uintptr_t)ggml->base(buffer));
@@ -237,11 +237,11 @@ static void tell_names(const struct library *ggml, const void *context, void *bu
 __attribute__((visibility("default"))) lay_out_function LAY_OUT;
 void *LAY_OUT(void *context, void *type)
 {
-    struct library ggml = find(__builtin_return_address(0));
+    struct library ggml = find_library(__builtin_return_address(0));
     void *buffer = ggml.lay_out ? ggml.lay_out(context, type) : NULL;
     if (buffer && vt_options()->inspect && vt_recording() && is_whole(&ggml)) {
         int saved_errno = errno;
-        tell_names(&ggml, context, buffer);
+        record_names(&ggml, context, buffer);
         errno = saved_errno;
     }
     return buffer;

@@ -66,7 +66,7 @@ static __thread uint64_t recorded_pushes __attribute__((tls_model("initial-exec"
 static __thread int open_ranges __attribute__((tls_model("initial-exec")));
 
 /* To UTF-8, cut after the last whole character. */
-static const char *narrow(const wchar_t *wide, char *buffer)
+static const char *to_utf8(const wchar_t *wide, char *buffer)
 {
     size_t length = 0;
     for (; wide != NULL && *wide != L'\0' && length + VT_UTF8_MAXIMUM_BYTES + 1 < MAX_NAME_BYTES; wide++)
@@ -83,14 +83,14 @@ static const char *message_of(const struct event_attributes *attributes, char *b
         attributes->message == NULL)
         return "";
     if (attributes->message_type == MESSAGE_UNICODE)
-        return narrow(attributes->message, buffer);
+        return to_utf8(attributes->message, buffer);
     /* The handle of a registered string is the string itself. */
     if (attributes->message_type == MESSAGE_ASCII || attributes->message_type == MESSAGE_REGISTERED)
         return attributes->message;
     return "";
 }
 
-static bool record(enum vt_event_kind kind, const char *name)
+static bool record_named(enum vt_event_kind kind, const char *name)
 {
     int saved_errno;
     if (!vt_recording() || !vt_enter(&saved_errno))
@@ -100,16 +100,17 @@ static bool record(enum vt_event_kind kind, const char *name)
     return recorded;
 }
 
-static int push(const char *name)
+static int push_range(const char *name)
 {
     if (open_ranges < MAX_DEPTH) {
         uint64_t bit = (uint64_t)1 << open_ranges;
-        recorded_pushes = record(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
+        recorded_pushes =
+            record_named(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
     }
     return open_ranges++;
 }
 
-static int pop(void)
+static int pop_range(void)
 {
     int saved_errno;
     if (open_ranges == 0)
@@ -126,36 +127,36 @@ static int pop(void)
 
 static void mark_a(const char *name)
 {
-    record(VT_EVENT_MARK, name);
+    record_named(VT_EVENT_MARK, name);
 }
 
 static void mark_w(const wchar_t *name)
 {
     char buffer[MAX_NAME_BYTES];
-    record(VT_EVENT_MARK, narrow(name, buffer));
+    record_named(VT_EVENT_MARK, to_utf8(name, buffer));
 }
 
 static void mark_ex(const struct event_attributes *attributes)
 {
     char buffer[MAX_NAME_BYTES];
-    record(VT_EVENT_MARK, message_of(attributes, buffer));
+    record_named(VT_EVENT_MARK, message_of(attributes, buffer));
 }
 
 static int push_a(const char *name)
 {
-    return push(name);
+    return push_range(name);
 }
 
 static int push_w(const wchar_t *name)
 {
     char buffer[MAX_NAME_BYTES];
-    return push(narrow(name, buffer));
+    return push_range(to_utf8(name, buffer));
 }
 
 static int push_ex(const struct event_attributes *attributes)
 {
     char buffer[MAX_NAME_BYTES];
-    return push(message_of(attributes, buffer));
+    return push_range(message_of(attributes, buffer));
 }
 
 static void domain_mark_ex(void *domain, const struct event_attributes *attributes)
@@ -173,7 +174,7 @@ static int domain_push_ex(void *domain, const struct event_attributes *attribute
 static int domain_pop(void *domain)
 {
     (void)domain;
-    return pop();
+    return pop_range();
 }
 
 static void *register_string_a(void *domain, const char *text)
@@ -193,7 +194,7 @@ static void *register_string_a(void *domain, const char *text)
 static void *register_string_w(void *domain, const wchar_t *text)
 {
     char buffer[MAX_NAME_BYTES];
-    return register_string_a(domain, narrow(text, buffer));
+    return register_string_a(domain, to_utf8(text, buffer));
 }
 
 struct handler {
@@ -201,8 +202,8 @@ struct handler {
     any_function *function;
 };
 
-static void install(const struct callback_table *callbacks, int module, const struct handler *handlers,
-                    size_t handler_count)
+static void install_handlers(const struct callback_table *callbacks, int module,
+                             const struct handler *handlers, size_t handler_count)
 {
     any_function ***functions = NULL;
     unsigned count = 0;
@@ -219,7 +220,7 @@ int InitializeInjectionNvtx2(get_export_table_function *get_export_table)
         {CORE_MARK_EX, (any_function *)mark_ex}, {CORE_MARK_A, (any_function *)mark_a},
         {CORE_MARK_W, (any_function *)mark_w},   {CORE_PUSH_EX, (any_function *)push_ex},
         {CORE_PUSH_A, (any_function *)push_a},   {CORE_PUSH_W, (any_function *)push_w},
-        {CORE_POP, (any_function *)pop},
+        {CORE_POP, (any_function *)pop_range},
     };
     static const struct handler core2[] = {
         {CORE2_MARK_EX, (any_function *)domain_mark_ex},
@@ -231,7 +232,7 @@ int InitializeInjectionNvtx2(get_export_table_function *get_export_table)
     const struct callback_table *callbacks = get_export_table(EXPORT_TABLE_CALLBACKS);
     if (callbacks == NULL || callbacks->bytes < sizeof(*callbacks) || callbacks->get_module_functions == NULL)
         return 0;
-    install(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(core[0]));
-    install(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(core2[0]));
+    install_handlers(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(core[0]));
+    install_handlers(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(core2[0]));
     return 1;
 }

@@ -25,7 +25,7 @@ enum { TOLD_ALLOCATE, TOLD_FREE }; /* phi::TracerMemEventType */
 typedef void tell_function(void *self, const void *address, const struct place *place, size_t bytes,
                            int what);
 
-static void record(const void *address, const struct place *place, size_t bytes, int what)
+static void record_block(const void *address, const struct place *place, size_t bytes, int what)
 {
     int saved_errno;
     const bool made = what == TOLD_ALLOCATE;
@@ -47,7 +47,7 @@ __attribute__((visibility("default"))) tell_function TELL;
 void TELL(void *self, const void *address, const struct place *place, size_t bytes, int what)
 {
     static struct vt_elf_next next;
-    record(address, place, bytes, what);
+    record_block(address, place, bytes, what);
     tell_function *real = (tell_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(TELL));
     if (real)
         real(self, address, place, bytes, what);

@@ -105,12 +105,12 @@ static size_t outputs_of(const void *loaded)
 
 /* `part_of`: as in observations. A buffer that got no memory is an object all the same, and reports an
  * invalid address, so the driver is asked. */
-static void made(void *buffer, const void *part_of)
+static void record_buffer(void *buffer, const void *part_of)
 {
     struct question bytes, address;
     int8_t card, device_index = buffer ? device_of(buffer) : -1;
     if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_card_of(address.number, &card) && card < 0))
+        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_device_of(address.number, &card) && card < 0))
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,
@@ -123,7 +123,7 @@ static void made(void *buffer, const void *part_of)
                                        .bytes = bytes.number});
 }
 
-static void gone(const void *buffer)
+static void record_end(const void *buffer)
 {
     vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
                                        .layer = VT_LAYER_FRAMEWORK,
@@ -134,13 +134,13 @@ static void gone(const void *buffer)
 
 /* ---- our functions ---- */
 
-static void *making(pjrt_function *function, void *arguments, size_t result)
+static void *make_buffer(pjrt_function *function, void *arguments, size_t result)
 {
     int saved_errno;
     void *buffer, *error = function(arguments);
     if (!error && vt_recording() && vt_enter_event(&saved_errno)) {
         memcpy(&buffer, (char *)arguments + result, sizeof buffer);
-        made(buffer, NULL);
+        record_buffer(buffer, NULL);
         vt_leave(saved_errno);
     }
     return error;
@@ -149,28 +149,28 @@ static void *making(pjrt_function *function, void *arguments, size_t result)
 #define VT_PJRT_MAKES(field, place, result)                                                                  \
     static void *make_##field(void *arguments)                                                               \
     {                                                                                                        \
-        return making(real->functions[place], arguments, result);                                            \
+        return make_buffer(real->functions[place], arguments, result);                                       \
     }
 #include "hooks/pjrt.def"
 
-static void releasing(const struct question *arguments)
+static void record_release(const struct question *arguments)
 {
     int saved_errno;
     if (vt_recording() && vt_enter_event(&saved_errno)) {
-        gone(arguments->object);
+        record_end(arguments->object);
         vt_leave(saved_errno);
     }
 }
 
 static void *destroy(void *arguments)
 {
-    releasing(arguments);
+    record_release(arguments);
     return real->functions[Buffer_Destroy](arguments);
 }
 
 static void *delete_memory(void *arguments)
 {
-    releasing(arguments);
+    record_release(arguments);
     return real->functions[Buffer_Delete](arguments);
 }
 
@@ -196,11 +196,11 @@ static void *execute(void *arguments)
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < call->arguments; i++)
             if (ask(Buffer_IsDeleted, call->argument_lists[device][i], &deleted) && deleted.yes)
-                gone(call->argument_lists[device][i]);
+                record_end(call->argument_lists[device][i]);
     size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < outputs; i++)
-            made(call->output_lists[device][i], device ? call->output_lists[device - 1][i] : NULL);
+            record_buffer(call->output_lists[device][i], device ? call->output_lists[device - 1][i] : NULL);
     vt_leave(saved_errno);
     return error;
 }
@@ -230,7 +230,7 @@ static bool is_whole(const struct table *table)
 }
 
 /* Replaces GetPjrtApi, which returns the same table each time: filling in ours again writes the same. */
-static const struct table *entry(void)
+static const struct table *get_table(void)
 {
     const struct table *table = atomic_load_explicit(&real_entry, memory_order_acquire)();
     struct table copy;
@@ -260,5 +260,5 @@ void *vt_pjrt_entry(void *found)
     /* Only one plugin is wrapped; a second one is left alone. */
     if (!atomic_compare_exchange_strong(&real_entry, &none, plugin) && none != plugin)
         return found;
-    return (void *)entry;
+    return (void *)get_table;
 }

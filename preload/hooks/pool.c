@@ -41,8 +41,8 @@ static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_dev
 }
 
 /* `pool_handle` NULL means the device's current pool. */
-static struct call before(enum vt_function function, CUstream stream, bool per_thread,
-                          CUmemoryPool pool_handle)
+static struct call begin_call(enum vt_function function, CUstream stream, bool per_thread,
+                              CUmemoryPool pool_handle)
 {
     struct call call = {
         .function = function, .device_index = vt_before_any_allocation(), .flags = VT_FLAG_ASYNC};
@@ -69,7 +69,7 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
     return call;
 }
 
-static void after(const struct call *call, CUresult result, const CUdeviceptr *address, size_t bytes)
+static void end_call(const struct call *call, CUresult result, const CUdeviceptr *address, size_t bytes)
 {
     vt_after_allocation(&(struct vt_driver_call){.function = call->function,
                                                  .flags = call->flags,
@@ -92,9 +92,9 @@ static void after(const struct call *call, CUresult result, const CUdeviceptr *a
     VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream))                                  \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct call call = before(VT_FUNCTION_##symbol, stream, per_thread, NULL);                           \
+        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, NULL);                       \
         CUresult result = real(address, bytes, stream);                                                      \
-        after(&call, result, address, bytes);                                                                \
+        end_call(&call, result, address, bytes);                                                             \
         return result;                                                                                       \
     }
 ALLOCATE(cuMemAllocAsync, false)
@@ -104,9 +104,9 @@ ALLOCATE(cuMemAllocAsync_ptsz, true)
     VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream))               \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct call call = before(VT_FUNCTION_##symbol, stream, per_thread, pool);                           \
+        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, pool);                       \
         CUresult result = real(address, bytes, pool, stream);                                                \
-        after(&call, result, address, bytes);                                                                \
+        end_call(&call, result, address, bytes);                                                             \
         return result;                                                                                       \
     }
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync, false)

@@ -36,13 +36,13 @@ struct device_buffer { /* its first members, from 25.8 to 26.10; set when alloca
 typedef void allocate_function(struct device_buffer *buffer, size_t bytes);
 typedef void release_function(struct device_buffer *buffer);
 
-static void allocated(const struct device_buffer *buffer, size_t bytes)
+static void record_allocated(const struct device_buffer *buffer, size_t bytes)
 {
     int saved_errno;
     int8_t device_index;
     if (buffer->bytes != bytes || buffer->address == 0 || !vt_enter_event(&saved_errno))
         return;
-    if (vt_card_of(buffer->address, &device_index) && device_index >= 0)
+    if (vt_device_of(buffer->address, &device_index) && device_index >= 0)
         vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                            .layer = VT_LAYER_FRAMEWORK,
                                            .device_index = device_index,
@@ -53,7 +53,7 @@ static void allocated(const struct device_buffer *buffer, size_t bytes)
     vt_leave(saved_errno);
 }
 
-static void released(const struct device_buffer *buffer)
+static void record_released(const struct device_buffer *buffer)
 {
     int saved_errno;
     if (buffer->address == 0 || !vt_recording() || !vt_enter_event(&saved_errno))
@@ -76,13 +76,13 @@ static void released(const struct device_buffer *buffer)
         if (!real)                                                                                           \
             return;                                                                                          \
         real(buffer, bytes); /* it may throw */                                                              \
-        allocated(buffer, bytes);                                                                            \
+        record_allocated(buffer, bytes);                                                                     \
     }                                                                                                        \
     __attribute__((visibility("default"))) release_function RELEASE(space);                                  \
     void RELEASE(space)(struct device_buffer * buffer)                                                       \
     {                                                                                                        \
         static struct vt_elf_next next;                                                                      \
-        released(buffer);                                                                                    \
+        record_released(buffer);                                                                             \
         release_function *real =                                                                             \
             (release_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(RELEASE(space)));                 \
         if (real)                                                                                            \

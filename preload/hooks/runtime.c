@@ -56,7 +56,7 @@ static int8_t current_device(enum vt_runtime_version version)
     return (int8_t)device;
 }
 
-static void record(const struct call *call, uint8_t kind, uint64_t detail)
+static void record_call(const struct call *call, uint8_t kind, uint64_t detail)
 {
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
@@ -74,16 +74,16 @@ static void record(const struct call *call, uint8_t kind, uint64_t detail)
     vt_leave(saved_errno);
 }
 
-static void begin(struct call *call)
+static void begin_call(struct call *call)
 {
     call->driver_events = vt_driver_events_of_thread();
     call->outer_label = vt_set_runtime_label((uint16_t)call->function);
     if (call->kind == VT_EVENT_FREE && call->address != 0 && vt_recording() &&
         atomic_load_explicit(&driver_is_silent, memory_order_relaxed))
-        record(call, VT_EVENT_FREE, 0);
+        record_call(call, VT_EVENT_FREE, 0);
 }
 
-static void end(const struct call *call, int result)
+static void end_call(const struct call *call, int result)
 {
     vt_set_runtime_label(call->outer_label);
     if (vt_driver_events_of_thread() != call->driver_events)
@@ -91,13 +91,13 @@ static void end(const struct call *call, int result)
     if (call->kind == VT_EVENT_FREE) {
         if (result != RUNTIME_SUCCESS && call->address != 0 && vt_recording() &&
             atomic_load_explicit(&driver_is_silent, memory_order_relaxed))
-            record(call, VT_EVENT_FREE_FAILED, 0);
+            record_call(call, VT_EVENT_FREE_FAILED, 0);
     } else if (result != RUNTIME_SUCCESS) {
         if (vt_recording())
-            record(call, VT_EVENT_ALLOC_FAILED, (uint64_t)result);
+            record_call(call, VT_EVENT_ALLOC_FAILED, (uint64_t)result);
     } else if (call->address != 0) {
         atomic_store_explicit(&driver_is_silent, true, memory_order_relaxed);
-        record(call, VT_EVENT_ALLOC, 0);
+        record_call(call, VT_EVENT_ALLOC, 0);
     }
 }
 
@@ -124,7 +124,7 @@ static void end(const struct call *call, int result)
             .version = version, .function = VT_FUNCTION_##symbol, .kind = (event), .flags = (flags_value)};  \
         if ((event) == VT_EVENT_FREE)                                                                        \
             call.address = (uintptr_t)(address_value);                                                       \
-        begin(&call);                                                                                        \
+        begin_call(&call);                                                                                   \
         int result = real arguments;                                                                         \
         if ((event) == VT_EVENT_ALLOC && result == RUNTIME_SUCCESS) {                                        \
             call.address = (uintptr_t)(address_value);                                                       \
@@ -132,7 +132,7 @@ static void end(const struct call *call, int result)
         } else {                                                                                             \
             call.bytes = (asked_value);                                                                      \
         }                                                                                                    \
-        end(&call, result);                                                                                  \
+        end_call(&call, result);                                                                             \
         return result;                                                                                       \
     }                                                                                                        \
     VT_RUNTIME_RELEASES(EXPORT, symbol, parameters, arguments)

@@ -76,7 +76,7 @@ struct attributes { /* the first members of tsl::AllocationAttributes */
     bool retries;   /* waits for memory, and fails for good; if not set, the caller can do without */
 };
 
-static void record_refusal(void *allocator, size_t bytes, const struct attributes *attributes)
+static void record_oom(void *allocator, size_t bytes, const struct attributes *attributes)
 {
     int8_t device_index;
     if (bytes == 0 || !attributes || !attributes->retries || (device_index = device_of(allocator)) < 0)
@@ -98,7 +98,7 @@ void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attr
     look_up();
     void *address = bfc.allocate ? bfc.allocate(allocator, alignment, bytes, attributes) : NULL;
     if (!address && bfc.allocate && vt_enter_event(&saved_errno)) {
-        record_refusal(allocator, bytes, attributes);
+        record_oom(allocator, bytes, attributes);
         vt_leave(saved_errno);
     }
     if (address && vt_enter_event(&saved_errno)) {

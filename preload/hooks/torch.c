@@ -55,8 +55,7 @@ static const struct node_layout node_layouts[] = {
 };
 
 enum { DEVICE_TYPE_CUDA = 1 };
-#define ACCUMULATES_GRADIENT                                                                                 \
-    UINT64_MAX /* all these nodes have this number, so that the engine runs them first */
+#define ACCUMULATES_GRADIENT UINT64_MAX /* the number of all these nodes, which so run first */
 
 /* ---- finding its functions ---- */
 
@@ -101,7 +100,7 @@ static bool find_in_library(const struct vt_elf *object, void *context)
 
 /* Not with dlopen: its lock may be held by a thread that waits for the allocator's lock, which our caller
  * holds. */
-static void *find(const char *name)
+static void *find_function(const char *name)
 {
     struct search search = {name, NULL};
     vt_elf_find(find_in_library, &search);
@@ -124,9 +123,10 @@ static void look_up_profiler(void)
 static void look_up_autograd(void)
 {
     for (size_t i = 0; i < sizeof node_layouts / sizeof *node_layouts; i++)
-        if (find(node_layouts[i].proof))
+        if (find_function(node_layouts[i].proof))
             atomic_store(&torch.node_layout, &node_layouts[i]);
-#define X(field, result, parameters, symbol) atomic_store(&torch.field, (result(*) parameters)find(symbol));
+#define X(field, result, parameters, symbol)                                                                 \
+    atomic_store(&torch.field, (result(*) parameters)find_function(symbol));
     AUTOGRAD_FUNCTIONS(X)
 #undef X
 }

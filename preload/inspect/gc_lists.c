@@ -10,11 +10,11 @@
 #include "stacks/python_read.h"
 
 enum { CHECK_EVERY = 256, GENERATIONS = 3 };
-#define FLAGS ((uintptr_t)3) /* in the low bits of both links */
+#define FLAGS ((uintptr_t)3) /* low bits of both links */
 
 typedef void object; /* PyObject */
 
-/* PyGC_Head: before each object that the collector knows, and the head of each of its lists. */
+/* PyGC_Head: in front of each object that the collector tracks, and the head of each of its lists. */
 struct link {
     uintptr_t next, previous;
 };
@@ -26,11 +26,11 @@ struct generation {
 };
 
 static const struct vt_python_api *const python = &vt_python_api;
-static struct generation *generations; /* GENERATIONS of them */
+static struct generation *generations; /* an array of GENERATIONS */
 
 static struct {
     _Atomic bool is_on;
-    int threshold, count; /* as they were */
+    int threshold, count; /* before the pause */
 } paused;
 
 static struct link *follow(uintptr_t link)
@@ -55,7 +55,7 @@ static bool are_circles(struct generation *candidates)
     return true;
 }
 
-/* A list that was just made is the youngest object: the head follows it. */
+/* A new list is the youngest object, so the head of the youngest generation follows it. */
 bool vt_gc_find(void)
 {
     if (generations && are_circles(generations))
@@ -83,7 +83,7 @@ void vt_gc_end(void)
     atomic_store(&vt_collecting, NULL);
 }
 
-/* From 3.15 on a generation has a ring of statistics, and after it the index of the newest. */
+/* From 3.15 on a generation has a ring of statistics, followed by the index of the newest item. */
 uint64_t vt_gc_runs(unsigned generation)
 {
     enum { YOUNG_ITEMS = 11, OLD_ITEMS = 3, INDEX_BYTES = 8 };
@@ -109,20 +109,21 @@ uint64_t vt_gc_runs(unsigned generation)
 
 /* ---- the interpreter's free lists ---- */
 
-/* An object that comes from a free list is not counted towards the next collection, and one that goes there
- * is not counted back: fuller lists after an inspection would put the host's next collection off. So they are
- * emptied before it and have the same objects in the same order after it. */
+/* An object taken from a free list does not count towards the next collection, and one returned there is not
+ * subtracted. So fuller free lists after an inspection would delay the host's next collection. They are
+ * therefore emptied before it, and get the same objects back in the same order after it. */
 enum { KEPT_MAXIMUM = 1 << 16, TUPLE_SIZES = 20 };
 
 static struct {
-    object **objects; /* KEPT_MAXIMUM of them; NULL = no memory, nothing is kept */
+    object **objects; /* an array of KEPT_MAXIMUM; NULL = no memory, the lists are left alone */
     size_t count;
 } kept;
 
-/* From 1 to TUPLE_SIZES: a tuple of so many items. */
+/* Free lists. 1 to TUPLE_SIZES: tuples with that many items. */
 enum { LISTS = TUPLE_SIZES + 1, DICTS, SLICES, FREE_LISTS };
 
-/* Not to a free list. The objects hold nothing but None and constants that are never freed. */
+/* Frees the object without putting it into a free list. It holds nothing but None and constants that are
+ * never freed. */
 static void delete_object(object *any, int free_list)
 {
     if (free_list == SLICES)
@@ -146,8 +147,8 @@ static object *make_of(int free_list)
     }
 }
 
-/* Takes an object from the free list. NULL if that is empty. Another thread's gc.get_objects must not find a
- * tuple that has no items yet. */
+/* Takes an object from the free list; NULL if that is empty. Tuples are untracked: another thread's
+ * gc.get_objects must not find one that has no items yet. */
 static object *take_free(int free_list)
 {
     const int count = generations[0].count;
@@ -185,7 +186,7 @@ static void fill_free_lists(void)
 
 /* ---- a pause ---- */
 
-/* Not by gc.disable: meanwhile a thread of the host may call that, or gc.enable. */
+/* Not with gc.disable: a thread of the host may call that, or gc.enable, in between. */
 void vt_gc_pause(void)
 {
     paused.threshold = generations[0].threshold;
@@ -197,17 +198,16 @@ void vt_gc_pause(void)
 
 static void give_threshold_back(void)
 {
-    if (generations[0].threshold == 0) /* else a thread of the host has set one */
+    if (generations[0].threshold == 0) /* otherwise a thread of the host has set one */
         __atomic_store_n(&generations[0].threshold, paused.threshold, __ATOMIC_SEQ_CST);
-    atomic_store(&paused.is_on,
-                 false); /* last: a fork between the two would leave the child's collector off */
+    atomic_store(&paused.is_on, false); /* last: a fork in between would leave the child's collector off */
 }
 
 void vt_gc_resume(void)
 {
     fill_free_lists();
     give_threshold_back();
-    generations[0].count = paused.count; /* as if nothing had been made */
+    generations[0].count = paused.count; /* as if no objects had been made */
 }
 
 void vt_gc_in_child(void)
@@ -226,16 +226,16 @@ static const char *type_of(object *any)
 enum { CLASSES = 256 };
 struct search {
     const struct vt_gc_search *wanted;
-    struct targets *targets; /* whose holders are searched */
+    struct targets *targets; /* the objects whose holders are searched */
     struct {
         const object *class;
         bool is_plain;
-    } classes[CLASSES]; /* of objects met, by address */
+    } classes[CLASSES]; /* classes of visited objects, by address */
     object *holder;
     bool failed;
 };
 
-/* A set of objects by address, open addressing; beyond its size some are left out. */
+/* A set of objects by address, open addressing. When it is full, further objects are left out. */
 enum { TARGETS = 4096, TARGETS_MAXIMUM = TARGETS / 2 };
 struct targets {
     const object *at[TARGETS];
@@ -250,7 +250,7 @@ static const object **slot_of(struct targets *targets, const object *any)
     return &targets->at[i];
 }
 
-/* Of a visit; all but DONE end the search. */
+/* Result of a visit; anything but DONE ends the search. */
 enum outcome { DONE, LATE, FAILED };
 typedef enum outcome visit(struct search *search, object *found);
 
@@ -317,7 +317,7 @@ static enum outcome note_holder(struct search *search, object *holder)
     return search->failed ? FAILED : DONE;
 }
 
-/* The visits make no object that the collector knows, so its lists stay as they are. */
+/* Visits make no tracked objects, so the lists do not change. */
 static enum outcome visit_all(struct search *search, visit visit)
 {
     int visited = 0;

@@ -14,7 +14,7 @@
 
 enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256 };
 
-static const char context_variables[] = "_contextvars"; /* a module */
+static const char context_variables[] = "_contextvars";
 
 typedef void object; /* PyObject */
 
@@ -25,7 +25,7 @@ bool vt_is_imported(const char *module)
     return python->PyDict_GetItemString(python->PyImport_GetModuleDict(), module) != NULL;
 }
 
-/* Makes a line of the current exception, and clears it. */
+/* Turns the current exception into a line, and clears it. */
 static void take_failure(struct vt_inspection_run *run)
 {
     object *type, *value, *traceback;
@@ -58,9 +58,9 @@ static object *call_inspection(struct vt_inspection_run *run, object *globals)
     return result;
 }
 
-/* Of the functions that run: those of other threads, which wait for the GIL or in C, then the host's at
- * which it was stopped (read in reverse by inspect.py). States are added without the GIL, but before the
- * first, and freed with it. */
+/* Variables of the running functions: first those of other threads, which wait for the GIL or in C, then
+ * those of the stopped host thread (inspect.py reads them in reverse). Other threads may add thread states
+ * without the GIL, but only in front of the first one; states are freed only with the GIL. */
 static void list_variables(object *variables, object *own)
 {
     object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
@@ -68,18 +68,18 @@ static void list_variables(object *variables, object *own)
         if (thread != own)
             vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_script_add_variable, variables);
     vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_script_add_variable, variables);
-    python->PyErr_Clear(); /* no memory for all of them */
+    python->PyErr_Clear(); /* no memory for all */
 }
 
-/* The variables are held from when this thread has the GIL until it gives it up: what other threads of the
- * host let go of meanwhile lives that long. */
+/* The variables are held as long as this thread has the GIL: what other threads of the host release in that
+ * time lives that much longer. */
 static void *run_scripts(void *context)
 {
     struct vt_inspection_run *run = context;
     int gil = python->PyGILState_Ensure();
     const uint64_t began_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     object *thread = python->PyThreadState_EnterTracing ? python->PyThreadState_Get() : NULL;
-    if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
+    if (thread) /* so that sys.monitoring, which watches all threads, does not see the inspection */
         python->PyThreadState_EnterTracing(thread);
     struct vt_scripts code;
     if (vt_scripts_run(&code, &run->is_refused) && (run->variables = python->PyList_New(0))) {
@@ -100,16 +100,16 @@ static void *run_scripts(void *context)
     return NULL;
 }
 
-/* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new
- * thread has none of what belongs to a thread of the host: signal handlers (and what they raise), tracing,
- * the depth of recursion, torch's modes and its compiler. */
+/* Runs the scripts on a new thread, while this one waits with the host's signals unblocked. The new thread
+ * has nothing that belongs to the host's threads: signal handlers (and what they raise), tracing, recursion
+ * depth, torch's modes and its compiler. */
 static void run_beside(struct vt_inspection_run *run)
 {
     sigset_t before;
     pthread_t thread;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    vt_signals_block(&before); /* in the new thread */
+    vt_signals_block(&before); /* for the new thread */
     int error = pthread_create(&thread, NULL, run_scripts, run);
     vt_signals_restore(&before);
     if (!error) {
@@ -122,7 +122,7 @@ static void run_beside(struct vt_inspection_run *run)
     pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* Where _contextvars is not imported, reading the context would create one. */
+/* If _contextvars is not imported, reading the context would create one. */
 static object *copy_context(void)
 {
     if (vt_is_imported(context_variables))

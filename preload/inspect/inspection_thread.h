@@ -1,5 +1,5 @@
-/* One inspection: inspect.py and census.py run once, unnoticed, on a thread of ours. Threads: one that holds
- * the GIL, one inspection at a time, once vt_python_api_find has succeeded. */
+/* One inspection: runs the scripts once, unnoticed, on a thread of ours. Threads: one that holds the GIL,
+ * one inspection at a time, once vt_python_api_find has succeeded. */
 #ifndef VT_INSPECTION_THREAD_H
 #define VT_INSPECTION_THREAD_H
 
@@ -7,30 +7,30 @@
 #include <stdint.h>
 
 struct vt_inspection_run {
-    /* Given. */
-    uint64_t started_ns;           /* CLOCK_MONOTONIC: the program waits from then on */
-    uint64_t budget_ns, census_ns; /* budget 0 = no limit; census 0 = none */
-    bool on_own_thread; /* the calling thread is not one of the host's, so that no further one is made */
-    void (*prepare)(void *globals); /* called with inspect.py's, before it runs */
+    /* Set by the caller: */
+    uint64_t started_ns;            /* CLOCK_MONOTONIC; the program waits from then on */
+    uint64_t budget_ns, census_ns;  /* budget 0 = no limit; census 0 = none */
+    bool on_own_thread;             /* the calling thread is already ours, so no further one is made */
+    void (*prepare)(void *globals); /* called with inspect.py's namespace before that runs */
 
-    /* The result. */
-    const char *text; /* in `result` or `failure`: a line that says why there is no result */
+    /* The result: */
+    const char *text; /* in `result`, or in `failure`, a line that says why there is no result */
     intptr_t bytes;
-    void *result;                /* a Python string that the caller drops; NULL = it failed */
-    uint64_t processor_ns;       /* that it took */
-    bool has_failed, is_refused; /* refused: not even compiled (code.h) */
+    void *result;                /* a Python string, which the caller drops; NULL = failed */
+    uint64_t processor_ns;       /* CPU time that it took */
+    bool has_failed, is_refused; /* refused: the code could not be compiled (scripts.h) */
     char failure[256];
 
-    /* Python objects, for inspection_thread.c. */
+    /* Python objects, used by inspection_thread.c: */
     void *stopped;   /* the state of the thread that waits for the inspection */
-    void *variables; /* of the running frames: function, name, value in turn */
-    void *handled;   /* an exception that the host is handling, or None */
+    void *variables; /* of the running frames: file, function, name and value in turn */
+    void *handled;   /* the exception that the host is handling, or None */
     void *context;   /* the thread's context variables, or None */
 };
 
 void vt_inspection_run(struct vt_inspection_run *run);
 
-/* In sys.modules: an import of ours would show. */
+/* Whether the module is in sys.modules; importing it would be noticed. */
 bool vt_is_imported(const char *module);
 
 #endif

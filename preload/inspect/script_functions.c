@@ -13,7 +13,7 @@ typedef void object; /* PyObject */
 
 static const struct vt_python_api *const python = &vt_python_api;
 
-/* Not the time module's clock: tests of programs replace it. */
+/* Not the time module's clock, which programs' tests replace. */
 static object *now_ns(object *self, object *arguments)
 {
     (void)self, (void)arguments;
@@ -26,7 +26,7 @@ static object *processor_ns(object *self, object *arguments)
     return python->PyLong_FromUnsignedLong(vt_clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
-/* The builtin of that name raises an audit event. */
+/* The builtin id raises an audit event. */
 static object *id(object *self, object *any)
 {
     (void)self;
@@ -45,7 +45,7 @@ static int append(object *referent, void *list)
     return python->PyList_Append(list, referent);
 }
 
-/* referents(object): a list, as by gc.get_referents. */
+/* referents(object): a list, like gc.get_referents. */
 static object *referents(object *self, object *any)
 {
     object *list = python->PyList_New(0);
@@ -59,11 +59,11 @@ static object *referents(object *self, object *any)
 
 /* ---- attributes ---- */
 
-/* From 3.11 on an object's attributes are at first values beside it, whose names its class keeps.
- * Where they are differs from version to version. */
-enum { MANAGED_DICT = 1 << 4, INLINE_VALUES = 1 << 2 }; /* of tp_flags; the second from 3.13 on */
-enum { DICT_WORD = -3, VALUES_WORD_3_11 = -4 };         /* before the object */
-enum { VALID_3_13 = 3, VALUES_3_13 = 8 };               /* of the values */
+/* From 3.11 on an object's attributes are at first stored as an array of values next to it; its class has
+ * their names. Where they are differs between versions. */
+enum { MANAGED_DICT = 1 << 4, INLINE_VALUES = 1 << 2 }; /* bits of tp_flags; the second from 3.13 on */
+enum { DICT_WORD = -3, VALUES_WORD_3_11 = -4 };         /* words before the object */
+enum { VALID_3_13 = 3, VALUES_3_13 = 8 };               /* offsets in the values */
 enum {
     KEYS_INDEX_BITS = 9,
     KEYS_KIND = 10,
@@ -80,7 +80,7 @@ static object *new_reference(const void *found)
     return kept;
 }
 
-/* The names are those of the class, in the order of the values. */
+/* Makes a dict from the values and the class's names, which are in the same order. */
 static object *copy_values(const char *type, const char *values)
 {
     const char *keys = vt_pointer_at(type, vt_python_known()->layout->type_cached_keys);
@@ -98,8 +98,8 @@ static object *copy_values(const char *type, const char *values)
     return copy;
 }
 
-/* own_attributes(object): a new reference to its dict, or to a copy of what would be in it; None if it has no
- * attributes. object.__dict__ would make a dict, which stays, for an object that has none. */
+/* own_attributes(object): a new reference to its dict, or to a copy of what would be in it; None if it has
+ * no attributes. Reading object.__dict__ would give an object without a dict one, which would stay. */
 static object *own_attributes(object *self, object *any)
 {
     const struct vt_python_layout *layout = vt_python_known()->layout;
@@ -134,7 +134,7 @@ bool vt_script_add_variable(void *variables, const struct vt_python_local *local
            python->PyList_Append(variables, (object *)local->value) == 0;
 }
 
-/* frame_variables(frame): file, function, name and value of each in turn. */
+/* frame_variables(frame): a list with file, function, name and value of each variable in turn. */
 static object *frame_variables(object *self, object *frame)
 {
     object *variables = python->PyList_New(0);
@@ -154,7 +154,7 @@ static object *generator_variables(object *self, object *generator)
     return variables;
 }
 
-/* Gives up the reference to what it appends. */
+/* Appends the item and drops its reference. */
 static bool append_own(object *list, object *item)
 {
     bool done = item && python->PyList_Append(list, item) == 0;
@@ -179,9 +179,9 @@ static bool append_names(object *parts, object *code, object *closure)
     return append_own(parts, python->PyTuple_GetSlice(names, all - free, all));
 }
 
-/* function_parts(function): the names of its arguments and of its closure's cells, the closure, its defaults,
- * its keyword defaults, its attributes; each of the last four may be None. Reading them as attributes raises
- * audit events, and creates those that it lacks. */
+/* function_parts(function): the names of its arguments and of its closure's cells, the closure, its
+ * defaults, its keyword defaults, its attributes; the last four may be None. Reading them as attributes
+ * would raise audit events, and create missing ones. */
 static object *function_parts(object *self, object *function)
 {
     object *parts = python->PyList_New(0), *closure = python->PyFunction_GetClosure(function);
@@ -213,8 +213,8 @@ static object *search_collected(object *arguments, int (*search)(const struct vt
     return done < 0 ? NULL : python->PyBool_FromLong(done);
 }
 
-/* find_unreached(classes, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False if
- * the deadline passed. */
+/* find_unreached(classes, seen, plain, generations, deadline_ns, unreached, holders): see gc_lists.h. False
+ * if the deadline passed. */
 static object *find_unreached(object *self, object *arguments)
 {
     (void)self;
@@ -241,8 +241,8 @@ static bool append_place(object *list, const struct vt_live_place *place)
            append_number(list, (uint64_t)place->device_index);
 }
 
-/* An array on several devices asks its first buffer only: the others, if they are known to be as many as the
- * array has. */
+/* An array on several devices asks only its first buffer. The others are added, if they are known and are as
+ * many as the array has devices. */
 static void hear_parts(struct vt_session *session, struct vt_jax_reply *heard, unsigned long parts)
 {
     struct vt_live_place place;
@@ -256,8 +256,8 @@ static void hear_parts(struct vt_session *session, struct vt_jax_reply *heard, u
     heard->count = all ? parts : 1;
 }
 
-/* buffers(question, array, parts): address, bytes and device of each buffer that the question to the array
- * goes on to, in turn, as far as they are on a device. `parts`: how many devices the array lies on. */
+/* buffers(question, array, parts): a list with address, bytes and device of each buffer on a device that the
+ * question to the array reaches. `parts`: how many devices the array lies on. */
 static object *buffers(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
@@ -284,8 +284,8 @@ static object *buffers(object *self, object *arguments)
     return list;
 }
 
-/* block(address): address, bytes and device of the block of a framework that does not count, in turn; none if
- * there is none at that address. */
+/* block(address): a list with address, bytes and device of the block at that address, if it is of a
+ * framework without a counter; else empty. */
 static object *block(object *self, object *address)
 {
     struct vt_session *session = vt_session_active();

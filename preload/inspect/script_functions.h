@@ -1,4 +1,4 @@
-/* The functions that inspect.py, census.py and arrays.py call: they read what Python itself cannot read
+/* The C functions that inspect.py, census.py and arrays.py call. They read what Python code cannot read
  * unnoticed. Threads: one that holds the GIL, once vt_python_api_find has succeeded. void * stands for
  * PyObject *. */
 #ifndef VT_SCRIPT_FUNCTIONS_H
@@ -10,7 +10,7 @@
 enum { VT_SCRIPT_FUNCTIONS = 13 };
 extern struct vt_python_method vt_script_functions[VT_SCRIPT_FUNCTIONS] __attribute__((visibility("hidden")));
 
-/* A vt_python_local_visit: appends file, function, name and value in turn to the list `variables`. */
+/* A vt_python_local_visit: appends file, function, name and value to the list `variables`. */
 bool vt_script_add_variable(void *variables, const struct vt_python_local *local);
 
 #endif

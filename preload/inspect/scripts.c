@@ -11,13 +11,14 @@ static const struct vt_python_api *const python = &vt_python_api;
 
 /* ---- what stays, also in a forked child ---- */
 
-/* One text, so that an audit hook sees one compilation; each class body is the code of one file. */
+/* One source text, so that an audit hook sees only one compilation. Each class body becomes one script's
+ * code object. */
 static const char source[] = "class inspect:\n LAUNCH = ("
 #define X(name) "b'" #name "', "
 #include "launch.def"
 #undef X
                              ")\n"
-#include "inspect.py.inc" /* made at build time */
+#include "inspect.py.inc"
                              "class census:\n"
 #include "census.py.inc"
                              "class arrays:\n"
@@ -25,8 +26,8 @@ static const char source[] = "class inspect:\n LAUNCH = ("
     ;
 
 enum { FILES = 3 };
-static object *codes;             /* of the whole source */
-static object *file_codes[FILES]; /* constants of `codes` */
+static object *codes;             /* code object of the whole source */
+static object *file_codes[FILES]; /* constants in `codes` */
 
 enum { MEMORIES = 5 };
 static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers", "optimizer_holders",
@@ -38,22 +39,21 @@ static bool is_held_by_one(const object *any)
     return vt_int_at(any, 0) == 1;
 }
 
-/* Hides objects that we keep from Python's garbage collector. A weak reference may be one that the host made:
- * Python has one for each object. */
+/* Takes objects that stay out of the garbage collector's lists. A weak reference may be the host's own:
+ * Python makes only one for each object. */
 static void hide_memory(void)
 {
     for (int i = 0; i < MEMORIES && memory[i]; i++) {
         python->PyObject_GC_UnTrack(memory[i]);
         for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
-            object *item =
-                python->PyList_GetItem(memory[i], k); /* a weak reference, None, text, or a number */
+            object *item = python->PyList_GetItem(memory[i], k);
             if (python->PyObject_IS_GC(item) && is_held_by_one(item))
                 python->PyObject_GC_UnTrack(item);
         }
     }
 }
 
-/* The same for the constants of code, and of the code in them. */
+/* The same for a code object's constants, and the code objects among them. */
 static void hide_constants(object *any)
 {
     if (vt_has_type(vt_python_known()->layout, any, python->PyCode_Type)) {
@@ -69,7 +69,7 @@ static void hide_constants(object *any)
         python->PyObject_GC_UnTrack(any);
 }
 
-static bool compile(void)
+static bool compile_scripts(void)
 {
     if (codes)
         return true;
@@ -93,46 +93,47 @@ static bool compile(void)
 
 /* ---- one inspection ---- */
 
-static bool give(object *globals, const char *name, object *value)
+static bool set_global(object *globals, const char *name, object *value)
 {
     return value && python->PyDict_SetItemString(globals, name, value) == 0;
 }
 
-static bool give_own(object *globals, const char *name, object *value)
+static bool set_global_own(object *globals, const char *name, object *value)
 {
-    bool given = give(globals, name, value);
+    bool given = set_global(globals, name, value);
     vt_python_drop(value);
     return given;
 }
 
-/* What all files are given. */
+/* What all scripts are given. */
 static bool fill_globals(object *globals)
 {
-    bool filled = give(globals, "__builtins__", python->PyEval_GetBuiltins()) &&
-                  give(globals, "sys", python->PyDict_GetItemString(python->PyImport_GetModuleDict(), "sys"));
-#define X(name, symbol) filled = filled && give(globals, #name, python->symbol);
+    bool filled =
+        set_global(globals, "__builtins__", python->PyEval_GetBuiltins()) &&
+        set_global(globals, "sys", python->PyDict_GetItemString(python->PyImport_GetModuleDict(), "sys"));
+#define X(name, symbol) filled = filled && set_global(globals, #name, python->symbol);
     VT_PYTHON_TYPES(X)
 #undef X
     for (int i = 0; filled && i < VT_SCRIPT_FUNCTIONS; i++)
-        filled = give_own(globals, vt_script_functions[i].name,
-                          python->PyCFunction_NewEx(&vt_script_functions[i], NULL, NULL));
+        filled = set_global_own(globals, vt_script_functions[i].name,
+                                python->PyCFunction_NewEx(&vt_script_functions[i], NULL, NULL));
     for (int i = 0; filled && i < MEMORIES; i++) {
         if (!memory[i])
             memory[i] = python->PyList_New(0);
-        filled = give(globals, memory_names[i], memory[i]);
+        filled = set_global(globals, memory_names[i], memory[i]);
     }
     return filled;
 }
 
-static bool run(object *code, object *globals)
+static bool run_code(object *code, object *globals)
 {
     object *result = python->PyEval_EvalCode(code, globals, globals);
     vt_python_drop(result);
     return result != NULL;
 }
 
-/* Of one file to another: what its dict of that name has. */
-static bool hand_on(object *from, const char *name, object *to)
+/* Copies what one script offers others, in its dict of that name, into another script's namespace. */
+static bool copy_offered(object *from, const char *name, object *to)
 {
     return python->PyDict_Update(to, python->PyDict_GetItemString(from, name)) == 0;
 }
@@ -142,14 +143,15 @@ bool vt_scripts_run(struct vt_scripts *code, bool *is_refused)
     *code = (struct vt_scripts){python->PyDict_New(), python->PyDict_New(), python->PyDict_New()};
     if (!code->inspect || !code->census || !code->arrays)
         return false;
-    *is_refused = !compile();
+    *is_refused = !compile_scripts();
     return !*is_refused && fill_globals(code->inspect) && fill_globals(code->census) &&
-           fill_globals(code->arrays) && run(file_codes[0], code->inspect) &&
-           hand_on(code->inspect, "FOR_OTHERS", code->census) &&
-           hand_on(code->inspect, "FOR_OTHERS", code->arrays) && run(file_codes[2], code->arrays) &&
-           hand_on(code->arrays, "FOR_INSPECT", code->inspect) &&
-           hand_on(code->arrays, "FOR_CENSUS", code->census) && run(file_codes[1], code->census) &&
-           give(code->inspect, "take_census", python->PyDict_GetItemString(code->census, "take_census"));
+           fill_globals(code->arrays) && run_code(file_codes[0], code->inspect) &&
+           copy_offered(code->inspect, "FOR_OTHERS", code->census) &&
+           copy_offered(code->inspect, "FOR_OTHERS", code->arrays) && run_code(file_codes[2], code->arrays) &&
+           copy_offered(code->arrays, "FOR_INSPECT", code->inspect) &&
+           copy_offered(code->arrays, "FOR_CENSUS", code->census) && run_code(file_codes[1], code->census) &&
+           set_global(code->inspect, "take_census",
+                      python->PyDict_GetItemString(code->census, "take_census"));
 }
 
 void vt_scripts_end(struct vt_scripts *code)
@@ -157,7 +159,7 @@ void vt_scripts_end(struct vt_scripts *code)
     object *const dicts[] = {code->inspect, code->census, code->arrays};
     for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++)
         if (dicts[i])
-            python->PyDict_Clear(dicts[i]); /* its functions hold it */
+            python->PyDict_Clear(dicts[i]); /* its functions hold a reference to it */
     vt_python_drop(code->inspect);
     vt_python_drop(code->census);
     vt_python_drop(code->arrays);

@@ -24,7 +24,7 @@ struct object {
     char name[NAME_BYTES];
 };
 
-static void take(struct object *object, unsigned index, const struct vt_elf *elf)
+static void note_object(struct object *object, unsigned index, const struct vt_elf *elf)
 {
     object->index = index;
     if (!vt_text_copy(object->name, NAME_BYTES,
@@ -51,7 +51,7 @@ static bool put_in_order(const struct vt_elf *elf, void *context)
     struct order *order = context;
     unsigned index = order->next_index++;
     struct object here;
-    take(&here, index, elf);
+    note_object(&here, index, elf);
     if (index == 0)
         order->program = *elf;
     else if (vt_elf_needs(&order->program, here.name))
@@ -83,7 +83,7 @@ struct needer {
     struct object found;
 };
 
-static bool needs(const struct vt_elf *elf, void *context)
+static bool visit_needer(const struct vt_elf *elf, void *context)
 {
     struct needer *search = context;
     unsigned index = search->next_index++;
@@ -91,7 +91,7 @@ static bool needs(const struct vt_elf *elf, void *context)
         return true;
     if (!vt_elf_needs(elf, search->library))
         return false;
-    take(&search->found, index, elf);
+    note_object(&search->found, index, elf);
     return true;
 }
 
@@ -99,7 +99,7 @@ static bool needs(const struct vt_elf *elf, void *context)
 static struct object loader_of(const struct object *object)
 {
     struct needer search = {.library = object->name, .before = object->index, .found.index = NONE};
-    vt_elf_find(needs, &search);
+    vt_elf_find(visit_needer, &search);
     return search.found;
 }
 

@@ -79,7 +79,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
     return search->visit(&object, search->context);
 }
 
-static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
+static bool walk_libraries(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
 {
     int saved_errno = errno; /* waiting for a fork may change it */
     struct vt_gate gate;
@@ -93,7 +93,7 @@ static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *c
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context)
 {
     struct search search = {visit, context};
-    return iterate(visit_object, &search);
+    return walk_libraries(visit_object, &search);
 }
 
 static int read_changes(struct dl_phdr_info *info, size_t size, void *changes_pointer)
@@ -110,7 +110,7 @@ struct vt_elf_changes vt_elf_changes(void)
 {
     struct vt_elf_changes changes = {0, 0};
     const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC_COARSE);
-    iterate(read_changes, &changes);
+    walk_libraries(read_changes, &changes);
     atomic_store_explicit(&loads_seen, changes.loads, memory_order_relaxed);
     atomic_store_explicit(&unloads_seen, changes.unloads, memory_order_relaxed);
     atomic_store_explicit(&seen_ns, now, memory_order_release);
@@ -252,7 +252,7 @@ struct definition {
     void *found;
 };
 
-static bool defines(const struct vt_elf *object, void *context)
+static bool find_after_us(const struct vt_elf *object, void *context)
 {
     struct definition *wanted = context;
     if (vt_elf_is_ours(object))
@@ -265,14 +265,15 @@ static bool defines(const struct vt_elf *object, void *context)
 void *vt_elf_next_definition(const char *name)
 {
     struct definition wanted = {.name = name};
-    vt_elf_find(defines, &wanted);
+    vt_elf_find(find_after_us, &wanted);
     return wanted.found;
 }
 
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name)
 {
     const uint64_t unloads = vt_elf_unloads_lately();
-    /* The function first: whoever sees the new count must see the new function. */
+    /* The count is read before the function and stored after it: whoever sees the new count sees the new
+     * function. */
     const bool holds = atomic_load_explicit(&next->unloads, memory_order_acquire) == unloads;
     void *function = atomic_load_explicit(&next->function, memory_order_acquire);
     if (!holds || !function) {

@@ -4,7 +4,7 @@
 
 #include "record/record.h"
 
-static bool obey(struct vt_session *session, uint32_t command, const char *text)
+static bool carry_out(struct vt_session *session, uint32_t command, const char *text)
 {
     switch (command) {
     case VT_CONTROL_START:
@@ -29,6 +29,6 @@ void vt_control_obey(struct vt_session *session)
         return;
     memcpy(text, control->text, sizeof text);
     text[sizeof text - 1] = 0;
-    control->recorded = obey(session, control->command, text);
+    control->recorded = carry_out(session, control->command, text);
     __atomic_store_n(&control->answered, asked, __ATOMIC_RELEASE);
 }

@@ -47,7 +47,7 @@ static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
     return &keys[at];
 }
 
-static bool grow(struct key_set *set)
+static bool grow_set(struct key_set *set)
 {
     size_t capacity = set->capacity ? set->capacity * 2 : 1024;
     uint64_t *keys = vt_memory_grow(NULL, 0, capacity * sizeof *keys);
@@ -66,7 +66,7 @@ static bool grow(struct key_set *set)
  * does no harm. */
 static bool is_new(struct key_set *set, uint64_t key)
 {
-    if (set->used * 2 >= set->capacity && !grow(set))
+    if (set->used * 2 >= set->capacity && !grow_set(set))
         return true;
     uint64_t *place = place_of(set->keys, set->capacity, key);
     if (*place == key)
@@ -145,8 +145,7 @@ static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **bui
             continue;
         const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
         const uint8_t *end = note + segment->p_memsz;
-        while (end - note >=
-               (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last note's padding may reach past the end */
+        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last padding may reach further */
             const ElfW(Nhdr) *head = (const void *)note;
             const uint8_t *name = note + sizeof *head;
             const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
@@ -277,8 +276,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
 {
     char path[64], name[64];
     size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
-    if (thread_id ==
-        (uint64_t)session->maker_thread_id) { /* without opening a file, which some hosts would notice */
+    if (thread_id == (uint64_t)session->maker_thread_id) { /* known without a file */
         memcpy(name, session->maker_name, bytes);
     } else {
         snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);

@@ -42,7 +42,7 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
 static void take_event(struct vt_drain *drain, const struct vt_event *event)
 {
     drain->chunk.events[drain->chunk.event_count++] = event;
-    drain->refusals += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
+    drain->failed_requests += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
     drain->ran_out |= event->kind == VT_EVENT_OOM;
     drain->driver_ran_out |= event->kind == VT_EVENT_ALLOC_FAILED && event->detail == OUT_OF_MEMORY;
     if (drain->ranges)

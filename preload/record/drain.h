@@ -20,7 +20,7 @@ struct vt_drain {
     struct vt_flight *flight;     /* NULL: not in flight mode */
     struct vt_top_ranges *ranges; /* NULL: nobody reads the ring's top counters any more */
     uint64_t position;            /* the first slot not taken yet */
-    uint64_t refusals;            /* requests so far that the driver or a framework could not serve */
+    uint64_t failed_requests;     /* requests so far that the driver or a framework could not serve */
     bool ran_out, driver_ran_out; /* a framework ran out of memory; the driver did */
 };
 

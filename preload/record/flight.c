@@ -111,7 +111,7 @@ void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
         const struct vt_event *event = chunk->events[i];
         look_at_memory(flight, event);
         if (event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED)
-            flight->flags |= VT_CHAIN_REFUSAL;
+            flight->flags |= VT_CHAIN_OOM;
         else if (event->kind == VT_EVENT_MARK && event->detail != flight->step_mark)
             flight->flags |= VT_CHAIN_MARK;
     }
@@ -151,7 +151,7 @@ struct plan {
     uint64_t left_bytes;
 };
 
-static bool keep(struct plan *plan, size_t index)
+static bool keep_chain(struct plan *plan, size_t index)
 {
     struct vt_flight_chain *chain = index < plan->chains->count ? &plan->chains->items[index] : NULL;
     if (!chain || chain->flags & (VT_CHAIN_GAP | VT_CHAIN_KEPT))
@@ -166,7 +166,7 @@ static bool keep(struct plan *plan, size_t index)
 static void keep_latest(struct plan *plan, uint64_t bytes)
 {
     const uint64_t least = plan->left_bytes > bytes ? plan->left_bytes - bytes : 0;
-    for (size_t i = plan->chains->count; i > 0 && plan->left_bytes > least && keep(plan, i - 1); i--)
+    for (size_t i = plan->chains->count; i > 0 && plan->left_bytes > least && keep_chain(plan, i - 1); i--)
         ;
 }
 
@@ -177,14 +177,14 @@ static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t aro
         for (size_t i = 0; i < plan->chains->count && peaks[d].bytes; i++)
             if (plan->chains->items[i].number + around >= peaks[d].chain &&
                 plan->chains->items[i].number <= peaks[d].chain + around)
-                keep(plan, i);
+                keep_chain(plan, i);
 }
 
 /* Keeps flagged chains, the latest first; with `before`, the chains before them instead. */
 static void keep_flagged(struct plan *plan, uint32_t flag, bool before)
 {
     for (size_t i = plan->chains->count; i > before; i--)
-        if (plan->chains->items[i - 1].flags & flag && !keep(plan, i - 1 - before))
+        if (plan->chains->items[i - 1].flags & flag && !keep_chain(plan, i - 1 - before))
             return;
 }
 
@@ -195,7 +195,7 @@ static void keep_samples(struct plan *plan, uint64_t chain_count)
         stride *= 2;
     for (size_t i = 0; i < plan->chains->count; i++)
         if (plan->chains->items[i].number % stride == 0)
-            keep(plan, i);
+            keep_chain(plan, i);
 }
 
 static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
@@ -206,12 +206,12 @@ static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
         chains->items[i].flags &= ~(uint32_t)VT_CHAIN_KEPT;
     keep_peaks(&plan, flight->block_peaks, 0);
     keep_peaks(&plan, flight->driver_peaks, 0);
-    keep_flagged(&plan, VT_CHAIN_REFUSAL, false);
-    keep(&plan, 0);
+    keep_flagged(&plan, VT_CHAIN_OOM, false);
+    keep_chain(&plan, 0);
     keep_latest(&plan, region / 10);
     keep_peaks(&plan, flight->block_peaks, 1);
     keep_peaks(&plan, flight->driver_peaks, 1);
-    keep_flagged(&plan, VT_CHAIN_REFUSAL, true);
+    keep_flagged(&plan, VT_CHAIN_OOM, true);
     keep_flagged(&plan, VT_CHAIN_MARK, false);
     keep_samples(&plan, flight->chain_count);
 }
@@ -224,7 +224,7 @@ static uint64_t used_bytes(const struct vt_flight *flight)
     return header->chunks_end - header->chunks_offset;
 }
 
-static void begin(struct vt_flight *flight, struct vt_chunk *chunk)
+static void begin_compaction(struct vt_flight *flight, struct vt_chunk *chunk)
 {
     struct vt_compaction *compaction = &flight->compaction;
     const struct vt_file_header *header = &flight->session->file.header;
@@ -258,7 +258,7 @@ static bool add_new_chains(struct vt_flight *flight)
 }
 
 /* Switches to the other region. False if that failed. */
-static bool go_over(struct vt_flight *flight)
+static bool switch_region(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
     struct vt_trace_file *file = &flight->session->file;
@@ -277,13 +277,13 @@ static bool go_over(struct vt_flight *flight)
     return true;
 }
 
-static void end(struct vt_flight *flight)
+static void end_compaction(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
     const uint64_t region = flight->ends[0] - flight->begins[0];
     const bool ready = atomic_load(&compaction->state) == VT_COMPACTION_READY;
     flight->compacts = false;
-    if (!ready || !go_over(flight))
+    if (!ready || !switch_region(flight))
         flight->session->file.end_limit = flight->ends[flight->region];
     vt_chains_free(&compaction->from);
     vt_chains_free(&compaction->to);
@@ -295,18 +295,18 @@ static void end(struct vt_flight *flight)
 void vt_flight_tend(struct vt_flight *flight, struct vt_chunk *chunk)
 {
     if (flight->compacts && atomic_load(&flight->compaction.state) != VT_COMPACTION_RUNS) {
-        end(flight);
+        end_compaction(flight);
         vt_chunk_end_chain(chunk);
     }
     if (!flight->compacts && flight->chains.count && used_bytes(flight) >= flight->trigger_bytes)
-        begin(flight, chunk);
+        begin_compaction(flight, chunk);
 }
 
 bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
 {
     const unsigned region = flight->region;
     if (!flight->compacts)
-        begin(flight, chunk);
+        begin_compaction(flight, chunk);
     /* However long a busy machine takes: the ring fills meanwhile, and what does not fit is counted. */
     for (int waited = 0; flight->compacts && waited < LAST_WAIT_MS &&
                          atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS;
@@ -315,7 +315,7 @@ bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
     if (flight->compacts && atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS)
         vt_compaction_stop(&flight->compaction);
     if (flight->compacts)
-        end(flight);
+        end_compaction(flight);
     vt_chunk_end_chain(chunk);
     return flight->region != region;
 }
@@ -325,7 +325,7 @@ void vt_flight_stop(struct vt_flight *flight)
     if (flight->compacts)
         vt_compaction_stop(&flight->compaction);
     if (flight->compacts)
-        end(flight);
+        end_compaction(flight);
 }
 
 unsigned vt_flight_threads(const struct vt_flight *flight)

@@ -75,7 +75,7 @@ static bool read_all(int file, void *data, size_t bytes, uint64_t offset)
     return true;
 }
 
-static bool put(struct work *work, const void *data, size_t bytes)
+static bool append_bytes(struct work *work, const void *data, size_t bytes)
 {
     struct vt_compaction *compaction = work->compaction;
     if (compaction->to_end + bytes > compaction->to_limit ||
@@ -85,13 +85,13 @@ static bool put(struct work *work, const void *data, size_t bytes)
     return true;
 }
 
-static bool copy(struct work *work, uint64_t from, uint64_t bytes)
+static bool copy_bytes(struct work *work, uint64_t from, uint64_t bytes)
 {
     while (bytes) {
         const size_t piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
         work->stored.bytes = 0;
         uint8_t *data = vt_buffer_add(&work->stored, piece);
-        if (!data || !read_all(work->file, data, piece, from) || !put(work, data, piece))
+        if (!data || !read_all(work->file, data, piece, from) || !append_bytes(work, data, piece))
             return false;
         from += piece;
         bytes -= piece;
@@ -115,7 +115,7 @@ static bool add_chain(struct work *work, uint64_t offset, uint64_t number, uint6
 static bool copy_chain(struct work *work, const struct vt_flight_chain *chain)
 {
     const uint64_t offset = work->compaction->to_end;
-    return copy(work, chain->offset, chain->bytes) &&
+    return copy_bytes(work, chain->offset, chain->bytes) &&
            add_chain(work, offset, chain->number, chain->ring_position,
                      chain->flags & ~(uint32_t)VT_CHAIN_KEPT);
 }
@@ -139,7 +139,8 @@ static bool put_definitions(struct work *work, const struct vt_flight_chain *cha
     if (work->definitions_bytes > CHUNK_BYTES_LIMIT)
         return false;
     head.checksum = vt_chunk_checksum(&head, definitions->data);
-    return put(work, &head, sizeof head) && put(work, definitions->data, definitions->bytes) &&
+    return append_bytes(work, &head, sizeof head) &&
+           append_bytes(work, definitions->data, definitions->bytes) &&
            add_chain(work, offset, chain->number, chain->ring_position, VT_CHAIN_GAP);
 }
 
@@ -217,7 +218,8 @@ static bool end_gap(struct work *work, uint64_t number)
         chunk->event_count = left < VT_CHUNK_EVENTS ? left : VT_CHUNK_EVENTS;
         for (size_t k = 0; k < chunk->event_count; k++)
             chunk->events[k] = &work->gap.events[i + k];
-        if (vt_chunk_pack(chunk, work->gap_position) || !put(work, chunk->stored.data, chunk->stored.bytes) ||
+        if (vt_chunk_pack(chunk, work->gap_position) ||
+            !append_bytes(work, chunk->stored.data, chunk->stored.bytes) ||
             !add_chain(work, offset, number, work->gap_position, VT_CHAIN_GAP))
             return false;
         vt_chunk_end_chain(chunk); /* each chunk is its own chain here */
@@ -253,11 +255,11 @@ static bool write_region(struct work *work)
 }
 
 /* Copies what the writer has appended meanwhile, except for the last part. */
-static bool follow(struct work *work)
+static bool copy_appended(struct work *work)
 {
     struct vt_compaction *compaction = work->compaction;
     for (uint64_t left; (left = atomic_load(&compaction->from_end) - compaction->copied_to) > PIECE_BYTES;) {
-        if (atomic_load(&compaction->stopping) || !copy(work, compaction->copied_to, left))
+        if (atomic_load(&compaction->stopping) || !copy_bytes(work, compaction->copied_to, left))
             return false;
         compaction->copied_to += left;
     }
@@ -285,7 +287,7 @@ static void *compactor_main(void *context)
     work.events = vt_memory_make(VT_CHUNK_EVENTS * sizeof *work.events);
     work.codec = vt_memory_make(sizeof *work.codec);
     const bool done = work.events && work.codec && vt_chunk_start(&work.chunk) && open_trace(&work) &&
-                      write_region(&work) && follow(&work);
+                      write_region(&work) && copy_appended(&work);
     if (work.file >= 0)
         close(work.file);
     vt_gap_free(&work.gap);

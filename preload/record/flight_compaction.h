@@ -16,7 +16,7 @@
 enum vt_chain_flag {
     VT_CHAIN_KEPT = 1, /* kept unchanged */
     VT_CHAIN_GAP = 2,  /* holds events of a gap, or none */
-    VT_CHAIN_REFUSAL = 4,
+    VT_CHAIN_OOM = 4,
     VT_CHAIN_MARK = 8, /* other than step marks */
 };
 

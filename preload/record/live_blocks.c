@@ -56,27 +56,27 @@ void vt_live_replace_memory(struct vt_live_table *table)
     vt_replace_memory(table->entries, table_bytes(table->bits));
 }
 
-static uint32_t home(const struct vt_live_table *table, uint64_t address)
+static uint32_t home_of(const struct vt_live_table *table, uint64_t address)
 {
     return (uint32_t)(vt_hash(address) >> (64 - table->bits));
 }
 
-static uint32_t next(const struct vt_live_table *table, uint32_t place)
+static uint32_t next_place(const struct vt_live_table *table, uint32_t place)
 {
     return (place + 1) & ((UINT32_C(1) << table->bits) - 1);
 }
 
-static void put(struct vt_live_table *table, struct vt_live_entry entry)
+static void insert_entry(struct vt_live_table *table, struct vt_live_entry entry)
 {
-    uint32_t i = home(table, entry.address);
+    uint32_t i = home_of(table, entry.address);
     while (table->entries[i].address)
-        i = next(table, i);
+        i = next_place(table, i);
     table->entries[i] = entry;
     table->used++;
 }
 
 /* Makes sure that one more entry fits. False if it does not. */
-static bool make_place(struct vt_live_table *table)
+static bool make_room(struct vt_live_table *table)
 {
     struct vt_live_table before = {.entries = table->entries, .bits = table->bits};
     size_t count = before.entries ? (size_t)1 << before.bits : 0;
@@ -91,38 +91,39 @@ static bool make_place(struct vt_live_table *table)
     table->used = 0;
     for (size_t i = 0; i < count; i++)
         if (before.entries[i].address)
-            put(table, before.entries[i]);
+            insert_entry(table, before.entries[i]);
     vt_memory_free(before.entries, table_bytes(before.bits));
     return true;
 }
 
-static struct vt_live_entry *find(const struct vt_live_table *table, uint64_t address)
+static struct vt_live_entry *find_entry(const struct vt_live_table *table, uint64_t address)
 {
     struct vt_live_entry *entries = table->entries;
     if (!entries)
         return NULL;
-    uint32_t i = home(table, address);
+    uint32_t i = home_of(table, address);
     while (entries[i].address != address) {
         if (!entries[i].address)
             return NULL;
-        i = next(table, i);
+        i = next_place(table, i);
     }
     return &entries[i];
 }
 
-static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
+static bool remove_entry(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
 {
-    struct vt_live_entry *entries = table->entries, *there = find(table, address);
+    struct vt_live_entry *entries = table->entries, *there = find_entry(table, address);
     const uint32_t mask = (UINT32_C(1) << table->bits) - 1;
     if (!there)
         return false;
     *found = *there;
-    for (uint32_t hole = (uint32_t)(there - entries), at = next(table, hole);; at = next(table, at)) {
+    for (uint32_t hole = (uint32_t)(there - entries), at = next_place(table, hole);;
+         at = next_place(table, at)) {
         if (!entries[at].address) {
             entries[hole].address = 0;
             break;
         }
-        if (((at - home(table, entries[at].address)) & mask) >= ((at - hole) & mask)) {
+        if (((at - home_of(table, entries[at].address)) & mask) >= ((at - hole) & mask)) {
             entries[hole] = entries[at];
             hole = at;
         }
@@ -131,7 +132,7 @@ static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_e
     return true;
 }
 
-static void add(struct vt_session *session, int device_index, uint64_t bytes)
+static void add_driver_bytes(struct vt_session *session, int device_index, uint64_t bytes)
 {
     if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES)
         return;
@@ -147,17 +148,17 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
 static bool follow_handle(struct vt_session *session, struct vt_event *event, uint64_t handle)
 {
     struct vt_live_entry known = {0}, before;
-    const bool had = take(&session->handles, handle, &known);
+    const bool had = remove_entry(&session->handles, handle, &known);
     if (event->kind != VT_EVENT_ALLOC) {
-        const struct vt_live_entry *holder = had ? find(&session->holders, known.bytes) : NULL;
+        const struct vt_live_entry *holder = had ? find_entry(&session->holders, known.bytes) : NULL;
         event->address = known.bytes;
-        return holder && holder->bytes == handle && take(&session->holders, known.bytes, &before);
+        return holder && holder->bytes == handle && remove_entry(&session->holders, known.bytes, &before);
     }
-    if (!make_place(&session->handles) || !make_place(&session->holders))
+    if (!make_room(&session->handles) || !make_room(&session->holders))
         return false;
-    put(&session->handles, (struct vt_live_entry){handle, event->address, 0, 0});
-    take(&session->holders, event->address, &before);
-    put(&session->holders, (struct vt_live_entry){event->address, handle, 0, 0});
+    insert_entry(&session->handles, (struct vt_live_entry){handle, event->address, 0, 0});
+    remove_entry(&session->holders, event->address, &before);
+    insert_entry(&session->holders, (struct vt_live_entry){event->address, handle, 0, 0});
     return true;
 }
 
@@ -165,26 +166,25 @@ static bool follow_handle(struct vt_session *session, struct vt_event *event, ui
 static void follow_part(struct vt_session *session, uint64_t handle, uint64_t part_of)
 {
     struct vt_live_entry before;
-    take(&session->parts, handle, &before);
+    remove_entry(&session->parts, handle, &before);
     if (!part_of)
         return;
-    take(&session->parts, part_of, &before);
-    if (make_place(&session->parts))
-        put(&session->parts, (struct vt_live_entry){part_of, handle, 0, 0});
+    remove_entry(&session->parts, part_of, &before);
+    if (make_room(&session->parts))
+        insert_entry(&session->parts, (struct vt_live_entry){part_of, handle, 0, 0});
 }
 
 static bool follow_block(struct vt_session *session, struct vt_event *event)
 {
     const bool made = event->kind == VT_EVENT_ALLOC;
     struct vt_live_entry block = {event->address, event->bytes, (uint8_t)event->device_index, 0}, before;
-    bool known = take(&session->blocks, event->address,
-                      &before); /* if it is made now, the free of the one before was missed */
+    bool known = remove_entry(&session->blocks, event->address, &before); /* if made: its free was missed */
     if (known)
         session->block_bytes[before.device] -= before.bytes;
-    if (made ? !make_place(&session->blocks) : !known)
+    if (made ? !make_room(&session->blocks) : !known)
         return false;
     if (made) {
-        put(&session->blocks, block);
+        insert_entry(&session->blocks, block);
         session->block_bytes[block.device] += block.bytes;
     } else {
         event->bytes = before.bytes;
@@ -211,7 +211,7 @@ bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t 
     return known;
 }
 
-bool vt_live_refusal(struct vt_session *session, struct vt_event *event)
+bool vt_live_oom(struct vt_session *session, struct vt_event *event)
 {
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
         return false;
@@ -224,9 +224,9 @@ bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_
 {
     if (!handle || !lock(&session->blocks))
         return false;
-    const struct vt_live_entry *known = find(&session->handles, handle),
-                               *block = known ? find(&session->blocks, known->bytes) : NULL,
-                               *next_part = block ? find(&session->parts, handle) : NULL;
+    const struct vt_live_entry *known = find_entry(&session->handles, handle),
+                               *block = known ? find_entry(&session->blocks, known->bytes) : NULL,
+                               *next_part = block ? find_entry(&session->parts, handle) : NULL;
     if (block)
         *place = (struct vt_live_place){block->address, block->bytes, block->device,
                                         next_part ? next_part->bytes : 0};
@@ -238,22 +238,22 @@ bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_
 {
     if (!address || !lock(&session->blocks))
         return false;
-    const struct vt_live_entry *block = find(&session->blocks, address);
+    const struct vt_live_entry *block = find_entry(&session->blocks, address);
     if (block)
         *place = (struct vt_live_place){block->address, block->bytes, block->device, 0};
     unlock(&session->blocks);
     return block != NULL;
 }
 
-static void remember(struct vt_session *session, struct vt_live_entry entry)
+static void add_live(struct vt_session *session, struct vt_live_entry entry)
 {
     struct vt_live_entry before;
-    if (take(&session->live, entry.address, &before)) /* its free was missed */
-        add(session, (int8_t)before.device, -(uint64_t)before.bytes);
-    if (!make_place(&session->live))
+    if (remove_entry(&session->live, entry.address, &before)) /* its free was missed */
+        add_driver_bytes(session, (int8_t)before.device, -(uint64_t)before.bytes);
+    if (!make_room(&session->live))
         return;
-    put(&session->live, entry);
-    add(session, (int8_t)entry.device, entry.bytes);
+    insert_entry(&session->live, entry);
+    add_driver_bytes(session, (int8_t)entry.device, entry.bytes);
 }
 
 static void set_graph_bytes(struct vt_session *session, const struct vt_event *event)
@@ -261,7 +261,7 @@ static void set_graph_bytes(struct vt_session *session, const struct vt_event *e
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES || !lock(&session->live))
         return;
     uint64_t *known = &session->graph_bytes[event->device_index];
-    add(session, event->device_index, event->total_bytes - *known);
+    add_driver_bytes(session, event->device_index, event->total_bytes - *known);
     *known = event->total_bytes;
     unlock(&session->live);
 }
@@ -281,14 +281,14 @@ static void follow_context(struct vt_session *session, const struct vt_event *ev
     const bool begins = event->kind == VT_EVENT_CONTEXT_CREATE;
     if (!event->address || !lock(live))
         return;
-    take(&session->contexts, event->address, &known); /* `bytes` is the number of contexts at this address */
+    remove_entry(&session->contexts, event->address, &known); /* bytes: how many contexts */
     known.bytes += begins ? 1 : known.bytes ? -1 : 0;
-    if (known.bytes && make_place(&session->contexts))
-        put(&session->contexts, known);
+    if (known.bytes && make_room(&session->contexts))
+        insert_entry(&session->contexts, known);
     for (size_t i = 0; !known.bytes && live->entries && i < (size_t)1 << live->bits; i++)
         while (live->entries[i].address && live->entries[i].context == event->address &&
-               take(live, live->entries[i].address, &before))
-            add(session, (int8_t)before.device, -(uint64_t)before.bytes);
+               remove_entry(live, live->entries[i].address, &before))
+            add_driver_bytes(session, (int8_t)before.device, -(uint64_t)before.bytes);
     unlock(live);
 }
 
@@ -314,16 +314,16 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
     if (!lock(&session->live))
         return;
     if (made) {
-        remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index,
+        add_live(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index,
                                                  context_of(event)});
     } else if (kept) {
         /* if it is there, another thread's free succeeded and the address is in use again */
-        if (!find(&session->live, event->address))
-            remember(session, last_taken);
-    } else if (take(&session->live, event->address, &last_taken)) {
+        if (!find_entry(&session->live, event->address))
+            add_live(session, last_taken);
+    } else if (remove_entry(&session->live, event->address, &last_taken)) {
         event->bytes = last_taken.bytes;
         event->device_index = (int8_t)last_taken.device;
-        add(session, event->device_index, -(uint64_t)last_taken.bytes);
+        add_driver_bytes(session, event->device_index, -(uint64_t)last_taken.bytes);
     }
     unlock(&session->live);
 }
@@ -332,7 +332,7 @@ int8_t vt_live_device(struct vt_session *session, uint64_t address)
 {
     if (!address || !lock(&session->live))
         return -1;
-    const struct vt_live_entry *found = find(&session->live, address);
+    const struct vt_live_entry *found = find_entry(&session->live, address);
     int8_t device_index = found ? (int8_t)found->device : -1;
     unlock(&session->live);
     return device_index;

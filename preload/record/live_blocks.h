@@ -34,7 +34,7 @@ int8_t vt_live_device(struct vt_session *session, uint64_t address);
  * memory for the block, or the table's lock was not free in time; the last two are counted as dropped. */
 bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle, uint64_t part_of);
 /* Fills in the same total for an out-of-memory event of such a framework. False if it has no device. */
-bool vt_live_refusal(struct vt_session *session, struct vt_event *event);
+bool vt_live_oom(struct vt_session *session, struct vt_event *event);
 
 /* The block of a framework without a counter, found by its handle. False if there is none. */
 struct vt_live_place {

@@ -27,7 +27,7 @@ enum { STOP_TURNS = 10, STOP_TURN_MS = 20, COST_SHARE = 100, SAMPLES_PER_DOUBLIN
 
 enum state {
     NONE,     /* not started */
-    WAITS,    /* the thread waits for a question */
+    WAITS,    /* the thread waits */
     ASKED,    /* the thread is making the answer */
     ANSWERED, /* the answer is the writer's to take */
     ENDED     /* the thread has ended, or is about to */
@@ -41,8 +41,7 @@ struct vt_nvml {
     uint64_t cost_ns; /* time that the answer took */
     /* Only the writer uses these: */
     uint64_t next_ns, earliest_ns, shortest_ns, hashes[VT_MAX_DEVICES];
-    uint64_t polled_change, seen_change,
-        seen_urgent; /* change: a number that differs once the process's own memory has changed */
+    uint64_t polled_change, seen_change, seen_urgent; /* change: see change_of */
     uint64_t recorded;
     bool changed; /* when the pending answer was asked for, something had changed since the last one */
 };
@@ -80,14 +79,14 @@ static bool has_uuid(const struct vt_top_device *device)
     return memcmp(device->uuid, none, sizeof none) != 0;
 }
 
-static void answer(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
+static void query_gpus(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
 {
     const uint64_t begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
     const struct vt_top_counters *top = &nvml->session->ring.header->top;
     nvml->answer.bytes = 0;
     for (uint32_t i = 0; i < VT_MAX_DEVICES && !atomic_load(&nvml->stopping); i++) {
         if (!cards[i] && has_uuid(&top->devices[i]))
-            cards[i] = vt_nvml_find_card(library, top->devices[i].uuid);
+            cards[i] = vt_nvml_find_gpu(library, top->devices[i].uuid);
         if (cards[i])
             vt_nvml_read(library, cards[i], i, &nvml->answer);
     }
@@ -112,7 +111,7 @@ static void *sampler_main(void *context)
         if (state == ASKED && !vt_sandbox_is_the_first())
             break;
         if (state == ASKED) {
-            answer(nvml, library, cards);
+            query_gpus(nvml, library, cards);
             set_state(nvml, ANSWERED);
         } else {
             syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);

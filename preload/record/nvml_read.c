@@ -69,7 +69,7 @@ static bool find_folder(const struct vt_elf *object, void *context)
     return true;
 }
 
-static void *load(void)
+static void *load_library(void)
 {
     static const char *const others[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                                          "/usr/lib64", "/usr/lib"};
@@ -87,7 +87,7 @@ static void *load(void)
     return library;
 }
 
-static void find(void *library, const char *name, void *function)
+static void find_function(void *library, const char *name, void *function)
 {
     void *address = dlsym(library, name);
     memcpy(function, &address, sizeof address);
@@ -100,7 +100,7 @@ static void find_list(void *library, const char *name, struct vt_nvml_library *f
     char full[64];
     for (size_t i = 0; i < 3 && !found->lists[place].list; i++) {
         snprintf(full, sizeof full, "%s%s", name, versions[i]);
-        find(library, full, &found->lists[place].list);
+        find_function(library, full, &found->lists[place].list);
         found->lists[place].is_v1 = !*versions[i];
     }
 }
@@ -108,20 +108,20 @@ static void find_list(void *library, const char *name, struct vt_nvml_library *f
 const struct vt_nvml_library *vt_nvml_load(void)
 {
     static struct vt_nvml_library found;
-    void *library = load();
+    void *library = load_library();
     if (!library)
         return NULL;
-    find(library, "nvmlInit_v2", &found.init);
-    find(library, "nvmlDeviceGetHandleByUUID", &found.by_uuid);
-    find(library, "nvmlDeviceGetMemoryInfo", &found.memory);
-    find(library, "nvmlDeviceGetMemoryInfo_v2", &found.memory_v2);
+    find_function(library, "nvmlInit_v2", &found.init);
+    find_function(library, "nvmlDeviceGetHandleByUUID", &found.by_uuid);
+    find_function(library, "nvmlDeviceGetMemoryInfo", &found.memory);
+    find_function(library, "nvmlDeviceGetMemoryInfo_v2", &found.memory_v2);
     find_list(library, "nvmlDeviceGetComputeRunningProcesses", &found, 0);
     find_list(library, "nvmlDeviceGetGraphicsRunningProcesses", &found, 1);
     vt_own_pid_find(&found.own);
     return found.init && found.by_uuid && found.memory && found.init() == SUCCESS ? &found : NULL;
 }
 
-void *vt_nvml_find_card(const struct vt_nvml_library *library, const uint8_t *uuid)
+void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uuid)
 {
     static const char *const kinds[] = {"GPU", "MIG"};
     void *card;
@@ -213,8 +213,8 @@ static int by_bytes(const void *left, const void *right)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-static bool record(const struct vt_card_use *use, struct list *list, const struct vt_own_pid *own_pid,
-                   struct vt_buffer *definitions)
+static bool record_use(const struct vt_card_use *use, struct list *list, const struct vt_own_pid *own_pid,
+                       struct vt_buffer *definitions)
 {
     uint32_t pids[LISTED];
     char commands[RECORDED][COMMAND_BYTES];
@@ -272,5 +272,5 @@ bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t de
     use.total_bytes = after.total;
     use.used_bytes = after.used;
     use.reserved_bytes = after.reserved;
-    return record(&use, &list, &library->own, definitions);
+    return record_use(&use, &list, &library->own, definitions);
 }

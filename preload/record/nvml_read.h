@@ -11,7 +11,7 @@ struct vt_nvml_library; /* one per process; static */
 const struct vt_nvml_library *vt_nvml_load(void);
 
 /* NVML's handle of the GPU with this 16-byte UUID; NULL if it does not know it. */
-void *vt_nvml_find_card(const struct vt_nvml_library *library, const uint8_t *uuid);
+void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uuid);
 
 /* Appends a struct vt_card_use. False if NVML did not report the GPU's bytes. */
 bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t device_index,

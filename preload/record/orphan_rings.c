@@ -105,7 +105,8 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
 
 /* Only one thread can rename the ring: to its own thread id. Not to its process id, which the dead process
  * may have had too. */
-static bool claim(const char *folder, uint32_t user_id, unsigned long long number, struct candidate *ring)
+static bool claim_ring(const char *folder, uint32_t user_id, unsigned long long number,
+                       struct candidate *ring)
 {
     const uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
     snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, user_id, thread_id, number);
@@ -157,8 +158,7 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
     struct vt_ring_header header = from->header;
     struct vt_file_header *trace = &drain->file->header;
     find_end(drain->file, header.ring_reserved, &drain->chunk.stored);
-    header.counters.events =
-        trace->counters.events; /* the ring's count includes a chunk before it is written */
+    header.counters.events = trace->counters.events; /* the ring counts ahead of the file */
     if (header.ring_consumed < trace->ring_consumed)
         header.ring_consumed = trace->ring_consumed;
     if (header.ring_reserved < header.ring_consumed)
@@ -210,7 +210,7 @@ static void keep_without_trace(const struct candidate *ring, const char *folder,
 }
 
 /* Returns 0 if the trace needs nothing more. */
-static int merge(const struct candidate *from, struct vt_trace_file *file, struct vt_chunk *chunk)
+static int append_ring(const struct candidate *from, struct vt_trace_file *file, struct vt_chunk *chunk)
 {
     struct vt_ring ring = {.slot_count = from->header.slots, .slots = NULL};
     struct vt_drain drain = {.ring = &ring, .file = file};
@@ -242,8 +242,8 @@ struct adoption {
 };
 
 /* Takes care of a ring that we own. Returns 0 if it is done. */
-static int settle(struct adoption *adoption, const struct candidate *ring, const char *folder,
-                  unsigned long long number)
+static int settle_ring(struct adoption *adoption, const struct candidate *ring, const char *folder,
+                       unsigned long long number)
 {
     struct vt_trace_file file = {.descriptor = -1};
     int result = open_trace(ring, &file);
@@ -251,7 +251,7 @@ static int settle(struct adoption *adoption, const struct candidate *ring, const
         keep_without_trace(ring, folder, number);
         result = 0;
     } else if (!result) {
-        result = merge(ring, &file, &adoption->chunk);
+        result = append_ring(ring, &file, &adoption->chunk);
         if (!result)
             unlink(ring->claimed);
     }
@@ -278,8 +278,8 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     }
     if (!open_dead(&ring, pid, process))
         return true;
-    if (claim(folder, process->user_id, number, &ring)) {
-        result = settle(adoption, &ring, folder, number);
+    if (claim_ring(folder, process->user_id, number, &ring)) {
+        result = settle_ring(adoption, &ring, folder, number);
         if (result)
             rename(ring.claimed, ring.path);
     }
@@ -309,8 +309,7 @@ static void adopt_in(struct adoption *adoption, const char *folder)
 void vt_adopt_rings(const struct vt_session *own, uint64_t end_ns)
 {
     struct adoption adoption = {.own = &own->file, .end_ns = end_ns};
-    struct rlimit
-        space; /* copying a ring takes that much address space for a moment, which the host may need */
+    struct rlimit space; /* the copy of a ring takes address space that the host may need */
     const char *folder;
     /* If our own trace is not at its path (chroot, a mount), other processes' paths may not mean what they
      * meant to them. */

@@ -99,8 +99,7 @@ bool vt_process_is_gone(const struct vt_process_identity *identity, const struct
         identity->pid_namespace != own->pid_namespace || identity->mount_namespace != own->mount_namespace ||
         identity->user_id != own->user_id)
         return false;
-    if (identity->pid ==
-        own->pid) /* an earlier program of this process, or an earlier process with this pid */
+    if (identity->pid == own->pid) /* an earlier program, or an earlier process with this pid */
         return true;
     snprintf(number, sizeof number, "%u", identity->pid);
     started = start_ticks(number);

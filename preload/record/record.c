@@ -17,9 +17,7 @@
 #include "stacks/python.h"
 
 enum { TEXT_MAXIMUM_BYTES = 1023, INSPECTION_PART_BYTES = 256 << 10 };
-enum {
-    ASKED_TURNS = 500
-}; /* of a millisecond each: a program that asks for an inspection waits for it anyway */
+enum { ASKED_TURNS = 500 }; /* milliseconds; who asks for an inspection waits for it anyway */
 
 struct thread_cache {
     uint64_t driver_events;
@@ -172,7 +170,7 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
                              .device_index = seen->device_index,
                              .flags = seen->flags | (seen->uncounted ? VT_FLAG_UNCOUNTED : 0)};
     if (seen->uncounted &&
-        !(seen->kind == VT_EVENT_OOM ? vt_live_refusal(session, &event)
+        !(seen->kind == VT_EVENT_OOM ? vt_live_oom(session, &event)
                                      : vt_live_block(session, &event, seen->handle, seen->part_of)))
         return;
     event.stack_id = stack_id_of(session, seen);

@@ -158,8 +158,7 @@ uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
         last = end;
     if (!dead)
         dead = vt_memory_grow(NULL, 0, ring->slot_count);
-    for (uint64_t i = *position - 1; dead && i != last;
-         i++) /* and the slot before, for the head of the pad that will cover these slots */
+    for (uint64_t i = *position - 1; dead && i != last; i++) /* from the slot before: the pad's head */
         dead[i & (ring->slot_count - 1)] = 1;
     atomic_store_explicit(&ring->dead, dead, memory_order_release);
     *position = last;

@@ -17,8 +17,7 @@ struct vt_ring {
     uint64_t slot_count;         /* a power of two */
     _Atomic uint32_t wake;       /* futex: raised to wake the writer */
     _Atomic uint64_t gave_up_at; /* ring_consumed when a producer's wait failed, plus one; 0 = never */
-    _Atomic(uint8_t *)
-        dead; /* one byte per slot: 1 = a lost producer may still write there; NULL = no such slots */
+    _Atomic(uint8_t *) dead;     /* a byte per slot: 1 = a lost producer may still write there; NULL = none */
 };
 
 enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };

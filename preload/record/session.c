@@ -75,10 +75,8 @@ static struct process_state *state_page(void)
     struct process_state *page = atomic_load_explicit(&process_state, memory_order_acquire);
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     if (page)
-        return publish_page(
-            page); /* the thread that made the page may have been stopped before publishing it */
-    void *memory =
-        vt_memory_make_wiped(bytes); /* without the wipe a forked child would write to its parent's ring */
+        return publish_page(page);              /* its maker may have been stopped before that */
+    void *memory = vt_memory_make_wiped(bytes); /* else a forked child would write to its parent's ring */
     if (!memory)
         return NULL;
     if (atomic_compare_exchange_strong(&process_state, &page, memory))
@@ -136,7 +134,7 @@ void vt_session_free_recent(struct vt_session *session)
 
 /* Undoes a failed start, and removes the file, which holds nothing yet. The session struct stays: the thread
  * that made it may be reading it. */
-static void discard(struct vt_session *session)
+static void discard_files(struct vt_session *session)
 {
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
@@ -270,12 +268,12 @@ void vt_session_publish(struct vt_session *session)
 
 void vt_session_discard(struct vt_session *session)
 {
-    discard(session); /* before the host goes on, since it may be about to exit */
+    discard_files(session); /* before the host goes on, since it may be about to exit */
     set_state(atomic_load(&process_state), STATE_ENDED);
 }
 
 /* Makes the session and its writer thread. The writer makes file, ring and tables. */
-static int start(const struct vt_session_helpers *helpers, struct vt_session **made)
+static int start_session(const struct vt_session_helpers *helpers, struct vt_session **made)
 {
     struct vt_session *session =
         mmap(NULL, sizeof *session, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -355,7 +353,7 @@ struct vt_session *vt_session_begin(const struct vt_session_helpers *helpers)
         return NULL;
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
-        if (start(helpers, &session)) {
+        if (start_session(helpers, &session)) {
             set_state(process, STATE_ENDED);
             return NULL;
         }
@@ -376,8 +374,7 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
     struct vt_session *expected = session;
     session->stop_error = error_number;
     atomic_store(&process->over, session);
-    if (atomic_compare_exchange_strong(&process->session, &expected,
-                                       NULL)) /* otherwise the process is ending */
+    if (atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else it is ending */
         atomic_store(&process->state, STATE_ENDED);
     struct vt_file_header *header = &session->file.header;
     header->stop_reason = reason;

@@ -10,8 +10,7 @@ struct vt_seen_stack {
     uint64_t hash;
     struct vt_python_stack python;
     bool with_python, with_native;
-    uint16_t function,
-        label; /* the hooked function and the runtime call around it, 0 = none; set before vt_record_stack */
+    uint16_t function, label; /* of the hook, of the runtime call around it; 0 = none. For vt_record_stack */
 };
 
 /* Walks the stack again, this time storing its frames, records it under a new id, and publishes the id in

@@ -32,7 +32,7 @@ int vt_move_descriptor_up(int file)
     return high;
 }
 
-static int remember(struct vt_trace_file *file, int descriptor)
+static int keep_descriptor(struct vt_trace_file *file, int descriptor)
 {
     struct stat status;
     if (fstat(descriptor, &status) || !S_ISREG(status.st_mode)) {
@@ -138,7 +138,7 @@ int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *op
             return -errno;
         set_path(file);
         fill_header(&file->header, host);
-        return remember(file, vt_move_descriptor_up(descriptor));
+        return keep_descriptor(file, vt_move_descriptor_up(descriptor));
     }
     return -EEXIST;
 }
@@ -148,7 +148,7 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path)
     const struct vt_file_header *header = &file->header;
     snprintf(file->path, sizeof file->path, "%s", path);
     int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    int result = descriptor < 0 ? -errno : remember(file, descriptor);
+    int result = descriptor < 0 ? -errno : keep_descriptor(file, descriptor);
     if (!result && (pread(descriptor, &file->header, sizeof file->header, 0) != sizeof file->header ||
                     memcmp(header->magic, VT_MAGIC, sizeof header->magic) ||
                     header->format_version != VT_FORMAT_VERSION || header->header_bytes != VT_HEADER_BYTES ||
@@ -204,7 +204,7 @@ bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file)
 }
 
 /* May run twice. */
-static int append(const struct use *use, int descriptor)
+static int append_chunk(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
     int result = vt_write_all(descriptor, use->data, use->bytes, use->offset);
@@ -220,7 +220,7 @@ int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t b
     if (file->end_limit && file->header.chunks_end + bytes > file->end_limit)
         return -EOVERFLOW;
     return use_descriptor(&(struct use){.file = file,
-                                        .with = append,
+                                        .with = append_chunk,
                                         .data = chunk,
                                         .bytes = bytes,
                                         .offset = file->header.chunks_end,
@@ -242,7 +242,7 @@ static int copy_rest(const struct use *use, int descriptor)
     return result;
 }
 
-static int go_over(const struct use *use, int descriptor)
+static int switch_region(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
     const struct vt_trace_region *old = &use->regions[0], *new = &use->regions[1];
@@ -271,20 +271,20 @@ int vt_trace_file_go_over(struct vt_trace_file *file, const struct vt_trace_regi
                           const struct vt_trace_region *new, uint64_t rest_offset, uint64_t to_offset)
 {
     return use_descriptor(&(struct use){.file = file,
-                                        .with = go_over,
+                                        .with = switch_region,
                                         .regions = {*old, *new},
                                         .offset = rest_offset,
                                         .to_offset = to_offset});
 }
 
-static int trim(const struct use *use, int descriptor)
+static int trim_file(const struct use *use, int descriptor)
 {
     return ftruncate(descriptor, (off_t)use->file->header.chunks_end) ? -errno : 0;
 }
 
 void vt_trace_file_trim(struct vt_trace_file *file)
 {
-    use_descriptor(&(struct use){.file = file, .with = trim});
+    use_descriptor(&(struct use){.file = file, .with = trim_file});
 }
 
 void vt_trace_file_close(struct vt_trace_file *file)

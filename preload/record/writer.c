@@ -204,7 +204,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
         if (failed)
             count_what_comes_after(session);
         if (!failed && writer->nvml)
-            vt_nvml_tend(writer->nvml, writer->drain.refusals, &writer->drain.chunk.definitions);
+            vt_nvml_tend(writer->nvml, writer->drain.failed_requests, &writer->drain.chunk.definitions);
         /* The first chunk is written at once, since it says whose trace this is. */
         if (!failed && (vt_ring_pending(&session->ring) || writer->drain.chunk.definitions.bytes)) {
             int result = vt_drain(&writer->drain);
@@ -252,7 +252,7 @@ static struct writer *make_writer(struct vt_session *session)
 }
 
 /* Recording has failed: what is still in the ring is counted, not written. */
-static void fail(struct writer *writer, int result)
+static void stop_recording(struct writer *writer, int result)
 {
     struct vt_session *session = writer->session;
     struct vt_file_header *header = &session->file.header;
@@ -273,7 +273,7 @@ static void fail(struct writer *writer, int result)
 }
 
 /* Writes what is left. Runs in the writer thread, or in another thread after the writer has left. */
-static void finish(struct vt_session *session)
+static void write_rest(struct vt_session *session)
 {
     struct vt_file_header *header = &session->file.header;
     if (session->writer->nvml)
@@ -283,7 +283,7 @@ static void finish(struct vt_session *session)
             vt_flight_stop(session->writer->drain.flight);
         int result = vt_drain_to_the_end(&session->writer->drain);
         if (result)
-            fail(session->writer, result);
+            stop_recording(session->writer, result);
         else
             close_file(session);
     } else {
@@ -325,18 +325,17 @@ static void *writer_main(void *context)
     touch_ring(&session->ring);
     int result = write_until_stopped(writer, false);
     if (result < 0) {
-        fail(writer, result);
+        stop_recording(writer, result);
         result = write_until_stopped(writer, true);
     }
-    if (result ==
-        LAST_THREAD) { /* the C library now calls exit() in this thread, and the host's handlers run here */
+    if (result == LAST_THREAD) { /* the C library now calls exit() here, with the host's handlers */
         end_other_threads(writer);
         atomic_store(&session->writer_left, 1);
         vt_guard.frame = 0;
         pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
         return NULL;
     }
-    finish(session);
+    write_rest(session);
     /* For instance the rings of its own children, which may have died without exit handlers. */
     vt_adopt_rings(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
     atomic_store(&session->writer_done, 1);
@@ -348,8 +347,7 @@ int vt_writer_start(struct vt_session *session)
 {
     sigset_t ours;
     sigfillset(&ours);
-    sigdelset(&ours,
-              SIGSYS); /* a sandbox of the host may answer our calls with it; if it is blocked, it kills */
+    sigdelset(&ours, SIGSYS); /* a host's sandbox may answer our calls with it; blocked, it kills */
     pthread_sigmask(SIG_SETMASK, &ours, &session->host_signals);
     const int error = vt_thread_start(writer_main, session);
     pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
@@ -368,7 +366,7 @@ void vt_writer_finish(struct vt_session *session)
 {
     uint64_t consumed = vt_ring_consumed(&session->ring);
     if (atomic_load(&session->writer_left)) {
-        finish(session);
+        write_rest(session);
         return;
     }
     atomic_store(&session->stopping, 1);

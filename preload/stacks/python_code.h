@@ -1,4 +1,5 @@
-/* What a code object says of itself, read at offsets. Threads: any. */
+/* Reads code objects: their names, line tables, and which of them run a module or an optimizer. Threads:
+ * any. */
 #ifndef VT_PYTHON_CODE_H
 #define VT_PYTHON_CODE_H
 
@@ -9,7 +10,7 @@
 #include "stacks/python_layout.h"
 
 struct vt_python_code_view {
-    /* The caller's buffer for names that are not ASCII, both together; what does not fit is cut off. */
+    /* The caller's buffer for file and name, if they are not ASCII; what does not fit is cut off. */
     char *buffer;
     size_t buffer_bytes;
 
@@ -23,13 +24,13 @@ struct vt_python_code_view {
     uint16_t python_minor;
 };
 
-/* Describes a code object of the last walk. Same thread, before anything runs that could end its frames. The
- * view's pointers live as long as the code object. False: it is no code object, and the view is not filled.
- */
+/* Describes a code object of the thread's last walk. Call it on the same thread, before anything runs that
+ * could end its frames. The view's pointers live as long as the code object. False: not a code object; the
+ * view is not filled. */
 bool vt_python_describe_code(const void *code, struct vt_python_code_view *view);
 
-/* The note of a code object: VT_SELF_NONE unless it is a module call or an optimizer step whose `self` can be
- * read. */
+/* The note of a code object (python_read.h): VT_SELF_NONE unless it is a module call or an optimizer step
+ * whose `self` can be read. */
 uint64_t vt_python_self_note(const struct vt_python *python, const char *code);
 
 #endif

@@ -269,7 +269,7 @@ static void operate(struct machine *machine)
     }
 }
 
-/* `first`: on the stack at the start; that of a register's rule is the CFA. */
+/* `first`: initially on the stack; for a register's rule it is the CFA. */
 static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
                      const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
 {
@@ -338,7 +338,7 @@ bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bound
         if (!apply(frame, bounds, rule, i, cfa, &caller.registers[i]))
             return false;
     }
-    /* A stack grows down; only an interrupted frame may be on another stack. */
+    /* Stacks grow down; only an interrupted frame may be on another stack. */
     if (!row.signal_frame && caller.registers[VT_REGISTER_RSP] <= frame->registers[VT_REGISTER_RSP])
         return false;
     if (row.signal_frame)

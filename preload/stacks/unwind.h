@@ -1,5 +1,5 @@
-/* Steps up a native stack by the unwind tables (unwind_tables.h). Threads: any; nothing but memory is
- * touched. */
+/* Steps up a native stack using the unwind tables (unwind_tables.h). Threads: any; touches nothing but
+ * memory. */
 #ifndef VT_UNWIND_H
 #define VT_UNWIND_H
 
@@ -15,7 +15,7 @@ void vt_unwind_start(void);
 /* The registers of a frame that its caller's are computed from. */
 struct vt_unwind_frame {
     uint64_t registers[VT_REGISTERS]; /* [VT_REGISTER_RETURN]: where the frame executes */
-    bool exact;                       /* that address is not a return address: the frame was interrupted */
+    bool exact;                       /* the address is not a return address: the frame was interrupted */
 };
 
 /* The calling function's own frame. */
@@ -31,8 +31,8 @@ struct vt_unwind_frame {
         (frame)->exact = true;                                                                               \
     } while (0)
 
-/* Makes `frame` its caller. False at the outermost frame, where no table has the code, or where the table is
- * wrong. */
+/* Replaces `frame` by its caller. False at the outermost frame, where no table covers the code, or where the
+ * table is wrong. */
 bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds);
 
 #endif
