@@ -37,7 +37,7 @@ static struct vt_past_event *past_event(struct vt_event_codec *codec, uint32_t n
     return &codec->events[number % VT_PAST_EVENTS];
 }
 
-/* Whether the event of this number is still known. */
+/* Whether the event with this number is still remembered. */
 static bool is_known(const struct vt_event_codec *codec, uint32_t number)
 {
     return number && codec->number - number < VT_PAST_EVENTS;
@@ -48,11 +48,11 @@ static struct vt_past_blocks *blocks_of(struct vt_event_codec *codec, uint64_t a
     return &codec->blocks[mix_bits(address) % VT_PAST_BLOCKS];
 }
 
-/* Which of blocks_of its address it is, VT_PAST_WAYS = none. */
+/* The block's way in its set; VT_PAST_WAYS = not there. */
 static unsigned find_block(const struct vt_past_blocks *blocks, uint64_t address)
 {
     unsigned found = 1u << VT_PAST_WAYS;
-    for (unsigned i = 0; i < VT_PAST_WAYS; i++) /* without a branch, since nobody can foresee it */
+    for (unsigned i = 0; i < VT_PAST_WAYS; i++) /* without a branch, which could not be predicted */
         found |= (unsigned)((blocks->addresses[i] == address) & (blocks->numbers[i] != 0)) << i;
     return (unsigned)__builtin_ctz(found);
 }
@@ -75,7 +75,7 @@ static void keep_block(struct vt_event_codec *codec, const struct vt_event *even
     *latest = event->address;
 }
 
-/* The block is no more: the one before it is the latest of its family. Returns the family. */
+/* Removes a block, so that the one before it becomes the family's latest. Returns the family. */
 static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
 {
     struct vt_past_blocks *blocks = blocks_of(codec, address);
@@ -108,7 +108,7 @@ static struct vt_past_stack *stack_of(struct vt_event_codec *codec, uint32_t sta
 
 static const struct vt_past_event nothing;
 
-/* What the framework's allocator says after this event. */
+/* What the allocator's totals should be after this event. */
 static void expect_totals(const struct vt_event_codec *codec, struct vt_event *event)
 {
     unsigned device = (uint8_t)event->device_index % VT_MAX_DEVICES;
@@ -126,7 +126,7 @@ static void expect_bytes(struct vt_event_codec *codec, const struct vt_past_even
     event->address = vt_holes_guess(&codec->holes, (uint8_t)event->device_index, &event->bytes);
 }
 
-/* The block that is freed: the latest of the family. */
+/* Expects that the latest block of the family is freed. */
 static void expect_freed(struct vt_event_codec *codec, const struct vt_past_event *like,
                          struct vt_event *event)
 {
@@ -142,7 +142,7 @@ static void expect_freed(struct vt_event_codec *codec, const struct vt_past_even
     event->bytes = way == VT_PAST_WAYS ? 0 : blocks->bytes[way];
 }
 
-/* All but stack, code, thread and time. */
+/* Everything except stack, code, thread and time. */
 static void expect_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread,
                           const struct vt_past_event *like, struct vt_event *event, uint64_t *asked)
 {
@@ -161,17 +161,17 @@ static void expect_fields(struct vt_event_codec *codec, const struct vt_past_thr
     }
 }
 
-/* What an event of the present thread is likely to be. */
+/* The prediction of the current thread's next event. */
 struct guess {
-    uint32_t number;  /* of the event that it is like, 0 = none */
-    unsigned context; /* how often such guesses were right */
+    uint32_t number;  /* of the event that it repeats, 0 = none */
+    unsigned context; /* how often in a row the prediction was right */
     uint64_t asked;
     struct vt_event event;
 };
 
 /* ---- the fields of one event ---- */
 
-/* Which thread it is, of those that are known, or a new one. */
+/* Codes the thread: one of those known, or a new one. */
 static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
@@ -181,7 +181,7 @@ static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bo
         while (index < codec->thread_count && threads[index].thread_id != event->thread_id)
             index++;
     index = vt_code_tree(&codec->coder, chances->thread[codec->thread], THREAD_BITS, index, reading);
-    if (index >= codec->thread_count) { /* not known: in the place of the one that is for longest */
+    if (index >= codec->thread_count) { /* a new one replaces the one known longest */
         event->thread_id =
             (uint32_t)vt_code_number(&codec->coder, chances->new_thread, event->thread_id, reading);
         index = codec->thread_count < VT_PAST_THREADS ? codec->thread_count++
@@ -234,7 +234,7 @@ static bool code_is_expected(const struct fields *fields, enum field field, bool
                        fields->reading);
 }
 
-/* As expected; else the difference to `base`. */
+/* Codes a field: as expected, or else its difference to `base`. */
 static uint64_t code_field(const struct fields *fields, enum field field, uint64_t value, uint64_t expected,
                            uint64_t base)
 {
@@ -244,7 +244,7 @@ static uint64_t code_field(const struct fields *fields, enum field field, uint64
                                      fields->reading);
 }
 
-/* The address of a freed block that was not expected: by the age of what made it, or as it is. */
+/* Codes the address of an unexpected free: how many events ago the block was made, or the address itself. */
 static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint64_t base, bool reading)
 {
     const struct vt_past_blocks *blocks = blocks_of(codec, address);
@@ -258,7 +258,7 @@ static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint6
     return base + vt_code_difference(&codec->coder, codec->chances.freed, address - base, reading);
 }
 
-/* All fields but stack, code, thread and time. */
+/* Codes all fields except stack, code, thread and time. */
 static void code_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread,
                         struct vt_event *event, struct guess *guess, bool matched, bool reading)
 {
@@ -294,8 +294,8 @@ static void code_fields(struct vt_event_codec *codec, const struct vt_past_threa
         code_field(&fields, FIELD_SEQUENCE, event->sequence, expected->sequence, thread->sequence);
 }
 
-/* The length of the ticks in bits, 1 + that, or 0 for a time before the last event's: how far above or below
- * what the stack makes likely, step by step. */
+/* Codes the length: 1 + that of the ticks in bits, or 0 for a time before the last event's. It is coded in
+ * steps up or down from what this stack makes likely. */
 VT_INLINE unsigned code_length(struct vt_event_codec *codec, unsigned pace, unsigned length, bool reading)
 {
     vt_chance(*chances)[VT_LENGTH_STEPS] =
@@ -328,7 +328,7 @@ VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, b
         ticks = 0 - vt_code_number(&codec->coder, codec->chances.back_in_time, (0 - ticks) & mask, reading);
     codec->tick = (codec->tick + ticks) & mask;
     event->t_ns = codec->tick << TICK_SHIFT;
-    /* Four times the logarithm, about. */
+    /* About four times the logarithm. */
     length -= length > 0;
     const unsigned now = (length << 2 | (unsigned)(length > 2 ? ticks >> (length - 3) & 3 : 0)) << PACE_SHIFT;
     stack->pace = stack->stack_id == event->stack_id ? (stack->pace * 7 + now) / 8 : now;
@@ -337,7 +337,7 @@ VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, b
 
 /* ---- one event ---- */
 
-/* The event that the thread's next one is likely to repeat, 0 = none. */
+/* The event that the thread's next one probably repeats; 0 = none. */
 static uint32_t find_candidate(struct vt_event_codec *codec, struct vt_past_thread *thread)
 {
     uint32_t number = thread->like;
@@ -441,7 +441,7 @@ static bool is_same(const struct vt_event *event, const struct vt_event *other)
            event->sequence == other->sequence && event->thread_id == other->thread_id;
 }
 
-/* An event that is not as expected. */
+/* Codes an event that is not as expected. */
 static void code_other(struct vt_event_codec *codec, struct guess *guess, struct vt_event *event,
                        bool reading)
 {
@@ -499,7 +499,7 @@ void vt_events_begin_chain(struct vt_event_codec *codec)
     const size_t before = offsetof(struct vt_event_codec, holes),
                  chances = offsetof(struct vt_event_codec, chances);
     vt_chance *chance = (vt_chance *)(void *)((char *)codec + chances);
-    if (codec->number) /* else all of it is zero, and none of its pages need be touched */
+    if (codec->number) /* else it is all zero, and its pages stay untouched */
         memset(codec, 0, before);
     for (size_t i = 0; i < sizeof codec->chances / sizeof *chance; i++)
         chance[i] = VT_CHANCE_EVEN;

@@ -32,30 +32,30 @@
 #define VT_STEP_MARK "vramtrace.step"
 #define VT_RING_MAGIC "VRAMRNG\n"
 #define VT_FORMAT_VERSION 2u
-#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that understands a file written now */
+#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that can read a file written now */
 #define VT_HEADER_BYTES 4096u
 #define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
-/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts its
- * own id there; 0 where the trace was not at its path any more. */
+/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts
+ * its own id there; 0 if the trace is no longer at its path. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x32435456u /* "VTC2" */
-#define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
-#define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
-#define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
-#define VT_DEFINITIONS_WINDOW 19u  /* the binary logarithm of how far zstd looks back */
+#define VT_CHUNK_EVENTS 65536u     /* at most so many in a chunk */
+#define VT_CHAIN_EVENTS 131072u    /* a chain with so many ends with the current chunk */
+#define VT_EVENTS_PER_BYTE 8u      /* at most so many per byte of coded events */
+#define VT_DEFINITIONS_WINDOW 19u  /* binary logarithm of zstd's window */
 
 enum vt_file_state {
-    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs; the ring may hold more */
+    VT_STATE_RECORDING = 1, /* if on disk: the process was killed, or is still running; the ring may have more */
     VT_STATE_COMPLETE = 2,  /* the process ended and everything it committed is in chunks */
     VT_STATE_STOPPED = 3,   /* recording stopped before the process ended; stop_reason says why */
     VT_STATE_KILLED = 4,    /* the process was killed, and its ring is now in chunks */
-    VT_STATE_SNAPSHOT = 5,  /* a copy that was made while the process ran */
+    VT_STATE_SNAPSHOT = 5,  /* a copy made while the process ran */
 };
 
-/* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
+/* Running totals for `vramtrace top`, the last line, and checks. Bytes; written with relaxed atomics. */
 struct vt_live_device {
     uint64_t driver_bytes; /* of live driver allocations (without contexts) */
     uint64_t driver_peak_bytes;
@@ -70,14 +70,14 @@ struct vt_counters {
     uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
     uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
     struct vt_live_device live[VT_MAX_DEVICES];
-    uint64_t after_end;     /* events that came once recording had ended or stopped */
-    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
-    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
+    uint64_t after_end;     /* events after recording had ended or stopped */
+    uint64_t without_stack; /* events without a stack, because there were too many different ones before */
+    uint64_t python_free_threaded; /* 1: a free-threaded CPython, whose objects are not inspected */
 };
 
-/* Tells a process from all others; 0 = not known. */
+/* Identifies a process among all others; 0 = not known. */
 struct vt_process_identity {
-    uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
+    uint8_t boot_id[16]; /* the kernel's boot id of the machine */
     uint64_t start_ticks; /* field 22 of /proc/PID/stat */
     uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known. In the upper
                                                 half of the second, that of /proc/PID/ns/time */
@@ -98,7 +98,7 @@ struct vt_file_header {
     uint32_t pid;
     uint32_t parent_pid;
     uint64_t start_realtime_ns;  /* CLOCK_REALTIME when recording began */
-    uint64_t start_monotonic_ns; /* the event clock (CLOCK_MONOTONIC) at the same instant */
+    uint64_t start_monotonic_ns; /* the event clock (CLOCK_MONOTONIC) at the same moment */
     char host[64];
     char program_version[32];
 
@@ -107,32 +107,33 @@ struct vt_file_header {
     uint32_t stop_reason; /* enum vt_stop_reason */
     uint64_t end_monotonic_ns;
     uint64_t unused_2;
-    uint64_t ring_consumed; /* the position after the chunks up to chunks_end */
-    uint64_t chunks_end;    /* file offset past the last whole chunk, or one before it */
+    uint64_t ring_consumed; /* the ring position after the chunks up to chunks_end */
+    uint64_t chunks_end;    /* file offset past the last whole chunk, or past an earlier one */
     struct vt_counters counters;
 
-    uint64_t unfinished_records; /* of a killed process: reserved, never committed; with VT_STATE_KILLED */
+    uint64_t unfinished_records; /* of a killed process (VT_STATE_KILLED): records reserved but never committed */
     struct vt_process_identity process;
     uint8_t identity[16]; /* random; the ring has the same */
-    char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
-    uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
-    /* Written by `vramtrace run` once the process is gone: the signal that ended it, and VT_END_FROM_KEYBOARD; 0 = none, or
-     * not known. */
+    char ring_path[VT_RING_PATH_BYTES]; /* absolute; "" = private memory, lost with the process */
+    uint64_t moves; /* how often the chunks moved to another region of the file: a reader that notices starts over */
+    /* Written by `vramtrace run` when the process is gone: the signal that killed it, and VT_END_FROM_KEYBOARD; 0 =
+     * none, or not known. */
     uint32_t end_signal;
     uint32_t reserved;
 };
 #define VT_END_FROM_KEYBOARD 0x100u /* Ctrl-C */
 
-/* `vramtrace run` waits for its command and prints the last line itself. It hands down, in a variable, the path of a
- * memfd of this name under /proc, to which each recorder appends by one write, with the NUL: its process id, 1 if the trace
- * is of one rank and its folder is to be read, and the trace's path; "": there is none, and the reason was printed. A recorder
- * that cannot append takes the list's mode away; one that cannot reach the list prints a last line of its own. */
+/* `vramtrace run` waits for its command and prints the last line itself. It passes on, in this variable, the path under
+ * /proc of a memfd with this name. Each recorder appends to it with one write, NUL included: its process id, 1 if the
+ * trace is of one rank and its folder should be read, and the trace's path; "" = there is none, and the reason was
+ * printed. A recorder that cannot append sets the list's mode to 0; one that cannot reach the list prints its own last
+ * line. */
 #define VT_RUN_VARIABLE "VRAMTRACE_RUN_LIST"
 #define VT_RUN_LIST "vramtrace-run"
 #define VT_RUN_LINE "%d %d %s"
 
-/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
- * turns by flock() of the ring. */
+/* Commands from the process's user to the running recorder, whose writer thread checks ten times a second. Callers take
+ * turns with flock() on the ring. */
 enum vt_control_command {
     VT_CONTROL_START = 1,   /* with stacks from now on */
     VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
@@ -141,7 +142,7 @@ enum vt_control_command {
 };
 struct vt_control {
     uint32_t asked;    /* raised (release) once the rest is filled */
-    uint32_t answered; /* the last number that was done (release) */
+    uint32_t answered; /* the last `asked` that was carried out (release) */
     uint32_t command;
     uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
     uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
@@ -149,21 +150,22 @@ struct vt_control {
     char text[1024];   /* NUL-terminated */
 };
 
-/* What is known of one device besides the counters. */
+/* What is known about one device besides the counters. */
 struct vt_top_device {
-    uint8_t uuid[16]; /* of the card or its part; all 0 = not known */
+    uint8_t uuid[16]; /* of the GPU or its MIG instance; all 0 = not known */
     char name[64];    /* NUL-terminated, cut off; "" = not known */
-    uint64_t total_bytes, free_bytes; /* of the card, for all processes, as the driver said at info_ns */
-    uint64_t info_ns;                 /* the event clock; 0 = it has not said */
-    uint64_t segment_bytes;           /* that a framework's allocator holds, as it counts them itself */
+    uint64_t total_bytes, free_bytes; /* of the GPU, for all processes, as the driver reported at info_ns */
+    uint64_t info_ns;                 /* the event clock; 0 = not reported yet */
+    uint64_t segment_bytes;           /* held by a framework's allocator, by its own count */
     uint64_t segment_peak_bytes;
 };
 
-/* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to ring_consumed. */
+/* What `vramtrace top` shows besides the counters. Only the writer thread updates it, with relaxed atomics, from the
+ * records that it takes: complete up to ring_consumed. */
 struct vt_top_counters {
-    uint64_t kept; /* 1; 0: the rest is not known */
-    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, what was freed included */
-    char rank[16]; /* the launcher's number of this process, "" = none */
+    uint64_t kept; /* 1; 0 = the rest is not known */
+    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, including what was freed */
+    char rank[16]; /* this process's rank, as the launcher set it; "" = none */
     struct vt_top_device devices[VT_MAX_DEVICES];
 };
 
@@ -196,16 +198,18 @@ enum vt_stop_reason {
     VT_STOP_LIMIT = 5, /* VRAMTRACE_LIMIT */
 };
 
-/* Chunks form chains. What a chunk holds is packed by what the chunks before it in its chain held, so that chunks may be
- * small: a reader takes a chain from its start, and if one of its chunks is lost, so are those after it. Chains need nothing of
- * each other.
+/* Chunks form chains. A chunk's contents are packed using those of the earlier chunks in its chain, so that chunks may
+ * be small: a reader must take a chain from its start, and if one of its chunks is lost, so are those after it. Chains
+ * do not depend on each other.
  *
  * After its header a chunk has stored_bytes:
- *   1. packed_definitions_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
- *      most 1 << VT_DEFINITIONS_WINDOW): definitions_bytes of definition records once unpacked, as they stood in the ring
- *      (head, body, padded to 8 bytes);
- *   2. the rest: its events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
- *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
+ *
+ * 1. packed_definitions_bytes of a zstd stream (one frame for each chain, flushed at the end of each chunk, window at
+ * most 1 << VT_DEFINITIONS_WINDOW): unpacked, definitions_bytes of definition records as they were in the ring (head,
+ * body, padded to 8 bytes);
+ *
+ * 2. the rest: its events, coded as below, with at least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
+ * zeros in the middle), so that a reader can bound the memory that a file can ask for. */
 struct vt_chunk_header {
     uint32_t magic; /* VT_CHUNK_MAGIC */
     uint32_t header_bytes;
@@ -213,7 +217,7 @@ struct vt_chunk_header {
     uint32_t packed_definitions_bytes;
     uint32_t definitions_bytes;
     uint32_t events;
-    uint64_t ring_position; /* slots; the first position that is not in this or an earlier chunk */
+    uint64_t ring_position; /* in slots; the first position not in this or an earlier chunk */
     uint64_t checksum; /* XXH3-64 of the stored bytes, seeded with that of this header, its own checksum being 0 */
     uint64_t chain;    /* ring_position of the chain's first chunk */
     uint32_t place;    /* in the chain, from 0 */
@@ -254,12 +258,12 @@ struct vt_chunk_header {
  *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed lately, then the
  *     bits below the highest. */
 
-/* First 8 bytes of every record, in the ring and in a chunk's definitions. */
+/* The first 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {
     uint16_t slots; /* in the ring; never 0 once reserved */
     uint8_t kind;   /* enum vt_record_kind */
     uint8_t committed;
-    uint32_t bytes; /* head and body, without padding; of an event, which is always one slot, its thread instead */
+    uint32_t bytes; /* head and body, without padding; for an event, which is always one slot, its thread instead */
 };
 
 enum vt_record_kind {
@@ -354,16 +358,16 @@ enum vt_event_kind {
 };
 
 enum vt_event_flag {
-    VT_FLAG_HOST = 1,     /* page-locked host memory, not the device's */
-    VT_FLAG_MANAGED = 2,  /* may live on the device or the host */
+    VT_FLAG_HOST = 1,     /* page-locked host memory, not device memory */
+    VT_FLAG_MANAGED = 2,  /* may be on the device or the host */
     VT_FLAG_ASYNC = 4,    /* from a pool: its bytes are part of the pool's reserved bytes */
     VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
-    VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
+    VT_FLAG_REGISTERED = 16, /* the program's own host memory, page-locked */
     VT_FLAG_CAPTURED = 32,   /* a graph's node, no memory yet: made in a stream capture, or by hand (detail = graph) */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
     VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
                                 inspection on) */
-    /* Of a framework's alloc, free and oom: it has no counter, total_bytes is our sum of such blocks. */
+    /* On a framework's alloc, free and oom: the framework has no counter; total_bytes is our sum of its blocks. */
     VT_FLAG_UNCOUNTED = VT_FLAG_REGISTERED,
 };
 
@@ -391,8 +395,8 @@ struct vt_event {
     uint8_t flags;     /* enum vt_event_flag */
 };
 enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
-/* The hooked function is part of the stack (struct vt_stack), which differs by function anyway: here it would not fit into the
- * cache line. */
+/* The hooked function is in the stack (struct vt_stack), which differs by function anyway; here it would not fit into
+ * the cache line. */
 
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
@@ -405,8 +409,8 @@ struct vt_process {
     /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
 };
 
-/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was loaded, as it stood
- * there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader decides what they mean. */
+/* Environment variables that job launchers (torchrun, Slurm, MPI, Ray …) had set when the library was loaded:
+ * "NAME=value", each NUL-terminated; only the names in preload/launch.def. The reader decides what they mean. */
 
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;
@@ -427,7 +431,7 @@ struct vt_device {
     /* name to the end of the record */
 };
 
-/* Tells a card, or its part, from all others, whatever index a process knows it by. */
+/* Identifies a GPU, or its MIG instance, among all others, whatever index a process knows it by. */
 struct vt_device_uuid {
     struct vt_record_head head;
     uint32_t device_index;
@@ -435,31 +439,31 @@ struct vt_device_uuid {
     uint8_t uuid[16];
 };
 
-/* What NVML said of a card, for all processes, at some time between begin_ns and end_ns (the event clock). Only where there
- * is an NVML; a reader may skip it. Bytes; UINT64_MAX = not told. */
+/* What NVML reported about a GPU, for all processes, at some time between begin_ns and end_ns (the event clock). Only
+ * where there is an NVML; a reader may skip it. Bytes; UINT64_MAX = not reported. */
 struct vt_card_use {
     struct vt_record_head head;
     uint32_t device_index;
     uint32_t process_count; /* that follow */
     uint64_t begin_ns, end_ns;
     uint64_t total_bytes;
-    uint64_t used_bytes;     /* without reserved_bytes if these are told, else with them */
-    uint64_t reserved_bytes; /* for the driver itself: no process can have them */
+    uint64_t used_bytes;     /* without reserved_bytes if those are reported, else including them */
+    uint64_t reserved_bytes; /* for the driver itself; not available to processes */
     uint32_t own;            /* the recording process's place among the processes; UINT32_MAX = not known */
     uint32_t flags;          /* enum vt_card_use_flag */
     /* process_count struct vt_card_process, the largest first; then the command of each, NUL-terminated */
 };
 enum vt_card_use_flag {
-    VT_CARD_PROCESSES = 1,     /* the list of processes was told; without it nothing is known of them */
+    VT_CARD_PROCESSES = 1,     /* the list of processes was reported; else nothing is known about them */
     VT_CARD_PROCESSES_CUT = 2, /* there were more */
-    VT_CARD_UNSTEADY = 4,      /* the used bytes changed while the list was read, each time */
-    VT_CARD_NESTED = 8,        /* the process may be in a pid namespace of its own: the list may lack those outside, or
-                                  have their numbers there */
+    VT_CARD_UNSTEADY = 4,      /* the used bytes changed each time while the list was read */
+    VT_CARD_NESTED = 8,        /* the process may be in its own pid namespace: the list may lack processes outside, or
+                                  have pids as counted there */
 };
 struct vt_card_process {
-    uint32_t pid; /* as the driver tells it: in a container it may be that of another namespace */
+    uint32_t pid; /* as the driver reports it; in a container perhaps that of another namespace */
     uint32_t reserved;
-    uint64_t bytes; /* of the card, its context among them */
+    uint64_t bytes; /* on the GPU, context included */
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */
@@ -551,7 +555,7 @@ struct vt_inspection_part {
     uint32_t reason;  /* enum vt_inspection_reason, bits */
     uint32_t part;    /* from 0 */
     uint32_t parts;
-    uint64_t duration_ns; /* what the inspection has cost the host so far */
+    uint64_t duration_ns; /* how long the host has waited for the inspection so far */
     /* text to the end of the record */
 };
 
@@ -564,8 +568,8 @@ enum vt_inspection_reason {
     VT_INSPECTION_EXIT = 8,
     VT_INSPECTION_OUT_OF_MEMORY = 16,
     VT_INSPECTION_ASKED = 32, /* by the program (api.h) */
-    VT_INSPECTION_TIME = 64,  /* since the last one for this reason the time has doubled */
-    VT_INSPECTION_LIBRARY = 128, /* none of Python: a native library has laid out tensors that have names */
+    VT_INSPECTION_TIME = 64,  /* the time since the start has doubled since the last one for this reason */
+    VT_INSPECTION_LIBRARY = 128, /* not of Python: a native library has laid out named tensors */
 };
 
 struct vt_module {

@@ -1,7 +1,7 @@
 /* void *dlsym(void *handle, const char *name)
  *
- * The real dlsym resolves RTLD_NEXT and RTLD_DEFAULT by its return address, which must be our caller's: unless the filter has
- * an answer, jump to it with all registers as they came. */
+ * The real dlsym resolves RTLD_NEXT and RTLD_DEFAULT by its return address, which must stay our caller's. So unless the
+ * filter has an answer, jump to the real one with all registers unchanged. */
     .text
     .globl dlsym
     .type dlsym, @function

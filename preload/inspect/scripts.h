@@ -15,8 +15,8 @@ struct vt_scripts {
  * compiled, which an audit hook of the host may forbid: another attempt would be noticed again. */
 bool vt_scripts_run(struct vt_scripts *code, bool *is_refused);
 
-/* Frees all that, also where vt_scripts_run failed. What stays (the code, weak references, text) is in
- * no list of the collector. */
+/* Frees everything, also after a failed vt_scripts_run. What stays (the code, weak references, text) is in
+ * no list of the garbage collector. */
 void vt_scripts_end(struct vt_scripts *code);
 
 #endif

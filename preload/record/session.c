@@ -237,7 +237,7 @@ int vt_session_open(struct vt_session *session)
     if (!result)
         result = make_tables(session);
     if (result)
-        vt_log("nothing is recorded: %s: %s",
+        vt_log("not recording: cannot write %s: %s",
                session->file.name[0] ? session->file.name : session->options.out,
                result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
     session->handed_over =
@@ -297,7 +297,7 @@ static int start_session(const struct vt_session_helpers *helpers, struct vt_ses
         *made = session;
         result = helpers->start_writer(session);
         if (result) {
-            vt_log("nothing is recorded: cannot start a thread: %s", strerror(-result));
+            vt_log("not recording: cannot start a thread: %s", strerror(-result));
             vt_run_list_add(session->options.run_list, "", false);
         }
     }

@@ -306,7 +306,7 @@ static void *writer_main(void *context)
     session->first_thread_id = vt_session_first_thread_id();
     struct writer *writer = session->writer = make_writer(session);
     if (!writer)
-        vt_log("nothing is recorded: %s", strerror(ENOMEM));
+        vt_log("not recording: %s", strerror(ENOMEM));
     if (!writer || vt_session_open(session)) {
         vt_session_discard(session);
         return NULL;
