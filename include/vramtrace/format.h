@@ -224,39 +224,39 @@ struct vt_chunk_header {
     uint32_t reserved;
 };
 
-/* Events of a chain. The times of events are in ticks of 256 ns, rounded down; all else is as it was. Writer and reader expect,
- * from what came before, what the next event is, and only what differs costs more than a fraction of a bit. Both use the same
- * code for it, format/events.c, which is the definition of this format; in outline:
+/* Events of a chain. Times are in ticks of 256 ns, rounded down; everything else is exact. Writer and reader predict each event
+ * from those before it, and only what differs costs more than a fraction of a bit. Both use the same code, format/events.c,
+ * which is the definition of this format; in outline:
  *
- * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions; from the end
- * on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk
- * begins both anew; what was learned stays through the chain. The range is 64 bits, at first 2^64 - 1, and is taken 32 bits
- * further whenever it is below 2^32. Each decision has a chance of 22 bits, at first one half, and a count: 1 is the lower
- * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and
- * the count rises up to 60.
+ * Bits (format/coder.h). Two streams share the bytes. From the start, a range coder of binary decisions; from the end, backwards,
+ * plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk starts both streams
+ * again; what was learned stays for the whole chain. The range has 64 bits, is 2^64 - 1 at first, and is shifted by 32 bits
+ * whenever it is below 2^32. Each decision has a chance of 22 bits, one half at first, and a count. A 1 is the lower
+ * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 for a 1 or to
+ * 2^-12 for a 0, and the count rises, up to 60.
  * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
- * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
+ * its length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
  *
- * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each
- * a number for the gap before it and one for its length, and its pool), since those made in earlier chains still matter.
+ * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each range
+ * as a number for the gap before it, one for its length, and its pool), since those from earlier chains still matter.
  *
  * An event, in this order:
- *   - like: one bit, 1 if it is as expected in all but time. What is expected: each thread follows an earlier place of its own
- *     events, which its latest events repeat: the one after that is expected to come again. If it is lost, it is
- *     searched by the hash of the latest eleven, then of the latest four events. Of the expected event stack, kind, layer, device and
- *     flags are repeated, and
- *       a framework's alloc: as many bytes as were made last in the place of so many; the address of the smallest hole, or
- *       all of the hole if PyTorch would not cut it; a free: the block that was made last where that one's block was
- *       made; both: the allocator's allocated bytes change by the event's, the reserved bytes stay;
+ *   - one bit: 1 if everything but the time is as predicted. The prediction: each thread follows an earlier sequence of its own
+ *     events, which its latest events repeat, and the event after those is expected to come again. If the thread has lost its
+ *     place, it searches by the hash of its latest eleven, then of its latest four events. From the event that is followed,
+ *     stack, kind, layer, device and flags are repeated, and
+ *       a framework's alloc: the size last used in the place of that event's size; the address of the smallest hole, or the
+ *       whole hole if PyTorch would not split it; a free: the block last made at the place where that event's block was made;
+ *       both: the allocator's allocated bytes change by the event's bytes, its reserved bytes stay;
  *       sequence: changes by as much as it did there, or is 0; all other fields: as there, total_bytes 0.
- *   - if not: the thread (a tree of 4 bits: a place in a table of the latest 15, or the number of a new one), then one bit for
- *     stack and kind, layer, device, flags; if it is 0 the stack id (1 bit: the highest so far + 1; else a difference to that) and
- *     those four bytes (1 bit: as this stack had them last; else four trees); then, each one bit for "as expected" and else a
- *     difference to the latest event of that kind, for events of blocks to what is expected: bytes, address, detail,
- *     total_bytes, sequence. Of a free the address comes first, and an unexpected one is a number, how many events ago the block was
+ *   - if it is 0: the thread (a tree of 4 bits: an index into a table of the latest 15, or the number of a new one). Then one bit:
+ *     stack, kind, layer, device and flags as predicted. If not, the stack id (1 bit: the highest so far + 1; else a difference to
+ *     that) and those four bytes (1 bit: as this stack had them last; else four trees). Then bytes, address, detail, total_bytes
+ *     and sequence, each as one bit for "as predicted", else a difference to the latest event of that kind, or for events of
+ *     blocks to the prediction. A free has its address first; an unexpected one is a number, how many events ago the block was
  *     made, or 0 and a difference.
- *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed lately, then the
- *     bits below the highest. */
+ *   - the ticks since the last event: their length in bits, as steps up or down from what this stack took lately, then the bits
+ *     below the highest. */
 
 /* The first 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {
@@ -291,65 +291,64 @@ enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT
  * among those of its layer and kind. */
 enum vt_event_kind {
     VT_EVENT_NONE = 0,
-    VT_EVENT_ALLOC = 1,       /* address, bytes; driver: detail = the pool (VT_FLAG_ASYNC), the external memory that is
-                                 mapped, else the context that was current, which owns it, 0 = not known;
-                                 VT_FLAG_FOREIGN: total_bytes = identity as of VT_EVENT_EXPORT, 0 = not known;
-                                 framework: detail = reserved bytes and total_bytes = allocated bytes after
-                                 it, as the allocator itself counts them; from one that does not count
-                                 detail = 0, and total_bytes is the recorder's count */
+    VT_EVENT_ALLOC = 1,       /* address, bytes. Driver: detail = the pool (VT_FLAG_ASYNC), or the external memory that is
+                                 mapped, else the current context, which owns it; 0 = not known.
+                                 VT_FLAG_FOREIGN: total_bytes = identity as in VT_EVENT_EXPORT, 0 = not known.
+                                 Framework: detail = reserved bytes and total_bytes = allocated bytes after it, by the
+                                 allocator's own count; if it does not count, detail = 0 and total_bytes is our count */
     VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
-    VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not taken:
-                                 that event has the same address, and did nothing */
+    VT_EVENT_FREE_FAILED = 3, /* address: the last thing that this thread gave back, by whichever kind of event, was not
+                                 taken back; that event has the same address, and had no effect */
     VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes; total_bytes as for alloc */
     VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
     VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
     VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle; bytes 0: into a
-                                    sparse array, address tells the place in it, and of UNMAP too */
+                                    sparse array; address identifies the place in it, also in UNMAP */
     VT_EVENT_UNMAP = 8,          /* address, bytes */
     VT_EVENT_RESERVE = 9,        /* address, bytes: address space only */
     VT_EVENT_UNRESERVE = 10,     /* address, bytes */
     VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now.
                                     VT_FLAG_CAPTURED: the device's pool of graphs' own memory, address = its index + 1 */
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
-    VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
+    VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; the whole GPU, all processes */
     VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
-                                    `function` that is no allocation (module load, limit, graph upload); detail = the
-                                    context that was current, with which it ends, 0 = not known */
-    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context, bytes = what the device gave for it beside another one of the
-                                      process; 0 = not known: that of the first is not told apart from what others have */
+                                    `function` that is not an allocation (module load, limit, graph upload); detail =
+                                    the current context, which owns the memory; 0 = not known */
+    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context, bytes = the memory that it took, if it is not the process's first;
+                                      0 = not known: a first context cannot be told from other processes' memory */
     VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned, and those bytes */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
     VT_EVENT_ALLOC_FAILED = 18,    /* driver or runtime: bytes = asked, detail = error number */
-    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a training step ends or begins here */
+    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a boundary between training steps */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
     VT_EVENT_INSPECTION = 22, /* end of an inspection: detail = its id (VT_RECORD_INSPECTION) */
-    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, where nothing was allocated for it.
-                           Made in backward: detail = sequence of the node that ran */
-    /* Multicast objects: windows onto memory of several devices. They have handles as physical memory has
-     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives while it
-     * is bound, on its own device. A binding ends with its object at the latest. */
+    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, and nothing was allocated for it.
+                           If made in a backward pass: detail = sequence of the running node */
+    /* Multicast objects: windows onto memory of several devices. They have handles like physical memory
+     * (retained, released, mapped and imported by the same events), but no memory. Physical memory stays alive as
+     * long as it is bound, on its own device. A binding ends with its object at the latest. */
     VT_EVENT_MULTICAST_CREATE = 24, /* address = handle of the object, bytes = its size */
     VT_EVENT_BIND = 25,             /* address = object, bytes, detail = handle of physical memory, total_bytes = offset
                                        in the object; device_index -1: that of the memory */
     VT_EVENT_BIND_ADDRESS = 26,     /* the same, detail = address where the memory is mapped, or of a pool's memory */
     VT_EVENT_UNBIND = 27,           /* address = object, bytes, total_bytes = offset in it, device_index */
-    VT_EVENT_CAPTURE = 28,       /* address = stream: it begins to capture a graph */
-    VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none came of it */
-    VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
+    VT_EVENT_CAPTURE = 28,       /* address = stream that begins to capture a graph */
+    VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none */
+    VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it was made from */
     VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
     VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
-    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
-                             bytes are counted as before */
-    VT_EVENT_RESUME = 34, /* no longer */
-    /* Flight mode: between these two, what was made and freed was left out, and the framework's own counts; and launches of
-     * graphs, nodes, closed ranges, and of many marks, refusals and passes some. */
+    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only on request; bytes are
+                             counted as before */
+    VT_EVENT_RESUME = 34, /* the pause ends */
+    /* Flight mode: left out between these two are blocks that were both made and freed there, the framework's own counts,
+     * graph launches, nodes, closed ranges, and some of the marks, failed requests and passes if there were many. */
     VT_EVENT_GAP_BEGIN = 35,
     VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
-                              bytes, sequence = backward passes there, of which some are shown */
-    VT_EVENT_EXPORT = 38,  /* address of memory, or handle: it is given to other processes; bytes = of the whole
-                              allocation, 0 = not known; detail = identity: the same in each process that has it,
-                              by the handle that goes from one to the other; 0 = not known */
+                              bytes, sequence = backward passes there, of which only some are shown */
+    VT_EVENT_EXPORT = 38,  /* address of memory, or handle, that is shared with other processes; bytes = of the whole
+                              allocation, 0 = not known; detail = identity, the same in every process that has it,
+                              from the handle that is passed between them; 0 = not known */
     VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
                               pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.
@@ -514,41 +513,41 @@ struct vt_symbol {
 
 /* The result of one inspection of the host's live Python objects. Its parts, in order, are one text, of lines ended by \n
  * with fields separated by \t. In a field \t, \n, \r and \\ are written \\t, \\n, \\r and \\\\; addresses and numbers
- * are decimal. A reader skips lines with another first field. An empty field: not known.
+ * are decimal. A reader skips lines with an unknown first field. An empty field means not known.
  *
  *   R root address class holder       a module that no other module holds. root: its number, from 0, the same in
- *                                     every inspection of a process. address: as self_address in stacks. holder: the variable
- *                                     or attribute that holds it ("model", "trainer.model")
- *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
- *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
- *   O optimizer address class holder  optimizer: its number, from 0, like root
+ *                                     all inspections of a process. address: like self_address in stacks. holder: the
+ *                                     variable or attribute that holds it ("model", "trainer.model")
+ *   M root address class path         every module in the root, including the root itself (path ""): "layers.3.attn".
+ *                                     Transparent wrappers' steps (DistributedDataParallel's "module" …) are left out
+ *   O optimizer address class holder  optimizer: its number, from 0, like a root's
  *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole
- *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
- *                                     path is that of the parameter it is for; or tensor: what it is for is not known. root: -1 where no module holds it, then
- *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
- *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
- *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
- *                                     tensor that is a part of a distributed one, that one's shape
- *   A role path …                     an array of JAX or CuPy, with the fields of T. path: where a program holds it, as
- *                                     JAX writes it after a variable's name: "opt_state[0].mu['layers'][0]['w']". role: as
- *                                     of T if the class of an object on that path tells it, else ""; optimizer_state
- *                                     may be without KEY. Of one that lies on several devices there is a line for each part
+ *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY with the path
+ *                                     of its parameter, or tensor (purpose not known). root: -1 if no module holds it; path is
+ *                                     then a variable's name or "optimizer.param_groups.0.params.3". bytes: of the elements
+ *                                     that the tensor shows; storage_bytes: of its whole storage. shape: "64x256", "" for a
+ *                                     scalar. optimizer: for optimizer state, else "". whole, which may be missing: if the
+ *                                     tensor is a part of a distributed one, the shape of that
+ *   A role path …                     an array of JAX, CuPy or Paddle, with the fields of T. path: where the program holds it,
+ *                                     written like JAX does, after a variable's name: "opt_state[0].mu['layers'][0]['w']".
+ *                                     role: as in T if the class of an object on the path implies it, else "";
+ *                                     optimizer_state may be without KEY. An array on several devices has a line per part
  *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
- *                                     a CUDA tensor, or such an array, that a Python name holds. kind: local, global, attribute, cell,
- *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
- *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
- *                                     made it; AccumulateGrad if it is a leaf that gets a gradient; "" if none. nodes:
- *                                     numbers of those that it keeps alive, "12-40,52-52"
- *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
- *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
- *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
- *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
- *                                     Without this line nothing was searched for holders
- *   D rank size store                 the process's place in PyTorch's default group of processes. store: "host:port" of what
- *                                     all of them meet at, or a file's path
- *   V name value                      a variable of VT_RECORD_LAUNCH as Python's os.environ has it now
+ *                                     a CUDA tensor or array that a Python name holds. kind: local, global, attribute, cell,
+ *                                     traceback, cycle … holder: for people: "list 'history' in __main__, 412 items".
+ *                                     way: all steps from the tensor to a name, separated by " < ". node: the autograd node
+ *                                     that made it; AccumulateGrad for a leaf that gets a gradient; "" = none. nodes:
+ *                                     numbers of the nodes that it keeps alive: "12-40,52-52"
+ *   W file line where                 a line of code that torch.compile wrote, and where it comes from: lines of a traceback,
+ *                                     innermost last. Valid up to the file's next reported line; each is reported once
+ *   C objects ended cycles            a census visited so many objects; ended: 1 = all, 0 = it ran out of time or reached its
+ *                                     limit; cycles: 1 = it also searched for tensors that no name reaches. Without this
+ *                                     line there was no census
+ *   D rank size store                 the process's rank in PyTorch's default process group. store: "host:port" of the
+ *                                     rendezvous, or a file's path
+ *   V name value                      a variable of VT_RECORD_LAUNCH with its present value in Python's os.environ
  *   G young middle old                how often Python's garbage collector has run so far, by generation
- *   E what                            the inspection, or a part of it, failed; the lines before are valid */
+ *   E what                            the inspection, or a part of it, failed; the lines before this one are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
     uint32_t inspection_id; /* from 1 */

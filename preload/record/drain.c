@@ -72,12 +72,12 @@ static int pack_and_append(struct vt_drain *drain)
 {
     struct vt_chunk *chunk = &drain->chunk;
     const uint64_t offset = drain->file->header.chunks_end;
-    int result = vt_chunk_pack(chunk, drain->position);
-    if (!result)
-        result = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
-    if (!result && drain->flight)
+    int error = vt_chunk_pack(chunk, drain->position);
+    if (!error)
+        error = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
+    if (!error && drain->flight)
         vt_flight_note(drain->flight, chunk, offset);
-    return result;
+    return error;
 }
 
 static int append_chunk(struct vt_drain *drain)
@@ -96,12 +96,12 @@ static int append_chunk(struct vt_drain *drain)
         counters->python_free_threaded = vt_python_is_free_threaded();
     }
     drain->file->header.counters = *counters;
-    int result = pack_and_append(drain);
-    if (result == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
-        result = pack_and_append(drain);
-    if (result) {
+    int error = pack_and_append(drain);
+    if (error == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
+        error = pack_and_append(drain);
+    if (error) {
         counters->events -= chunk->event_count;
-        return result;
+        return error;
     }
     vt_ring_consume(drain->ring, drain->position);
     chunk->event_count = 0;
@@ -113,9 +113,9 @@ int vt_drain(struct vt_drain *drain)
 {
     do {
         take_records(drain);
-        int result = append_chunk(drain);
-        if (result)
-            return result;
+        int error = append_chunk(drain);
+        if (error)
+            return error;
     } while (vt_ring_at(drain->ring, &drain->position));
     return 0;
 }
@@ -133,18 +133,18 @@ void vt_drain_abandon(struct vt_drain *drain, uint64_t end)
 int vt_drain_to_the_end(struct vt_drain *drain)
 {
     struct vt_ring *ring = drain->ring;
-    int result = vt_drain(drain);
-    for (int turn = 0; drain->seen && !result && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
+    int error = vt_drain(drain);
+    for (int turn = 0; drain->seen && !error && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
         vt_nap(LAST_TURN_NS);
-        result = vt_drain(drain);
+        error = vt_drain(drain);
     }
     uint64_t end = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED);
-    while (!result && (int64_t)(end - drain->position) > 0) {
+    while (!error && (int64_t)(end - drain->position) > 0) {
         if (!vt_ring_at(ring, &drain->position) && (int64_t)(end - drain->position) > 0)
             vt_drain_abandon(drain, end);
-        result = vt_drain(drain);
+        error = vt_drain(drain);
     }
-    return result;
+    return error;
 }
 
 uint64_t vt_drain_count_events(const struct vt_drain *drain)

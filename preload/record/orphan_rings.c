@@ -167,9 +167,9 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
         header.ring_reserved = header.ring_consumed + header.slots;
     ring->header = &header;
     drain->position = header.ring_consumed;
-    int result = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
-    if (result)
-        return result;
+    int error = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
+    if (error)
+        return error;
     vt_trace_file_trim(drain->file); /* of what an unfinished compaction left */
     trace->state = VT_STATE_KILLED;
     trace->counters = header.counters;
@@ -179,12 +179,11 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
 /* Opens the ring's trace. -ENOENT: the trace is gone from its path; something else may be there. */
 static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
 {
-    int result = vt_trace_file_open(file, ring->header.trace_path);
-    if (result == -EBADMSG || result == -EINVAL || result == -ELOOP || result == -EISDIR ||
-        result == -ENOTDIR)
+    int error = vt_trace_file_open(file, ring->header.trace_path);
+    if (error == -EBADMSG || error == -EINVAL || error == -ELOOP || error == -EISDIR || error == -ENOTDIR)
         return -ENOENT;
-    if (result)
-        return result;
+    if (error)
+        return error;
     if (!memcmp(file->header.identity, ring->header.identity, sizeof file->header.identity))
         return 0;
     vt_trace_file_close(file);
@@ -224,15 +223,15 @@ static int append_ring(const struct candidate *from, struct vt_trace_file *file,
         return -ENOMEM;
     drain.chunk = *chunk;
     vt_chunk_end_chain(&drain.chunk);
-    int result = append_rest(from, &drain, &ring);
-    if (result)
+    int error = append_rest(from, &drain, &ring);
+    if (error)
         vt_trace_file_trim(file); /* a partial chunk would fill the disk */
     vt_memory_free(ring.slots, bytes);
     vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
     drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
     drain.chunk.definitions.failed = drain.chunk.stored.failed = false;
     *chunk = drain.chunk;
-    return result;
+    return error;
 }
 
 struct adoption {
@@ -246,17 +245,17 @@ static int settle_ring(struct adoption *adoption, const struct candidate *ring, 
                        unsigned long long number)
 {
     struct vt_trace_file file = {.descriptor = -1};
-    int result = open_trace(ring, &file);
-    if (result == -ENOENT) {
+    int error = open_trace(ring, &file);
+    if (error == -ENOENT) {
         keep_without_trace(ring, folder, number);
-        result = 0;
-    } else if (!result) {
-        result = append_ring(ring, &file, &adoption->chunk);
-        if (!result)
+        error = 0;
+    } else if (!error) {
+        error = append_ring(ring, &file, &adoption->chunk);
+        if (!error)
             unlink(ring->claimed);
     }
     vt_trace_file_close(&file);
-    return result;
+    return error;
 }
 
 /* Adopts the file of this name, if it is the ring of a dead process. False if that failed: then the ring
@@ -267,7 +266,7 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     struct candidate ring;
     unsigned long long number, own_number;
     uint32_t pid;
-    int result = 0;
+    int error = 0;
     snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
     memcpy(&own_number, adoption->own->header.identity, sizeof own_number);
     if (!is_own_ring_name(name, process->user_id, &pid, &number) || number == own_number)
@@ -279,12 +278,12 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     if (!open_dead(&ring, pid, process))
         return true;
     if (claim_ring(folder, process->user_id, number, &ring)) {
-        result = settle_ring(adoption, &ring, folder, number);
-        if (result)
+        error = settle_ring(adoption, &ring, folder, number);
+        if (error)
             rename(ring.claimed, ring.path);
     }
     close(ring.file);
-    return result == 0;
+    return error == 0;
 }
 
 /* After a failure (a full disk) the next ring is tried, since its trace may be elsewhere. But the folder is

@@ -88,13 +88,13 @@ static struct process_state *state_page(void)
 /* Up to about 2 million stacks, half a million code objects, 100,000 texts. */
 static int make_tables(struct vt_session *session)
 {
-    int result = vt_intern_make(&session->stacks, 12);
-    if (!result)
-        result = vt_intern_make(&session->codes, 10);
-    if (!result)
-        result = vt_intern_make(&session->strings, 8);
+    int error = vt_intern_make(&session->stacks, 12);
+    if (!error)
+        error = vt_intern_make(&session->codes, 10);
+    if (!error)
+        error = vt_intern_make(&session->strings, 8);
     atomic_init(&session->free_deep, UINT32_MAX);
-    return result;
+    return error;
 }
 
 struct vt_recent *vt_session_recent(struct vt_session *session, uint32_t thread_id)
@@ -200,15 +200,15 @@ static int open_files(struct vt_session *session)
 {
     struct vt_trace_file *file = &session->file;
     struct vt_file_header *header = &file->header;
-    int result = vt_trace_file_create(file, &session->options);
-    if (result)
-        return result;
+    int error = vt_trace_file_create(file, &session->options);
+    if (error)
+        return error;
     vt_make_identity(header->identity);
     vt_identify_process(&header->process);
-    result = vt_ring_make(&session->ring, &session->options, &header->process, header->identity,
-                          header->ring_path);
-    if (result)
-        return result;
+    error = vt_ring_make(&session->ring, &session->options, &header->process, header->identity,
+                         header->ring_path);
+    if (error)
+        return error;
     header->ring_slots = session->ring.slot_count;
     memcpy(session->ring.header->trace_path, file->path, sizeof file->path);
     return vt_trace_file_write_header(file);
@@ -233,18 +233,18 @@ static bool names_folder(const struct vt_session *session)
 
 int vt_session_open(struct vt_session *session)
 {
-    int result = open_files(session);
-    if (!result)
-        result = make_tables(session);
-    if (result)
+    int error = open_files(session);
+    if (!error)
+        error = make_tables(session);
+    if (error)
         vt_log("not recording: cannot write %s: %s",
                session->file.name[0] ? session->file.name : session->options.out,
-               result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
+               error == -EINVAL ? "neither a folder nor a regular file" : strerror(-error));
     session->handed_over =
-        vt_run_list_add(session->options.run_list, result ? "" : session->file.path, names_folder(session));
-    if (!result)
+        vt_run_list_add(session->options.run_list, error ? "" : session->file.path, names_folder(session));
+    if (!error)
         set_state(atomic_load(&process_state), STATE_OPENED);
-    return result;
+    return error;
 }
 
 static void count_missed(struct process_state *process, struct vt_session *session)
@@ -291,19 +291,19 @@ static int start_session(const struct vt_session_helpers *helpers, struct vt_ses
     session->process_start_ns = at_load.boottime_ns;
     session->maker_thread_id = (int)syscall(SYS_gettid);
     session->generation = ++generations;
-    int result = -ECANCELED; /* switched off */
+    int error = -ECANCELED; /* switched off */
     if (session->options.enable) {
         vt_gate_start(go_on_in_child);
         *made = session;
-        result = helpers->start_writer(session);
-        if (result) {
-            vt_log("not recording: cannot start a thread: %s", strerror(-result));
+        error = helpers->start_writer(session);
+        if (error) {
+            vt_log("not recording: cannot start a thread: %s", strerror(-error));
             vt_run_list_add(session->options.run_list, "", false);
         }
     }
-    if (result)
+    if (error)
         munmap(session, sizeof *session);
-    return result;
+    return error;
 }
 
 /* Called by every thread that has an event while the session is being made. Once a wait has failed, no

@@ -61,14 +61,14 @@ struct use {
     size_t bytes;
     uint64_t offset, ring_position, to_offset;
     struct vt_trace_region regions[2]; /* old and new */
-    int result;
+    int error;
 };
 
 static void open_and_use(void *context)
 {
     struct use *use = context;
     int descriptor = open(use->file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    use->result = is_ours(use->file, descriptor) ? use->with(use, descriptor) : -EBADF;
+    use->error = is_ours(use->file, descriptor) ? use->with(use, descriptor) : -EBADF;
     if (descriptor >= 0)
         close(descriptor);
 }
@@ -79,9 +79,9 @@ static void open_and_use(void *context)
 static int use_descriptor(struct use *use)
 {
     struct vt_trace_file *file = use->file;
-    use->result = is_ours(file, file->descriptor) ? use->with(use, file->descriptor) : -EBADF;
-    if (use->result != -EBADF || vt_run_apart(open_and_use, use))
-        return use->result;
+    use->error = is_ours(file, file->descriptor) ? use->with(use, file->descriptor) : -EBADF;
+    if (use->error != -EBADF || vt_run_apart(open_and_use, use))
+        return use->error;
     int descriptor = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (descriptor >= 0)
         descriptor = vt_move_descriptor_up(descriptor);
@@ -128,9 +128,9 @@ int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *op
     char host[64] = "localhost";
     gethostname(host, sizeof host - 1);
     for (int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
-        int result = vt_options_path(options, host, attempt, file->name, sizeof file->name);
-        if (result)
-            return result;
+        int error = vt_options_path(options, host, attempt, file->name, sizeof file->name);
+        if (error)
+            return error;
         int descriptor = open(file->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (descriptor < 0 && errno == EEXIST)
             continue;
@@ -148,15 +148,15 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path)
     const struct vt_file_header *header = &file->header;
     snprintf(file->path, sizeof file->path, "%s", path);
     int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    int result = descriptor < 0 ? -errno : keep_descriptor(file, descriptor);
-    if (!result && (pread(descriptor, &file->header, sizeof file->header, 0) != sizeof file->header ||
-                    memcmp(header->magic, VT_MAGIC, sizeof header->magic) ||
-                    header->format_version != VT_FORMAT_VERSION || header->header_bytes != VT_HEADER_BYTES ||
-                    header->chunks_end < VT_HEADER_BYTES || header->chunks_end > INT64_MAX)) {
+    int error = descriptor < 0 ? -errno : keep_descriptor(file, descriptor);
+    if (!error && (pread(descriptor, &file->header, sizeof file->header, 0) != sizeof file->header ||
+                   memcmp(header->magic, VT_MAGIC, sizeof header->magic) ||
+                   header->format_version != VT_FORMAT_VERSION || header->header_bytes != VT_HEADER_BYTES ||
+                   header->chunks_end < VT_HEADER_BYTES || header->chunks_end > INT64_MAX)) {
         close(descriptor);
-        result = -EBADMSG;
+        error = -EBADMSG;
     }
-    return result;
+    return error;
 }
 
 int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset)
@@ -207,9 +207,9 @@ bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file)
 static int append_chunk(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
-    int result = vt_write_all(descriptor, use->data, use->bytes, use->offset);
-    if (result)
-        return result;
+    int error = vt_write_all(descriptor, use->data, use->bytes, use->offset);
+    if (error)
+        return error;
     header->chunks_end = use->offset + use->bytes;
     header->ring_consumed = use->ring_position;
     return write_header(use, descriptor);
@@ -232,38 +232,38 @@ static int copy_rest(const struct use *use, int descriptor)
 {
     uint8_t bytes[16384];
     const uint64_t end = use->regions[0].end;
-    int result = 0;
-    for (uint64_t at = use->offset; at < end && !result; at += sizeof bytes) {
+    int error = 0;
+    for (uint64_t at = use->offset; at < end && !error; at += sizeof bytes) {
         const size_t part = end - at < sizeof bytes ? end - at : sizeof bytes;
         if (pread(descriptor, bytes, part, (off_t)at) != (ssize_t)part)
             return -EIO;
-        result = vt_write_all(descriptor, bytes, part, use->to_offset + (at - use->offset));
+        error = vt_write_all(descriptor, bytes, part, use->to_offset + (at - use->offset));
     }
-    return result;
+    return error;
 }
 
 static int switch_region(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
     const struct vt_trace_region *old = &use->regions[0], *new = &use->regions[1];
-    int result = copy_rest(use, descriptor);
-    if (result)
-        return result;
+    int error = copy_rest(use, descriptor);
+    if (error)
+        return error;
     header->chunks_offset = new->begin;
     header->chunks_end = new->end;
     header->moves++;
-    result = write_header(use, descriptor);
-    if (result) {
+    error = write_header(use, descriptor);
+    if (error) {
         header->moves--;
         header->chunks_offset = old->begin;
         header->chunks_end = old->end;
-        return result;
+        return error;
     }
     if (old->begin > new->begin)
-        result = ftruncate(descriptor, (off_t) new->end);
+        error = ftruncate(descriptor, (off_t) new->end);
     else
-        result = fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)old->begin,
-                           (off_t)(old->end - old->begin));
+        error = fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)old->begin,
+                          (off_t)(old->end - old->begin));
     return 0; /* if that failed, the file only takes more space than it needs */
 }
 

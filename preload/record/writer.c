@@ -207,9 +207,9 @@ static int write_until_stopped(struct writer *writer, bool failed)
             vt_nvml_tend(writer->nvml, writer->drain.failed_requests, &writer->drain.chunk.definitions);
         /* The first chunk is written at once, since it says whose trace this is. */
         if (!failed && (vt_ring_pending(&session->ring) || writer->drain.chunk.definitions.bytes)) {
-            int result = vt_drain(&writer->drain);
-            if (result)
-                return result;
+            int error = vt_drain(&writer->drain);
+            if (error)
+                return error;
         }
         if (!failed && writer->drain.flight)
             vt_flight_tend(writer->drain.flight, &writer->drain.chunk);
@@ -252,18 +252,18 @@ static struct writer *make_writer(struct vt_session *session)
 }
 
 /* Recording has failed: what is still in the ring is counted, not written. */
-static void stop_recording(struct writer *writer, int result)
+static void stop_recording(struct writer *writer, int error)
 {
     struct vt_session *session = writer->session;
     struct vt_file_header *header = &session->file.header;
     if (writer->drain.flight)
         vt_flight_stop(writer->drain.flight);
     vt_session_fail(session,
-                    result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
-                    : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
-                    : result == -EOVERFLOW                 ? VT_STOP_LIMIT
-                                                           : VT_STOP_WRITE_ERROR,
-                    -result);
+                    error == -ENOSPC || error == -EDQUOT ? VT_STOP_DISK_FULL
+                    : error == -ENOMEM                   ? VT_STOP_NO_MEMORY
+                    : error == -EOVERFLOW                ? VT_STOP_LIMIT
+                                                         : VT_STOP_WRITE_ERROR,
+                    -error);
     __atomic_fetch_add(&session->ring.header->counters.after_end, vt_drain_count_events(&writer->drain),
                        __ATOMIC_RELAXED);
     header->counters = session->ring.header->counters;
@@ -281,9 +281,9 @@ static void write_rest(struct vt_session *session)
     if (header->state == VT_STATE_RECORDING) {
         if (session->writer->drain.flight)
             vt_flight_stop(session->writer->drain.flight);
-        int result = vt_drain_to_the_end(&session->writer->drain);
-        if (result)
-            stop_recording(session->writer, result);
+        int error = vt_drain_to_the_end(&session->writer->drain);
+        if (error)
+            stop_recording(session->writer, error);
         else
             close_file(session);
     } else {
