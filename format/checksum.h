@@ -1,4 +1,4 @@
-/* The checksum of a chunk (format.h). Where xxHash is built in, XXH_INLINE_ALL is defined before. */
+/* The checksum of a chunk (format.h). To build xxHash in, define XXH_INLINE_ALL before. Pure. */
 #ifndef VT_CHECKSUM_H
 #define VT_CHECKSUM_H
 
@@ -6,7 +6,7 @@
 
 #include "vramtrace/format.h"
 
-/* Of the header but for its own checksum, and of head->stored_bytes at `stored`. */
+/* Of the header, except for its own checksum, and of head->stored_bytes bytes at `stored`. */
 static inline uint64_t vt_chunk_checksum(const struct vt_chunk_header *head, const uint8_t *stored)
 {
     struct vt_chunk_header copy = *head;

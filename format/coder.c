@@ -8,7 +8,7 @@ const uint16_t vt_chance_steps[VT_CHANCE_LEARNED + 1] = {STEPS_20(0), STEPS_20(2
 uint64_t vt_code_number(struct vt_coder *coder, vt_chance *chances, uint64_t value, bool reading)
 {
     unsigned length = vt_code_tree(coder, chances, 7, vt_bit_length(value), reading);
-    if (length > 64) /* no writer's bytes */
+    if (length > 64) /* not written by us */
         length = 64;
     return vt_code_tail(coder, length, value, reading);
 }

@@ -1,6 +1,7 @@
-/* Bits to bytes and back: a range coder whose probabilities learn (format.h, "Events of a chain"). One set of
- * functions for both directions: each takes a value, and when reading returns the value read instead. Nothing
- * here fails: past the end of what is read there are zeros, and a writer's caller leaves room. */
+/* Bits to bytes and back: a range coder whose probabilities adapt (format.h, "Events of a chain"). One set
+ * of functions for both directions: each takes a value, and when reading ignores it and returns the value
+ * read. Nothing here fails: past the end of the input there are zeros, and a writer's caller provides enough
+ * room. */
 #ifndef VT_CODER_H
 #define VT_CODER_H
 
@@ -11,36 +12,36 @@
 
 #define VT_INLINE static inline __attribute__((always_inline))
 
-/* Two streams in one piece: what has chances from its start, plain bits from its end on backwards. */
+/* Two streams in one buffer: bits with a chance from its start, plain bits backwards from its end. */
 struct vt_coder {
-    uint64_t low, range; /* when reading, low is how far into the range that is what was read */
-    uint64_t plain;      /* bits that are not written yet, or are read already: the lowest plain_bits */
+    uint64_t low, range; /* when reading, low is how far the input lies inside the range */
+    uint64_t plain;      /* plain_bits low bits, not written yet or already read */
     unsigned plain_bits;
     union {
         uint8_t *out; /* writing: the next byte */
         const uint8_t *in;
     };
     union {
-        uint8_t *plain_out; /* writing: past the next byte, backwards */
+        uint8_t *plain_out; /* writing: just past the next byte, going backwards */
         const uint8_t *plain_in;
     };
     const uint8_t *start, *end; /* reading */
 };
 
-/* How likely a bit is 1: in the upper 22 bits, and in the lower 10 how often that was learned from. */
+/* How likely a bit is 1, in the upper 22 bits; in the lower 10 how many bits that was learned from. */
 typedef uint32_t vt_chance;
 enum {
     VT_CHANCE_COUNT_BITS = 10,
-    VT_CHANCE_BITS = 12, /* of those that count */
+    VT_CHANCE_BITS = 12, /* of the chance, when coding */
     VT_CHANCE_LEARNED = 60,
     VT_NUMBER_CHANCES = 128, /* of vt_code_number */
 };
 #define VT_CHANCE_EVEN (UINT32_C(1) << 31)
 
-/* 65536 / (n + 1.5): how far a chance moves that was learned from n bits. */
+/* 65536 / (n + 1.5): how far a chance learned from n bits moves. */
 extern const uint16_t vt_chance_steps[VT_CHANCE_LEARNED + 1];
 
-/* `out` … `end`: has room for all that is written. */
+/* `out` to `end` must have room for everything that is written. */
 VT_INLINE void vt_coder_write(struct vt_coder *coder, uint8_t *out, uint8_t *end)
 {
     *coder = (struct vt_coder){.range = UINT64_MAX, .out = out, .plain_out = end};
@@ -67,7 +68,7 @@ VT_INLINE void vt_coder_read(struct vt_coder *coder, const uint8_t *in, const ui
     vt_coder_refill(coder);
 }
 
-/* Adds to the number that the bytes written so far begin. */
+/* Adds to the number whose leading bytes have been written; carries into them. */
 VT_INLINE void vt_coder_raise(struct vt_coder *coder, uint64_t by)
 {
     coder->low += by;
@@ -91,8 +92,9 @@ VT_INLINE void vt_coder_settle(struct vt_coder *coder, bool reading)
     }
 }
 
-/* The fewest bytes that lie in the range, whatever follows; then the plain bits, which
- * end at `end`, moved next to them, but not to end before `least`: zeros go in between. Returns the end. */
+/* Ends both streams: writes the fewest bytes that lie in the range whatever follows, then moves the plain
+ * bits, which end at `end`, next to them. If the result would end before `least`, zeros go in between.
+ * Returns the end. */
 static inline uint8_t *vt_coder_end(struct vt_coder *coder, const uint8_t *end, const uint8_t *least)
 {
     uint64_t mask = UINT64_MAX, raise;
@@ -112,7 +114,7 @@ static inline uint8_t *vt_coder_end(struct vt_coder *coder, const uint8_t *end, 
     return coder->out + bytes;
 }
 
-/* One bit, by its chance, which learns from it. */
+/* Codes one bit by its chance, which adapts. */
 VT_INLINE bool vt_code_bit(struct vt_coder *coder, vt_chance *chance, bool bit, bool reading)
 {
     const uint32_t now = *chance;
@@ -151,7 +153,7 @@ VT_INLINE void vt_coder_refill_plain(struct vt_coder *coder)
     coder->plain_bits += 8;
 }
 
-/* The lowest `bits` bits of a value, at most 32, all equally likely. */
+/* The lowest `bits` bits of a value, at most 32; no chances. */
 VT_INLINE uint64_t vt_code_plain(struct vt_coder *coder, unsigned bits, uint64_t value, bool reading)
 {
     const uint64_t mask = (UINT64_C(1) << bits) - 1;
@@ -169,7 +171,8 @@ VT_INLINE uint64_t vt_code_plain(struct vt_coder *coder, unsigned bits, uint64_t
     return value & mask;
 }
 
-/* `bits` bits, the highest first; each has a chance of its own after those before it: 1 << bits chances. */
+/* `bits` bits, the highest first; each has its own chance, chosen by the bits before it: 1 << bits chances
+ * in all. */
 VT_INLINE unsigned vt_code_tree(struct vt_coder *coder, vt_chance *chances, unsigned bits, unsigned value,
                                 bool reading)
 {
@@ -179,7 +182,7 @@ VT_INLINE unsigned vt_code_tree(struct vt_coder *coder, vt_chance *chances, unsi
     return node & ((1u << bits) - 1);
 }
 
-/* What follows the highest bit of a value of `length` bits: plain. */
+/* The bits below the highest one of a value of `length` bits, plain. */
 VT_INLINE uint64_t vt_code_tail(struct vt_coder *coder, unsigned length, uint64_t value, bool reading)
 {
     enum { HALF = 32 };
@@ -196,9 +199,9 @@ VT_INLINE unsigned vt_bit_length(uint64_t value)
     return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
 }
 
-/* Any number; small ones are cheap. VT_NUMBER_CHANCES chances. Not inline: it is for what no one foresaw. */
+/* Any number; small ones are cheap. Uses VT_NUMBER_CHANCES chances. Not inline, since it is rarely needed. */
 uint64_t vt_code_number(struct vt_coder *coder, vt_chance *chances, uint64_t value, bool reading);
-/* The same, where small negative ones (modulo 2^64) are small too. */
+/* The same; small negative numbers (modulo 2^64) are cheap too. */
 static inline uint64_t vt_code_difference(struct vt_coder *coder, vt_chance *chances, uint64_t value,
                                           bool reading)
 {

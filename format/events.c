@@ -7,7 +7,7 @@ enum { TICK_SHIFT = 8, UNMATCHED = 15, PACE_SHIFT = 4, THREAD_BITS = 4, LENGTH_M
 
 /* ---- what is known ---- */
 
-static uint64_t mix(uint64_t value)
+static uint64_t mix_bits(uint64_t value)
 {
     value *= UINT64_C(0x9e3779b97f4a7c15);
     return value ^ value >> 32;
@@ -32,12 +32,12 @@ static bool is_block(const struct vt_event *event, enum vt_event_kind kind)
     return event->layer == VT_LAYER_FRAMEWORK && event->kind == kind;
 }
 
-static struct vt_past_event *past(struct vt_event_codec *codec, uint32_t number)
+static struct vt_past_event *past_event(struct vt_event_codec *codec, uint32_t number)
 {
     return &codec->events[number % VT_PAST_EVENTS];
 }
 
-/* Whether the event of this number is still known. */
+/* Whether the event with this number is still remembered. */
 static bool is_known(const struct vt_event_codec *codec, uint32_t number)
 {
     return number && codec->number - number < VT_PAST_EVENTS;
@@ -45,14 +45,14 @@ static bool is_known(const struct vt_event_codec *codec, uint32_t number)
 
 static struct vt_past_blocks *blocks_of(struct vt_event_codec *codec, uint64_t address)
 {
-    return &codec->blocks[mix(address) % VT_PAST_BLOCKS];
+    return &codec->blocks[mix_bits(address) % VT_PAST_BLOCKS];
 }
 
-/* Which of blocks_of its address it is, VT_PAST_WAYS = none. */
+/* The block's way in its set; VT_PAST_WAYS = not there. */
 static unsigned find_block(const struct vt_past_blocks *blocks, uint64_t address)
 {
     unsigned found = 1u << VT_PAST_WAYS;
-    for (unsigned i = 0; i < VT_PAST_WAYS; i++) /* without a branch, since nobody can foresee it */
+    for (unsigned i = 0; i < VT_PAST_WAYS; i++) /* without a branch, which could not be predicted */
         found |= (unsigned)((blocks->addresses[i] == address) & (blocks->numbers[i] != 0)) << i;
     return (unsigned)__builtin_ctz(found);
 }
@@ -75,7 +75,7 @@ static void keep_block(struct vt_event_codec *codec, const struct vt_event *even
     *latest = event->address;
 }
 
-/* The block is no more: the one before it is the latest of its family. Returns the family. */
+/* Removes a block, so that the one before it becomes the family's latest. Returns the family. */
 static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
 {
     struct vt_past_blocks *blocks = blocks_of(codec, address);
@@ -91,7 +91,7 @@ static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
 
 static struct vt_past_size *size_of(struct vt_event_codec *codec, uint64_t bytes)
 {
-    return &codec->sizes[mix(bytes) % VT_PAST_SIZES];
+    return &codec->sizes[mix_bits(bytes) % VT_PAST_SIZES];
 }
 
 static struct vt_past_kind *kind_of(struct vt_event_codec *codec, const struct vt_event *event)
@@ -108,7 +108,7 @@ static struct vt_past_stack *stack_of(struct vt_event_codec *codec, uint32_t sta
 
 static const struct vt_past_event nothing;
 
-/* What the framework's allocator says after this event. */
+/* What the allocator's totals should be after this event. */
 static void expect_totals(const struct vt_event_codec *codec, struct vt_event *event)
 {
     unsigned device = (uint8_t)event->device_index % VT_MAX_DEVICES;
@@ -126,7 +126,7 @@ static void expect_bytes(struct vt_event_codec *codec, const struct vt_past_even
     event->address = vt_holes_guess(&codec->holes, (uint8_t)event->device_index, &event->bytes);
 }
 
-/* The block that is freed: the latest of the family. */
+/* Expects that the latest block of the family is freed. */
 static void expect_freed(struct vt_event_codec *codec, const struct vt_past_event *like,
                          struct vt_event *event)
 {
@@ -142,9 +142,9 @@ static void expect_freed(struct vt_event_codec *codec, const struct vt_past_even
     event->bytes = way == VT_PAST_WAYS ? 0 : blocks->bytes[way];
 }
 
-/* All but stack, code, thread and time. */
-static void expect(struct vt_event_codec *codec, const struct vt_past_thread *thread,
-                   const struct vt_past_event *like, struct vt_event *event, uint64_t *asked)
+/* Everything except stack, code, thread and time. */
+static void expect_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread,
+                          const struct vt_past_event *like, struct vt_event *event, uint64_t *asked)
 {
     event->sequence = like->sequence_step ? thread->sequence + like->sequence_step - 1 : 0;
     if (is_block(event, VT_EVENT_ALLOC)) {
@@ -161,17 +161,17 @@ static void expect(struct vt_event_codec *codec, const struct vt_past_thread *th
     }
 }
 
-/* What an event of the present thread is likely to be. */
+/* The prediction of the current thread's next event. */
 struct guess {
-    uint32_t number;  /* of the event that it is like, 0 = none */
-    unsigned context; /* how often such guesses were right */
+    uint32_t number;  /* of the event that it repeats, 0 = none */
+    unsigned context; /* how often in a row the prediction was right */
     uint64_t asked;
     struct vt_event event;
 };
 
 /* ---- the fields of one event ---- */
 
-/* Which thread it is, of those that are known, or a new one. */
+/* Codes the thread: one of those known, or a new one. */
 static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
@@ -181,7 +181,7 @@ static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bo
         while (index < codec->thread_count && threads[index].thread_id != event->thread_id)
             index++;
     index = vt_code_tree(&codec->coder, chances->thread[codec->thread], THREAD_BITS, index, reading);
-    if (index >= codec->thread_count) { /* not known: in the place of the one that is for longest */
+    if (index >= codec->thread_count) { /* a new one replaces the one known longest */
         event->thread_id =
             (uint32_t)vt_code_number(&codec->coder, chances->new_thread, event->thread_id, reading);
         index = codec->thread_count < VT_PAST_THREADS ? codec->thread_count++
@@ -234,7 +234,7 @@ static bool code_is_expected(const struct fields *fields, enum field field, bool
                        fields->reading);
 }
 
-/* As expected; else the difference to `base`. */
+/* Codes a field: as expected, or else its difference to `base`. */
 static uint64_t code_field(const struct fields *fields, enum field field, uint64_t value, uint64_t expected,
                            uint64_t base)
 {
@@ -244,21 +244,21 @@ static uint64_t code_field(const struct fields *fields, enum field field, uint64
                                      fields->reading);
 }
 
-/* The address of a freed block that was not expected: by the age of what made it, or as it is. */
+/* Codes the address of an unexpected free: how many events ago the block was made, or the address itself. */
 static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint64_t base, bool reading)
 {
     const struct vt_past_blocks *blocks = blocks_of(codec, address);
     const unsigned way = reading ? VT_PAST_WAYS : find_block(blocks, address);
     const uint32_t number = way == VT_PAST_WAYS ? 0 : blocks->numbers[way];
     uint64_t age =
-        is_known(codec, number) && past(codec, number)->address == address ? codec->number - number : 0;
+        is_known(codec, number) && past_event(codec, number)->address == address ? codec->number - number : 0;
     age = vt_code_number(&codec->coder, codec->chances.age, age, reading);
     if (age)
-        return past(codec, codec->number - (uint32_t)age)->address;
+        return past_event(codec, codec->number - (uint32_t)age)->address;
     return base + vt_code_difference(&codec->coder, codec->chances.freed, address - base, reading);
 }
 
-/* All fields but stack, code, thread and time. */
+/* Codes all fields except stack, code, thread and time. */
 static void code_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread,
                         struct vt_event *event, struct guess *guess, bool matched, bool reading)
 {
@@ -294,8 +294,8 @@ static void code_fields(struct vt_event_codec *codec, const struct vt_past_threa
         code_field(&fields, FIELD_SEQUENCE, event->sequence, expected->sequence, thread->sequence);
 }
 
-/* The length of the ticks in bits, 1 + that, or 0 for a time before the last event's: how far above or below
- * what the stack makes likely, step by step. */
+/* Codes the length: 1 + that of the ticks in bits, or 0 for a time before the last event's. It is coded in
+ * steps up or down from what this stack makes likely. */
 VT_INLINE unsigned code_length(struct vt_event_codec *codec, unsigned pace, unsigned length, bool reading)
 {
     vt_chance(*chances)[VT_LENGTH_STEPS] =
@@ -328,7 +328,7 @@ VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, b
         ticks = 0 - vt_code_number(&codec->coder, codec->chances.back_in_time, (0 - ticks) & mask, reading);
     codec->tick = (codec->tick + ticks) & mask;
     event->t_ns = codec->tick << TICK_SHIFT;
-    /* Four times the logarithm, about. */
+    /* About four times the logarithm. */
     length -= length > 0;
     const unsigned now = (length << 2 | (unsigned)(length > 2 ? ticks >> (length - 3) & 3 : 0)) << PACE_SHIFT;
     stack->pace = stack->stack_id == event->stack_id ? (stack->pace * 7 + now) / 8 : now;
@@ -337,28 +337,28 @@ VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, b
 
 /* ---- one event ---- */
 
-/* The event that the thread's next one is likely to repeat, 0 = none. */
-static uint32_t candidate(struct vt_event_codec *codec, struct vt_past_thread *thread)
+/* The event that the thread's next one probably repeats; 0 = none. */
+static uint32_t find_candidate(struct vt_event_codec *codec, struct vt_past_thread *thread)
 {
     uint32_t number = thread->like;
-    if (is_known(codec, number) && is_known(codec, past(codec, number)->next))
-        return past(codec, number)->next;
+    if (is_known(codec, number) && is_known(codec, past_event(codec, number)->next))
+        return past_event(codec, number)->next;
     thread->matched = 0;
     for (unsigned i = 0; i < 2; i++) {
         number = codec->hashed[i][thread->hashes[i] / (UINT32_MAX / VT_PAST_HASHES + 1)];
-        if (is_known(codec, number) && is_known(codec, past(codec, number)->next))
-            return past(codec, number)->next;
+        if (is_known(codec, number) && is_known(codec, past_event(codec, number)->next))
+            return past_event(codec, number)->next;
     }
     return 0;
 }
 
-static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread,
-                     const struct vt_event *event, uint32_t like, uint64_t asked)
+static void remember_event(struct vt_event_codec *codec, struct vt_past_thread *thread,
+                           const struct vt_event *event, uint32_t like, uint64_t asked)
 {
     const uint32_t number = codec->number;
-    struct vt_past_event *now = past(codec, number);
-    uint32_t family = like ? past(codec, like)->family : number % VT_PAST_EVENTS;
-    const uint64_t like_bytes = like ? past(codec, like)->bytes : 0;
+    struct vt_past_event *now = past_event(codec, number);
+    uint32_t family = like ? past_event(codec, like)->family : number % VT_PAST_EVENTS;
+    const uint64_t like_bytes = like ? past_event(codec, like)->bytes : 0;
     if (is_block(event, VT_EVENT_ALLOC)) {
         if (like)
             *size_of(codec, like_bytes) = (struct vt_past_size){like_bytes, asked};
@@ -399,7 +399,7 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
     if ((int32_t)(event->stack_id - codec->newest_stack) > 0)
         codec->newest_stack = event->stack_id;
     if (is_known(codec, thread->number))
-        past(codec, thread->number)->next = number;
+        past_event(codec, thread->number)->next = number;
     thread->number = number;
     const uint32_t sign = (event->stack_id + 1) * UINT32_C(0x9e3779b1) ^ now->code * UINT32_C(0x85ebca6b);
     thread->hashes[0] = thread->hashes[0] * (5 << 3) + sign * UINT32_C(0xc2b2ae35);
@@ -416,8 +416,8 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
 static void guess_event(struct vt_event_codec *codec, struct guess *guess)
 {
     struct vt_past_thread *thread = &codec->threads[codec->thread];
-    guess->number = candidate(codec, thread);
-    const struct vt_past_event *like = guess->number ? past(codec, guess->number) : &nothing;
+    guess->number = find_candidate(codec, thread);
+    const struct vt_past_event *like = guess->number ? past_event(codec, guess->number) : &nothing;
     const unsigned length = vt_bit_length(thread->matched);
     guess->context = !guess->number ? UNMATCHED : length < UNMATCHED ? length : UNMATCHED - 1;
     guess->asked = 0;
@@ -426,7 +426,7 @@ static void guess_event(struct vt_event_codec *codec, struct guess *guess)
     guess->event.thread_id = thread->thread_id;
     guess->event.stack_id = like->stack_id;
     set_code(&guess->event, like->code);
-    expect(codec, thread, like, &guess->event, &guess->asked);
+    expect_fields(codec, thread, like, &guess->event, &guess->asked);
 }
 
 static bool is_like(const struct vt_event *event, const struct vt_event *other)
@@ -441,7 +441,7 @@ static bool is_same(const struct vt_event *event, const struct vt_event *other)
            event->sequence == other->sequence && event->thread_id == other->thread_id;
 }
 
-/* An event that is not as expected. */
+/* Codes an event that is not as expected. */
 static void code_other(struct vt_event_codec *codec, struct guess *guess, struct vt_event *event,
                        bool reading)
 {
@@ -460,13 +460,14 @@ static void code_other(struct vt_event_codec *codec, struct guess *guess, struct
         code_stack(codec, event, reading);
         const struct vt_past_stack *stack = stack_of(codec, event->stack_id);
         const struct vt_past_event *like =
-            stack->stack_id == event->stack_id && is_known(codec, stack->number) ? past(codec, stack->number)
-                                                                                 : &nothing;
+            stack->stack_id == event->stack_id && is_known(codec, stack->number)
+                ? past_event(codec, stack->number)
+                : &nothing;
         code_code(codec, event, like->code, reading);
         if (like->code != code_of(event))
             like = &nothing;
         set_code(&guess->event, code_of(event));
-        expect(codec, thread, like, &guess->event, &guess->asked);
+        expect_fields(codec, thread, like, &guess->event, &guess->asked);
         thread->matched = 0;
         guess->number = 0;
     }
@@ -477,7 +478,7 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
 {
     struct guess guess;
     codec->number++;
-    past(codec, codec->number)->next = 0;
+    past_event(codec, codec->number)->next = 0;
     guess_event(codec, &guess);
     const bool same = !reading && guess.number && is_same(event, &guess.event);
     const bool as_expected = vt_code_bit(&codec->coder, &codec->chances.all[guess.context], same, reading);
@@ -488,7 +489,7 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
     code_time(codec, event, reading);
     struct vt_past_thread *thread = &codec->threads[codec->thread];
     thread->matched += guess.number != 0;
-    remember(codec, thread, event, guess.number, guess.asked);
+    remember_event(codec, thread, event, guess.number, guess.asked);
 }
 
 /* ---- chains and chunks ---- */
@@ -498,7 +499,7 @@ void vt_events_begin_chain(struct vt_event_codec *codec)
     const size_t before = offsetof(struct vt_event_codec, holes),
                  chances = offsetof(struct vt_event_codec, chances);
     vt_chance *chance = (vt_chance *)(void *)((char *)codec + chances);
-    if (codec->number) /* else all of it is zero, and none of its pages need be touched */
+    if (codec->number) /* else it is all zero, and its pages stay untouched */
         memset(codec, 0, before);
     for (size_t i = 0; i < sizeof codec->chances / sizeof *chance; i++)
         chance[i] = VT_CHANCE_EVEN;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* PyTorch's allocator: blocks up to 1 MiB are cut from segments of 2 MiB, larger ones from others, of which
- * it cuts nothing off that is not larger than 1 MiB. */
+/* PyTorch's allocator cuts blocks up to 1 MiB from segments of 2 MiB, and larger ones from other segments.
+ * It does not split a hole of the latter if 1 MiB or less would be left. */
 #define SMALL_BLOCK_BYTES (UINT64_C(1) << 20)
 #define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
 enum { UNIT = 512, SIZE_BITS = 26, POOL_BITS = 5, DEVICES = 1 << (POOL_BITS - 1), LANES = 4 };
@@ -14,7 +14,7 @@ static unsigned pool_of(unsigned device, bool small)
     return device % DEVICES << 1 | small;
 }
 
-/* Sizes of one pool are apart from those of others; none is INT32_MAX. */
+/* Sizes of different pools never compare equal or interleave; none is INT32_MAX. */
 static int32_t size_in_pool(unsigned pool, uint64_t bytes)
 {
     const uint64_t units = bytes / UNIT + (bytes % UNIT > 0);
@@ -23,14 +23,14 @@ static int32_t size_in_pool(unsigned pool, uint64_t bytes)
 
 /* ---- ranges ---- */
 
-/* The first that ends after `address`. */
+/* The index of the first range that ends after `address`. */
 static uint32_t range_at(const struct vt_ranges_kept *ranges, uint64_t address)
 {
     const uint64_t *base = ranges->end;
     uint32_t count = ranges->count;
     while (count > 1) {
         const uint32_t half = count / 2;
-        base += half * (base[half - 1] <= address); /* without a branch, since nobody can foresee it */
+        base += half * (base[half - 1] <= address); /* without a branch, which could not be predicted */
         count -= half;
     }
     return (uint32_t)(base - ranges->end) + (count && *base <= address);
@@ -68,10 +68,10 @@ static void remove_range(struct vt_ranges_kept *ranges, uint32_t at)
     memmove(ranges->start + at, ranges->start + at + 1, after * sizeof *ranges->start);
     memmove(ranges->end + at, ranges->end + at + 1, after * sizeof *ranges->end);
     memmove(ranges->size + at, ranges->size + at + 1, after * sizeof *ranges->size);
-    ranges->size[ranges->count] = 0; /* so that none in the last lanes counts */
+    ranges->size[ranges->count] = 0; /* so that the unused part of the last lanes never matches */
 }
 
-/* The first of the smallest that is not smaller than `size`; count if there is none. */
+/* The index of the first of the smallest ranges of at least `size`; count if there is none. */
 static uint32_t smallest_from(const struct vt_ranges_kept *ranges, int32_t size)
 {
     typedef int32_t lanes __attribute__((vector_size(LANES * sizeof(int32_t))));
@@ -95,7 +95,7 @@ static uint32_t smallest_from(const struct vt_ranges_kept *ranges, int32_t size)
 
 /* ---- segments ---- */
 
-/* The segment that holds all of start … end; segments.count if there is none. */
+/* The index of the segment that contains start to end; segments.count if there is none. */
 static uint32_t segment_of(const struct vt_holes *known, uint64_t start, uint64_t end)
 {
     const struct vt_ranges_kept *segments = &known->segments;
@@ -105,7 +105,7 @@ static uint32_t segment_of(const struct vt_holes *known, uint64_t start, uint64_
                : segments->count;
 }
 
-/* The holes of segments of the same kind. */
+/* The list of holes for this pool's kind of segment. */
 static struct vt_ranges_kept *holes_of(struct vt_holes *known, unsigned pool)
 {
     return &known->holes[pool & 1];
@@ -146,7 +146,7 @@ void vt_holes_end_segment(struct vt_holes *known, uint64_t start)
 
 /* ---- blocks ---- */
 
-/* False if there is no such hole. */
+/* Cuts the block out of its hole. False if there is no such hole. */
 static bool take_from(struct vt_ranges_kept *holes, uint64_t start, uint64_t end)
 {
     const bool guessed = holes->guessed < holes->count && holes->start[holes->guessed] == start;
@@ -185,7 +185,7 @@ void vt_holes_take(struct vt_holes *known, uint64_t start, uint64_t bytes)
         take_from(&known->holes[!small], start, end);
 }
 
-/* Joined with the holes next to it, of the same segment. */
+/* The freed block is merged with neighbouring holes of the same segment. */
 void vt_holes_give(struct vt_holes *known, uint64_t start, uint64_t bytes)
 {
     const uint64_t end = start + bytes;
@@ -197,7 +197,7 @@ void vt_holes_give(struct vt_holes *known, uint64_t start, uint64_t bytes)
     if (known->segments.start[segment] == known->fresh)
         known->fresh = 0;
     if (at < holes->count && holes->start[at] < end)
-        return; /* free already, as far as we know */
+        return; /* already free, as far as we know */
     const bool before = at > 0 && holes->end[at - 1] == start && start > known->segments.start[segment],
                after = at < holes->count && holes->start[at] == end && end < known->segments.end[segment];
     if (before && after) {
@@ -234,7 +234,7 @@ uint64_t vt_holes_guess(struct vt_holes *known, unsigned device, uint64_t *bytes
 
 /* ---- at the start of a chain ---- */
 
-/* One range after `position`; false if it makes no sense, which no writer's does. */
+/* Codes one range after `position`. False if it makes no sense, which no writer's does. */
 static bool code_range(struct vt_coder *coder, vt_chance *chances, uint64_t position, uint64_t *start,
                        uint64_t *end, bool reading)
 {

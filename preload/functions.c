@@ -24,7 +24,7 @@ enum vt_function_kind vt_function_kind(uint16_t function)
 
 enum vt_function vt_function_find(const char *name)
 {
-    /* All names begin with cu; most names that a program looks up do not. */
+    /* A quick test first: all our names begin with cu, most names that a program looks up do not. */
     if (name[0] != 'c' || name[1] != 'u')
         return VT_FUNCTION_NONE;
     size_t low = 1, high = VT_FUNCTION_COUNT;

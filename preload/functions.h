@@ -1,4 +1,4 @@
-/* The functions that the recorder knows (hooks/hooks.def), by number and by name. Threads: any; everything
+/* All functions that the recorder knows (hooks/hooks.def), by number and by name. Threads: any; everything
  * here is constant. */
 #ifndef VT_FUNCTIONS_H
 #define VT_FUNCTIONS_H

@@ -1,8 +1,8 @@
-/* Re-entry guard: calls that our own code causes (a driver call, a lookup) are passed through unrecorded.
- * Within it the thread cannot be cancelled: it would end with a record half written, and with the locks that
- * its caller holds.
+/* Re-entry guard: CUDA calls that our own code makes (a driver call, a lookup) pass through unrecorded.
+ * Inside the guard the thread cannot be cancelled: it would end with a half-written record, and with the
+ * locks that its caller holds.
  *
- * Initial-exec thread-local words: reading them is one instruction and never allocates. */
+ * Initial-exec thread-locals: reading them takes one instruction and never allocates. */
 #ifndef VT_GUARD_H
 #define VT_GUARD_H
 
@@ -21,14 +21,14 @@ struct vt_guard {
 };
 extern __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* In our own threads: nothing that they do is recorded. */
+/* `frame` in our own threads: nothing that they do is recorded. */
 #define VT_GUARD_OWN_THREAD UINTPTR_MAX
 
-/* Whether the hook that this thread was in is gone because a signal handler of the host jumped out of it:
- * then a call comes from the same depth of the stack or above. If so, leaves the guard in its place. */
+/* True if a signal handler of the host jumped out of the hook that this thread was in: then a call comes
+ * from the same stack depth or above. If so, leaves the guard. */
 bool vt_guard_abandoned(uintptr_t frame);
 
-/* True if the caller may record; then it must call vt_leave with the same `saved_errno`, a local variable. */
+/* True if the caller may record. It must then call vt_leave with the same `saved_errno`, a local variable. */
 static inline bool vt_enter(int *saved_errno)
 {
     if (__builtin_expect(vt_guard.frame != 0, 0) && !vt_guard_abandoned((uintptr_t)saved_errno))
@@ -37,19 +37,9 @@ static inline bool vt_enter(int *saved_errno)
     *saved_errno = errno;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     vt_guard.cancel_state = state;
-    atomic_signal_fence(memory_order_seq_cst); /* a signal handler may come in between, and enter too */
+    atomic_signal_fence(memory_order_seq_cst); /* a signal handler may run in between, and enter too */
     vt_guard.frame = (uintptr_t)saved_errno;
     return true;
-}
-
-/* The same for an event of the host, which is counted if it cannot be recorded now (record.h). */
-void vt_record_missed(void);
-static inline bool vt_enter_event(int *saved_errno)
-{
-    if (vt_enter(saved_errno))
-        return true;
-    vt_record_missed();
-    return false;
 }
 
 static inline void vt_leave(int saved_errno)
@@ -62,7 +52,7 @@ static inline void vt_leave(int saved_errno)
     errno = saved_errno;
 }
 
-/* A sleep that is no cancellation point: the host's thread must not end in our code. */
+/* A sleep that is not a cancellation point: the host's thread must not end in our code. */
 static inline void vt_nap(long nanoseconds)
 {
     syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = nanoseconds}, NULL);

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Odd numbers with well mixed bits. A sum of products needs a multiplier of its own for each term. */
+/* Odd numbers with well-mixed bits. In a sum of products each term needs its own multiplier. */
 #define VT_HASH_1 UINT64_C(0x9e3779b97f4a7c15)
 #define VT_HASH_2 UINT64_C(0xd6e8feb86659fd93)
 #define VT_HASH_3 UINT64_C(0xa0761d6478bd642f)
@@ -25,7 +25,7 @@ static inline uint64_t vt_hash_add(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-/* All bits depend on all bits. */
+/* Every bit of the result depends on every bit of `word`. */
 static inline uint64_t vt_hash_spread(uint64_t word)
 {
     word = (word ^ word >> 32) * VT_HASH_2;

@@ -33,8 +33,8 @@ static bool is_stderr_still(void)
            status.st_ino == at_start.inode;
 }
 
-/* stderr may be a pipe without a reader. Our write must not kill the host, which might never have written to
- * it again: our SIGPIPE is taken back. Nor may the host's thread be cancelled in it. */
+/* stderr may be a pipe without a reader. Our write must not kill a host that might never have written to it
+ * again, so our own SIGPIPE is taken back. Nor may the host's thread be cancelled in the write. */
 static void write_quietly(const char *line, size_t bytes)
 {
     sigset_t pipe_only, before, pending;

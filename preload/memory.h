@@ -1,6 +1,6 @@
-/* Memory from the kernel, mostly for the writer thread: a thread that never calls malloc gets no arena, which
- * would take 64 MiB of the host's address space, and waits for no lock of the host's allocator. Threads: any.
- */
+/* Memory straight from the kernel, mostly for the writer thread. A thread that never calls malloc gets no
+ * arena, which would take 64 MiB of the host's address space, and never waits for the host's allocator.
+ * Threads: any. */
 #ifndef VT_MEMORY_H
 #define VT_MEMORY_H
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* New memory, zero, that the kernel reserves only as it is touched and that a forked child does not inherit.
- * NULL without memory. */
+/* New zeroed memory that is allocated only when touched, and that a forked child does not inherit. NULL if
+ * there is none. */
 static inline void *vt_memory_make(size_t bytes)
 {
     void *memory =
@@ -21,8 +21,8 @@ static inline void *vt_memory_make(size_t bytes)
     return memory;
 }
 
-/* New memory, zero, that the kernel zeroes in a forked child. NULL if it cannot be had (Linux before 4.14).
- */
+/* New zeroed memory that the kernel zeroes again in a forked child. NULL if there is none, or before Linux
+ * 4.14. */
 static inline void *vt_memory_make_wiped(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -40,7 +40,7 @@ static inline void vt_memory_free(void *memory, size_t bytes)
         munmap(memory, bytes);
 }
 
-/* In a forked child: empty memory at addresses that it did not inherit. */
+/* In a forked child: maps empty memory at addresses that were not inherited. */
 static inline void vt_replace_memory(void *memory, size_t bytes)
 {
     if (memory)
@@ -48,12 +48,12 @@ static inline void vt_replace_memory(void *memory, size_t bytes)
              -1, 0);
 }
 
-/* Replaces a mapping of `bytes_before` (NULL and 0: none) by a larger one of `bytes` with the same contents,
- * the rest zero. NULL without memory: then the old mapping stays as it is. */
+/* Replaces a mapping of `bytes_before` (NULL and 0: none) by a larger one with the same contents, the rest
+ * zeroed. NULL if there is no memory: then the old mapping stays. */
 static inline void *vt_memory_grow(void *memory, size_t bytes_before, size_t bytes)
 {
     void *grown = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (grown == MAP_FAILED || (uintptr_t)grown % 4096) /* a sandbox answered for the kernel */
+    if (grown == MAP_FAILED || (uintptr_t)grown % 4096) /* a sandbox answered instead of the kernel */
         return NULL;
     if (bytes_before)
         memcpy(grown, memory, bytes_before);

@@ -1,5 +1,5 @@
-/* The values that settings (options.def) may have. No side effects: the recorder reads its settings by these
- * functions, and `vramtrace run` checks them by the same ones before the program starts. */
+/* Parses the values of settings (options.def). No side effects: the recorder reads its settings with these
+ * functions, and `vramtrace run` checks them with the same ones before the program starts. */
 #ifndef VT_OPTION_VALUES_H
 #define VT_OPTION_VALUES_H
 
@@ -17,12 +17,13 @@ enum { VT_RING_MINIMUM_BYTES = 256 << 10 };
     X(START, uint64_t, "now, manual or step:NUMBER")                                                         \
     X(MODE, bool, "full or flight")
 
-/* False, and *value as it was, for what is not allowed. */
+/* False for a value that is not allowed; *value then stays as it was. */
 #define X(kind, type, allowed) bool vt_value_##kind(const char *text, type *value);
 VT_VALUE_KINDS(X)
 #undef X
 
-/* NULL if the setting may have this value, else what is allowed. `name` is one of options.def. */
+/* NULL if the setting may have this value, else a text that says what is allowed. `name` is one of
+ * options.def. */
 const char *vt_value_refused(const char *name, const char *text);
 
 #endif

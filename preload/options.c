@@ -15,11 +15,11 @@
 
 enum { FLIGHT_BYTES = 1 << 30 };
 
-/* The first setting that is not understood, for a later line on stderr: now the host may be about to reuse
- * descriptor 2. */
+/* The first setting that is not understood, for a line on stderr later: right now the host may be about to
+ * reuse descriptor 2. */
 static char complaint[512];
 
-static void complain(const char *name, const char *text, const char *wanted, const char *standard)
+static void note_wrong_value(const char *name, const char *text, const char *wanted, const char *standard)
 {
     if (!complaint[0])
         snprintf(complaint, sizeof complaint, "%s=%.200s is not understood (%s); using %s", name, text,
@@ -32,7 +32,7 @@ static void complain(const char *name, const char *text, const char *wanted, con
         const char *text = getenv(name);                                                                     \
         vt_value_##kind(standard, value);                                                                    \
         if (text && *text && !vt_value_##kind(text, value))                                                  \
-            complain(name, text, allowed, standard);                                                         \
+            note_wrong_value(name, text, allowed, standard);                                                 \
     }
 VT_VALUE_KINDS(X)
 #undef X
@@ -42,10 +42,10 @@ static void read_PATH(const char *name, const char *standard, char (*value)[4096
     const char *text = getenv(name);
     if (!text || !*text)
         text = standard;
-    vt_text_copy(*value, sizeof *value, text); /* else "", which is no file's name either */
+    vt_text_copy(*value, sizeof *value, text); /* if too long: "", which is no file name either */
 }
 
-/* The launchers' variables for the rank of a process in a run. */
+/* The rank, from whichever launcher's variable is set. */
 static void read_rank(char rank[16])
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
@@ -56,7 +56,7 @@ static void read_rank(char rank[16])
     }
 }
 
-/* One that does not fit is left out: no launcher's is that long. */
+/* A variable that does not fit is left out: no launcher's is that long. */
 static void read_launch(struct vt_options *options)
 {
     static const char *const names[] = {
@@ -81,7 +81,7 @@ static void read_surroundings(void)
 {
     const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING"),
                *list = getenv(VT_RUN_VARIABLE);
-    if (folder && folder[0] == '/') /* one that is too long is none */
+    if (folder && folder[0] == '/') /* one that is too long is ignored */
         vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
     vt_text_copy(as_loaded.run_list, sizeof as_loaded.run_list, list ? list : "");
     as_loaded.ring_was_set = ring && *ring;
@@ -120,7 +120,8 @@ void vt_options_complain(void)
     complaint[0] = 0;
 }
 
-static const char *expand(const struct vt_options *options, char letter, const char *host, char pid[16])
+static const char *expand_letter(const struct vt_options *options, char letter, const char *host,
+                                 char pid[16])
 {
     snprintf(pid, 16, "%d", (int)getpid());
     switch (letter) {
@@ -148,8 +149,7 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
     const bool folder = slash || (exists && S_ISDIR(status.st_mode));
     if (!out_bytes)
         return -ENAMETOOLONG;
-    if (exists && !folder &&
-        !S_ISREG(status.st_mode)) /* a device, a pipe: nothing may be created beside it */
+    if (exists && !folder && !S_ISREG(status.st_mode)) /* a device or a pipe */
         return -EINVAL;
     if (snprintf(pattern, sizeof pattern, "%s%s%s", options->out, folder && !slash ? "/" : "",
                  folder ? "vramtrace.%h.%r.vrt" : "") >= (int)sizeof pattern)
@@ -164,7 +164,7 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
             if (written < 0 || (used += (size_t)written) >= bytes)
                 return -ENAMETOOLONG;
         }
-        if (pattern[i] == '%' && (part = expand(options, pattern[i + 1], host, pid)))
+        if (pattern[i] == '%' && (part = expand_letter(options, pattern[i + 1], host, pid)))
             i++;
         else
             part = one;

@@ -1,4 +1,4 @@
-/* Reading small files, most of them in /proc. Writer thread. */
+/* Reads small files, most of them in /proc. Threads: the recorder's own. */
 #ifndef VT_READ_FILE_H
 #define VT_READ_FILE_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Returns how many of the first `bytes` bytes were read; 0 without the file. */
+/* Returns how many bytes were read, at most `bytes`; 0 if there is no such file. */
 static inline size_t vt_read_file(const char *path, char *data, size_t bytes)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);

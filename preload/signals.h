@@ -1,12 +1,12 @@
-/* Signals of the calling thread. Threads: any. No error, errno stays. */
+/* The calling thread's signal mask. Threads: any. No errors; errno stays. */
 #ifndef VT_SIGNALS_H
 #define VT_SIGNALS_H
 
 #include <signal.h>
 
-/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the
- * kernel ends the process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for
- * memory made at the first touch). */
+/* Blocks all signals except those that a thread causes itself. If one of these came while blocked, the
+ * kernel would kill the process although it has a handler (SIGSYS from a seccomp filter; SIGSEGV from memory
+ * made at the first touch). */
 void vt_signals_block(sigset_t *before);
 void vt_signals_restore(const sigset_t *before);
 

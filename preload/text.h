@@ -1,4 +1,4 @@
-/* Text in buffers of the caller. Pure functions. */
+/* Text in the caller's buffers. Pure functions. */
 #ifndef VT_TEXT_H
 #define VT_TEXT_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Copies `from` with its NUL. False if it does not fit into `bytes`: then nothing is written. */
+/* Copies `from` with its NUL. False if it does not fit into `bytes`; then nothing is written. */
 static inline bool vt_text_copy(char *to, size_t bytes, const char *from)
 {
     size_t length = strlen(from);
@@ -24,7 +24,7 @@ static inline const char *vt_text_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Surrogates are no characters. */
+/* Surrogates are not characters. */
 static inline bool vt_utf8_is_character(uint32_t c)
 {
     return c < 0xd800 || (c >= 0xe000 && c < 0x110000);
@@ -32,7 +32,7 @@ static inline bool vt_utf8_is_character(uint32_t c)
 
 enum { VT_UTF8_MAXIMUM_BYTES = 4 };
 
-/* Returns the bytes written, 1 to 4. `c` is a character. */
+/* Returns how many bytes were written, 1 to 4. `c` must be a character. */
 static inline size_t vt_utf8_encode(uint32_t c, char encoded[VT_UTF8_MAXIMUM_BYTES])
 {
     if (c < 0x80) {

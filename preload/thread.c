@@ -10,7 +10,7 @@
 
 #include "guard.h"
 
-/* As prctl tells it, when our first thread was made; -1 = not yet. */
+/* What prctl said when our first thread was made; -1 = not made yet. */
 static _Atomic int first_sandbox = -1;
 
 int vt_thread_start(void *(*main)(void *), void *context)
@@ -22,7 +22,7 @@ int vt_thread_start(void *(*main)(void *), void *context)
     atomic_compare_exchange_strong(&first_sandbox, &none, prctl(PR_GET_SECCOMP));
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    /* glibc puts the host's thread-local variables on the stack: with many of them it refuses a small one. */
+    /* glibc puts the host's thread-local variables on the stack, and fails with EINVAL if they do not fit. */
     for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
         pthread_attr_setstacksize(&attributes, bytes);
         error = pthread_create(&thread, &attributes, main, context);
@@ -36,17 +36,16 @@ bool vt_sandbox_is_the_first(void)
     return prctl(PR_GET_SECCOMP) == atomic_load(&first_sandbox);
 }
 
-/* A sandbox that came later may kill who makes calls that it does not know. Asked first with a flag that
- * there is not: whoever answers for the kernel without looking at flags would close the host's descriptors.
- */
+/* A later sandbox may kill a thread for an unknown call. The call is tried with an invalid flag first: a
+ * sandbox that answers without looking at flags would close the host's descriptors. */
 bool vt_part_from_descriptors(void)
 {
-    enum { CLOSE_RANGE = 436, UNSHARE = 2, NO_SUCH_FLAG = 1 << 30 }; /* from Linux 5.9 on */
+    enum { CLOSE_RANGE = 436, UNSHARE = 2, NO_SUCH_FLAG = 1 << 30 };
     return vt_sandbox_is_the_first() && syscall(CLOSE_RANGE, ~0U, ~0U, NO_SUCH_FLAG) == -1 &&
            errno == EINVAL && !syscall(CLOSE_RANGE, 0, ~0U, UNSHARE);
 }
 
-struct errand {
+struct job {
     void (*work)(void *);
     void *context;
     bool called;
@@ -55,23 +54,23 @@ struct errand {
 
 static void *run(void *context)
 {
-    struct errand *errand = context;
+    struct job *job = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
     prctl(PR_SET_NAME, "vramtrace");
-    errand->called = vt_part_from_descriptors();
-    if (errand->called)
-        errand->work(errand->context);
-    atomic_store(&errand->done, 1);
-    syscall(SYS_futex, &errand->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    job->called = vt_part_from_descriptors();
+    if (job->called)
+        job->work(job->context);
+    atomic_store(&job->done, 1);
+    syscall(SYS_futex, &job->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
 }
 
 bool vt_run_apart(void (*work)(void *context), void *context)
 {
-    struct errand errand = {.work = work, .context = context};
-    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run, &errand))
+    struct job job = {.work = work, .context = context};
+    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run, &job))
         return false;
-    while (!atomic_load(&errand.done))
-        syscall(SYS_futex, &errand.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-    return errand.called;
+    while (!atomic_load(&job.done))
+        syscall(SYS_futex, &job.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    return job.called;
 }

@@ -1,22 +1,23 @@
-/* Threads of ours, and what they do without the host's descriptors. */
+/* The recorder's own threads, and their own descriptor tables. */
 #ifndef VT_THREAD_H
 #define VT_THREAD_H
 
 #include <stdbool.h>
 
-/* A detached thread with a small stack, and the caller's mask of signals. Returns 0 or an errno. Any thread.
- */
+/* Starts a detached thread with a small stack and the caller's signal mask. Returns 0 or an errno. Any
+ * thread. */
 int vt_thread_start(void *(*main)(void *), void *context);
 
-/* No sandbox has come since our first thread was made: one may kill for calls that the host does not make. */
+/* True if no seccomp sandbox was installed since our first thread was made: a later one may kill for calls
+ * that the host does not make. */
 bool vt_sandbox_is_the_first(void);
 
-/* The calling thread, which must be ours, gets a table of descriptors of its own, empty: the host does not
- * see what it opens, and it holds nothing that the host closes. False where the kernel has no such call. */
+/* Gives the calling thread, which must be ours, its own empty descriptor table: the host does not see what
+ * it opens, and it does not keep open what the host closes. False if the kernel has no such call. */
 bool vt_part_from_descriptors(void);
 
-/* Calls `work` in a thread that has parted from the descriptors, and waits for it. False if it was not
- * called: the kernel cannot, or the calling thread is the host's. */
+/* Calls `work` in a thread with its own descriptor table, and waits for it. False if it was not called: the
+ * kernel has no such call, or the calling thread is the host's. */
 bool vt_run_apart(void (*work)(void *context), void *context);
 
 #endif

@@ -1,4 +1,4 @@
-"""What the tests share: where things are, how to run a program under the shim, how to read what it recorded.
+"""What the tests share: where things are, how to run a program under the recorder, how to read what it recorded.
 
 Environment: VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch; default: this one), VRAMTRACE_RUN
 (command in front of programs that need the stand-in's libraries; empty on a machine with a GPU).
@@ -50,7 +50,7 @@ def versions(trace, *packages):
 
 
 def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
-    """Runs COMMAND under the shim; its trace goes to TRACE. SETTINGS are environment variables."""
+    """Runs COMMAND under the recorder; its trace goes to TRACE. SETTINGS are environment variables."""
     environment = {**ENVIRONMENT, **settings}
     if trace is not None:
         environment["VRAMTRACE_OUT"] = str(trace)

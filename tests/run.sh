@@ -45,7 +45,7 @@ if setup_gpu; then export VRAMTRACE_RUN=; else
     step "stand-in libraries" ./tests/standin/run.sh true
     export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
 fi
-# The shim as another compiler makes it, in the hosts that would notice it.
+# The recorder as another compiler makes it, in the hosts that would notice it.
 clang_build() {
     local folder=$VRAMTRACE_BUILD-clang
     CC=clang CXX=clang++ setup_build "$folder" all tests/unit/ -Dtests=true &&

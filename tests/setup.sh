@@ -6,7 +6,7 @@
 #   . tests/setup.sh                for scripts: the functions, nothing run
 #
 # setup_test_packages  Debian/Ubuntu packages: what the build and the tests need
-# setup_hosts          what hosts bring that the shim is tested in; goes on without what cannot be had
+# setup_hosts          what hosts bring that the recorder is tested in; goes on without what cannot be had
 # setup_servers        debuggers and a virtual environment with servers: the long form of tests/faults/hosts runs them
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
 # setup_readers        sets VRAMTRACE_READERS: an interpreter with what reads our exports, runs examples/fleet, drives a browser and
@@ -36,7 +36,7 @@ setup_trainers_packages="accelerate==1.15.0 lightning==2.6.6 lightning-utilities
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
 setup_test_debian_packages="python3-dev libcriterion-dev debootstrap zstd"
-# What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
+# What programs bring that the recorder runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang libclang-rt-dev less"
 setup_launchers="openmpi-bin mpich slurm-wlm" # of jobs of many ranks

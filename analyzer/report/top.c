@@ -46,7 +46,7 @@ static struct vt_top_process *add_process(struct vt_top *top, const struct vt_ri
 {
     struct vt_top_process process = {.pid = header->process.pid};
     memcpy(process.identity, header->identity, sizeof process.identity);
-    memcpy(process.rank_text, header->tally.rank, sizeof process.rank_text);
+    memcpy(process.rank_text, header->top.rank, sizeof process.rank_text);
     if (vt_process_user(process.pid, &process.user_id))
         process.user_id = header->process.user_id;
     process.command = vt_process_command(process.pid);
@@ -93,7 +93,7 @@ static int take_uses(struct vt_top_process *process, const struct vt_ring_header
 {
     for (int32_t i = 0; i < (int32_t)VT_MAX_DEVICES; i++) {
         const struct vt_live_device *live = &header->counters.live[i];
-        const struct vt_tally_device *told = &header->tally.devices[i];
+        const struct vt_top_device *told = &header->top.devices[i];
         if (!live->driver_peak_bytes && !live->block_peak_bytes)
             continue;
         struct vt_top_use *use = use_of(process, i);
@@ -125,26 +125,26 @@ static int take_process(struct vt_top_process *process, const struct vt_ring_hea
                         uint64_t t_ns)
 {
     const struct vt_counters *counters = &header->counters;
-    const struct vt_tally *tally = &header->tally;
+    const struct vt_top_counters *top = &header->top;
     const double seconds = (double)(t_ns - process->t_ns) / 1e9;
-    process->has_rates = process->t_ns && t_ns > process->t_ns && tally->kept;
+    process->has_rates = process->t_ns && t_ns > process->t_ns && top->kept;
     if (process->has_rates) {
         process->events_per_second = per_second(process->event_count, counters->events, seconds);
         process->made_per_second =
-            tally->block_made_bytes
-                ? per_second(process->block_made_bytes, tally->block_made_bytes, seconds)
-                : per_second(process->driver_made_bytes, tally->driver_made_bytes, seconds);
+            top->block_made_bytes
+                ? per_second(process->block_made_bytes, top->block_made_bytes, seconds)
+                : per_second(process->driver_made_bytes, top->driver_made_bytes, seconds);
     }
     process->t_ns = t_ns;
     process->seen = true;
     process->settled = settled;
     process->state = header->control.paused ? VT_TOP_PAUSED : VT_TOP_RECORDING;
-    process->tallied = tally->kept;
+    process->tallied = top->kept;
     process->event_count = counters->events;
     process->lost_events = counters->dropped;
     process->lost_definitions = counters->dropped_definitions + counters->without_stack;
-    process->block_made_bytes = tally->block_made_bytes;
-    process->driver_made_bytes = tally->driver_made_bytes;
+    process->block_made_bytes = top->block_made_bytes;
+    process->driver_made_bytes = top->driver_made_bytes;
     return take_uses(process, header);
 }
 
@@ -178,7 +178,7 @@ static void end_processes(struct vt_top *top)
 
 static bool is_known(const uint8_t uuid[16])
 {
-    static const uint8_t unknown[sizeof(((struct vt_tally_device *)0)->uuid)];
+    static const uint8_t unknown[sizeof(((struct vt_top_device *)0)->uuid)];
     return memcmp(uuid, unknown, sizeof unknown) != 0;
 }
 
@@ -199,7 +199,7 @@ static void put_uuid(const uint8_t uuid[16], char *text, size_t bytes)
  * differ. */
 static bool is_same_card(const struct vt_top_card *card, const struct vt_top_use *use)
 {
-    const struct vt_tally_device *left = &card->told, *right = &use->told;
+    const struct vt_top_device *left = &card->told, *right = &use->told;
     if (is_known(left->uuid) && is_known(right->uuid))
         return !memcmp(left->uuid, right->uuid, sizeof left->uuid);
     return card->device == use->device &&

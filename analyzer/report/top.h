@@ -17,7 +17,7 @@ struct vt_top_use {
     int32_t device;                /* as the process numbers it */
     char label[16], uuid_text[48]; /* of its card */
     const char *uuid;              /* "" = not known */
-    struct vt_tally_device told;
+    struct vt_top_device told;
     uint64_t driver_bytes, driver_peak_bytes;
     bool tallied; /* whether the recorder tells the two of segments */
     uint64_t segment_bytes, segment_peak_bytes;
@@ -54,7 +54,7 @@ struct vt_top_process {
 struct vt_top_card {
     char label[16];
     int32_t device;              /* the lowest number that a process knows it by */
-    struct vt_tally_device told; /* by the process that was told last */
+    struct vt_top_device told; /* by the process that was told last */
     char uuid_text[48];
     const char *uuid, *name; /* "" = not known */
     uint64_t info_age_ns;    /* how long ago the driver said what is free */

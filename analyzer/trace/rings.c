@@ -76,17 +76,17 @@ enum vt_life vt_process_life(const struct vt_process_identity *process)
     return is_alive(process) ? VT_LIFE_RUNS : VT_LIFE_ENDED;
 }
 
-/* What another process may have put there has an end; a header of an earlier version ends before its tally.
+/* What another process may have put there has an end; a header of an earlier version ends before its top.
  */
 static void end_texts(struct vt_ring_header *header)
 {
-    struct vt_tally *tally = &header->tally;
+    struct vt_top_counters *top = &header->top;
     if (header->header_bytes < VT_RING_HEADER_BYTES)
-        memset(tally, 0, sizeof *tally);
+        memset(top, 0, sizeof *top);
     header->trace_path[sizeof header->trace_path - 1] = 0;
-    tally->rank[sizeof tally->rank - 1] = 0;
+    top->rank[sizeof top->rank - 1] = 0;
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
-        tally->devices[i].name[sizeof tally->devices[i].name - 1] = 0;
+        top->devices[i].name[sizeof top->devices[i].name - 1] = 0;
 }
 
 bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number)

@@ -12,18 +12,18 @@
 extern "C" {
 #endif
 
-/* Puts an instant named `name` (NUL-terminated UTF-8, copied, at most 1023 bytes kept) into the trace.
- * Reports can be taken there: `vramtrace report --at mark:NAME`. Returns 1 if recorded, else 0. */
+/* Puts a mark named `name` (NUL-terminated UTF-8, copied, at most 1023 bytes kept) into the trace. Reports can show that
+ * moment: `vramtrace report --at mark:NAME`. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_mark(const char *name);
 
-/* The same, and asks for an inspection of the live Python objects, with a census of the CUDA tensors that
- * they hold: what these are called, and which name keeps each. It runs when the interpreter's main thread
- * next reaches a safe point, however long it takes. Returns 1 if recorded, else 0. */
+/* The same, and requests an inspection of the live Python objects, with a census of the CUDA tensors that they hold: the
+ * tensors' names, and which name keeps each alive. It runs when the interpreter's main thread next reaches a safe point,
+ * however long it takes. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_inspect(const char *name);
 
-/* Between stop and start events have no stacks, and objects are inspected only by vramtrace_inspect: that costs
- * next to nothing, and every byte is still counted. What was made meanwhile has a size and a life, but no line;
- * the inspection that follows start names what is alive. Return 1 if it is so now, else 0 (nothing is recorded
+/* Between stop and start events get no stacks, and objects are inspected only by vramtrace_inspect. That costs next to
+ * nothing, and every byte is still counted. Blocks made in between have a size and a lifetime, but no line; the
+ * inspection after start names those still alive. Return 1 if recording is now started or stopped, else 0 (not recording
  * yet, or no longer). VRAMTRACE_START=manual begins as if stopped. */
 __attribute__((weak)) int vramtrace_start(void);
 __attribute__((weak)) int vramtrace_stop(void);
@@ -34,8 +34,8 @@ __attribute__((weak)) int vramtrace_range_push(const char *name);
 __attribute__((weak)) int vramtrace_range_pop(void);
 
 #define VRAMTRACE_MARK(name) (vramtrace_mark ? vramtrace_mark(name) : 0)
-/* A training step (or a request) ends or begins here: one in each, always at the same place. If a program has
- * these, they decide what counts as a step. */
+/* Call this once per training step (or request), always at the same place. If a program has these marks, they decide
+ * what a step is. */
 #define VRAMTRACE_STEP() VRAMTRACE_MARK("vramtrace.step")
 #define VRAMTRACE_INSPECT(name) (vramtrace_inspect ? vramtrace_inspect(name) : 0)
 #define VRAMTRACE_START() (vramtrace_start ? vramtrace_start() : 0)

@@ -32,30 +32,30 @@
 #define VT_STEP_MARK "vramtrace.step"
 #define VT_RING_MAGIC "VRAMRNG\n"
 #define VT_FORMAT_VERSION 2u
-#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that understands a file written now */
+#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that can read a file written now */
 #define VT_HEADER_BYTES 4096u
 #define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
-/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts its
- * own id there; 0 where the trace was not at its path any more. */
+/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts
+ * its own id there; 0 if the trace is no longer at its path. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x32435456u /* "VTC2" */
-#define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
-#define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
-#define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
-#define VT_DEFINITIONS_WINDOW 19u  /* the binary logarithm of how far zstd looks back */
+#define VT_CHUNK_EVENTS 65536u     /* at most so many in a chunk */
+#define VT_CHAIN_EVENTS 131072u    /* a chain with so many ends with the current chunk */
+#define VT_EVENTS_PER_BYTE 8u      /* at most so many per byte of coded events */
+#define VT_DEFINITIONS_WINDOW 19u  /* binary logarithm of zstd's window */
 
 enum vt_file_state {
-    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs; the ring may hold more */
+    VT_STATE_RECORDING = 1, /* if on disk: the process was killed, or is still running; the ring may have more */
     VT_STATE_COMPLETE = 2,  /* the process ended and everything it committed is in chunks */
     VT_STATE_STOPPED = 3,   /* recording stopped before the process ended; stop_reason says why */
     VT_STATE_KILLED = 4,    /* the process was killed, and its ring is now in chunks */
-    VT_STATE_SNAPSHOT = 5,  /* a copy that was made while the process ran */
+    VT_STATE_SNAPSHOT = 5,  /* a copy made while the process ran */
 };
 
-/* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
+/* Running totals for `vramtrace top`, the last line, and checks. Bytes; written with relaxed atomics. */
 struct vt_live_device {
     uint64_t driver_bytes; /* of live driver allocations (without contexts) */
     uint64_t driver_peak_bytes;
@@ -70,14 +70,14 @@ struct vt_counters {
     uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
     uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
     struct vt_live_device live[VT_MAX_DEVICES];
-    uint64_t after_end;     /* events that came once recording had ended or stopped */
-    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
-    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
+    uint64_t after_end;     /* events after recording had ended or stopped */
+    uint64_t without_stack; /* events without a stack, because there were too many different ones before */
+    uint64_t python_free_threaded; /* 1: a free-threaded CPython, whose objects are not inspected */
 };
 
-/* Tells a process from all others; 0 = not known. */
+/* Identifies a process among all others; 0 = not known. */
 struct vt_process_identity {
-    uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
+    uint8_t boot_id[16]; /* the kernel's boot id of the machine */
     uint64_t start_ticks; /* field 22 of /proc/PID/stat */
     uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known. In the upper
                                                 half of the second, that of /proc/PID/ns/time */
@@ -98,7 +98,7 @@ struct vt_file_header {
     uint32_t pid;
     uint32_t parent_pid;
     uint64_t start_realtime_ns;  /* CLOCK_REALTIME when recording began */
-    uint64_t start_monotonic_ns; /* the event clock (CLOCK_MONOTONIC) at the same instant */
+    uint64_t start_monotonic_ns; /* the event clock (CLOCK_MONOTONIC) at the same moment */
     char host[64];
     char program_version[32];
 
@@ -107,32 +107,33 @@ struct vt_file_header {
     uint32_t stop_reason; /* enum vt_stop_reason */
     uint64_t end_monotonic_ns;
     uint64_t unused_2;
-    uint64_t ring_consumed; /* the position after the chunks up to chunks_end */
-    uint64_t chunks_end;    /* file offset past the last whole chunk, or one before it */
+    uint64_t ring_consumed; /* the ring position after the chunks up to chunks_end */
+    uint64_t chunks_end;    /* file offset past the last whole chunk, or past an earlier one */
     struct vt_counters counters;
 
-    uint64_t unfinished_records; /* of a killed process: reserved, never committed; with VT_STATE_KILLED */
+    uint64_t unfinished_records; /* of a killed process (VT_STATE_KILLED): records reserved but never committed */
     struct vt_process_identity process;
     uint8_t identity[16]; /* random; the ring has the same */
-    char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
-    uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
-    /* Written by `vramtrace run` once the process is gone: the signal that ended it, and VT_END_FROM_KEYBOARD; 0 = none, or
-     * not known. */
+    char ring_path[VT_RING_PATH_BYTES]; /* absolute; "" = private memory, lost with the process */
+    uint64_t moves; /* how often the chunks moved to another region of the file: a reader that notices starts over */
+    /* Written by `vramtrace run` when the process is gone: the signal that killed it, and VT_END_FROM_KEYBOARD; 0 =
+     * none, or not known. */
     uint32_t end_signal;
     uint32_t reserved;
 };
 #define VT_END_FROM_KEYBOARD 0x100u /* Ctrl-C */
 
-/* `vramtrace run` waits for its command and prints the last line itself. It hands down, in a variable, the path of a
- * memfd of this name under /proc, to which each recorder appends by one write, with the NUL: its process id, 1 if the trace
- * is of one rank and its folder is to be read, and the trace's path; "": there is none, and the reason was printed. A recorder
- * that cannot append takes the list's mode away; one that cannot reach the list prints a last line of its own. */
+/* `vramtrace run` waits for its command and prints the last line itself. It passes on, in this variable, the path under
+ * /proc of a memfd with this name. Each recorder appends to it with one write, NUL included: its process id, 1 if the
+ * trace is of one rank and its folder should be read, and the trace's path; "" = there is none, and the reason was
+ * printed. A recorder that cannot append sets the list's mode to 0; one that cannot reach the list prints its own last
+ * line. */
 #define VT_RUN_VARIABLE "VRAMTRACE_RUN_LIST"
 #define VT_RUN_LIST "vramtrace-run"
 #define VT_RUN_LINE "%d %d %s"
 
-/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
- * turns by flock() of the ring. */
+/* Commands from the process's user to the running recorder, whose writer thread checks ten times a second. Callers take
+ * turns with flock() on the ring. */
 enum vt_control_command {
     VT_CONTROL_START = 1,   /* with stacks from now on */
     VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
@@ -141,7 +142,7 @@ enum vt_control_command {
 };
 struct vt_control {
     uint32_t asked;    /* raised (release) once the rest is filled */
-    uint32_t answered; /* the last number that was done (release) */
+    uint32_t answered; /* the last `asked` that was carried out (release) */
     uint32_t command;
     uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
     uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
@@ -149,22 +150,23 @@ struct vt_control {
     char text[1024];   /* NUL-terminated */
 };
 
-/* What is known of one device besides the counters. */
-struct vt_tally_device {
-    uint8_t uuid[16]; /* of the card or its part; all 0 = not known */
+/* What is known about one device besides the counters. */
+struct vt_top_device {
+    uint8_t uuid[16]; /* of the GPU or its MIG instance; all 0 = not known */
     char name[64];    /* NUL-terminated, cut off; "" = not known */
-    uint64_t total_bytes, free_bytes; /* of the card, for all processes, as the driver said at info_ns */
-    uint64_t info_ns;                 /* the event clock; 0 = it has not said */
-    uint64_t segment_bytes;           /* that a framework's allocator holds, as it counts them itself */
+    uint64_t total_bytes, free_bytes; /* of the GPU, for all processes, as the driver reported at info_ns */
+    uint64_t info_ns;                 /* the event clock; 0 = not reported yet */
+    uint64_t segment_bytes;           /* held by a framework's allocator, by its own count */
     uint64_t segment_peak_bytes;
 };
 
-/* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to ring_consumed. */
-struct vt_tally {
-    uint64_t kept; /* 1; 0: the rest is not known */
-    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, what was freed included */
-    char rank[16]; /* the launcher's number of this process, "" = none */
-    struct vt_tally_device devices[VT_MAX_DEVICES];
+/* What `vramtrace top` shows besides the counters. Only the writer thread updates it, with relaxed atomics, from the
+ * records that it takes: complete up to ring_consumed. */
+struct vt_top_counters {
+    uint64_t kept; /* 1; 0 = the rest is not known */
+    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, including what was freed */
+    char rank[16]; /* this process's rank, as the launcher set it; "" = none */
+    struct vt_top_device devices[VT_MAX_DEVICES];
 };
 
 struct vt_ring_header {
@@ -179,7 +181,7 @@ struct vt_ring_header {
     struct vt_counters counters;
     char trace_path[4096]; /* absolute */
     struct vt_control control;
-    struct vt_tally tally;
+    struct vt_top_counters top;
 };
 
 enum vt_feature {
@@ -196,16 +198,18 @@ enum vt_stop_reason {
     VT_STOP_LIMIT = 5, /* VRAMTRACE_LIMIT */
 };
 
-/* Chunks form chains. What a chunk holds is packed by what the chunks before it in its chain held, so that chunks may be
- * small: a reader takes a chain from its start, and if one of its chunks is lost, so are those after it. Chains need nothing of
- * each other.
+/* Chunks form chains. A chunk's contents are packed using those of the earlier chunks in its chain, so that chunks may
+ * be small: a reader must take a chain from its start, and if one of its chunks is lost, so are those after it. Chains
+ * do not depend on each other.
  *
  * After its header a chunk has stored_bytes:
- *   1. packed_definitions_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
- *      most 1 << VT_DEFINITIONS_WINDOW): definitions_bytes of definition records once unpacked, as they stood in the ring
- *      (head, body, padded to 8 bytes);
- *   2. the rest: its events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
- *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
+ *
+ * 1. packed_definitions_bytes of a zstd stream (one frame for each chain, flushed at the end of each chunk, window at
+ * most 1 << VT_DEFINITIONS_WINDOW): unpacked, definitions_bytes of definition records as they were in the ring (head,
+ * body, padded to 8 bytes);
+ *
+ * 2. the rest: its events, coded as below, with at least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
+ * zeros in the middle), so that a reader can bound the memory that a file can ask for. */
 struct vt_chunk_header {
     uint32_t magic; /* VT_CHUNK_MAGIC */
     uint32_t header_bytes;
@@ -213,53 +217,53 @@ struct vt_chunk_header {
     uint32_t packed_definitions_bytes;
     uint32_t definitions_bytes;
     uint32_t events;
-    uint64_t ring_position; /* slots; the first position that is not in this or an earlier chunk */
+    uint64_t ring_position; /* in slots; the first position not in this or an earlier chunk */
     uint64_t checksum; /* XXH3-64 of the stored bytes, seeded with that of this header, its own checksum being 0 */
     uint64_t chain;    /* ring_position of the chain's first chunk */
     uint32_t place;    /* in the chain, from 0 */
     uint32_t reserved;
 };
 
-/* Events of a chain. The times of events are in ticks of 256 ns, rounded down; all else is as it was. Writer and reader expect,
- * from what came before, what the next event is, and only what differs costs more than a fraction of a bit. Both use the same
- * code for it, format/events.c, which is the definition of this format; in outline:
+/* Events of a chain. Times are in ticks of 256 ns, rounded down; everything else is exact. Writer and reader predict each event
+ * from those before it, and only what differs costs more than a fraction of a bit. Both use the same code, format/events.c,
+ * which is the definition of this format; in outline:
  *
- * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions; from the end
- * on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk
- * begins both anew; what was learned stays through the chain. The range is 64 bits, at first 2^64 - 1, and is taken 32 bits
- * further whenever it is below 2^32. Each decision has a chance of 22 bits, at first one half, and a count: 1 is the lower
- * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and
- * the count rises up to 60.
+ * Bits (format/coder.h). Two streams share the bytes. From the start, a range coder of binary decisions; from the end, backwards,
+ * plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk starts both streams
+ * again; what was learned stays for the whole chain. The range has 64 bits, is 2^64 - 1 at first, and is shifted by 32 bits
+ * whenever it is below 2^32. Each decision has a chance of 22 bits, one half at first, and a count. A 1 is the lower
+ * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 for a 1 or to
+ * 2^-12 for a 0, and the count rises, up to 60.
  * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
- * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
+ * its length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
  *
- * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each
- * a number for the gap before it and one for its length, and its pool), since those made in earlier chains still matter.
+ * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each range
+ * as a number for the gap before it, one for its length, and its pool), since those from earlier chains still matter.
  *
  * An event, in this order:
- *   - like: one bit, 1 if it is as expected in all but time. What is expected: each thread follows an earlier place of its own
- *     events, which its latest events repeat: the one after that is expected to come again. If it is lost, it is
- *     searched by the hash of the latest eleven, then of the latest four events. Of the expected event stack, kind, layer, device and
- *     flags are repeated, and
- *       a framework's alloc: as many bytes as were made last in the place of so many; the address of the smallest hole, or
- *       all of the hole if PyTorch would not cut it; a free: the block that was made last where that one's block was
- *       made; both: the allocator's allocated bytes change by the event's, the reserved bytes stay;
+ *   - one bit: 1 if everything but the time is as predicted. The prediction: each thread follows an earlier sequence of its own
+ *     events, which its latest events repeat, and the event after those is expected to come again. If the thread has lost its
+ *     place, it searches by the hash of its latest eleven, then of its latest four events. From the event that is followed,
+ *     stack, kind, layer, device and flags are repeated, and
+ *       a framework's alloc: the size last used in the place of that event's size; the address of the smallest hole, or the
+ *       whole hole if PyTorch would not split it; a free: the block last made at the place where that event's block was made;
+ *       both: the allocator's allocated bytes change by the event's bytes, its reserved bytes stay;
  *       sequence: changes by as much as it did there, or is 0; all other fields: as there, total_bytes 0.
- *   - if not: the thread (a tree of 4 bits: a place in a table of the latest 15, or the number of a new one), then one bit for
- *     stack and kind, layer, device, flags; if it is 0 the stack id (1 bit: the highest so far + 1; else a difference to that) and
- *     those four bytes (1 bit: as this stack had them last; else four trees); then, each one bit for "as expected" and else a
- *     difference to the latest event of that kind, for events of blocks to what is expected: bytes, address, detail,
- *     total_bytes, sequence. Of a free the address comes first, and an unexpected one is a number, how many events ago the block was
+ *   - if it is 0: the thread (a tree of 4 bits: an index into a table of the latest 15, or the number of a new one). Then one bit:
+ *     stack, kind, layer, device and flags as predicted. If not, the stack id (1 bit: the highest so far + 1; else a difference to
+ *     that) and those four bytes (1 bit: as this stack had them last; else four trees). Then bytes, address, detail, total_bytes
+ *     and sequence, each as one bit for "as predicted", else a difference to the latest event of that kind, or for events of
+ *     blocks to the prediction. A free has its address first; an unexpected one is a number, how many events ago the block was
  *     made, or 0 and a difference.
- *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed lately, then the
- *     bits below the highest. */
+ *   - the ticks since the last event: their length in bits, as steps up or down from what this stack took lately, then the bits
+ *     below the highest. */
 
-/* First 8 bytes of every record, in the ring and in a chunk's definitions. */
+/* The first 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {
     uint16_t slots; /* in the ring; never 0 once reserved */
     uint8_t kind;   /* enum vt_record_kind */
     uint8_t committed;
-    uint32_t bytes; /* head and body, without padding; of an event, which is always one slot, its thread instead */
+    uint32_t bytes; /* head and body, without padding; for an event, which is always one slot, its thread instead */
 };
 
 enum vt_record_kind {
@@ -287,65 +291,64 @@ enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT
  * among those of its layer and kind. */
 enum vt_event_kind {
     VT_EVENT_NONE = 0,
-    VT_EVENT_ALLOC = 1,       /* address, bytes; driver: detail = the pool (VT_FLAG_ASYNC), the external memory that is
-                                 mapped, else the context that was current, which owns it, 0 = not known;
-                                 VT_FLAG_FOREIGN: total_bytes = identity as of VT_EVENT_EXPORT, 0 = not known;
-                                 framework: detail = reserved bytes and total_bytes = allocated bytes after
-                                 it, as the allocator itself counts them; from one that does not count
-                                 detail = 0, and total_bytes is the recorder's count */
+    VT_EVENT_ALLOC = 1,       /* address, bytes. Driver: detail = the pool (VT_FLAG_ASYNC), or the external memory that is
+                                 mapped, else the current context, which owns it; 0 = not known.
+                                 VT_FLAG_FOREIGN: total_bytes = identity as in VT_EVENT_EXPORT, 0 = not known.
+                                 Framework: detail = reserved bytes and total_bytes = allocated bytes after it, by the
+                                 allocator's own count; if it does not count, detail = 0 and total_bytes is our count */
     VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
-    VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not taken:
-                                 that event has the same address, and did nothing */
+    VT_EVENT_FREE_FAILED = 3, /* address: the last thing that this thread gave back, by whichever kind of event, was not
+                                 taken back; that event has the same address, and had no effect */
     VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes; total_bytes as for alloc */
     VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
     VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
     VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle; bytes 0: into a
-                                    sparse array, address tells the place in it, and of UNMAP too */
+                                    sparse array; address identifies the place in it, also in UNMAP */
     VT_EVENT_UNMAP = 8,          /* address, bytes */
     VT_EVENT_RESERVE = 9,        /* address, bytes: address space only */
     VT_EVENT_UNRESERVE = 10,     /* address, bytes */
     VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now.
                                     VT_FLAG_CAPTURED: the device's pool of graphs' own memory, address = its index + 1 */
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
-    VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
+    VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; the whole GPU, all processes */
     VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
-                                    `function` that is no allocation (module load, limit, graph upload); detail = the
-                                    context that was current, with which it ends, 0 = not known */
-    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context, bytes = what the device gave for it beside another one of the
-                                      process; 0 = not known: that of the first is not told apart from what others have */
+                                    `function` that is not an allocation (module load, limit, graph upload); detail =
+                                    the current context, which owns the memory; 0 = not known */
+    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context, bytes = the memory that it took, if it is not the process's first;
+                                      0 = not known: a first context cannot be told from other processes' memory */
     VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned, and those bytes */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
     VT_EVENT_ALLOC_FAILED = 18,    /* driver or runtime: bytes = asked, detail = error number */
-    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a training step ends or begins here */
+    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a boundary between training steps */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
     VT_EVENT_INSPECTION = 22, /* end of an inspection: detail = its id (VT_RECORD_INSPECTION) */
-    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, where nothing was allocated for it.
-                           Made in backward: detail = sequence of the node that ran */
-    /* Multicast objects: windows onto memory of several devices. They have handles as physical memory has
-     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives while it
-     * is bound, on its own device. A binding ends with its object at the latest. */
+    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, and nothing was allocated for it.
+                           If made in a backward pass: detail = sequence of the running node */
+    /* Multicast objects: windows onto memory of several devices. They have handles like physical memory
+     * (retained, released, mapped and imported by the same events), but no memory. Physical memory stays alive as
+     * long as it is bound, on its own device. A binding ends with its object at the latest. */
     VT_EVENT_MULTICAST_CREATE = 24, /* address = handle of the object, bytes = its size */
     VT_EVENT_BIND = 25,             /* address = object, bytes, detail = handle of physical memory, total_bytes = offset
                                        in the object; device_index -1: that of the memory */
     VT_EVENT_BIND_ADDRESS = 26,     /* the same, detail = address where the memory is mapped, or of a pool's memory */
     VT_EVENT_UNBIND = 27,           /* address = object, bytes, total_bytes = offset in it, device_index */
-    VT_EVENT_CAPTURE = 28,       /* address = stream: it begins to capture a graph */
-    VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none came of it */
-    VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
+    VT_EVENT_CAPTURE = 28,       /* address = stream that begins to capture a graph */
+    VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none */
+    VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it was made from */
     VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
     VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
-    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
-                             bytes are counted as before */
-    VT_EVENT_RESUME = 34, /* no longer */
-    /* Flight mode: between these two, what was made and freed was left out, and the framework's own counts; and launches of
-     * graphs, nodes, closed ranges, and of many marks, refusals and passes some. */
+    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only on request; bytes are
+                             counted as before */
+    VT_EVENT_RESUME = 34, /* the pause ends */
+    /* Flight mode: left out between these two are blocks that were both made and freed there, the framework's own counts,
+     * graph launches, nodes, closed ranges, and some of the marks, failed requests and passes if there were many. */
     VT_EVENT_GAP_BEGIN = 35,
     VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
-                              bytes, sequence = backward passes there, of which some are shown */
-    VT_EVENT_EXPORT = 38,  /* address of memory, or handle: it is given to other processes; bytes = of the whole
-                              allocation, 0 = not known; detail = identity: the same in each process that has it,
-                              by the handle that goes from one to the other; 0 = not known */
+                              bytes, sequence = backward passes there, of which only some are shown */
+    VT_EVENT_EXPORT = 38,  /* address of memory, or handle, that is shared with other processes; bytes = of the whole
+                              allocation, 0 = not known; detail = identity, the same in every process that has it,
+                              from the handle that is passed between them; 0 = not known */
     VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
                               pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.
@@ -354,16 +357,16 @@ enum vt_event_kind {
 };
 
 enum vt_event_flag {
-    VT_FLAG_HOST = 1,     /* page-locked host memory, not the device's */
-    VT_FLAG_MANAGED = 2,  /* may live on the device or the host */
+    VT_FLAG_HOST = 1,     /* page-locked host memory, not device memory */
+    VT_FLAG_MANAGED = 2,  /* may be on the device or the host */
     VT_FLAG_ASYNC = 4,    /* from a pool: its bytes are part of the pool's reserved bytes */
     VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
-    VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
+    VT_FLAG_REGISTERED = 16, /* the program's own host memory, page-locked */
     VT_FLAG_CAPTURED = 32,   /* a graph's node, no memory yet: made in a stream capture, or by hand (detail = graph) */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
     VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
                                 inspection on) */
-    /* Of a framework's alloc, free and oom: it has no counter, total_bytes is our sum of such blocks. */
+    /* On a framework's alloc, free and oom: the framework has no counter; total_bytes is our sum of its blocks. */
     VT_FLAG_UNCOUNTED = VT_FLAG_REGISTERED,
 };
 
@@ -391,8 +394,8 @@ struct vt_event {
     uint8_t flags;     /* enum vt_event_flag */
 };
 enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
-/* The hooked function is part of the stack (struct vt_stack), which differs by function anyway: here it would not fit into the
- * cache line. */
+/* The hooked function is in the stack (struct vt_stack), which differs by function anyway; here it would not fit into
+ * the cache line. */
 
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
@@ -405,8 +408,8 @@ struct vt_process {
     /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
 };
 
-/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was loaded, as it stood
- * there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader decides what they mean. */
+/* Environment variables that job launchers (torchrun, Slurm, MPI, Ray …) had set when the library was loaded:
+ * "NAME=value", each NUL-terminated; only the names in preload/launch.def. The reader decides what they mean. */
 
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;
@@ -427,7 +430,7 @@ struct vt_device {
     /* name to the end of the record */
 };
 
-/* Tells a card, or its part, from all others, whatever index a process knows it by. */
+/* Identifies a GPU, or its MIG instance, among all others, whatever index a process knows it by. */
 struct vt_device_uuid {
     struct vt_record_head head;
     uint32_t device_index;
@@ -435,31 +438,31 @@ struct vt_device_uuid {
     uint8_t uuid[16];
 };
 
-/* What NVML said of a card, for all processes, at some time between begin_ns and end_ns (the event clock). Only where there
- * is an NVML; a reader may skip it. Bytes; UINT64_MAX = not told. */
+/* What NVML reported about a GPU, for all processes, at some time between begin_ns and end_ns (the event clock). Only
+ * where there is an NVML; a reader may skip it. Bytes; UINT64_MAX = not reported. */
 struct vt_card_use {
     struct vt_record_head head;
     uint32_t device_index;
     uint32_t process_count; /* that follow */
     uint64_t begin_ns, end_ns;
     uint64_t total_bytes;
-    uint64_t used_bytes;     /* without reserved_bytes if these are told, else with them */
-    uint64_t reserved_bytes; /* for the driver itself: no process can have them */
+    uint64_t used_bytes;     /* without reserved_bytes if those are reported, else including them */
+    uint64_t reserved_bytes; /* for the driver itself; not available to processes */
     uint32_t own;            /* the recording process's place among the processes; UINT32_MAX = not known */
     uint32_t flags;          /* enum vt_card_use_flag */
     /* process_count struct vt_card_process, the largest first; then the command of each, NUL-terminated */
 };
 enum vt_card_use_flag {
-    VT_CARD_PROCESSES = 1,     /* the list of processes was told; without it nothing is known of them */
+    VT_CARD_PROCESSES = 1,     /* the list of processes was reported; else nothing is known about them */
     VT_CARD_PROCESSES_CUT = 2, /* there were more */
-    VT_CARD_UNSTEADY = 4,      /* the used bytes changed while the list was read, each time */
-    VT_CARD_NESTED = 8,        /* the process may be in a pid namespace of its own: the list may lack those outside, or
-                                  have their numbers there */
+    VT_CARD_UNSTEADY = 4,      /* the used bytes changed each time while the list was read */
+    VT_CARD_NESTED = 8,        /* the process may be in its own pid namespace: the list may lack processes outside, or
+                                  have pids as counted there */
 };
 struct vt_card_process {
-    uint32_t pid; /* as the driver tells it: in a container it may be that of another namespace */
+    uint32_t pid; /* as the driver reports it; in a container perhaps that of another namespace */
     uint32_t reserved;
-    uint64_t bytes; /* of the card, its context among them */
+    uint64_t bytes; /* on the GPU, context included */
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */
@@ -510,48 +513,48 @@ struct vt_symbol {
 
 /* The result of one inspection of the host's live Python objects. Its parts, in order, are one text, of lines ended by \n
  * with fields separated by \t. In a field \t, \n, \r and \\ are written \\t, \\n, \\r and \\\\; addresses and numbers
- * are decimal. A reader skips lines with another first field. An empty field: not known.
+ * are decimal. A reader skips lines with an unknown first field. An empty field means not known.
  *
  *   R root address class holder       a module that no other module holds. root: its number, from 0, the same in
- *                                     every inspection of a process. address: as self_address in stacks. holder: the variable
- *                                     or attribute that holds it ("model", "trainer.model")
- *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
- *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
- *   O optimizer address class holder  optimizer: its number, from 0, like root
+ *                                     all inspections of a process. address: like self_address in stacks. holder: the
+ *                                     variable or attribute that holds it ("model", "trainer.model")
+ *   M root address class path         every module in the root, including the root itself (path ""): "layers.3.attn".
+ *                                     Transparent wrappers' steps (DistributedDataParallel's "module" …) are left out
+ *   O optimizer address class holder  optimizer: its number, from 0, like a root's
  *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole
- *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
- *                                     path is that of the parameter it is for; or tensor: what it is for is not known. root: -1 where no module holds it, then
- *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
- *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
- *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
- *                                     tensor that is a part of a distributed one, that one's shape
- *   A role path …                     an array of JAX or CuPy, with the fields of T. path: where a program holds it, as
- *                                     JAX writes it after a variable's name: "opt_state[0].mu['layers'][0]['w']". role: as
- *                                     of T if the class of an object on that path tells it, else ""; optimizer_state
- *                                     may be without KEY. Of one that lies on several devices there is a line for each part
+ *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY with the path
+ *                                     of its parameter, or tensor (purpose not known). root: -1 if no module holds it; path is
+ *                                     then a variable's name or "optimizer.param_groups.0.params.3". bytes: of the elements
+ *                                     that the tensor shows; storage_bytes: of its whole storage. shape: "64x256", "" for a
+ *                                     scalar. optimizer: for optimizer state, else "". whole, which may be missing: if the
+ *                                     tensor is a part of a distributed one, the shape of that
+ *   A role path …                     an array of JAX, CuPy or Paddle, with the fields of T. path: where the program holds it,
+ *                                     written like JAX does, after a variable's name: "opt_state[0].mu['layers'][0]['w']".
+ *                                     role: as in T if the class of an object on the path implies it, else "";
+ *                                     optimizer_state may be without KEY. An array on several devices has a line per part
  *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
- *                                     a CUDA tensor, or such an array, that a Python name holds. kind: local, global, attribute, cell,
- *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
- *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
- *                                     made it; AccumulateGrad if it is a leaf that gets a gradient; "" if none. nodes:
- *                                     numbers of those that it keeps alive, "12-40,52-52"
- *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
- *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
- *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
- *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
- *                                     Without this line nothing was searched for holders
- *   D rank size store                 the process's place in PyTorch's default group of processes. store: "host:port" of what
- *                                     all of them meet at, or a file's path
- *   V name value                      a variable of VT_RECORD_LAUNCH as Python's os.environ has it now
+ *                                     a CUDA tensor or array that a Python name holds. kind: local, global, attribute, cell,
+ *                                     traceback, cycle … holder: for people: "list 'history' in __main__, 412 items".
+ *                                     way: all steps from the tensor to a name, separated by " < ". node: the autograd node
+ *                                     that made it; AccumulateGrad for a leaf that gets a gradient; "" = none. nodes:
+ *                                     numbers of the nodes that it keeps alive: "12-40,52-52"
+ *   W file line where                 a line of code that torch.compile wrote, and where it comes from: lines of a traceback,
+ *                                     innermost last. Valid up to the file's next reported line; each is reported once
+ *   C objects ended cycles            a census visited so many objects; ended: 1 = all, 0 = it ran out of time or reached its
+ *                                     limit; cycles: 1 = it also searched for tensors that no name reaches. Without this
+ *                                     line there was no census
+ *   D rank size store                 the process's rank in PyTorch's default process group. store: "host:port" of the
+ *                                     rendezvous, or a file's path
+ *   V name value                      a variable of VT_RECORD_LAUNCH with its present value in Python's os.environ
  *   G young middle old                how often Python's garbage collector has run so far, by generation
- *   E what                            the inspection, or a part of it, failed; the lines before are valid */
+ *   E what                            the inspection, or a part of it, failed; the lines before this one are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
     uint32_t inspection_id; /* from 1 */
     uint32_t reason;  /* enum vt_inspection_reason, bits */
     uint32_t part;    /* from 0 */
     uint32_t parts;
-    uint64_t duration_ns; /* what the inspection has cost the host so far */
+    uint64_t duration_ns; /* how long the host has waited for the inspection so far */
     /* text to the end of the record */
 };
 
@@ -564,8 +567,8 @@ enum vt_inspection_reason {
     VT_INSPECTION_EXIT = 8,
     VT_INSPECTION_OUT_OF_MEMORY = 16,
     VT_INSPECTION_ASKED = 32, /* by the program (api.h) */
-    VT_INSPECTION_TIME = 64,  /* since the last one for this reason the time has doubled */
-    VT_INSPECTION_LIBRARY = 128, /* none of Python: a native library has laid out tensors that have names */
+    VT_INSPECTION_TIME = 64,  /* the time since the start has doubled since the last one for this reason */
+    VT_INSPECTION_LIBRARY = 128, /* not of Python: a native library has laid out named tensors */
 };
 
 struct vt_module {

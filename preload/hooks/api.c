@@ -1,9 +1,9 @@
-/* vramtrace_*: what a program may call (include/vramtrace/api.h). */
+/* The functions that a program may call (include/vramtrace/api.h). */
 #include <stddef.h>
 
 #include "guard.h"
-#include "record/pause.h"
 #include "record/record.h"
+#include "record/session.h"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int vramtrace_mark(const char *name);
@@ -13,7 +13,7 @@ EXPORT int vramtrace_stop(void);
 EXPORT int vramtrace_range_push(const char *name);
 EXPORT int vramtrace_range_pop(void);
 
-static int named(enum vt_event_kind kind, const char *name, bool inspection)
+static int record_named(enum vt_event_kind kind, const char *name, bool inspection)
 {
     int saved_errno;
     if (!vt_enter(&saved_errno))
@@ -27,12 +27,12 @@ static int named(enum vt_event_kind kind, const char *name, bool inspection)
 
 int vramtrace_mark(const char *name)
 {
-    return named(VT_EVENT_MARK, name ? name : "", false);
+    return record_named(VT_EVENT_MARK, name ? name : "", false);
 }
 
 int vramtrace_inspect(const char *name)
 {
-    return named(VT_EVENT_MARK, name ? name : "", true);
+    return record_named(VT_EVENT_MARK, name ? name : "", true);
 }
 
 static int set_pause(bool begin)
@@ -58,10 +58,10 @@ int vramtrace_stop(void)
 
 int vramtrace_range_push(const char *name)
 {
-    return named(VT_EVENT_RANGE_PUSH, name ? name : "", false);
+    return record_named(VT_EVENT_RANGE_PUSH, name ? name : "", false);
 }
 
 int vramtrace_range_pop(void)
 {
-    return named(VT_EVENT_RANGE_POP, NULL, false);
+    return record_named(VT_EVENT_RANGE_POP, NULL, false);
 }

@@ -1,8 +1,8 @@
-/* Arrays and mipmapped arrays. No call reports their size, so their bytes are an estimate from the
- * descriptor, without the padding of the hardware's layout. */
-#include "hooks/driver.h"
+/* Arrays and mipmapped arrays. No call reports their size, so their bytes are estimated from the descriptor,
+ * without the padding of the hardware's layout. */
+#include "hooks/wrap.h"
 
-/* Bytes of one channel; formats of compressed blocks and planes count as 1. */
+/* Bytes of one channel; block-compressed and planar formats count as 1. */
 static unsigned channel_bytes(CUarray_format format)
 {
     switch ((int)format) {
@@ -20,14 +20,14 @@ static unsigned channel_bytes(CUarray_format format)
 }
 
 struct extent {
-    uint64_t width, height, depth; /* height and depth 0: fewer dimensions */
+    uint64_t width, height, depth; /* 0 for missing dimensions */
     CUarray_format format;
     unsigned channels, flags;
 };
 
-static uint64_t estimate(const struct extent *extent, unsigned levels)
+static uint64_t estimate_bytes(const struct extent *extent, unsigned levels)
 {
-    /* Their memory comes later, by mapping. */
+    /* Sparse and deferred arrays get their memory later, by mapping. */
     if (extent->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
         return 0;
     uint64_t bytes = 0, width = extent->width, height = extent->height, depth = extent->depth;
@@ -43,7 +43,7 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
     return bytes;
 }
 
-/* The descriptors of the two ABIs have the same members of different widths. */
+/* The two ABIs' descriptors have the same members, in different widths. */
 #define EXTENT_2D(descriptor)                                                                                \
     {                                                                                                        \
         .width = (descriptor)->Width, .height = (descriptor)->Height, .format = (descriptor)->Format,        \
@@ -55,7 +55,7 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
         .format = (descriptor)->Format, .channels = (descriptor)->NumChannels, .flags = (descriptor)->Flags  \
     }
 
-/* A failure other than out of memory is not recorded: there may be no descriptor. */
+/* Only out of memory is recorded as a failure: otherwise there may be no descriptor. */
 #define CREATE(symbol, extent_of, levels_value, parameters, arguments)                                       \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
@@ -65,11 +65,11 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
         if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {                                  \
             struct extent extent = extent_of(descriptor);                                                    \
             vt_after_allocation(                                                                             \
-                &(struct vt_allocation){.function = VT_FUNCTION_##symbol,                                    \
-                                        .flags = VT_FLAG_ESTIMATE,                                           \
-                                        .device_index = device_index,                                        \
-                                        .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,           \
-                                        .bytes = estimate(&extent, levels_value)},                           \
+                &(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                                   \
+                                         .flags = VT_FLAG_ESTIMATE,                                          \
+                                         .device_index = device_index,                                       \
+                                         .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,          \
+                                         .bytes = estimate_bytes(&extent, levels_value)},                    \
                 result);                                                                                     \
         }                                                                                                    \
         return result;                                                                                       \

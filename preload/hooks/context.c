@@ -1,23 +1,16 @@
-/* Contexts. The memory of a device's first shows in the memory information read beside these events; that of
- * a further one is the difference of the device's used memory across its creation. Creation and destruction
- * are both recorded after the call: taking back the end of a context that refused would be harder than one
- * address used again too early. */
-#include "hooks/driver.h"
+/* Contexts. The memory of a device's first context shows in the memory information read beside these events;
+ * that of a further one is the difference of the device's used memory across its creation. Both creation and
+ * destruction are recorded after the call: taking back the end of a context that was not destroyed would be
+ * harder than one address that is reused too early. */
+#include "hooks/wrap.h"
 
 #include <stdatomic.h>
 
-/* The primary context of each device, as recorded last; 0 = none alive. */
+/* Each device's primary context, as last recorded; 0 = not alive. */
 static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 
-/* Without a cuCtxAttach, the first cuCtxDetach destroys the context. */
+/* Without cuCtxAttach, the first cuCtxDetach destroys the context. */
 static _Atomic bool attached;
-
-static _Atomic unsigned created_contexts;
-
-uint64_t vt_context_of_several(void)
-{
-    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
-}
 
 static struct vt_bracket open_bracket(CUdevice device)
 {
@@ -26,28 +19,28 @@ static struct vt_bracket open_bracket(CUdevice device)
                               device_index >= 0 ? atomic_load(&primary_contexts[device_index]) : 0);
 }
 
-static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context,
-                   uint64_t bytes)
+static void record_context(enum vt_function function, enum vt_event_kind kind, CUdevice device,
+                           uint64_t context, uint64_t bytes)
 {
     if (kind == VT_EVENT_CONTEXT_CREATE)
-        atomic_fetch_add_explicit(&created_contexts, 1, memory_order_relaxed);
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .kind = (uint8_t)kind,
-                                            .device_index = vt_device_index(device),
-                                            .address = context,
-                                            .bytes = bytes});
+        vt_count_context();
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .kind = (uint8_t)kind,
+                                             .device_index = vt_device_index(device),
+                                             .address = context,
+                                             .bytes = bytes});
 }
 
-static void ended(enum vt_function function, CUdevice device, uint64_t context)
+static void record_end(enum vt_function function, CUdevice device, uint64_t context)
 {
-    record(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
+    record_context(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
 }
 
-/* The new context is current: used memory now includes it. */
-static void created(enum vt_function function, CUdevice device, CUcontext context,
-                    const struct vt_bracket *bracket)
+/* The new context is current, so used memory now includes it. */
+static void record_creation(enum vt_function function, CUdevice device, CUcontext context,
+                            const struct vt_bracket *bracket)
 {
-    record(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context, vt_bracket_bytes(bracket));
+    record_context(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context, vt_bracket_bytes(bracket));
     struct vt_query query = vt_query_begin();
     if (query.begun)
         vt_record_memory_info(vt_device_index(device), true);
@@ -61,7 +54,7 @@ static void created(enum vt_function function, CUdevice device, CUcontext contex
         const struct vt_bracket bracket = open_bracket(device);                                              \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS && context != NULL)                                                       \
-            created(VT_FUNCTION_##symbol, device, *context, &bracket);                                       \
+            record_creation(VT_FUNCTION_##symbol, device, *context, &bracket);                               \
         return result;                                                                                       \
     }
 CREATE(cuCtxCreate, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
@@ -80,7 +73,7 @@ CREATE(cuCtxCreate_v4,
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(context);                                                                     \
         if (result == CUDA_SUCCESS)                                                                          \
-            ended(VT_FUNCTION_##symbol, -1, (uintptr_t)context);                                             \
+            record_end(VT_FUNCTION_##symbol, -1, (uintptr_t)context);                                        \
         return result;                                                                                       \
     }
 DESTROY(cuCtxDestroy)
@@ -98,7 +91,7 @@ VT_HOOK(cuCtxDetach, (CUcontext context))
     VT_REAL(cuCtxDetach);
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && !atomic_load_explicit(&attached, memory_order_relaxed))
-        ended(VT_FUNCTION_cuCtxDetach, -1, (uintptr_t)context);
+        record_end(VT_FUNCTION_cuCtxDetach, -1, (uintptr_t)context);
     return result;
 }
 
@@ -112,12 +105,13 @@ VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
     CUresult result = real(context, device);
     if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
         atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
-        record(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context,
-               vt_bracket_bytes(&bracket));
+        record_context(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device,
+                       (uintptr_t)*context, vt_bracket_bytes(&bracket));
     return result;
 }
 
-/* The whole process's retains and releases count, so the driver is asked whether this was the last. */
+/* Retains and releases are counted for the whole process, so the driver is asked whether this was the last
+ * release. */
 static bool is_active(CUdevice device)
 {
     VT_NEED(get_state, cuDevicePrimaryCtxGetState);
@@ -130,12 +124,12 @@ static bool is_active(CUdevice device)
     return active != 0;
 }
 
-static void primary_gone(enum vt_function function, CUdevice device)
+static void end_primary(enum vt_function function, CUdevice device)
 {
     int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
-        ended(function, device, context);
+        record_end(function, device, context);
 }
 
 #define RELEASE(symbol)                                                                                      \
@@ -144,7 +138,7 @@ static void primary_gone(enum vt_function function, CUdevice device)
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(device);                                                                      \
         if (result == CUDA_SUCCESS && !is_active(device))                                                    \
-            primary_gone(VT_FUNCTION_##symbol, device);                                                      \
+            end_primary(VT_FUNCTION_##symbol, device);                                                       \
         return result;                                                                                       \
     }
 RELEASE(cuDevicePrimaryCtxRelease)
@@ -156,13 +150,13 @@ RELEASE(cuDevicePrimaryCtxRelease_v2)
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(device);                                                                      \
         if (result == CUDA_SUCCESS)                                                                          \
-            primary_gone(VT_FUNCTION_##symbol, device);                                                      \
+            end_primary(VT_FUNCTION_##symbol, device);                                                       \
         return result;                                                                                       \
     }
 RESET(cuDevicePrimaryCtxReset)
 RESET(cuDevicePrimaryCtxReset_v2)
 
-/* ---- What else changes a context's memory. */
+/* ---- what else changes a context's memory ---- */
 
 VT_HOOK_BRACKETED(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
 VT_HOOK_BRACKETED(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags))

@@ -1,20 +1,19 @@
-/* What the wrappers share: devices, memory information, and making events of calls. */
-#include "clock.h"
 #include "hooks/driver.h"
 
+#include "clock.h"
 #include "guard.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 #include <stdatomic.h>
 
-/* With a real driver cuMemGetInfo is a system call: after the first, at most one in this time for each
- * device. */
+/* cuMemGetInfo is a system call in a real driver: after the first one, at most one per device in this time.
+ */
 #define INTERVAL_NS 10000000u
 
 static _Atomic uint64_t last_memory_info_ns[VT_MAX_DEVICES];
 
-/* Counts driver events of all threads that change used memory: if it moved during a bracket, nobody knows
- * whose the difference is. */
+/* Counts driver events of all threads. If it moved during a bracket, the difference may be another thread's.
+ */
 static _Atomic uint64_t changes;
 
 bool vt_interval_passed(_Atomic uint64_t *last_ns)
@@ -37,6 +36,18 @@ uint64_t vt_current_context(void)
     VT_NEED(get_context, cuCtxGetCurrent);
     CUcontext context;
     return get_context != NULL && get_context(&context) == CUDA_SUCCESS ? (uintptr_t)context : 0;
+}
+
+static _Atomic unsigned created_contexts;
+
+void vt_count_context(void)
+{
+    atomic_fetch_add_explicit(&created_contexts, 1, memory_order_relaxed);
+}
+
+uint64_t vt_context_of_several(void)
+{
+    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
 }
 
 void vt_query_open(struct vt_query *query)
@@ -86,7 +97,7 @@ static bool memory_info(size_t *free_bytes, size_t *total_bytes)
 
 void vt_record_memory_info(int8_t device_index, bool even_if_recent)
 {
-    /* The driver reports the current context's device only. */
+    /* The driver reports only the current context's device. */
     if (device_index < 0 || current_device() != device_index)
         return;
     _Atomic uint64_t *last_ns = &last_memory_info_ns[device_index];
@@ -102,7 +113,7 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
-bool vt_card_of(CUdeviceptr address, int8_t *device_index)
+bool vt_device_of(CUdeviceptr address, int8_t *device_index)
 {
     VT_NEED(get_attribute, cuPointerGetAttribute);
     unsigned int type = 0, managed = 0;
@@ -117,7 +128,7 @@ bool vt_card_of(CUdeviceptr address, int8_t *device_index)
         return true;
     if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS)
         *device_index = vt_device_index(device);
-    if (*device_index < 0) /* managed memory that is on the host at the moment */
+    if (*device_index < 0) /* managed memory that currently lies on the host */
         *device_index = current_device();
     return true;
 }
@@ -142,14 +153,7 @@ int8_t vt_before_any_allocation(void)
     return device_index;
 }
 
-int8_t vt_before_allocation(enum vt_function function)
-{
-    const int8_t device_index = vt_before_any_allocation();
-    vt_poll_holding_pools(function);
-    return device_index;
-}
-
-static void record(const struct vt_allocation *event, bool with_stack)
+static void record_event(const struct vt_driver_call *event, bool with_stack)
 {
     if (event->device_index >= 0)
         record_device(event->device_index);
@@ -169,18 +173,18 @@ static void record(const struct vt_allocation *event, bool with_stack)
                                        .sequence = is_tensor ? vt_current_sequence() : 0});
 }
 
-void vt_driver_event(const struct vt_allocation *event)
+void vt_driver_event(const struct vt_driver_call *event)
 {
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
         return;
-    record(event, true);
+    record_event(event, true);
     vt_leave(saved_errno);
 }
 
-void vt_driver_event_within(const struct vt_allocation *event, bool with_stack)
+void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
 {
-    record(event, with_stack);
+    record_event(event, with_stack);
 }
 
 uint64_t vt_range_bytes(CUdeviceptr address)
@@ -197,7 +201,7 @@ uint64_t vt_range_bytes(CUdeviceptr address)
     return bytes;
 }
 
-/* Reads memory information if it is due, or at once after a failure. */
+/* Records memory information if it is due, or at once after a failure. */
 static void follow_up(int8_t device_index, bool failed)
 {
     if (device_index < 0)
@@ -211,17 +215,18 @@ static void follow_up(int8_t device_index, bool failed)
     vt_query_end(&query);
 }
 
-void vt_after_allocation(const struct vt_allocation *made, CUresult result)
+void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
 {
     int saved_errno;
     if (result == CUDA_SUCCESS && made->address == 0)
         return;
-    /* A call that fails for lack of a context or a device is no use of CUDA: it begins no trace. */
+    /* A call that fails because there is no context or device does not count as using CUDA: it starts no
+     * trace. */
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !vt_recording())
         return;
     if (!vt_enter_event(&saved_errno))
         return;
-    struct vt_allocation event = *made;
+    struct vt_driver_call event = *made;
     if (result != CUDA_SUCCESS) {
         event.kind = VT_EVENT_ALLOC_FAILED;
         event.address = 0;
@@ -230,13 +235,13 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
     } else if (event.kind == 0 && event.detail == 0 && !(event.flags & VT_FLAG_ASYNC)) {
         event.detail = vt_current_context();
     }
-    record(&event, true);
+    record_event(&event, true);
     vt_leave(saved_errno);
     if (!(event.flags & VT_FLAG_HOST) && event.kind != VT_EVENT_RESERVE)
         follow_up(event.device_index, result != CUDA_SUCCESS);
 }
 
-void vt_before_free(const struct vt_allocation *freed)
+void vt_before_free(const struct vt_driver_call *freed)
 {
     int saved_errno;
     if (freed->address == 0)
@@ -247,17 +252,17 @@ void vt_before_free(const struct vt_allocation *freed)
     }
     if (!vt_enter_event(&saved_errno))
         return;
-    record(freed, false);
+    record_event(freed, false);
     vt_leave(saved_errno);
 }
 
-void vt_after_free(const struct vt_allocation *freed, CUresult result)
+void vt_after_free(const struct vt_driver_call *freed, CUresult result)
 {
     int saved_errno;
     if (freed->address == 0 || !vt_recording())
         return;
     if (result != CUDA_SUCCESS) {
-        struct vt_allocation kept = *freed;
+        struct vt_driver_call kept = *freed;
         kept.kind = VT_EVENT_FREE_FAILED;
         kept.bytes = 0;
         vt_before_free(&kept);
@@ -279,7 +284,7 @@ static bool used_bytes(uint64_t *used)
     return true;
 }
 
-/* A primary context's handle stays good when the context has ended meanwhile: then this is refused. */
+/* A primary context's handle stays valid after the context has ended: then the driver refuses it. */
 static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
 {
     VT_NEED(push, cuCtxPushCurrent_v2);
@@ -294,7 +299,7 @@ static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
     return known;
 }
 
-/* Within a query. */
+/* Call within a query. */
 static void open_bracket(struct vt_bracket *bracket)
 {
     if (bracket->device_index < 0)
@@ -349,12 +354,12 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
-            record(&(struct vt_allocation){.function = function,
-                                           .kind = VT_EVENT_DELTA,
-                                           .device_index = bracket->device_index,
-                                           .bytes = used - bracket->used_bytes - counted_bytes,
-                                           .detail = vt_context_of_several()},
-                   true);
+            record_event(&(struct vt_driver_call){.function = function,
+                                                  .kind = VT_EVENT_DELTA,
+                                                  .device_index = bracket->device_index,
+                                                  .bytes = used - bracket->used_bytes - counted_bytes,
+                                                  .detail = vt_context_of_several()},
+                         true);
         else
             vt_record_memory_info(bracket->device_index, true);
     }

@@ -1,13 +1,13 @@
-/* What the wrappers of libcuda's functions are written with; the other files here have one family of
- * functions each.
+/* What the wrappers of libcuda's functions are made of; the other files here each wrap one family of
+ * functions.
  *
- * A wrapper passes its arguments on as they came, records before or after (frees before, allocations after,
- * so that the trace never shows an address used again ahead of its free), and returns what the real function
- * returned. Nothing here changes errno or holds a lock across a call. Threads: any. */
+ * A wrapper passes its arguments on unchanged, records the event before or after the call (frees before,
+ * allocations after, so that the trace never shows an address reused before its free), and returns what the
+ * real function returned. Nothing here changes errno or holds a lock across a call. Threads: any. */
 #ifndef VT_DRIVER_H
 #define VT_DRIVER_H
 
-/* cuda.h then declares each function by its exported name, old ABIs included, instead of by macro. */
+/* Makes cuda.h declare each function by its exported name, old ABIs included, instead of by macro. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -20,14 +20,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Begins the definition of the wrapper of `symbol`, exported under that name. cuda.h's declaration checks the
- * parameters. */
+/* Begins the definition of the wrapper of `symbol`, which is exported under that name. cuda.h's declaration
+ * checks the parameters. */
 #define VT_HOOK(symbol, parameters)                                                                          \
     CUresult vt_hook_##symbol parameters;                                                                    \
     extern __typeof__(symbol) symbol __attribute__((alias("vt_hook_" #symbol), visibility("default")));      \
     CUresult vt_hook_##symbol parameters
 
-/* Declares `real`, or leaves the wrapper as a missing function would. */
+/* Declares `real`; if there is none, the wrapper returns what a missing function would. */
 #define VT_REAL(symbol)                                                                                      \
     __typeof__(symbol) *real = (__typeof__(symbol) *)vt_function_to_call(VT_FUNCTION_##symbol);              \
     if (real == NULL)                                                                                        \
@@ -49,8 +49,8 @@ static inline bool vt_is_on_device(CUmemLocation location)
     return location.type == CU_MEM_LOCATION_TYPE_DEVICE && (unsigned)location.id < VT_MAX_DEVICES;
 }
 
-/* The fields of an event (record.h) that a wrapper fills in. */
-struct vt_allocation {
+/* What a wrapper knows about its call: fields of the event (record.h). */
+struct vt_driver_call {
     enum vt_function function;
     uint8_t kind; /* enum vt_event_kind; 0 = VT_EVENT_ALLOC */
     uint8_t flags;
@@ -62,52 +62,52 @@ struct vt_allocation {
 };
 
 /* Before the real call of an allocation: records the current device and, the first time, its used memory.
- * Returns its index or VT_NO_DEVICE. */
+ * Returns the device's index or VT_NO_DEVICE. */
 int8_t vt_before_any_allocation(void);
-/* The same of an allocation that no pool serves. Records first what pools have given back: else both would
- * count. */
-int8_t vt_before_allocation(enum vt_function function);
 
-/* After the real call: records it, or the failure. */
-void vt_after_allocation(const struct vt_allocation *made, CUresult result);
+/* After the real call: records the allocation, or the failure. */
+void vt_after_allocation(const struct vt_driver_call *made, CUresult result);
 
-/* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing is
- * recorded for address 0. After a failure, VT_EVENT_FREE_FAILED takes the event back, whatever its kind. */
-void vt_before_free(const struct vt_allocation *freed);
-void vt_after_free(const struct vt_allocation *freed, CUresult result);
+/* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing
+ * is recorded for address 0. If the call failed, vt_after_free records VT_EVENT_FREE_FAILED, which takes the
+ * event back, whatever its kind. */
+void vt_before_free(const struct vt_driver_call *freed);
+void vt_after_free(const struct vt_driver_call *freed, CUresult result);
 
-/* Records an event with its stack. The second is for callers within the guard. */
-void vt_driver_event(const struct vt_allocation *event);
-void vt_driver_event_within(const struct vt_allocation *event, bool with_stack);
+/* Records an event with its stack. The second is for callers inside the guard. */
+void vt_driver_event(const struct vt_driver_call *event);
+void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack);
 
-/* The card that the driver says `address` is on, managed memory too; VT_NO_DEVICE: on none. False: it does
- * not say. Within the guard. */
-bool vt_card_of(CUdeviceptr address, int8_t *device_index);
+/* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none.
+ * False if the driver does not say. Call within the guard. */
+bool vt_device_of(CUdeviceptr address, int8_t *device_index);
 
-/* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
+/* Size of the allocation around `address`, as the driver reports it; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 
-/* 0 = none. */
+/* The context current on this thread; 0 = none. */
 uint64_t vt_current_context(void);
-/* The same, but 0 as long as the process has had only one: tells contexts apart where there are several. */
+/* The same, but 0 as long as the process has had only one context. */
 uint64_t vt_context_of_several(void);
+/* Counts a created context. */
+void vt_count_context(void);
 
-/* Before and after a call that changes the device's used memory without an allocation: records the
- * difference, if there is one and nothing else was recorded meanwhile. */
+/* Around a call that changes the device's used memory without an allocation: records the difference, if
+ * there is one and nothing else was recorded in between. */
 struct vt_bracket {
     bool open;
     int8_t device_index;
     uint64_t used_bytes;
     uint64_t changes;
-    uint64_t primary; /* that is made current for a reading, 0 = none */
+    uint64_t primary; /* context to make current for a reading; 0 = none */
 };
 struct vt_bracket vt_bracket_open(void);
-/* The same for a device whose context need not be current: `primary`, its primary context where that is alive
- * (else 0), is made current for the reading. */
+/* The same for a device whose context may not be current: `primary` is made current for the reading. That is
+ * the device's primary context if it is alive, else 0. */
 struct vt_bracket vt_bracket_open_on(int8_t device_index, uint64_t primary);
-/* The difference so far, instead of recording it; 0 if anything was recorded meanwhile. */
+/* The difference so far, without recording it; 0 if anything was recorded in between. */
 uint64_t vt_bracket_bytes(const struct vt_bracket *bracket);
-/* `counted_bytes`, signed: what of the difference another event tells. */
+/* `counted_bytes`, signed: the part of the difference that another event already has. */
 void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function function,
                            uint64_t counted_bytes);
 static inline void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function)
@@ -115,9 +115,9 @@ static inline void vt_bracket_close(const struct vt_bracket *bracket, enum vt_fu
     vt_bracket_close_less(bracket, function, 0);
 }
 
-/* For our own calls to libcuda that a stream capture, in this thread or another, forbids or that would break
- * it: enters the guard and makes this thread's capture mode relaxed. Not begun: the caller must not call
- * libcuda. */
+/* For our own calls to libcuda. A stream capture, in this thread or another, would forbid some of them or be
+ * broken by them. So this enters the guard and makes this thread's capture mode relaxed. If it has not
+ * `begun`, the caller must not call libcuda. */
 struct vt_query {
     bool begun;
     bool mode_changed;
@@ -127,82 +127,16 @@ struct vt_query {
 void vt_query_open(struct vt_query *query);
 static inline __attribute__((always_inline)) struct vt_query vt_query_begin(void)
 {
-    struct vt_query query; /* in the caller's frame, which is what the guard remembers */
+    struct vt_query query; /* in the caller's frame, whose address the guard keeps */
     vt_query_open(&query);
     return query;
 }
 void vt_query_end(struct vt_query *query);
 
-/* Between vt_query_begin and vt_query_end. */
+/* Call between vt_query_begin and vt_query_end. */
 void vt_record_memory_info(int8_t device_index, bool even_if_recent);
 
-/* A free returns reserved bytes of a pool at some later synchronisation, so every pool is polled: at most
- * once in 10 ms unless `even_if_recent`. */
-void vt_poll_pools(enum vt_function function, bool even_if_recent);
-/* Those that hold something, at any time. */
-void vt_poll_holding_pools(enum vt_function function);
-
-/* True at most once in 10 ms for each `last_ns`, which begins as 0. */
+/* True at most once in 10 ms for each `last_ns`, which is 0 at first. */
 bool vt_interval_passed(_Atomic uint64_t *last_ns);
-
-/* Whole wrappers. The trailing arguments initialise the remaining fields of struct vt_allocation.
- *
- * An allocation: they are evaluated after the call; `done` says whether it succeeded. */
-#define VT_HOOK_ALLOCATE(symbol, parameters, arguments, ...)                                                 \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
-        CUresult result = real arguments;                                                                    \
-        const bool done = result == CUDA_SUCCESS;                                                            \
-        vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
-                                                    .device_index = device_index,                            \
-                                                    __VA_ARGS__},                                            \
-                            result);                                                                         \
-        return result;                                                                                       \
-    }
-
-/* A free, or another call that gives something back. The second has a statement to run at the end. */
-#define VT_HOOK_FREE(symbol, kind_value, parameters, arguments, ...)                                         \
-    VT_HOOK_FREE_THEN(symbol, kind_value, (void)0, parameters, arguments, __VA_ARGS__)
-#define VT_HOOK_FREE_THEN(symbol, kind_value, statement, parameters, arguments, ...)                         \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        const struct vt_allocation freed = {.function = VT_FUNCTION_##symbol,                                \
-                                            .kind = (kind_value),                                            \
-                                            .device_index = VT_NO_DEVICE,                                    \
-                                            __VA_ARGS__};                                                    \
-        vt_before_free(&freed);                                                                              \
-        CUresult result = real arguments;                                                                    \
-        vt_after_free(&freed, result);                                                                       \
-        statement;                                                                                           \
-        return result;                                                                                       \
-    }
-
-/* A call that is recorded if it succeeded. */
-#define VT_HOOK_EVENT(symbol, kind_value, device_value, parameters, arguments, ...)                          \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS)                                                                          \
-            vt_driver_event(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
-                                                    .kind = (kind_value),                                    \
-                                                    .device_index = (device_value),                          \
-                                                    __VA_ARGS__});                                           \
-        return result;                                                                                       \
-    }
-
-/* A call that is bracketed. */
-#define VT_HOOK_BRACKETED(symbol, parameters, arguments)                                                     \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct vt_bracket bracket = vt_bracket_open();                                                       \
-        CUresult result = real arguments;                                                                    \
-        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
-        return result;                                                                                       \
-    }
 
 #endif

@@ -1,9 +1,9 @@
-/* ggml, which llama.cpp and others compute with. A buffer of its is one driver allocation, seen as such; what
- * lies in it are tensors with names ("blk.0.attn_q.weight", "cache_k_l0"), and all that lay out weights
- * and caches do so by one exported function, which is called through the PLT. Right after it we tell the
- * names of its tensors, as an inspection does of live objects.
+/* ggml, used by llama.cpp and others. Each of its buffers is one driver allocation, recorded as such. In it
+ * are tensors with names ("blk.0.attn_q.weight", "cache_k_l0"). Everything that lays out weights and caches
+ * calls one exported function, through the PLT. Right after that call we record the names of the tensors, as
+ * lines of an inspection.
  *
- * What graphs compute with overlaps, changes from graph to graph and has no such call: its buffers stay
+ * Tensors that graphs compute overlap, change from graph to graph, and have no such call: their buffers stay
  * whole. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,8 +48,8 @@ enum { LIBRARIES = 8, NAME_BYTES = 64 /* GGML_MAX_NAME */, LINE_BYTES = 2 * NAME
 
 struct library {
     uintptr_t load_address;
-    char soname[256];     /* as others need it; "" if it has none */
-    bool caller_needs_it; /* once the caller was visited */
+    char soname[256];     /* as other libraries need it; "" = none */
+    bool caller_needs_it; /* set when the caller's library is visited */
 #define X(field, result, parameters, symbol) field##_function *field;
     FUNCTIONS(X)
     NEWER(X)
@@ -65,7 +65,7 @@ struct libraries {
     uintptr_t caller_base;
 };
 
-static bool take(const struct vt_elf *elf, void *context)
+static bool note_library(const struct vt_elf *elf, void *context)
 {
     struct libraries *all = context;
     if (vt_elf_is_ours(elf) || all->count == LIBRARIES || !vt_elf_symbol(elf, VT_SYMBOL_NAME(LAY_OUT), NULL))
@@ -81,7 +81,7 @@ static bool take(const struct vt_elf *elf, void *context)
     return false;
 }
 
-static bool take_needs(const struct vt_elf *elf, void *context)
+static bool note_needed(const struct vt_elf *elf, void *context)
 {
     struct libraries *all = context;
     if (!vt_elf_contains(elf, all->caller))
@@ -106,8 +106,8 @@ static void *find_global(void *context)
     return NULL;
 }
 
-/* Which libraries are global only the loader knows. It is asked in a thread of ours, since each thread has
- * its own dlerror; in vain if this thread holds its lock: then none is found. */
+/* Only the loader knows which libraries are in the global scope. It is asked on a thread of ours, since each
+ * thread has its own dlerror. If this thread holds the loader's lock, that finds nothing. */
 static void *global_lay_out(void)
 {
     const struct timespec second = {.tv_sec = 1};
@@ -117,7 +117,7 @@ static void *global_lay_out(void)
     if (!global)
         return NULL;
     sigset_t before;
-    vt_signals_block(&before); /* in the new thread: the host's handlers are for its own */
+    vt_signals_block(&before); /* for the new thread: the host's handlers must not run there */
     bool done = vt_thread_start(find_global, global) != 0;
     vt_signals_restore(&before);
     if (!done) {
@@ -126,22 +126,22 @@ static void *global_lay_out(void)
             syscall(SYS_futex, &global->is_found, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
         found = done ? global->lay_out : NULL;
     }
-    if (done) /* else it may still be written */
+    if (done) /* otherwise the thread may still write to it */
         vt_memory_free(global, sizeof *global);
     errno = saved_errno;
     return found;
 }
 
-/* A program may have several, of different releases: each library one inside. Then it is the one that the
- * loader would have bound the caller to: a global one, the caller's own, or that of a library that it needs.
- */
-static struct library find(const void *caller)
+/* A program may contain several ggmls of different releases, one inside each library. The right one is what
+ * the loader would have bound the caller to: a global one, the caller's own, or that of a library that the
+ * caller needs. */
+static struct library find_library(const void *caller)
 {
     struct libraries all = {.caller = caller};
-    vt_elf_find(take, &all);
+    vt_elf_find(note_library, &all);
     if (all.count < 2)
         return all.items[0];
-    const bool caller_known = vt_elf_find(take_needs, &all);
+    const bool caller_known = vt_elf_find(note_needed, &all);
     void *global = global_lay_out();
     for (unsigned i = 0; i < all.count && global; i++)
         if ((void *)all.items[i].lay_out == global)
@@ -204,22 +204,22 @@ static size_t put_tensor(const struct library *ggml, const void *tensor, int8_t 
     size_t at = put_text(line, "T\ttensor\t-1\t");
     at += put_name(line + at, ggml->name(tensor));
     line[at++] = '\t';
-    for (int times = 0; times < 2; times++) { /* the tensor, and its storage */
+    for (int times = 0; times < 2; times++) { /* once for the tensor, once for its storage */
         at += put_number(line + at, address);
         at += put_number(line + at, bytes);
     }
-    at += put_text(line + at, "\t\t"); /* type and shape */
+    at += put_text(line + at, "\t\t"); /* no dtype, no shape */
     at += put_number(line + at, (uint64_t)device_index);
     line[at++] = '\n';
     return at;
 }
 
-static void tell_names(const struct library *ggml, const void *context, void *buffer)
+static void record_names(const struct library *ggml, const void *context, void *buffer)
 {
     const uint64_t started_ns = vt_clock_ns(CLOCK_MONOTONIC);
     const int8_t device_index = vt_record_device_of((uintptr_t)ggml->base(buffer));
     size_t count = 0, at = 0;
-    if (device_index < 0) /* the host's memory, or parts of several cards */
+    if (device_index < 0) /* host memory, or spread over several GPUs */
         return;
     for (void *tensor = ggml->first_tensor(context); tensor; tensor = ggml->next_tensor(context, tensor))
         count++;
@@ -237,11 +237,11 @@ static void tell_names(const struct library *ggml, const void *context, void *bu
 __attribute__((visibility("default"))) lay_out_function LAY_OUT;
 void *LAY_OUT(void *context, void *type)
 {
-    struct library ggml = find(__builtin_return_address(0));
+    struct library ggml = find_library(__builtin_return_address(0));
     void *buffer = ggml.lay_out ? ggml.lay_out(context, type) : NULL;
     if (buffer && vt_options()->inspect && vt_recording() && is_whole(&ggml)) {
         int saved_errno = errno;
-        tell_names(&ggml, context, buffer);
+        record_names(&ggml, context, buffer);
         errno = saved_errno;
     }
     return buffer;

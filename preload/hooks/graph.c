@@ -1,20 +1,20 @@
-/* Graphs: what the device gives for them, and what becomes of them: their memory is in private pools, and a
- * launch is all that a step shows which allocates nothing. Only each graph's first launch is bracketed. */
+/* Graphs: their memory, and their launches. A step that replays a graph allocates nothing, so launches are
+ * all that shows of it. Only each graph's first launch is bracketed. */
 #include "hash.h"
 #include "hooks/driver.h"
 #include "hooks/graph_memory.h"
-#include "hooks/seen.h"
+#include "hooks/first_uses.h"
 
 #include <stdatomic.h>
 
-/* Calls about graphs are recorded with their stacks, so that each launch shows what asked for it. */
+/* Recorded with the stack, so that each launch shows where it came from. */
 static void record_graph(enum vt_function function, uint8_t kind, const void *address, const void *detail)
 {
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .kind = kind,
-                                            .device_index = VT_NO_DEVICE,
-                                            .address = (uintptr_t)address,
-                                            .detail = (uintptr_t)detail});
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .kind = kind,
+                                             .device_index = VT_NO_DEVICE,
+                                             .address = (uintptr_t)address,
+                                             .detail = (uintptr_t)detail});
 }
 
 #define INSTANTIATE(symbol, parameters, arguments)                                                           \
@@ -89,7 +89,7 @@ CAPTURE_END(cuStreamEndCapture_ptsz)
 UPLOAD(cuGraphUpload)
 UPLOAD(cuGraphUpload_ptsz)
 
-/* After a trim each graph takes its memory anew: its next launch counts as a first one. */
+/* After a trim each graph takes its memory again, so its next launch counts as the first. */
 static _Atomic uint64_t trims;
 
 static uint64_t key_of(CUgraphExec exec)
@@ -107,14 +107,15 @@ VT_HOOK(cuDeviceGraphMemTrim, (CUdevice device))
     return result;
 }
 
-/* It may run at each step, so the launch after it is bracketed only where graphs have memory of their own. */
+/* An update may happen at every step, so the launch after it is bracketed only if graphs have memory of
+ * their own. */
 #define UPDATE(symbol, parameters, arguments)                                                                \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
         CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS && vt_graphs_have_memory())                                               \
-            vt_seen_forget(key_of(exec));                                                                    \
+            vt_forget_use(key_of(exec));                                                                     \
         return result;                                                                                       \
     }
 UPDATE(cuGraphExecUpdate,
@@ -128,7 +129,7 @@ UPDATE(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
         struct vt_graph_bracket bracket = {.bracket.open = false};                                           \
-        if (exec != NULL && vt_seen_first(key_of(exec)))                                                     \
+        if (exec != NULL && vt_is_first_use(key_of(exec)))                                                   \
             bracket = vt_graph_bracket_open();                                                               \
         CUresult result = real(exec, stream);                                                                \
         vt_graph_bracket_close(&bracket, VT_FUNCTION_##symbol);                                              \
@@ -142,7 +143,7 @@ LAUNCH(cuGraphLaunch_ptsz)
 VT_HOOK(cuGraphExecDestroy, (CUgraphExec exec))
 {
     VT_REAL(cuGraphExecDestroy);
-    vt_seen_forget(key_of(exec));
+    vt_forget_use(key_of(exec));
     struct vt_graph_bracket bracket = vt_graph_bracket_open();
     CUresult result = real(exec);
     vt_graph_bracket_close(&bracket, VT_FUNCTION_cuGraphExecDestroy);

@@ -4,7 +4,7 @@
 
 enum { MOST_READINGS = 4 };
 
-static _Atomic uint32_t devices_with_nodes; /* a bit each */
+static _Atomic uint32_t devices_with_nodes; /* one bit each */
 static _Atomic uint64_t recorded_bytes[VT_MAX_DEVICES];
 static _Atomic unsigned recordings[VT_MAX_DEVICES];
 
@@ -25,7 +25,7 @@ bool vt_graphs_have_memory(void)
     return atomic_load_explicit(&devices_with_nodes, memory_order_relaxed) != 0;
 }
 
-/* Within a query. 0 = not known. */
+/* Call within a query. 0 = not known. */
 static uint64_t read_bytes(int device_index, CUgraphMem_attribute attribute)
 {
     VT_NEED(get_attribute, cuDeviceGetGraphMemAttribute);
@@ -34,8 +34,8 @@ static uint64_t read_bytes(int device_index, CUgraphMem_attribute attribute)
     return known ? bytes : 0;
 }
 
-/* Within a query. Recorded again, if meanwhile another thread has recorded one: the later reading may be the
- * earlier event. */
+/* Call within a query. Recorded again if another thread has recorded the pool meanwhile: the later reading
+ * may have become the earlier event. */
 static void record_pool(int device_index, enum vt_function function)
 {
     bool alone = false;
@@ -45,13 +45,13 @@ static void record_pool(int device_index, enum vt_function function)
         if (i == 0 && atomic_load(&recorded_bytes[device_index]) == reserved)
             return;
         vt_driver_event_within(
-            &(struct vt_allocation){.function = function,
-                                    .kind = VT_EVENT_POOL,
-                                    .flags = VT_FLAG_CAPTURED,
-                                    .device_index = (int8_t)device_index,
-                                    .address = (uint64_t)device_index + 1,
-                                    .detail = read_bytes(device_index, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
-                                    .total_bytes = reserved},
+            &(struct vt_driver_call){.function = function,
+                                     .kind = VT_EVENT_POOL,
+                                     .flags = VT_FLAG_CAPTURED,
+                                     .device_index = (int8_t)device_index,
+                                     .address = (uint64_t)device_index + 1,
+                                     .detail = read_bytes(device_index, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
+                                     .total_bytes = reserved},
             true);
         atomic_store(&recorded_bytes[device_index], reserved);
         alone = atomic_fetch_add(&recordings[device_index], 1) == earlier;
@@ -92,7 +92,7 @@ void vt_graph_bracket_close(const struct vt_graph_bracket *made, enum vt_functio
     vt_query_end(&query);
 }
 
-/* ---- Nodes made by hand; those of a capture are pool.c's. */
+/* ---- nodes made by hand; pool.c has those of a capture ---- */
 
 #define ADD_ALLOCATION(symbol, condition, allocation, free_address, parameters_list, arguments)              \
     VT_HOOK(symbol, parameters_list)                                                                         \
@@ -112,21 +112,21 @@ static void node_made(enum vt_function function, CUgraph graph, const CUmemLocat
 {
     int8_t device_index = vt_is_on_device(*location) ? (int8_t)location->id : VT_NO_DEVICE;
     vt_graph_node_made(device_index);
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
-                                            .device_index = device_index,
-                                            .address = address,
-                                            .bytes = bytes,
-                                            .detail = (uintptr_t)graph});
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
+                                             .device_index = device_index,
+                                             .address = address,
+                                             .bytes = bytes,
+                                             .detail = (uintptr_t)graph});
 }
 
 static void free_node_made(enum vt_function function, CUdeviceptr address)
 {
-    vt_before_free(&(struct vt_allocation){.function = function,
-                                           .kind = VT_EVENT_FREE,
-                                           .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
-                                           .device_index = VT_NO_DEVICE,
-                                           .address = address});
+    vt_before_free(&(struct vt_driver_call){.function = function,
+                                            .kind = VT_EVENT_FREE,
+                                            .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
+                                            .device_index = VT_NO_DEVICE,
+                                            .address = address});
 }
 
 ADD_ALLOCATION(cuGraphAddMemAllocNode, true, allocation, 0,

@@ -1,10 +1,10 @@
-/* NVTX marks and ranges. We are an injection library (NVTX_INJECTION64_PATH names libvramtrace.so): NVTX
- * calls InitializeInjectionNvtx2 at the program's first NVTX call, and we put our handlers into its tables.
+/* NVTX marks and ranges. libvramtrace.so is an NVTX injection library (NVTX_INJECTION64_PATH names it): NVTX
+ * calls InitializeInjectionNvtx2 at the program's first NVTX call, and our handlers go into its tables.
  *
  * Ranges that start and end by id (nvtxRangeStart) may overlap, so they are not recorded. Nor is anything
  * before the first CUDA event: a program that only marks makes no trace. */
 #include "guard.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 #include "text.h"
 
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <wchar.h>
 
-/* The parts of NVTX 3's binary interface that are used here. */
+/* The parts of NVTX 3's binary interface used here. */
 enum { EXPORT_TABLE_CALLBACKS = 1 };
 enum { MODULE_CORE = 1, MODULE_CORE2 = 5 };
 enum { CORE_MARK_EX = 1, CORE_MARK_A, CORE_MARK_W, CORE_PUSH_EX = 8, CORE_PUSH_A, CORE_PUSH_W, CORE_POP };
@@ -28,7 +28,7 @@ enum { MESSAGE_ASCII = 1, MESSAGE_UNICODE = 2, MESSAGE_REGISTERED = 3 };
 
 struct event_attributes {
     uint16_t version;
-    uint16_t bytes; /* of the structure: older callers have less of it */
+    uint16_t bytes; /* of the struct, which is smaller in older callers */
     uint32_t category;
     int32_t color_type;
     uint32_t color;
@@ -53,20 +53,20 @@ InitializeInjectionNvtx2(get_export_table_function *get_export_table);
 
 #define MAX_NAME_BYTES 1024
 
-/* Registered strings are the only ones kept. They live as long as the process, so their number is limited:
- * later ones get no handle, and their marks no name. */
+/* Registered strings must be kept for the life of the process, so their total is limited: later ones get no
+ * handle, and their marks no name. */
 #define REGISTERED_POOL_BYTES (256 * 1024)
 static char registered_pool[REGISTERED_POOL_BYTES];
 static _Atomic size_t registered_bytes;
 
-/* Which of this thread's open ranges were recorded, one bit each, so that their pops balance. Ranges deeper
- * than there are bits are not recorded. */
+/* One bit for each open range of this thread: recorded or not, so that pops balance. Ranges deeper than
+ * there are bits are not recorded. */
 #define MAX_DEPTH 64
 static __thread uint64_t recorded_pushes __attribute__((tls_model("initial-exec")));
 static __thread int open_ranges __attribute__((tls_model("initial-exec")));
 
-/* UTF-8, cut at the last whole character. */
-static const char *narrow(const wchar_t *wide, char *buffer)
+/* To UTF-8, cut after the last whole character. */
+static const char *to_utf8(const wchar_t *wide, char *buffer)
 {
     size_t length = 0;
     for (; wide != NULL && *wide != L'\0' && length + VT_UTF8_MAXIMUM_BYTES + 1 < MAX_NAME_BYTES; wide++)
@@ -83,14 +83,14 @@ static const char *message_of(const struct event_attributes *attributes, char *b
         attributes->message == NULL)
         return "";
     if (attributes->message_type == MESSAGE_UNICODE)
-        return narrow(attributes->message, buffer);
-    /* A registered string's handle is ours: the string itself. */
+        return to_utf8(attributes->message, buffer);
+    /* The handle of a registered string is the string itself. */
     if (attributes->message_type == MESSAGE_ASCII || attributes->message_type == MESSAGE_REGISTERED)
         return attributes->message;
     return "";
 }
 
-static bool record(enum vt_event_kind kind, const char *name)
+static bool record_named(enum vt_event_kind kind, const char *name)
 {
     int saved_errno;
     if (!vt_recording() || !vt_enter(&saved_errno))
@@ -100,22 +100,23 @@ static bool record(enum vt_event_kind kind, const char *name)
     return recorded;
 }
 
-static int push(const char *name)
+static int push_range(const char *name)
 {
     if (open_ranges < MAX_DEPTH) {
         uint64_t bit = (uint64_t)1 << open_ranges;
-        recorded_pushes = record(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
+        recorded_pushes =
+            record_named(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
     }
     return open_ranges++;
 }
 
-static int pop(void)
+static int pop_range(void)
 {
     int saved_errno;
     if (open_ranges == 0)
         return NO_PUSH_POP_TRACKING;
     open_ranges--;
-    /* A child forked within the range may record nothing yet, and a pop begins no trace. */
+    /* A child forked inside the range may not record yet, and a pop must not start a trace. */
     if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_recording() &&
         vt_enter(&saved_errno)) {
         vt_record(&(struct vt_observation){.kind = VT_EVENT_RANGE_POP, .device_index = -1});
@@ -126,36 +127,36 @@ static int pop(void)
 
 static void mark_a(const char *name)
 {
-    record(VT_EVENT_MARK, name);
+    record_named(VT_EVENT_MARK, name);
 }
 
 static void mark_w(const wchar_t *name)
 {
     char buffer[MAX_NAME_BYTES];
-    record(VT_EVENT_MARK, narrow(name, buffer));
+    record_named(VT_EVENT_MARK, to_utf8(name, buffer));
 }
 
 static void mark_ex(const struct event_attributes *attributes)
 {
     char buffer[MAX_NAME_BYTES];
-    record(VT_EVENT_MARK, message_of(attributes, buffer));
+    record_named(VT_EVENT_MARK, message_of(attributes, buffer));
 }
 
 static int push_a(const char *name)
 {
-    return push(name);
+    return push_range(name);
 }
 
 static int push_w(const wchar_t *name)
 {
     char buffer[MAX_NAME_BYTES];
-    return push(narrow(name, buffer));
+    return push_range(to_utf8(name, buffer));
 }
 
 static int push_ex(const struct event_attributes *attributes)
 {
     char buffer[MAX_NAME_BYTES];
-    return push(message_of(attributes, buffer));
+    return push_range(message_of(attributes, buffer));
 }
 
 static void domain_mark_ex(void *domain, const struct event_attributes *attributes)
@@ -173,7 +174,7 @@ static int domain_push_ex(void *domain, const struct event_attributes *attribute
 static int domain_pop(void *domain)
 {
     (void)domain;
-    return pop();
+    return pop_range();
 }
 
 static void *register_string_a(void *domain, const char *text)
@@ -193,7 +194,7 @@ static void *register_string_a(void *domain, const char *text)
 static void *register_string_w(void *domain, const wchar_t *text)
 {
     char buffer[MAX_NAME_BYTES];
-    return register_string_a(domain, narrow(text, buffer));
+    return register_string_a(domain, to_utf8(text, buffer));
 }
 
 struct handler {
@@ -201,8 +202,8 @@ struct handler {
     any_function *function;
 };
 
-static void install(const struct callback_table *callbacks, int module, const struct handler *handlers,
-                    size_t handler_count)
+static void install_handlers(const struct callback_table *callbacks, int module,
+                             const struct handler *handlers, size_t handler_count)
 {
     any_function ***functions = NULL;
     unsigned count = 0;
@@ -219,7 +220,7 @@ int InitializeInjectionNvtx2(get_export_table_function *get_export_table)
         {CORE_MARK_EX, (any_function *)mark_ex}, {CORE_MARK_A, (any_function *)mark_a},
         {CORE_MARK_W, (any_function *)mark_w},   {CORE_PUSH_EX, (any_function *)push_ex},
         {CORE_PUSH_A, (any_function *)push_a},   {CORE_PUSH_W, (any_function *)push_w},
-        {CORE_POP, (any_function *)pop},
+        {CORE_POP, (any_function *)pop_range},
     };
     static const struct handler core2[] = {
         {CORE2_MARK_EX, (any_function *)domain_mark_ex},
@@ -231,7 +232,7 @@ int InitializeInjectionNvtx2(get_export_table_function *get_export_table)
     const struct callback_table *callbacks = get_export_table(EXPORT_TABLE_CALLBACKS);
     if (callbacks == NULL || callbacks->bytes < sizeof(*callbacks) || callbacks->get_module_functions == NULL)
         return 0;
-    install(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(core[0]));
-    install(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(core2[0]));
+    install_handlers(callbacks, MODULE_CORE, core, sizeof(core) / sizeof(core[0]));
+    install_handlers(callbacks, MODULE_CORE2, core2, sizeof(core2) / sizeof(core2[0]));
     return 1;
 }

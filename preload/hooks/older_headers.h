@@ -1,5 +1,5 @@
-/* Functions that older headers (12.0 to 13.0) do not declare yet, so that the recorder hooks the same names
- * whatever header it was built with. */
+/* Declares functions that older headers (12.0 to 13.0) lack, so that the same functions are hooked whatever
+ * header the recorder was built with. */
 #ifndef VT_HOOK_OLDER_HEADERS_H
 #define VT_HOOK_OLDER_HEADERS_H
 

@@ -1,21 +1,21 @@
-/* PaddlePaddle's allocators. The outermost of them (StatAllocator), which keeps Paddle's own counters, tells
- * its profiler of each block, as an object made on the stack: its constructor is exported and called through
- * the PLT, the same in 2.6 and 3.3, so that a preloaded definition sees each block.
+/* PaddlePaddle's allocators. The outermost one (StatAllocator), which keeps Paddle's own counters, reports
+ * each block to its profiler by making an object on the stack. The object's constructor is exported and
+ * called through the PLT, the same in 2.6 and 3.3, so a preloaded definition sees each block.
  *
- * It is told of page-locked and ordinary memory too, and of what the allocators take from the driver: only
- * blocks on a card are recorded. */
+ * It also reports page-locked and ordinary memory, and what the allocators take from the driver: only blocks
+ * on a GPU are recorded. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* Exported by us: paddle::platform::RecordMemEvent::RecordMemEvent */
 #define TELL _ZN6paddle8platform14RecordMemEventC1EPKvRKN3phi5PlaceEmNS4_18TracerMemEventTypeE
 
-struct place { /* the beginning of phi::Place */
+struct place { /* the first members of phi::Place */
     int8_t device_index;
     int8_t kind;
 };
@@ -25,7 +25,7 @@ enum { TOLD_ALLOCATE, TOLD_FREE }; /* phi::TracerMemEventType */
 typedef void tell_function(void *self, const void *address, const struct place *place, size_t bytes,
                            int what);
 
-static void record(const void *address, const struct place *place, size_t bytes, int what)
+static void record_block(const void *address, const struct place *place, size_t bytes, int what)
 {
     int saved_errno;
     const bool made = what == TOLD_ALLOCATE;
@@ -47,7 +47,7 @@ __attribute__((visibility("default"))) tell_function TELL;
 void TELL(void *self, const void *address, const struct place *place, size_t bytes, int what)
 {
     static struct vt_elf_next next;
-    record(address, place, bytes, what);
+    record_block(address, place, bytes, what);
     tell_function *real = (tell_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(TELL));
     if (real)
         real(self, address, place, bytes, what);

@@ -1,9 +1,9 @@
-/* XLA as a plugin: JAX's CUDA plugin, and who else loads it. Its own allocator is hidden, but it is used
- * through a table of functions, which never changes but by growing (PJRT's C API). The host gets a copy of
- * the table in which the functions that make and give up buffers are ours: a block is a buffer, by the object
+/* XLA as a plugin: JAX's CUDA plugin, and other users of it. Its allocator is hidden, but it is used through
+ * a table of functions (PJRT's C API), which changes only by growing. The host gets a copy of the table in
+ * which the functions that make and release buffers are ours. A block is a buffer, identified by the object
  * that holds it.
  *
- * What an executable needs while it runs is not in the table: it counts as cached. */
+ * Memory that an executable needs while it runs does not go through the table: it counts as cached. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,30 +13,31 @@
 
 #include "guard.h"
 #include "hooks/driver.h"
-#include "inspect/heard.h"
-#include "loader/dlsym.h"
-#include "record/record.h"
+#include "hooks/observe.h"
+#include "hooks/pjrt.h"
+#include "inspect/jax_reply.h"
 
 /* ---- PJRT's structures ---- */
 
 #define LIBRARY_NAME_HAS "cuda"
-#define DEVICE_MEMORY "device" /* other kinds of memory are the host's */
+#define DEVICE_MEMORY "device" /* other kinds of memory are host memory */
 
 enum {
 #define VT_PJRT_CALLED(field, place) field = place,
 #include "hooks/pjrt.def"
-    PLACES = 512 /* of a table that we copy */
+    PLACES = 512 /* of the largest table that we copy */
 };
 
-typedef void *pjrt_function(void *arguments); /* returns an error object, NULL = none */
+typedef void *pjrt_function(void *arguments); /* returns an error object, or NULL */
 
 struct table {
     size_t struct_bytes;
-    void *header[4]; /* extensions, version */
+    void *header[4]; /* extensions and version */
     pjrt_function *functions[PLACES];
 };
 
-/* The arguments of all functions that ask one thing of one object. A structure may be larger than needed. */
+/* The arguments of all functions that ask one thing about one object. The struct may be larger than the
+ * function needs. */
 struct question {
     size_t struct_bytes;
     void *extension;
@@ -63,7 +64,7 @@ struct execution { /* PJRT_LoadedExecutable_Execute_Args */
     void **const *output_lists;
 };
 
-static const struct table *real; /* the plugin's own; set before the host has ours */
+static const struct table *real; /* the plugin's own; set before the host gets ours */
 static struct table ours;
 static const struct table *(*_Atomic real_entry)(void);
 
@@ -78,7 +79,7 @@ static bool ask(int function, const void *object, struct question *question)
     return !error;
 }
 
-/* The card that a buffer lies on, or -1. */
+/* The device that a buffer lies on, or -1. */
 static int8_t device_of(const void *buffer)
 {
     struct question memory, kind, device, number;
@@ -102,14 +103,14 @@ static size_t outputs_of(const void *loaded)
 
 /* ---- recording, within the guard ---- */
 
-/* `part_of`: as in observations. A buffer whose memory was refused is an object all the same, and says an
- * address that is none: the driver knows. */
-static void made(void *buffer, const void *part_of)
+/* `part_of`: as in observations. A buffer that got no memory is an object all the same, and reports an
+ * invalid address, so the driver is asked. */
+static void record_buffer(void *buffer, const void *part_of)
 {
     struct question bytes, address;
     int8_t card, device_index = buffer ? device_of(buffer) : -1;
     if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_card_of(address.number, &card) && card < 0))
+        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_device_of(address.number, &card) && card < 0))
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,
@@ -122,7 +123,7 @@ static void made(void *buffer, const void *part_of)
                                        .bytes = bytes.number});
 }
 
-static void gone(const void *buffer)
+static void record_end(const void *buffer)
 {
     vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
                                        .layer = VT_LAYER_FRAMEWORK,
@@ -133,13 +134,13 @@ static void gone(const void *buffer)
 
 /* ---- our functions ---- */
 
-static void *making(pjrt_function *function, void *arguments, size_t result)
+static void *make_buffer(pjrt_function *function, void *arguments, size_t result)
 {
     int saved_errno;
     void *buffer, *error = function(arguments);
     if (!error && vt_recording() && vt_enter_event(&saved_errno)) {
         memcpy(&buffer, (char *)arguments + result, sizeof buffer);
-        made(buffer, NULL);
+        record_buffer(buffer, NULL);
         vt_leave(saved_errno);
     }
     return error;
@@ -148,43 +149,42 @@ static void *making(pjrt_function *function, void *arguments, size_t result)
 #define VT_PJRT_MAKES(field, place, result)                                                                  \
     static void *make_##field(void *arguments)                                                               \
     {                                                                                                        \
-        return making(real->functions[place], arguments, result);                                            \
+        return make_buffer(real->functions[place], arguments, result);                                       \
     }
 #include "hooks/pjrt.def"
 
-static void releasing(const struct question *arguments)
+static void record_release(const struct question *arguments)
 {
     int saved_errno;
     if (vt_recording() && vt_enter_event(&saved_errno)) {
-        gone(arguments->object);
+        record_end(arguments->object);
         vt_leave(saved_errno);
     }
 }
 
 static void *destroy(void *arguments)
 {
-    releasing(arguments);
+    record_release(arguments);
     return real->functions[Buffer_Destroy](arguments);
 }
 
 static void *delete_memory(void *arguments)
 {
-    releasing(arguments);
+    record_release(arguments);
     return real->functions[Buffer_Delete](arguments);
 }
 
-/* An inspection asks an array whether it is deleted: so it hears which buffers the array has. */
+/* An inspection asks an array whether it is deleted, to learn here which buffers the array has. */
 static void *is_deleted(void *arguments)
 {
     void *error = real->functions[Buffer_IsDeleted](arguments);
     const struct question *asked = arguments;
-    if (__builtin_expect(vt_hearing != NULL, 0) && !error && !asked->yes)
-        vt_hear((uintptr_t)asked->object);
+    if (__builtin_expect(vt_jax_reply != NULL, 0) && !error && !asked->yes)
+        vt_jax_reply_add((uintptr_t)asked->object);
     return error;
 }
 
-/* Arguments that the program gave up with the call (donated ones) are deleted by it. What one output is on
- * all devices is one array. */
+/* The call deletes donated arguments. One output on all devices is one array. */
 static void *execute(void *arguments)
 {
     const struct execution *call = arguments;
@@ -196,11 +196,11 @@ static void *execute(void *arguments)
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < call->arguments; i++)
             if (ask(Buffer_IsDeleted, call->argument_lists[device][i], &deleted) && deleted.yes)
-                gone(call->argument_lists[device][i]);
+                record_end(call->argument_lists[device][i]);
     size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < outputs; i++)
-            made(call->output_lists[device][i], device ? call->output_lists[device - 1][i] : NULL);
+            record_buffer(call->output_lists[device][i], device ? call->output_lists[device - 1][i] : NULL);
     vt_leave(saved_errno);
     return error;
 }
@@ -213,7 +213,8 @@ static void replace(struct table *table, int place, pjrt_function *function)
         table->functions[place] = function;
 }
 
-/* Whether a table has all that we call. What a plugin cannot do is NULL, or beyond its end. */
+/* Whether a table has everything that we call. What a plugin does not support is NULL, or past the table's
+ * end. */
 static bool is_whole(const struct table *table)
 {
     static const int called[] = {
@@ -228,9 +229,8 @@ static bool is_whole(const struct table *table)
     return table->struct_bytes <= sizeof *table;
 }
 
-/* In place of GetPjrtApi, which returns the same table each time: whoever fills in ours again writes the
- * same. */
-static const struct table *entry(void)
+/* Replaces GetPjrtApi, which returns the same table each time: filling in ours again writes the same. */
+static const struct table *get_table(void)
 {
     const struct table *table = atomic_load_explicit(&real_entry, memory_order_acquire)();
     struct table copy;
@@ -257,8 +257,8 @@ void *vt_pjrt_entry(void *found)
     const char *name = strrchr(library.dli_fname, '/');
     if (!strstr(name ? name : library.dli_fname, LIBRARY_NAME_HAS))
         return found;
-    /* One plugin: a second one is left alone. */
+    /* Only one plugin is wrapped; a second one is left alone. */
     if (!atomic_compare_exchange_strong(&real_entry, &none, plugin) && none != plugin)
         return found;
-    return (void *)entry;
+    return (void *)get_table;
 }

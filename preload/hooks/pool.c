@@ -1,129 +1,15 @@
-/* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these
- * are what the device has given, so they are read, and recorded when they change. */
-#include "hooks/driver.h"
-#include "hooks/graph_memory.h"
-#include "hooks/identity.h"
-
+/* Stream-ordered allocations, and the pools that they come from. */
 #include "guard.h"
-
-#include <errno.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#define MAX_POOLS 64
-#define BEING_FILLED 1 /* instead of a handle */
-
-enum { READER_YIELDS = 1000, READER_TURNS = 6000, READER_NAP_NS = 100000 };
-
-struct pool {
-    _Atomic uint64_t handle; /* 0 = free place */
-    _Atomic int8_t device_index;
-    _Atomic uint8_t flags;
-    _Atomic uint64_t reserved_bytes, used_bytes; /* as recorded last */
-    _Atomic uint64_t polled_ns;
-    _Atomic int readers; /* threads that are querying the driver about it */
-};
-
-static struct pool pools[MAX_POOLS];
-static _Atomic bool any_pool;
-
-static struct pool *find_pool(uint64_t handle)
-{
-    for (int i = 0; i < MAX_POOLS; i++)
-        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle)
-            return &pools[i];
-    return NULL;
-}
-
-/* NULL when all places are taken: its allocations are recorded, its reserved bytes not. */
-static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flags)
-{
-    struct pool *pool = find_pool(handle);
-    for (int i = 0; pool == NULL && i < MAX_POOLS; i++) {
-        uint64_t nobody = 0;
-        if (!atomic_compare_exchange_strong(&pools[i].handle, &nobody, BEING_FILLED))
-            continue;
-        pool = &pools[i];
-        any_pool = true;
-        pool->reserved_bytes = 0;
-        pool->used_bytes = 0;
-        pool->polled_ns = 0;
-        pool->device_index = device_index;
-        pool->flags = flags;
-        atomic_store_explicit(&pool->handle, handle, memory_order_release);
-    }
-    return pool;
-}
-
-static bool read_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, uint64_t *value)
-{
-    VT_NEED(get_attribute, cuMemPoolGetAttribute);
-    cuuint64_t got;
-    if (get_attribute == NULL || get_attribute(handle, attribute, &got) != CUDA_SUCCESS)
-        return false;
-    *value = got;
-    return true;
-}
-
-static void record_if_changed(struct pool *pool, uint64_t handle, enum vt_function function)
-{
-    CUmemoryPool pool_handle = (CUmemoryPool)(uintptr_t)handle;
-    uint64_t reserved, used;
-    bool due = vt_interval_passed(&pool->polled_ns);
-    if ((pool->flags & VT_FLAG_FOREIGN) ||
-        !read_attribute(pool_handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
-        return;
-    /* Used bytes follow from the allocations and frees, except for when the frees take effect. */
-    if (reserved == pool->reserved_bytes && !due)
-        return;
-    if (!read_attribute(pool_handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
-        (reserved == pool->reserved_bytes && used == pool->used_bytes))
-        return;
-    pool->reserved_bytes = reserved;
-    pool->used_bytes = used;
-    vt_driver_event_within(&(struct vt_allocation){.function = function,
-                                                   .kind = VT_EVENT_POOL,
-                                                   .flags = pool->flags,
-                                                   .device_index = pool->device_index,
-                                                   .address = handle,
-                                                   .detail = used,
-                                                   .total_bytes = reserved},
-                           false);
-}
-
-/* Within a query. The host does not know that we read, so its destruction of the pool waits for us
- * (forget_pool): either we see that the handle is gone, or it sees the reader. */
-static void poll_pool(struct pool *pool, enum vt_function function)
-{
-    atomic_fetch_add(&pool->readers, 1);
-    uint64_t handle = atomic_load(&pool->handle);
-    if (handle != 0 && handle != BEING_FILLED)
-        record_if_changed(pool, handle, function);
-    atomic_fetch_sub(&pool->readers, 1);
-}
-
-/* Its place may be another's when this returns; its device and flags are in *was. */
-static void forget_pool(uint64_t handle, struct vt_allocation *was)
-{
-    struct pool *pool;
-    int saved_errno = errno;
-    /* Two threads that met it first at the same time gave it a place each. */
-    while (handle != 0 && (pool = find_pool(handle)) != NULL) {
-        was->device_index = pool->device_index;
-        was->flags = pool->flags;
-        atomic_store(&pool->handle, 0);
-        /* Bounded: a reader may be a thread of the process that forked this one, or have a lower priority. */
-        for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
-            turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
-    }
-    errno = saved_errno;
-}
+#include "hooks/graph_memory.h"
+#include "hooks/pool_table.h"
+#include "hooks/shared_identity.h"
+#include "hooks/wrap.h"
 
 struct call {
     enum vt_function function;
     int8_t device_index;
     uint8_t flags;
-    struct pool *pool;
+    struct vt_pool *pool;
     uint64_t pool_handle;
 };
 
@@ -140,8 +26,8 @@ static bool is_captured(CUstream stream, bool per_thread)
            status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Default streams (their handles are small numbers) are the current device's. Older drivers do not report the
- * device of others: then it is taken to be the current one. */
+/* Default streams (small numbers as handles) belong to the current device. Older drivers do not report the
+ * device of other streams; it is taken to be the current one. */
 static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_device)
 {
     VT_NEED(get_device, cuStreamGetDevice);
@@ -154,9 +40,9 @@ static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_dev
     return (int8_t)device;
 }
 
-/* `pool_handle` NULL: the device's current pool. */
-static struct call before(enum vt_function function, CUstream stream, bool per_thread,
-                          CUmemoryPool pool_handle)
+/* `pool_handle` NULL means the device's current pool. */
+static struct call begin_call(enum vt_function function, CUstream stream, bool per_thread,
+                              CUmemoryPool pool_handle)
 {
     struct call call = {
         .function = function, .device_index = vt_before_any_allocation(), .flags = VT_FLAG_ASYNC};
@@ -173,7 +59,7 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
         pool_handle = NULL;
     if (pool_handle != NULL) {
         call.pool_handle = (uintptr_t)pool_handle;
-        call.pool = know_pool(call.pool_handle, call.device_index, 0);
+        call.pool = vt_pool_add(call.pool_handle, call.device_index, 0);
     }
     if (call.pool != NULL) {
         call.device_index = call.pool->device_index;
@@ -183,14 +69,14 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
     return call;
 }
 
-static void after(const struct call *call, CUresult result, const CUdeviceptr *address, size_t bytes)
+static void end_call(const struct call *call, CUresult result, const CUdeviceptr *address, size_t bytes)
 {
-    vt_after_allocation(&(struct vt_allocation){.function = call->function,
-                                                .flags = call->flags,
-                                                .device_index = call->device_index,
-                                                .address = result == CUDA_SUCCESS ? *address : 0,
-                                                .bytes = bytes,
-                                                .detail = call->pool_handle},
+    vt_after_allocation(&(struct vt_driver_call){.function = call->function,
+                                                 .flags = call->flags,
+                                                 .device_index = call->device_index,
+                                                 .address = result == CUDA_SUCCESS ? *address : 0,
+                                                 .bytes = bytes,
+                                                 .detail = call->pool_handle},
                         result);
     if (result == CUDA_SUCCESS && (call->flags & VT_FLAG_CAPTURED))
         vt_graph_node_made(call->device_index);
@@ -198,7 +84,7 @@ static void after(const struct call *call, CUresult result, const CUdeviceptr *a
         return;
     struct vt_query query = vt_query_begin();
     if (query.begun)
-        poll_pool(call->pool, call->function);
+        vt_pool_poll(call->pool, call->function);
     vt_query_end(&query);
 }
 
@@ -206,9 +92,9 @@ static void after(const struct call *call, CUresult result, const CUdeviceptr *a
     VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream))                                  \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct call call = before(VT_FUNCTION_##symbol, stream, per_thread, NULL);                           \
+        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, NULL);                       \
         CUresult result = real(address, bytes, stream);                                                      \
-        after(&call, result, address, bytes);                                                                \
+        end_call(&call, result, address, bytes);                                                             \
         return result;                                                                                       \
     }
 ALLOCATE(cuMemAllocAsync, false)
@@ -218,48 +104,22 @@ ALLOCATE(cuMemAllocAsync_ptsz, true)
     VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream))               \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct call call = before(VT_FUNCTION_##symbol, stream, per_thread, pool);                           \
+        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, pool);                       \
         CUresult result = real(address, bytes, pool, stream);                                                \
-        after(&call, result, address, bytes);                                                                \
+        end_call(&call, result, address, bytes);                                                             \
         return result;                                                                                       \
     }
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync, false)
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, true)
 
-void vt_poll_pools(enum vt_function function, bool even_if_recent)
+static struct vt_driver_call before_free(enum vt_function function, CUdeviceptr address, CUstream stream,
+                                         bool per_thread)
 {
-    static _Atomic uint64_t polled_ns;
-    if (!atomic_load_explicit(&any_pool, memory_order_relaxed) ||
-        (!vt_interval_passed(&polled_ns) && !even_if_recent))
-        return;
-    struct vt_query query = vt_query_begin();
-    for (int i = 0; query.begun && i < MAX_POOLS; i++)
-        poll_pool(&pools[i], function);
-    vt_query_end(&query);
-}
-
-void vt_poll_holding_pools(enum vt_function function)
-{
-    bool any = false;
-    for (int i = 0; atomic_load_explicit(&any_pool, memory_order_relaxed) && i < MAX_POOLS && !any; i++)
-        any = pools[i].reserved_bytes != 0;
-    if (!any)
-        return;
-    struct vt_query query = vt_query_begin();
-    for (int i = 0; query.begun && i < MAX_POOLS; i++)
-        if (pools[i].reserved_bytes != 0)
-            poll_pool(&pools[i], function);
-    vt_query_end(&query);
-}
-
-static struct vt_allocation before_free(enum vt_function function, CUdeviceptr address, CUstream stream,
-                                        bool per_thread)
-{
-    struct vt_allocation freed = {.function = function,
-                                  .kind = VT_EVENT_FREE,
-                                  .flags = VT_FLAG_ASYNC,
-                                  .device_index = VT_NO_DEVICE,
-                                  .address = address};
+    struct vt_driver_call freed = {.function = function,
+                                   .kind = VT_EVENT_FREE,
+                                   .flags = VT_FLAG_ASYNC,
+                                   .device_index = VT_NO_DEVICE,
+                                   .address = address};
     int saved_errno;
     if (vt_enter(&saved_errno)) {
         if (is_captured(stream, per_thread))
@@ -274,7 +134,7 @@ static struct vt_allocation before_free(enum vt_function function, CUdeviceptr a
     VT_HOOK(symbol, (CUdeviceptr address, CUstream stream))                                                  \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct vt_allocation freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);         \
+        struct vt_driver_call freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);        \
         CUresult result = real(address, stream);                                                             \
         vt_after_free(&freed, result);                                                                       \
         if (!(freed.flags & VT_FLAG_CAPTURED))                                                               \
@@ -286,12 +146,12 @@ FREE(cuMemFreeAsync_ptsz, true)
 
 static void pool_made(enum vt_function function, CUmemoryPool handle, int8_t device_index, uint8_t flags)
 {
-    know_pool((uintptr_t)handle, device_index, flags);
-    vt_driver_event(&(struct vt_allocation){.function = function,
-                                            .kind = VT_EVENT_POOL,
-                                            .flags = flags,
-                                            .device_index = device_index,
-                                            .address = (uintptr_t)handle});
+    vt_pool_add((uintptr_t)handle, device_index, flags);
+    vt_driver_event(&(struct vt_driver_call){.function = function,
+                                             .kind = VT_EVENT_POOL,
+                                             .flags = flags,
+                                             .device_index = device_index,
+                                             .address = (uintptr_t)handle});
 }
 
 VT_HOOK(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties))
@@ -331,17 +191,17 @@ VT_HOOK_EVENT(cuMemPoolExportPointer, VT_EVENT_EXPORT, VT_NO_DEVICE,
 VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
 {
     VT_REAL(cuMemPoolDestroy);
-    struct vt_allocation freed = {.function = VT_FUNCTION_cuMemPoolDestroy,
-                                  .kind = VT_EVENT_POOL_DESTROY,
-                                  .device_index = VT_NO_DEVICE,
-                                  .address = (uintptr_t)pool};
-    struct vt_allocation was = {.device_index = VT_NO_DEVICE};
-    forget_pool((uintptr_t)pool, &was);
+    struct vt_driver_call freed = {.function = VT_FUNCTION_cuMemPoolDestroy,
+                                   .kind = VT_EVENT_POOL_DESTROY,
+                                   .device_index = VT_NO_DEVICE,
+                                   .address = (uintptr_t)pool};
+    struct vt_driver_call was = {.device_index = VT_NO_DEVICE};
+    vt_pool_remove((uintptr_t)pool, &was);
     vt_before_free(&freed);
     CUresult result = real(pool);
     vt_after_free(&freed, result);
-    if (result != CUDA_SUCCESS && was.device_index != VT_NO_DEVICE) { /* it is still there */
-        know_pool((uintptr_t)pool, was.device_index, was.flags);
+    if (result != CUDA_SUCCESS && was.device_index != VT_NO_DEVICE) { /* the pool is still there */
+        vt_pool_add((uintptr_t)pool, was.device_index, was.flags);
         vt_poll_pools(VT_FUNCTION_cuMemPoolDestroy, true);
     }
     return result;

@@ -1,8 +1,8 @@
-/* RMM's device_buffer, which the arrays of cuDF, cuML and Python's DeviceBuffer lie in, and through RMM's
- * allocators those of CuPy and Numba. It takes and returns its memory in two functions that librmm exports
- * and calls through the PLT, so that a preloaded definition sees each block, whatever pool it comes from.
+/* RMM's device_buffer, which holds the arrays of cuDF and cuML and Python's DeviceBuffer, and through RMM's
+ * allocators those of CuPy and Numba. It allocates and frees in two functions that librmm exports and calls
+ * through the PLT, so a preloaded definition sees each block, whatever pool it comes from.
  *
- * A resource may also give page-locked or ordinary memory: only what the driver says is on a card is
+ * A resource may also return page-locked or ordinary memory: only what the driver says is on a device is
  * recorded. */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,11 +11,10 @@
 #include "guard.h"
 #include "hooks/driver.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
-/* The namespace that releases have the class in: X(name, as it is written in symbols). From 26.8 on each has
- * one of its own, every second month; those to come are only taken at their word where the object shows what
- * it should. */
+/* The namespace of the class, by release: X(name, as written in symbols). From 26.8 on every release has its
+ * own, every second month. Future ones are only trusted if the object looks as it should. */
 #define RELEASES(X)                                                                                          \
     X(to_26_6, 3rmm)                                                                                         \
     X(of_26_8, 3rmm9_RMM_26_8)                                                                               \
@@ -30,20 +29,20 @@
 #define ALLOCATE(space) _ZN##space##13device_buffer14allocate_asyncEm
 #define RELEASE(space) _ZN##space##13device_buffer16deallocate_asyncEv
 
-struct device_buffer { /* its beginning, from 25.8 to 26.10; set when allocate_async returns */
+struct device_buffer { /* its first members, from 25.8 to 26.10; set when allocate_async returns */
     CUdeviceptr address;
     size_t bytes;
 };
 typedef void allocate_function(struct device_buffer *buffer, size_t bytes);
 typedef void release_function(struct device_buffer *buffer);
 
-static void allocated(const struct device_buffer *buffer, size_t bytes)
+static void record_allocated(const struct device_buffer *buffer, size_t bytes)
 {
     int saved_errno;
     int8_t device_index;
     if (buffer->bytes != bytes || buffer->address == 0 || !vt_enter_event(&saved_errno))
         return;
-    if (vt_card_of(buffer->address, &device_index) && device_index >= 0)
+    if (vt_device_of(buffer->address, &device_index) && device_index >= 0)
         vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                            .layer = VT_LAYER_FRAMEWORK,
                                            .device_index = device_index,
@@ -54,7 +53,7 @@ static void allocated(const struct device_buffer *buffer, size_t bytes)
     vt_leave(saved_errno);
 }
 
-static void released(const struct device_buffer *buffer)
+static void record_released(const struct device_buffer *buffer)
 {
     int saved_errno;
     if (buffer->address == 0 || !vt_recording() || !vt_enter_event(&saved_errno))
@@ -77,13 +76,13 @@ static void released(const struct device_buffer *buffer)
         if (!real)                                                                                           \
             return;                                                                                          \
         real(buffer, bytes); /* it may throw */                                                              \
-        allocated(buffer, bytes);                                                                            \
+        record_allocated(buffer, bytes);                                                                     \
     }                                                                                                        \
     __attribute__((visibility("default"))) release_function RELEASE(space);                                  \
     void RELEASE(space)(struct device_buffer * buffer)                                                       \
     {                                                                                                        \
         static struct vt_elf_next next;                                                                      \
-        released(buffer);                                                                                    \
+        record_released(buffer);                                                                             \
         release_function *real =                                                                             \
             (release_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(RELEASE(space)));                 \
         if (real)                                                                                            \

@@ -1,21 +1,21 @@
-/* libcudart, where a program links it shared: names the call that made an allocation.
+/* libcudart, if linked as a shared library: names the runtime call that made an allocation.
  *
  * Each function is exported once for each libcudart release, under the release's symbol version
- * (cudaMalloc@libcudart.so.12 …). So the loader resolves which libcudart a caller means, even where a process
- * has several. A caller that means none of these (another release, no version at all, dlsym) gets the real
- * function directly: then only the label is missing.
+ * (cudaMalloc@libcudart.so.12 …). So the loader resolves which libcudart a caller means, even if a process
+ * has several. A caller that means none of these (another release, no version, dlsym) gets the real function
+ * directly: then only the label is missing.
  *
- * The driver's wrappers record the allocation that happens inside. It is recorded here, in its own layer,
+ * The driver's wrappers record the allocation inside the call. It is recorded here, in the runtime layer,
  * only if they saw nothing. */
 #include "guard.h"
 #include "functions.h"
 #include "loader/lookup.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* As in libcudart's headers, which the build does not need. */
+/* From libcudart's headers, which the build does not need. */
 #define RUNTIME_SUCCESS 0
 #define RUNTIME_INITIALIZATION_ERROR 3
 struct extent {
@@ -41,8 +41,8 @@ struct call {
     uint64_t bytes;
 };
 
-/* Set by the first allocation that the driver's wrappers did not see: from then on frees are recorded here,
- * before the call, when it is not known whether the driver's wrappers will see them. */
+/* Set by the first allocation that the driver's wrappers did not see. From then on frees are recorded here,
+ * before the call, when it is not yet known whether those wrappers will see them. */
 static _Atomic bool driver_is_silent;
 
 static int8_t current_device(enum vt_runtime_version version)
@@ -56,7 +56,7 @@ static int8_t current_device(enum vt_runtime_version version)
     return (int8_t)device;
 }
 
-static void record(const struct call *call, uint8_t kind, uint64_t detail)
+static void record_call(const struct call *call, uint8_t kind, uint64_t detail)
 {
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
@@ -74,16 +74,16 @@ static void record(const struct call *call, uint8_t kind, uint64_t detail)
     vt_leave(saved_errno);
 }
 
-static void begin(struct call *call)
+static void begin_call(struct call *call)
 {
     call->driver_events = vt_driver_events_of_thread();
     call->outer_label = vt_set_runtime_label((uint16_t)call->function);
     if (call->kind == VT_EVENT_FREE && call->address != 0 && vt_recording() &&
         atomic_load_explicit(&driver_is_silent, memory_order_relaxed))
-        record(call, VT_EVENT_FREE, 0);
+        record_call(call, VT_EVENT_FREE, 0);
 }
 
-static void end(const struct call *call, int result)
+static void end_call(const struct call *call, int result)
 {
     vt_set_runtime_label(call->outer_label);
     if (vt_driver_events_of_thread() != call->driver_events)
@@ -91,19 +91,19 @@ static void end(const struct call *call, int result)
     if (call->kind == VT_EVENT_FREE) {
         if (result != RUNTIME_SUCCESS && call->address != 0 && vt_recording() &&
             atomic_load_explicit(&driver_is_silent, memory_order_relaxed))
-            record(call, VT_EVENT_FREE_FAILED, 0);
+            record_call(call, VT_EVENT_FREE_FAILED, 0);
     } else if (result != RUNTIME_SUCCESS) {
         if (vt_recording())
-            record(call, VT_EVENT_ALLOC_FAILED, (uint64_t)result);
+            record_call(call, VT_EVENT_ALLOC_FAILED, (uint64_t)result);
     } else if (call->address != 0) {
         atomic_store_explicit(&driver_is_silent, true, memory_order_relaxed);
-        record(call, VT_EVENT_ALLOC, 0);
+        record_call(call, VT_EVENT_ALLOC, 0);
     }
 }
 
 #define UNPACK(...) __VA_ARGS__
 
-/* The export of one release, which says which libcudart is meant. */
+/* The export for one release of libcudart. */
 #define EXPORT(release, version_name, symbol, parameters, arguments)                                         \
     __attribute__((visibility("default"))) int vt_runtime_##symbol##_##release parameters;                   \
     int vt_runtime_##symbol##_##release parameters                                                           \
@@ -112,8 +112,8 @@ static void end(const struct call *call, int result)
     }                                                                                                        \
     __asm__(".symver vt_runtime_" #symbol "_" #release ", " #symbol "@" version_name);
 
-/* For an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value`
- * after one that failed: it must not follow pointers. */
+/* For an allocation, `address_value` and `bytes_value` are read after a successful call, `asked_value` after
+ * a failed one: it must not follow pointers. */
 #define RUNTIME(symbol, event, flags_value, address_value, bytes_value, asked_value, parameters, arguments)  \
     static int call_##symbol(enum vt_runtime_version version, UNPACK parameters)                             \
     {                                                                                                        \
@@ -124,7 +124,7 @@ static void end(const struct call *call, int result)
             .version = version, .function = VT_FUNCTION_##symbol, .kind = (event), .flags = (flags_value)};  \
         if ((event) == VT_EVENT_FREE)                                                                        \
             call.address = (uintptr_t)(address_value);                                                       \
-        begin(&call);                                                                                        \
+        begin_call(&call);                                                                                   \
         int result = real arguments;                                                                         \
         if ((event) == VT_EVENT_ALLOC && result == RUNTIME_SUCCESS) {                                        \
             call.address = (uintptr_t)(address_value);                                                       \
@@ -132,7 +132,7 @@ static void end(const struct call *call, int result)
         } else {                                                                                             \
             call.bytes = (asked_value);                                                                      \
         }                                                                                                    \
-        end(&call, result);                                                                                  \
+        end_call(&call, result);                                                                             \
         return result;                                                                                       \
     }                                                                                                        \
     VT_RUNTIME_RELEASES(EXPORT, symbol, parameters, arguments)

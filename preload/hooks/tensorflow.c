@@ -1,6 +1,6 @@
-/* TensorFlow's BFC allocator ("best fit with coalescing"), which cuts the blocks of its tensors from few
- * large regions. libtensorflow_framework exports its methods and puts them into vtables by name, so that a
- * preloaded definition sees each block. (XLA's copy of it in JAX's plugin is hidden.)
+/* TensorFlow's BFC allocator ("best fit with coalescing"), which cuts its tensors' blocks from a few large
+ * regions. libtensorflow_framework exports its methods and puts them into vtables by name, so a preloaded
+ * definition sees each block. (XLA's copy of it in JAX's plugin is hidden.)
  *
  * The same class serves page-locked and ordinary memory: only allocators of a device are recorded. */
 #include <ctype.h>
@@ -12,17 +12,17 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* Exported by us. */
 #define ALLOCATE _ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE
 #define RELEASE _ZN3tsl12BFCAllocator13DeallocateRawEPv
 
 /* Called by us: X(field, result, parameters, symbol). A string is returned through a hidden pointer. */
-struct string { /* of libstdc++ */
+struct string { /* libstdc++'s */
     char *text;
     size_t bytes;
-    char inside[16]; /* a short text lies here */
+    char inside[16]; /* short text is stored here */
 };
 #define METHODS(X)                                                                                           \
     X(allocate, void *, (void *, size_t, size_t, const void *), VT_SYMBOL_NAME(ALLOCATE))                    \
@@ -40,10 +40,11 @@ static struct {
 #define X(field, result, parameters, symbol) _Atomic(field##_function *) field;
     METHODS(X)
 #undef X
-    _Atomic uint64_t unloads; /* of libraries, when these were found */
+    _Atomic uint64_t unloads; /* count of unloaded libraries when these were found */
 } bfc;
 
-/* Again once a library was unloaded: it may have been TensorFlow's, which is somewhere else now. */
+/* Looked up again after any library was unloaded: it may have been TensorFlow's, which may be elsewhere now.
+ */
 static void look_up(void)
 {
     const uint64_t unloads = vt_elf_unloads_lately();
@@ -56,7 +57,7 @@ static void look_up(void)
     atomic_store_explicit(&bfc.unloads, unloads, memory_order_release);
 }
 
-/* By the allocator's name: "GPU_0_bfc". */
+/* From the allocator's name: "GPU_0_bfc". */
 static int8_t device_of(void *allocator)
 {
     struct string name;
@@ -71,11 +72,11 @@ static int8_t device_of(void *allocator)
     return device < (int)VT_MAX_DEVICES ? (int8_t)device : -1;
 }
 
-struct attributes { /* the beginning of tsl::AllocationAttributes */
-    bool retries;   /* waits for memory, and gives up for good; else the caller can do without */
+struct attributes { /* the first members of tsl::AllocationAttributes */
+    bool retries;   /* waits for memory, and fails for good; if not set, the caller can do without */
 };
 
-static void record_refusal(void *allocator, size_t bytes, const struct attributes *attributes)
+static void record_oom(void *allocator, size_t bytes, const struct attributes *attributes)
 {
     int8_t device_index;
     if (bytes == 0 || !attributes || !attributes->retries || (device_index = device_of(allocator)) < 0)
@@ -97,7 +98,7 @@ void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attr
     look_up();
     void *address = bfc.allocate ? bfc.allocate(allocator, alignment, bytes, attributes) : NULL;
     if (!address && bfc.allocate && vt_enter_event(&saved_errno)) {
-        record_refusal(allocator, bytes, attributes);
+        record_oom(allocator, bytes, attributes);
         vt_leave(saved_errno);
     }
     if (address && vt_enter_event(&saved_errno)) {

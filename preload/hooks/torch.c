@@ -1,6 +1,7 @@
 /* PyTorch. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every block that
  * they hand out or take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded definition
- * sees them all. We run inside the allocator's lock, mostly without the GIL: no lock, no Python here.
+ * sees them all. This code runs inside the allocator's lock, mostly without the GIL: no locks, no Python
+ * here.
  *
  * c10::Device is passed in one register: the type in the low byte, the index in the next. */
 #include <stdatomic.h>
@@ -9,11 +10,11 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 /* ---- PyTorch's names ---- */
 
-/* Exported by us: X(symbol). Their signatures changed in 2.1: size_t totals since then (m), int64_t before
+/* Exported by us: X(symbol). The signatures changed in 2.1: totals are size_t since then (m), int64_t before
  * (l). */
 #define USAGE_SYMBOLS(X)                                                                                     \
     X(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)                                                 \
@@ -31,18 +32,19 @@
     X(current_graph_task, int, (void), "_ZN5torch8autograd25get_current_graph_task_idEv")                    \
     X(current_thread, uint64_t, (void), "_ZN2at14RecordFunction15currentThreadIdEv")
 
-/* What get_current_node returns, through a hidden pointer: a shared_ptr<Node>, or a newer
- * intrusive_ptr<Node>, which is its first word alone. */
+/* The result of get_current_node, returned through a hidden pointer: a shared_ptr<Node>, or in newer
+ * releases an intrusive_ptr<Node>, which is only the first word. */
 struct node_pointer {
     char *node;
     char *control; /* libstdc++: vtable, then int uses, int weak uses */
 };
 
-/* Its two kinds, told apart by a function that takes one as an argument. With neither, nodes are not read. */
+/* The two kinds, told apart by a function that takes one of them as an argument. If neither is found, nodes
+ * are not read. */
 struct node_layout {
     const char *proof; /* symbol in LIBRARY */
     size_t sequence_offset, thread_offset;
-    bool counts_itself; /* uses are counted in the node, else in the control block; both at USES_OFFSET */
+    bool counts_itself; /* the use count is in the node, else in the control block; at USES_OFFSET in both */
 };
 enum { USES_OFFSET = 8 };
 static const struct node_layout node_layouts[] = {
@@ -53,7 +55,7 @@ static const struct node_layout node_layouts[] = {
 };
 
 enum { DEVICE_TYPE_CUDA = 1 };
-#define ACCUMULATES_GRADIENT UINT64_MAX /* all such nodes have this number: the engine takes them first */
+#define ACCUMULATES_GRADIENT UINT64_MAX /* the number of all these nodes, which so run first */
 
 /* ---- finding its functions ---- */
 
@@ -61,9 +63,9 @@ typedef void usage_function(void *address, int64_t bytes, uint64_t allocated, ui
                             uint16_t device);
 typedef void oom_function(int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device);
 
-/* `usage` and `oom` are what the allocator would call without us; the autograd functions are looked up by the
- * library's name, which never loads it. Until all are found, each event checks whether another library was
- * loaded, and then searches again. */
+/* `usage` and `oom` are what the allocator would call without us. The autograd functions are looked up in
+ * the library of that name, without ever loading it. Until all are found, each event checks whether another
+ * library was loaded, and then searches again. */
 static struct {
     _Atomic(usage_function *) usage;
     _Atomic(oom_function *) oom;
@@ -72,7 +74,7 @@ static struct {
 #undef X
     _Atomic(uint64_t (*)(void)) next_sequence;
     _Atomic(const struct node_layout *) node_layout;
-    _Atomic uint64_t loads; /* of libraries at the latest search, plus one; 0: none yet */
+    _Atomic uint64_t loads; /* number of loaded libraries at the latest search, plus one; 0 = no search yet */
     _Atomic int complete;
 } torch;
 
@@ -96,8 +98,9 @@ static bool find_in_library(const struct vt_elf *object, void *context)
     return true;
 }
 
-/* Not by dlopen: its lock may be held by a thread that waits for the allocator's, which our caller holds. */
-static void *find(const char *name)
+/* Not with dlopen: its lock may be held by a thread that waits for the allocator's lock, which our caller
+ * holds. */
+static void *find_function(const char *name)
 {
     struct search search = {name, NULL};
     vt_elf_find(find_in_library, &search);
@@ -114,22 +117,23 @@ static void look_up_profiler(void)
     OOM_SYMBOLS(X)
 #undef X
     atomic_store(&torch.oom, (oom_function *)oom);
-    atomic_store(&torch.usage, (usage_function *)usage); /* last: non-null means that the search is done */
+    atomic_store(&torch.usage, (usage_function *)usage); /* last: non-NULL means that the search is done */
 }
 
 static void look_up_autograd(void)
 {
     for (size_t i = 0; i < sizeof node_layouts / sizeof *node_layouts; i++)
-        if (find(node_layouts[i].proof))
+        if (find_function(node_layouts[i].proof))
             atomic_store(&torch.node_layout, &node_layouts[i]);
-#define X(field, result, parameters, symbol) atomic_store(&torch.field, (result(*) parameters)find(symbol));
+#define X(field, result, parameters, symbol)                                                                 \
+    atomic_store(&torch.field, (result(*) parameters)find_function(symbol));
     AUTOGRAD_FUNCTIONS(X)
 #undef X
 }
 
 static uint64_t autograd_sequence(void);
 
-/* A library that is loaded and lacks a function never gets it. */
+/* A function missing in the loaded library stays missing. */
 static void look_up(void)
 {
     if (atomic_load_explicit(&torch.complete, memory_order_acquire))
@@ -151,7 +155,7 @@ static void look_up(void)
 
 /* ---- nodes ---- */
 
-/* Each thread counts its nodes from 0, so a number needs PyTorch's number of its thread. */
+/* Each thread numbers its nodes from 0, so PyTorch's number of the thread is part of the sequence. */
 static uint64_t sequence_of(uint64_t number, uint64_t torch_thread, bool backward)
 {
     if (number == ACCUMULATES_GRADIENT)
@@ -180,13 +184,13 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
     memcpy(&number, current.node + layout->sequence_offset, sizeof number);
     if (atomic_load_explicit(&torch.current_thread, memory_order_relaxed))
         memcpy(&maker, current.node + layout->thread_offset, sizeof maker);
-    /* Drop the reference. The engine's task and its guard hold two more, so this is never the last, nor, for
-     * a node with a Python object, the last but one. */
+    /* Drop the reference. The engine's task and its guard hold two more, so this is never the last
+     * reference, nor, for a node with a Python object, the second to last. */
     __atomic_fetch_sub((int *)(uintptr_t)(counter + USES_OFFSET), 1, __ATOMIC_ACQ_REL);
     return sequence_of(number, maker, true);
 }
 
-/* The sequence number of the node that runs on this thread; 0 outside of backward. */
+/* The sequence of the node running on this thread; 0 outside of a backward pass. */
 static uint64_t backward_sequence(void)
 {
     int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
@@ -200,8 +204,8 @@ static uint64_t backward_sequence(void)
     return layout && current_node ? current_node_sequence(layout, current_node) : VT_SEQUENCE_NO_NUMBER;
 }
 
-/* The autograd node of this event (format.h, vt_event.sequence): in backward the running one, else the one
- * that the forward operator made just before allocating its output. */
+/* The autograd node of this event (format.h, vt_event.sequence): in a backward pass the running one, else
+ * the one that the forward operator made just before allocating its output. */
 static uint64_t autograd_sequence(void)
 {
     uint64_t backward = backward_sequence();
@@ -220,8 +224,8 @@ static uint64_t count_alone(void)
     return next++;
 }
 
-/* Our caller was linked against a definition, so there is one, whatever the name of its library. If there
- * were none, counting here would give the same numbers. */
+/* Our caller was linked against a definition, so one exists, whatever its library's name. If there were
+ * none, counting here would give the same numbers. */
 __attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
 {
     uint64_t (*none)(void) = NULL;
@@ -242,8 +246,8 @@ static void node_made(uint64_t number)
     vt_leave(saved_errno);
 }
 
-/* at::sequence_number::get_and_increment(): every node takes its number here, except those that
- * accumulate gradients. */
+/* at::sequence_number::get_and_increment(): every node takes its number here, except those that accumulate
+ * gradients. */
 __attribute__((visibility("default"))) uint64_t NEXT_SEQUENCE_SYMBOL(void);
 uint64_t NEXT_SEQUENCE_SYMBOL(void)
 {
@@ -265,7 +269,7 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
 {
     int saved_errno;
     const bool made = bytes >= 0;
-    /* A free begins no trace: a forked worker may only be freeing what it inherited. */
+    /* A free starts no trace: a forked worker may only be freeing what it inherited. */
     const bool wanted = is_cuda(device) && (made || vt_recording());
     if (!wanted && is_cuda(device))
         vt_record_missed_free();

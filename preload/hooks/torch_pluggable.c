@@ -1,9 +1,9 @@
-/* torch.cuda.memory.CUDAPluggableAllocator: the program's own functions in place of PyTorch's caching
- * allocator (RMM's among them). PyTorch's profiler is not told of their blocks, and its history refuses them;
- * but libtorch_cuda calls its own class through the PLT and the vtable, by name, so that a preloaded
- * definition sees them all.
+/* torch.cuda.memory.CUDAPluggableAllocator: the program's own functions (RMM's among them) in place of
+ * PyTorch's caching allocator. PyTorch's profiler does not see their blocks, and its history does not
+ * support them. But libtorch_cuda calls its own class through the PLT and the vtable, by name, so a
+ * preloaded definition sees all blocks.
  *
- * A MemPool may take its segments from such an allocator, which is not the current one then: those are no
+ * A MemPool may get its segments from such an allocator while that is not the current one: those are not
  * blocks. */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,10 +11,10 @@
 
 #include "guard.h"
 #include "loader/elf_walk.h"
-#include "record/record.h"
+#include "hooks/observe.h"
 
 #define CLASS(rest) _ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator##rest
-/* The device was an int before PyTorch 2.1. */
+/* Before PyTorch 2.1 the device was an int. */
 #define ALLOCATE CLASS(6mallocEmaP11CUstream_st)
 #define OLD_ALLOCATE CLASS(6mallocEmiP11CUstream_st)
 #define RELEASE CLASS(10raw_deleteEPv)
@@ -35,7 +35,7 @@ static bool find_current(const struct vt_elf *object, void *found)
     return true;
 }
 
-/* Where it is not known which allocator is the current one, nothing is taken for a block. */
+/* If the current allocator is not known, nothing counts as a block. */
 static bool is_current(const void *allocator)
 {
     void *_Atomic *known = atomic_load_explicit(&current, memory_order_relaxed);

@@ -1,23 +1,23 @@
-# Arrays of libraries other than PyTorch: their classes, where their memory is, and the path by which a program holds one,
-# as jax.tree_util.keystr writes it after the name of a variable: opt_state[0].mu['layers'][0]['w'].
+# Arrays of libraries other than PyTorch: their classes, their memory, and the path by which a program holds one, written as
+# jax.tree_util.keystr does after the name of a variable: opt_state[0].mu['layers'][0]['w'].
 #
-# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, and its FOR_OTHERS.
+# Run like inspect.py, under the same rules, in its own namespace. Given: the same as inspect.py, and its FOR_OTHERS.
 # Gives: FOR_INSPECT and FOR_CENSUS, at the end.
 
 BUFFER_FIELDS = 3  # address, bytes and device of each buffer
-ITEMS_MAXIMUM = 1 << 16  # of a container that is on a path
-VARIABLES = {"local", "global", "cell", "default"}  # steps of a census at which a path begins
+ITEMS_MAXIMUM = 1 << 16  # per container on a path
+VARIABLES = {"local", "global", "cell", "default"}  # kinds of census steps at which a path begins
 PROPERTY_FUNCTION = property.__dict__["fget"]
 GETTER = type(FUNCTION.__dict__["__code__"])
 METHOD_OF_C = type(list.__dict__["append"])
 AS_ATTRIBUTES = "."  # the next key is written as an attribute
-RENAMED = {  # attributes of which the libraries' own paths say something else: (class, attribute): step
+RENAMED = {  # attributes that the libraries' own paths write differently: (class, attribute): step
     ("Variable", "_raw_value"): ".value", ("State", "_mapping"): "", ("FrozenDict", "_dict"): "",
     ("Layer", "_sub_layers"): AS_ATTRIBUTES, ("Layer", "_parameters"): AS_ATTRIBUTES, ("Layer", "_buffers"): AS_ATTRIBUTES,
     ("Optimizer", "_accumulators"): "",
 }
-# What lies in objects of these classes: (package, end of the class's name, attribute, "" for any): role, as in format.h.
-# What is nearest to the array holds, then the first.
+# The role (format.h) of arrays in objects of these classes: (package, end of the class's name, attribute, "" = any, role).
+# The object nearest to the array decides, then the first line.
 ROLES = (
     ("optax", "MultiStepsState", ".acc_grads", "gradient"),
     ("optax", "State", "", "optimizer_state"),
@@ -28,13 +28,13 @@ ROLES = (
     ("flax", "BatchStat", ".value", "buffer"),
     ("flax", "TrainState", ".params", "parameter"),
     ("flax", "TrainState", ".opt_state", "optimizer_state"),
-    ("paddle", "Layer", AS_ATTRIBUTES, "buffer"),  # what is no parameter by its class
+    ("paddle", "Layer", AS_ATTRIBUTES, "buffer"),  # not a parameter by its class
     ("paddle", "Optimizer", "", "optimizer_state"),
 )
 
 
 def read(thing, name, kind):
-    """What a class of C says by a property of that name; None if a program has put something else there."""
+    """The value of a C class's property; None if the program has replaced it."""
     for parent in type.__getattribute__(kind, "__mro__"):
         descriptor = type.__getattribute__(parent, "__dict__").get(name)
         if descriptor is not None:
@@ -43,7 +43,7 @@ def read(thing, name, kind):
 
 
 def answer(thing, name, kind):
-    """The same by a method without arguments."""
+    """The same for a method without arguments."""
     for parent in type.__getattribute__(kind, "__mro__"):
         method = type.__getattribute__(parent, "__dict__").get(name)
         if method is not None:
@@ -73,7 +73,7 @@ def by_nanobind(function):
 
 
 def ask(thing, name, kind):
-    """What a property of a class of nanobind's says; None if it has none, or a program's own."""
+    """The value of a nanobind class's property; None if there is none, or the program has replaced it."""
     for parent in type.__getattribute__(kind, "__mro__"):
         described = type.__getattribute__(parent, "__dict__").get(name)
         if described is not None:
@@ -89,8 +89,8 @@ def device_count(array, kind):
     return count(devices) if by_nanobind(count) else 1
 
 
-# Each of these gives (fields of a line from data_address to device_index, shape of the whole array if that is a part of
-# it, role if the array itself tells it) of each part of an array that is in a device's memory.
+# Each of these returns, for each part of an array that is in a device's memory: (fields of a line from data_address to
+# device_index, shape of the whole array if this is only a part, role if the array itself says).
 
 def jax_places(array, kind):
     question = type.__getattribute__(kind, "__dict__").get("is_deleted")
@@ -118,7 +118,7 @@ def cupy_places(array, kind):
 
 
 def paddle_place(tensor, kind, role):
-    """Of a tensor that begins where a block does."""
+    """For a tensor that begins where a block does."""
     address, extents = answer(tensor, "data_ptr", kind), read(tensor, "shape", kind)
     found = block(address) if type(address) is int and address else ()
     if not found or not has_class(extents, list):
@@ -142,7 +142,7 @@ def paddle_places(tensor, kind):
     return paddle_place(tensor, kind, "parameter") + (paddle_place(gradient, kind, "gradient") if has_class(gradient, kind) else [])
 
 
-ARRAYS = (  # module, class, where an object of it lies
+ARRAYS = (  # module, class, function that finds the memory of such an array
     ("jax._src.array", "ArrayImpl", jax_places),
     ("cupy._core.core", "_ndarray_base", cupy_places),
     ("cupy", "ndarray", cupy_places),
@@ -151,7 +151,7 @@ ARRAYS = (  # module, class, where an object of it lies
 
 
 def find_kinds():
-    """By id of a class of arrays: (the class, where an object of it lies)"""
+    """By id of an array class: (the class, the function that finds its memory)"""
     kinds = {}
     for module, name, places in ARRAYS:
         kind = (attributes(sys.modules.get(module)) or {}).get(name)
@@ -161,7 +161,7 @@ def find_kinds():
 
 
 def array_folders():
-    """Of the libraries: what a function there holds is its own for a moment."""
+    """Whether it is a library's: what a function there holds, it holds only for a moment."""
     paths = [(attributes(sys.modules.get(module.partition(".")[0])) or {}).get("__file__") for module, _, _ in ARRAYS]
     return tuple(path.rpartition("/")[0] + "/" for path in paths if type(path) is str and "/" in path)
 
@@ -172,7 +172,7 @@ def array_places(kinds, thing):
             kind, places = kinds[id(parent)]
             try:
                 return places(thing, kind)
-            except Exception:  # of another version
+            except Exception:  # another version
                 return ()
     return ()
 
@@ -184,7 +184,7 @@ def key_text(key):
 
 
 def fields_of(kind):
-    """Of a named tuple."""
+    """The fields of a named tuple."""
     for parent in type.__getattribute__(kind, "__mro__"):
         fields = type.__getattribute__(parent, "__dict__").get("_fields")
         if type(fields) is tuple:
@@ -193,7 +193,7 @@ def fields_of(kind):
 
 
 def attribute_step(kind, name):
-    if name.isdecimal():  # of a list that is an object: flax.nnx.List
+    if name.isdecimal():  # an item of a list that is an object: flax.nnx.List
         return f"[{name}]"
     for parent in type.__getattribute__(kind, "__mro__"):
         step = RENAMED.get((type.__getattribute__(parent, "__name__"), name))
@@ -203,7 +203,7 @@ def attribute_step(kind, name):
 
 
 def steps_of(census, thing, slots_of):
-    """By id of what THING holds: the step to it, None if there is no way to write it."""
+    """By id of what THING holds: the step to it, None if it cannot be written."""
     kind, steps = type(thing), {}
 
     def add(found):
@@ -238,12 +238,12 @@ def role_in(thing, step):
 
 
 def first_key(path):
-    """Of a path that begins with one, if it is text; else "" """
+    """The first key of a path, if it is text; else "" """
     return path[2:path.find("']")] if path.startswith("['") else ""
 
 
 def path_of(census, index, slots_of):
-    """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census went by."""
+    """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census has noted."""
     path = role = key = ""
     while index not in census.temporary:
         thing, parent, kind, name, where = census.queue[index]
@@ -266,7 +266,7 @@ def path_of(census, index, slots_of):
 
 
 def report_array(census, lines, places, told, index, slots_of):
-    """TOLD: kind, holder and way, as text; INDEX: -1 where no name reaches it."""
+    """TOLD: kind, holder and way, as text; INDEX: -1 if no name reaches it."""
     path, role = path_of(census, index, slots_of) if index >= 0 else ("", "")
     for place, whole, own_role in places:
         if path:

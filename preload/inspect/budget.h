@@ -1,4 +1,4 @@
-/* How long the program may wait for inspections. */
+/* How long the program may wait for inspections. Pure functions. */
 #ifndef VT_BUDGET_H
 #define VT_BUDGET_H
 
@@ -7,9 +7,9 @@
 
 #define VT_SHORT_LIFE_NS UINT64_C(10000000000)
 
-/* All inspections together may take one part in PART_OF_LIFE of the process's life. A short life is lent some
- * time: one part in PART_OF_SHORT_LIFE, LENT_NS at most; at its exit, where nothing trains, twice that part
- * if there is something to find (`has_grown`), LONGEST_NS at most. No single census takes longer than
+/* All inspections together may take 1/PART_OF_LIFE of the process's life. A short life is lent some time:
+ * 1/PART_OF_SHORT_LIFE, at most LENT_NS. At its exit, where nothing trains, it is lent twice that part if
+ * there is something to find (`has_grown`), at most LONGEST_NS. No single census takes longer than
  * LONGEST_NS, and no inspection at exit, however long the life. */
 enum {
     VT_BUDGET_PART_OF_LIFE = 100,
@@ -18,9 +18,9 @@ enum {
     VT_BUDGET_LONGEST_NS = 500000000
 };
 
-/* In nanoseconds, for the next inspection. */
+/* Nanoseconds for the next inspection. */
 struct vt_budget {
-    uint64_t all_ns, census_ns; /* the census in it at most */
+    uint64_t all_ns, census_ns; /* for all of it; at most for its census */
 };
 
 static inline uint64_t vt_budget_least(uint64_t a, uint64_t b)
@@ -28,7 +28,7 @@ static inline uint64_t vt_budget_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* life_ns: of the process so far; spent_ns: what inspections have taken of it. */
+/* life_ns: how long the process has run; spent_ns: what inspections have taken of that. */
 static inline struct vt_budget vt_budget(uint64_t life_ns, uint64_t spent_ns, bool at_exit, bool has_grown)
 {
     uint64_t allowed = life_ns / VT_BUDGET_PART_OF_LIFE;

@@ -1,37 +1,37 @@
-# The census: which Python name holds each live CUDA tensor, and each array of other libraries. A search from the program's names (variables of running functions
-# and of its modules, exceptions) through the objects that they hold, breadth first, so that the shortest way to a tensor is
-# reported; where there are arrays, that from the outermost function which leads to it. A tensor that no name reaches and that is
-# alive all the same is held by a cycle, or by C.
+# The census: which Python name holds each live CUDA tensor, and each array of other libraries. It searches from the
+# program's names (variables of running functions and of its modules, exceptions) through the objects that they hold, breadth
+# first, so that the shortest way to a tensor is reported; if there are arrays, the way from the outermost function that leads
+# to it. A tensor that no name reaches but that is alive is held by a cycle, or by C.
 #
-# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, its FOR_OTHERS
-# and FOR_CENSUS of arrays.py.
+# Run like inspect.py, under the same rules, in its own namespace. Given: the same as inspect.py, its FOR_OTHERS, and
+# FOR_CENSUS of arrays.py.
 # Gives: take_census.
 
 TENSOR, TORCH_MODULE, CLASS, ARRAY = 1, 2, 3, 4
-OBJECTS_MAXIMUM = 200_000  # that one census visits
+OBJECTS_MAXIMUM = 200_000  # visited by one census
 TENSORS_MAXIMUM = 4096
-NODES_MAXIMUM = 4096  # of one tensor's autograd graph
-LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
-FIRST, FIRST_LEVELS = 64, 3  # of a large container: how many of its first items are looked at, and how deep
-CYCLE_OBJECTS_MAXIMUM = 2000  # visited for one holder
-UNREACHED_MAXIMUM, LEVELS_MAXIMUM = 1024, 8  # tensors whose holders are searched, and the holders of these, and so on
-YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
-YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 50_000_000, 100_000_000  # time left for a census that also searches these
-LEAST_NS = 5_000_000  # of a processor, that a census gets also where waits have used up its time: most end in less
-CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
+NODES_MAXIMUM = 4096  # per tensor's autograd graph
+LARGE = 4096  # items: a larger container is searched only if its first items are worth it
+FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are looked at, and how deep
+CYCLE_OBJECTS_MAXIMUM = 2000  # visited per holder
+UNREACHED_MAXIMUM, LEVELS_MAXIMUM = 1024, 8  # tensors whose holders are searched for; how many levels of holders
+YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector; the young ones take little time
+YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 50_000_000, 100_000_000  # time that must be left to search these too
+LEAST_NS = 5_000_000  # CPU time that a census gets even if waits have used up its time; most end in less
+CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two looks at the clock
 
-SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
+SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure holds
 NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
-SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: layers have better names for what is in them
+SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: layers have better names for their contents
 
 
 def is_library(module):
-    path = module.__dict__.get("__file__")  # not by getattr: a module may answer for what it does not have
+    path = module.__dict__.get("__file__")  # not getattr: a module may define __getattr__
     return not isinstance(path, str) or "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
 
 
 def make_census(torch, kinds, inspection, deadline_ns):
-    queue = []  # (object, index of what holds it, kind of step, name, where)
+    queue = []  # (object, index of its holder, kind of step, name, where)
     collections, module_class = sys.modules["collections"], torch and sys.modules["torch.nn.modules.module"].Module
     wanted = {id(kind): ARRAY for kind, _ in kinds.values()}
     if torch:
@@ -46,11 +46,11 @@ def make_census(torch, kinds, inspection, deadline_ns):
         cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
         classes=(*((torch.Tensor, torch.nn.Parameter) if torch else ()), *(kind for kind, _ in kinds.values())),  # exactly
         module_class=module_class, wanted=wanted, kinds=kinds,
-        steps={}, temporary=set(),  # of paths (arrays.py): by index of what holds; indices at which none begins
+        steps={}, temporary=set(),  # for paths (arrays.py): steps by index of the holder; indices at which no path begins
         numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
-        last=[],  # what put takes, for the end
-        searched=0, found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
-        shared=set(), series={})  # names that stand for several objects; numbered attributes: how many
+        last=[],  # arguments for put, kept for the end
+        searched=0, found=[], roots=[], in_module=set(),  # indices of tensors, of modules that no other holds, of what modules hold
+        shared=set(), series={})  # names that mean several objects; numbered attributes: how many
 
 
 def put(census, thing, parent, kind, name, where=""):
@@ -62,7 +62,7 @@ def put(census, thing, parent, kind, name, where=""):
 
 
 def put_module(census, module, parent):
-    """A model may have thousands, each with a dozen containers that are empty or that inspect.py has searched."""
+    """For modules: a model may have thousands, each with a dozen containers that are empty or that inspect.py has searched."""
     kind, inside = class_name(module), attributes(module) or {}
     if parent not in census.in_module:
         census.roots.append(parent)
@@ -75,12 +75,12 @@ def put_module(census, module, parent):
 
 
 def first(things, count):
-    """The first COUNT of them, without a copy of all, read at once: another thread may add to them meanwhile."""
+    """The first COUNT items, without copying all, read in one go: another thread may be adding to them."""
     return [thing for thing, _ in list(zip(things, range(count)))]
 
 
 def is_data(thing, levels):
-    """Numbers and texts, alone or in small containers: samples of a data set."""
+    """Whether it is numbers and texts, alone or in small containers: samples of a data set."""
     kind = type(thing)
     if kind is list or kind is tuple or kind is dict:
         return levels > 0 and len(thing) <= FIRST and all(
@@ -94,7 +94,7 @@ def is_worth(thing, size):
 
 
 def bounded(census, things):
-    """As many of them as this census may still visit in its time: one container may have millions."""
+    """As many items as this census may still visit: one container may have millions."""
     for count, thing in enumerate(things):
         if count % CHECK_EVERY == CHECK_EVERY - 1 and is_over(census):
             census.complete = False
@@ -132,12 +132,12 @@ def put_function(census, function, parent):
 
 
 def traceback_variables(error):
-    """(function, name, value) of those of the functions that it left, outermost first."""
-    traceback, all_found = BaseException.__traceback__.__get__(error), []  # its class may define these anew
+    """(function, name, value) of the variables of the functions that the exception left, outermost first."""
+    traceback, all_found = BaseException.__traceback__.__get__(error), []  # its class may override these
     while traceback is not None:
         parts = referents(traceback)  # the next one, and a frame
         for frame in parts:
-            found = frame_variables(frame) if type(frame) is FRAME else ()  # f_locals of a running frame would keep them alive
+            found = frame_variables(frame) if type(frame) is FRAME else ()  # reading f_locals of a running frame would keep them alive
             all_found += zip(found[1::4], found[2::4], found[3::4])
         following = [part for part in parts if type(part) is TRACEBACK]
         traceback = following[0] if following else None
@@ -167,7 +167,7 @@ def slots_of(census, kind):
 
 
 def put_attributes(census, thing, parent):
-    """Returns the dict that they are in, or None."""
+    """Puts an object's attributes. Returns the dict that they are in, or None."""
     inside, kind = attributes(thing), class_name(thing)
     if inside is not None:
         for name, value in entries(inside):
@@ -185,11 +185,11 @@ def put_attributes(census, thing, parent):
 
 
 def put_generator(census, thing, parent):
-    """Its variables, or a coroutine's; while it runs they are those of a running function."""
+    """Puts the variables of a generator or coroutine; while it runs, they are a running function's."""
     found = generator_variables(thing)
     for where, variable, value in zip(found[1::4], found[2::4], found[3::4]):
         put(census, value, parent, "local", variable, where)
-    for part in referents(thing):  # what it waits for
+    for part in referents(thing):  # what it is waiting for
         if id(type(part)) not in census.sized and type(part) is not FRAME:
             put(census, part, parent, "item", "")
 
@@ -223,11 +223,11 @@ def expand(census, index):
         if id(kind) not in census.sized or is_worth(thing, len(thing)):
             put_items(census, [part for part in referents(thing) if part is not kind], index)
         put_attributes(census, thing, index)
-    elif attributes(thing) is not None or slots_of(census, kind):  # it may hold more: references that C keeps in a task
+    elif attributes(thing) is not None or slots_of(census, kind):  # it may hold more: a task has references in C
         inside = put_attributes(census, thing, index)
         put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index)
     elif kind is census.numpy_class:
-        if thing.dtype.kind == "O":  # the collector does not know its items
+        if thing.dtype.kind == "O":  # the collector does not see its items
             items = thing.flat[:OBJECTS_MAXIMUM].tolist()
             if is_worth(items, len(items)):
                 put_items(census, items, index)
@@ -254,13 +254,13 @@ def visit(census, thing, index):
 
 
 def search(census):
-    """What was put since the last search. Returns whether that has ended."""
+    """Searches what was put since the last search. Returns whether it finished."""
     while census.searched < len(census.queue):
         index = census.searched
         thing = census.queue[index][0]
         try:
             visit(census, thing, index)
-        except Exception:  # changed by another thread meanwhile, or odd: go on with the next
+        except Exception:  # changed by another thread meanwhile, or unusual: go on with the next
             census.complete = False
         census.searched += 1
         if census.searched % CHECK_EVERY == 0 and is_late(census) or census.searched > OBJECTS_MAXIMUM:
@@ -282,8 +282,8 @@ def is_late(census):
 # ---- reporting ----
 
 UNNAMED = ("key", "method", "function", "item")
-SERIES = 3  # attributes of one kind that differ by numbers: feature_0, feature_1, …
-FEW_KEYS = 8  # keys with numbers in them, of a dict that has more, do not tell more than the dict
+SERIES = 3  # this many attributes that differ only in a number are a series: feature_0, feature_1, …
+FEW_KEYS = 8  # in a dict with more keys, a key with a number in it says no more than the dict
 
 
 def pattern(name):
@@ -319,7 +319,7 @@ def named(census, index):
 
 
 def find_shared(census):
-    """Attributes that hold tensors of several objects: the common holder is not the attribute but what holds the objects."""
+    """Attributes that hold tensors in several objects: their common holder is not the attribute, but what holds the objects."""
     first, walked = {}, set()
     for index in census.found[:TENSORS_MAXIMUM] + census.roots[:TENSORS_MAXIMUM]:
         while index >= 0 and index not in walked:
@@ -397,7 +397,7 @@ def step(census, thing, kind, name, where):
 
 
 def graph(census, tensor):
-    """The name of the node that made it, or that takes its gradient; and the numbers of the nodes that its graph keeps, as ranges."""
+    """The name of the node that made the tensor or takes its gradient; and the numbers of the nodes that its graph keeps, as ranges."""
     node = census.ask["grad_fn"](tensor)
     if node is None:
         return "AccumulateGrad" if census.ask["requires_grad"](tensor) else "", ""
@@ -422,7 +422,7 @@ def graph(census, tensor):
 
 
 def report_models(census, lines):
-    """Models of which one name holds several: the names of their parameters do not tell who keeps the models."""
+    """Models that one name holds several of: the names of their parameters do not say who keeps the models."""
     holders, counts = [], {}
     for index in census.roots:
         kind, holder, way = describe(census, index)
@@ -462,12 +462,12 @@ def report_holder(census, lines, tensor, kind, holder, way, is_named=False, inde
         if place and (is_named or place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
             name, ranges = graph(census, tensor)
             lines.append(f"H\t{kind}\t{text(holder)}\t{text(way)}\t{place[1]}\t{name}\t{ranges}\n")
-    except Exception:  # another thread frees the graph
+    except Exception:  # another thread is freeing the graph
         return
 
 
 def parts_of(thing):
-    """What it refers to; of a function without its module's globals."""
+    """What an object refers to; for a function without its module's globals."""
     if type(thing) is FUNCTION:
         _, _, closure, defaults, _, inside = function_parts(thing)
         return [part for part in (closure, defaults, inside) if part]
@@ -475,7 +475,7 @@ def parts_of(thing):
 
 
 def cycle_of(census, thing):
-    """The classes on a way from the object back to itself, or None. An object's dict counts as the object, which begins
+    """The classes on a way from the object back to itself, or None. An object's dict counts as the object, which starts
     the way: whether it has a dict yet does not depend on the program."""
     parents, waiting = [-1], [thing]
     seen = {id(thing), id(parents), id(waiting)}
@@ -505,10 +505,10 @@ def report_unreached(census, lines):
         return False
     old = left_ns > OLD_GENERATION_NS
     plain = SEARCHED_PLAIN | {id(FRAME)}
-    tensors, held, holders, holder_of = [], [], [], {}  # in order: what holds each tensor, or holds that; holder_of: by id
+    tensors, held, holders, holder_of = [], [], [], {}  # in order: what holds each tensor, or holds its holder; holder_of: by id
     own = {id(tensors), id(held), id(holders), id(holder_of)}
 
-    def search(function):  # collected.h
+    def search(function):  # gc_lists.h
         generations = ALL_GENERATIONS if old else YOUNG_GENERATIONS
         return function(census.classes, census.seen, plain, generations, census.deadline_ns, held, holders)
 
@@ -532,7 +532,7 @@ def report_unreached(census, lines):
 
 
 def report_cycles(census, lines, tensors, held, holder_of):
-    """Leaves those whose holders are in no cycle, and their holders in the place of what they hold."""
+    """Drops those whose holders are in no cycle, and replaces others by their holders."""
     cycles, rest = {}, []
     for tensor, part in zip(tensors, held):
         holder = holder_of.get(id(part))
@@ -550,7 +550,7 @@ def report_cycles(census, lines, tensors, held, holder_of):
 
 
 def put_class(census, kind, module):
-    """The attributes of a class that the program defines."""
+    """Puts the attributes of a class that the program defines."""
     inside = type.__getattribute__(kind, "__dict__")
     home = inside.get("__module__")
     if type(home) is str and home == module:
@@ -563,7 +563,7 @@ def put_local(census, where, name, value):
 
 
 def search_calls(census, variables):
-    """The variables of each function before those of the functions that it has called."""
+    """Puts the variables of each function before those of the functions that it called."""
     folders, function = array_folders(), None
     for file, where, name, value in variables:
         if function != (file, where) and not search(census):
@@ -596,12 +596,12 @@ def take_census(variables, torch, kinds, inspection, deadline_ns, handled, conte
     for variable, value in context.items() if context is not None else ():
         put(census, value, -1, "context", variable.name)
     for error in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
-        if has_class(error, BaseException):  # it ended the program: what its functions had is held as it was before
+        if has_class(error, BaseException):  # it ended the program: its functions' variables are held as before
             for where, variable, value in traceback_variables(error):
                 put(census, value, -1, "local", variable, where)
     put(census, handled, -1, "exception", class_name(handled))
     try:
-        # the path of an array must not depend on what runs at this moment
+        # the path of an array must not depend on what is running right now
         if search(census) and (not kinds or search_calls(census, variables)):
             search_last(census)
         report_census(census, inspection.lines)

@@ -1,9 +1,11 @@
-/* Inspection: at a safe point of the host, inspect.py reads the live Python objects that hold the tensors.
+/* Inspections: at a safe point of the host, inspect.py reads the live Python objects that hold tensors.
  *
- * Any thread may ask for one, in an event: a few atomic words and, if one is due, one Py_AddPendingCall. It
- * runs while the interpreter's main thread waits between two bytecodes, outside of any lock; its cost is
- * bounded and recorded. Nothing in it can fail the host: an exception is cleared, and recorded in the trace.
+ * Any thread may request one, in an event: a few atomic words and, if one is due, one Py_AddPendingCall. It
+ * runs while the interpreter's main thread waits between two bytecodes, outside of any lock. Its cost is
+ * bounded and recorded. Nothing in it can hurt the host: an exception is cleared, and recorded in the trace.
  */
+#include "inspect/inspect.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,37 +16,35 @@
 #include "clock.h"
 #include "hash.h"
 #include "inspect/budget.h"
-#include "inspect/collected.h"
-#include "inspect/errand.h"
+#include "inspect/gc_lists.h"
+#include "inspect/inspection_thread.h"
 #include "inspect/python_api.h"
 #include "signals.h"
 #include "stacks/python.h"
 #include "stacks/python_layout.h"
 #include "memory.h"
-#include "record/pause.h"
 #include "record/record.h"
 #include "record/session.h"
 
-enum { FIRST_INSPECTION_NS = 5 * 1000 * 1000 };    /* the assumed cost of the first */
-enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by one part in this */
-enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that the program asks for */
+enum { FIRST_INSPECTION_NS = 5 * 1000 * 1000 };    /* assumed cost of the first one */
+enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by 1/PEAK_GROWTH */
+enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of a requested inspection */
 enum { CENSUS_SHARE = 4 };
-enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then at twice the time */
-enum { WAITS_NS = 100 * 1000 * 1000 }; /* a main thread that has not run an inspection by then waits in C */
+enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then whenever the time has doubled */
+enum { WAITS_NS = 100 * 1000 * 1000 };         /* a main thread that has not run it by then waits in C */
 enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
-/* What a step keeps is seen as kept after some more steps. An inspection before that leaves time for as many
- * more: one that waits long for a processor may be the only one in a short life. */
+/* What a step keeps shows only some steps later. An inspection before that leaves time for EARLY_ROUNDS in
+ * all: one that waits long for a CPU might otherwise be the only one in a short life. */
 enum { EARLY_ROUNDS = 4 };
 
-/* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
+/* What inspect.py returns if its budget runs out: this, and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
 
-/* Modules that must be there already: an import would show. Of the libraries whose tensors and arrays are
- * found (inspect.py, arrays.py), one of them. */
+/* Modules that must be imported already, since our import would be noticed. One of the libraries whose
+ * tensors and arrays are searched for (inspect.py, arrays.py). */
 static const char *const libraries[] = {"torch.nn.modules.module", "jax._src.array", "cupy._core.core",
                                         "paddle.base.framework"};
-static const char changes_without_the_gil[] =
-    "paddle"; /* its tensors, from C++, while a thread of ours could look */
+static const char changes_without_the_gil[] = "paddle"; /* its C++ changes tensors */
 static const char exit_functions[] = "atexit";
 
 typedef void object; /* PyObject */
@@ -53,47 +53,48 @@ static const struct vt_python_api *const python = &vt_python_api;
 
 enum pending { IDLE, ASKED_FOR, RUNS };
 
-/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (like the
+/* The process's state, in pages that the kernel wipes in a forked child, which so starts afresh (like the
  * session's). */
 struct process {
     _Atomic unsigned wanted;   /* enum vt_inspection_reason, bits */
     _Atomic int pending;       /* enum pending */
-    _Atomic int queued;        /* a call is in the interpreter's queue */
-    _Atomic int beside;        /* a thread of ours waits for the GIL, or inspects */
-    _Atomic uint64_t asked_ns; /* CLOCK_MONOTONIC, of the pending one */
+    _Atomic int queued;        /* our call is in the interpreter's queue */
+    _Atomic int beside;        /* a thread of ours waits for the GIL, or is inspecting */
+    _Atomic uint64_t asked_ns; /* when the pending one was requested, CLOCK_MONOTONIC */
     _Atomic int failures;
-    _Atomic int next_graph_task, passes; /* next_graph_task: above all that were seen */
-    _Atomic uint64_t spent_ns, last_ns;  /* the time that the main thread waited; what the last one took */
+    _Atomic int next_graph_task, passes; /* next_graph_task: higher than any seen */
+    _Atomic uint64_t spent_ns, last_ns; /* how long the main thread has waited in all; cost of the last one */
     _Atomic uint64_t seen_peak_bytes;
-    _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
+    _Atomic uint64_t census_bytes; /* alive at the last complete census; 0 = there was none */
     _Atomic bool census_unfinished;
     _Atomic uint32_t censuses;
-    _Atomic bool works;      /* a module was called, or there are arrays of a library without modules */
-    _Atomic unsigned rounds; /* how often something has come again: passes, or a peak of the same code */
-    _Atomic uint64_t peaks[PEAK_STACKS]; /* by stack: its id, and how often it had more alive than ever */
+    _Atomic bool works;      /* the program has called a module, or has arrays of a library without modules */
+    _Atomic unsigned rounds; /* how often something was repeated: passes, or a peak of the same code */
+    _Atomic uint64_t peaks[PEAK_STACKS]; /* by stack: its id, and how often it made a new peak */
     /* Writer thread. */
-    uint64_t first_ns, next_ns; /* since the first, when the next is due */
+    uint64_t first_ns, next_ns; /* when it began; when the next is due after that */
     uint32_t tended_censuses;
     int tended_passes;
-    _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
+    _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs at most one inspection */
 };
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
 
-static _Atomic bool ended; /* the interpreter's exit was seen */
+static _Atomic bool ended; /* the interpreter is exiting */
 
-static bool registered_at_exit; /* under the GIL; kept in a forked child */
+static bool registered_at_exit; /* used under the GIL; kept in a forked child */
 
 static void look_up(void)
 {
     if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor() ||
-        vt_python_is_free_threaded()) /* nothing there stops the other threads while objects are read */
+        vt_python_is_free_threaded()) /* without a GIL nothing stops the other threads while objects are read
+                                       */
         return;
     if (!vt_python_api_find(vt_python_scope()))
         return;
     void *memory = vt_memory_make_wiped(sizeof(struct process));
     if (!memory)
         return;
-    if (pthread_atfork(NULL, NULL, vt_collected_in_child)) {
+    if (pthread_atfork(NULL, NULL, vt_gc_in_child)) {
         vt_memory_free(memory, sizeof(struct process));
         return;
     }
@@ -102,8 +103,8 @@ static void look_up(void)
 
 /* ---- asking ---- */
 
-/* NULL if nothing is inspected. In a pause nothing is, but what someone has asked for. */
-static struct process *active(const struct vt_session *session)
+/* NULL if nothing is inspected. In a pause only requested inspections are made. */
+static struct process *active_state(const struct vt_session *session)
 {
     struct process *state =
         session->options.inspect ? atomic_load_explicit(&process, memory_order_acquire) : NULL;
@@ -111,7 +112,7 @@ static struct process *active(const struct vt_session *session)
                                                                                                   : state;
 }
 
-/* Of the framework's blocks, now. */
+/* Bytes in frameworks' blocks now. */
 static uint64_t live_bytes(const struct vt_session *session)
 {
     uint64_t bytes = 0;
@@ -120,9 +121,10 @@ static uint64_t live_bytes(const struct vt_session *session)
     return bytes;
 }
 
-/* What may be spent now. At exit a short life is lent more if more is alive than at the last census that saw
- * everything: then another may find what holds it. */
-static struct vt_budget budget(const struct process *state, const struct vt_session *session, unsigned reason)
+/* What may be spent now. At exit a short life is lent more if more is alive than at the last complete
+ * census: another one may find what holds it. */
+static struct vt_budget budget_now(const struct process *state, const struct vt_session *session,
+                                   unsigned reason)
 {
     bool at_exit = reason & VT_INSPECTION_EXIT;
     return vt_budget(vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns, atomic_load(&state->spent_ns),
@@ -132,19 +134,19 @@ static struct vt_budget budget(const struct process *state, const struct vt_sess
 static bool is_affordable(const struct process *state, const struct vt_session *session, unsigned reason)
 {
     const unsigned later = VT_INSPECTION_EXIT | VT_INSPECTION_TIME | VT_INSPECTION_OUT_OF_MEMORY;
-    uint64_t last = atomic_load(&state->last_ns), left = budget(state, session, reason).all_ns;
+    uint64_t last = atomic_load(&state->last_ns), left = budget_now(state, session, reason).all_ns;
     bool early = last && !(reason & later) && atomic_load(&state->rounds) < EARLY_ROUNDS;
     return (last ? last : FIRST_INSPECTION_NS) * (early ? EARLY_ROUNDS : 1) <= left;
 }
 
-/* The interpreter's end frees its queue of calls. */
+/* No more inspections: too many failed, or the interpreter is ending, which frees its queue of calls. */
 static bool is_over(struct process *state)
 {
     return atomic_load(&state->failures) >= FAILURES_MAXIMUM || atomic_load(&ended) ||
            vt_python_is_finalizing();
 }
 
-/* Nothing is read of an interpreter before its layout is proven, which any of its threads can do. */
+/* Nothing of an interpreter is read before its layout is proven, which any of its threads can do. */
 static bool is_readable(void)
 {
     const struct vt_python *interpreter;
@@ -152,10 +154,10 @@ static bool is_readable(void)
     return vt_python_known() != NULL;
 }
 
-static int inspection(void *asked_for);
+static int run_pending(void *asked_for);
 static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread);
 
-static void want(struct process *state, struct vt_session *session, unsigned reason)
+static void request_inspection(struct process *state, struct vt_session *session, unsigned reason)
 {
     int idle = IDLE;
     atomic_fetch_or(&state->wanted, reason);
@@ -164,16 +166,17 @@ static void want(struct process *state, struct vt_session *session, unsigned rea
         return;
     atomic_store(&state->asked_ns, vt_clock_ns(CLOCK_MONOTONIC));
     if (!atomic_compare_exchange_strong(&state->pending, &idle, ASKED_FOR) ||
-        atomic_exchange(&state->queued, 1)) /* still there if one of our threads has run the one before */
+        atomic_exchange(&state->queued, 1)) /* the last call is still queued */
         return;
-    if (python->Py_AddPendingCall(inspection, session)) { /* its queue is full: the next event asks again */
+    if (python->Py_AddPendingCall(run_pending, session)) { /* the queue is full: the next event tries again */
         atomic_store(&state->queued, 0);
         atomic_store(&state->pending, IDLE);
     }
 }
 
-/* Returns whether it was known; from now on it is. */
-static bool know(struct process *state, uint64_t self_address)
+/* Notes that this module or optimizer needs no inspection of its own. Returns whether that was noted before.
+ */
+static bool note_reported(struct process *state, uint64_t self_address)
 {
     _Atomic uint64_t *seen = &state->selves[vt_hash(self_address) >> 32 & (SEEN_SELVES - 1)];
     return atomic_exchange_explicit(seen, self_address, memory_order_relaxed) == self_address;
@@ -181,12 +184,12 @@ static bool know(struct process *state, uint64_t self_address)
 
 static void note_self(struct vt_session *session, uint64_t self_address)
 {
-    struct process *state = active(session);
+    struct process *state = active_state(session);
     if (!state || !self_address)
         return;
     atomic_store_explicit(&state->works, true, memory_order_relaxed);
-    if (!know(state, self_address))
-        want(state, session, VT_INSPECTION_NEW_OBJECT);
+    if (!note_reported(state, self_address))
+        request_inspection(state, session, VT_INSPECTION_NEW_OBJECT);
 }
 
 static uint64_t peak_bytes(const struct vt_session *session)
@@ -199,7 +202,7 @@ static uint64_t peak_bytes(const struct vt_session *session)
 
 static void note_backward(struct vt_session *session, int graph_task)
 {
-    struct process *state = active(session);
+    struct process *state = active_state(session);
     if (!state || __builtin_expect(!vt_raise_above(&state->next_graph_task, graph_task), 1))
         return;
     unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
@@ -211,14 +214,14 @@ static void note_backward(struct vt_session *session, int graph_task)
         atomic_store(&state->seen_peak_bytes, peak);
     }
     if (reason || atomic_load_explicit(&state->wanted, memory_order_relaxed))
-        want(state, session, reason);
+        request_inspection(state, session, reason);
 }
 
-/* Where nothing goes backward: code that has more alive than ever, again and again, keeps something in each
- * of its calls. */
+/* In programs without backward passes: code that makes a new peak again and again keeps something in each of
+ * its calls. */
 static void note_peak(struct vt_session *session, uint32_t stack_id)
 {
-    struct process *state = active(session);
+    struct process *state = active_state(session);
     if (!state || !atomic_load_explicit(&state->works, memory_order_relaxed) || atomic_load(&state->passes))
         return;
     _Atomic uint64_t *known = &state->peaks[stack_id % PEAK_STACKS];
@@ -228,19 +231,19 @@ static void note_peak(struct vt_session *session, uint32_t stack_id)
     if (count <= most || !atomic_compare_exchange_strong(&state->rounds, &most, count))
         return;
     if (count >= EARLY_ROUNDS && (count & (count - 1)) == 0)
-        want(state, session, VT_INSPECTION_PEAK);
+        request_inspection(state, session, VT_INSPECTION_PEAK);
 }
 
-static void ask_for(struct vt_session *session, unsigned reason)
+static void request_other(struct vt_session *session, unsigned reason)
 {
     struct process *state = atomic_load_explicit(&process, memory_order_acquire);
     if (state && session->options.inspect && (!vt_is_paused(session) || reason & VT_INSPECTION_ASKED))
-        want(state, session, reason);
+        request_inspection(state, session, reason);
 }
 
 /* ---- inspecting: the main thread, and the one that it waits for; the one that runs holds the GIL ---- */
 
-/* Under the GIL. The interpreter must not end under a thread of ours. */
+/* Under the GIL. Waits for a thread of ours: the interpreter must not end while that one runs. */
 static void await_beside(struct process *state)
 {
     enum { WAIT_US = 1000, WAITS_MAXIMUM = 2000 };
@@ -253,7 +256,7 @@ static void await_beside(struct process *state)
 static object *inspection_at_exit(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
-    struct process *state = session ? active(session) : NULL;
+    struct process *state = session ? active_state(session) : NULL;
     (void)self;
     (void)arguments;
     if (state && !is_over(state) && is_affordable(state, session, VT_INSPECTION_EXIT)) {
@@ -263,7 +266,7 @@ static object *inspection_at_exit(object *self, object *arguments)
     atomic_store(&ended, true);
     if (state)
         await_beside(state);
-    vt_collected_end();
+    vt_gc_end();
     python->Py_IncRef(python->none);
     return python->none;
 }
@@ -271,28 +274,28 @@ static object *inspection_at_exit(object *self, object *arguments)
 static struct vt_python_method last_inspection = {"last_inspection", inspection_at_exit,
                                                   VT_PYTHON_NO_ARGUMENTS, NULL};
 
-/* Once, and only where the program has imported atexit. */
+/* Once, and only if the program has imported atexit. */
 static void register_at_exit(object *globals)
 {
-    if (registered_at_exit || !vt_errand_is_imported(exit_functions))
+    if (registered_at_exit || !vt_is_imported(exit_functions))
         return;
     registered_at_exit = true;
     object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
     if (function) {
         done = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect_at_exit"),
                                                     function, NULL);
-        python->PyObject_GC_UnTrack(function); /* never freed: some versions would untrack it again then */
+        python->PyObject_GC_UnTrack(function); /* never freed: that might untrack it again */
     }
     if (!done)
         python->PyErr_Clear();
     vt_python_drop(done);
 }
 
-/* What the census may take, 0 = there is none: a part of what is left, so that later ones can follow; all of
- * it where none is expected, or where the one before did not end in its time. */
+/* How long the census may take; 0 = no census. A part of what is left, so that later ones can follow; all of
+ * it if no later one is expected, or if the last one did not finish. */
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
-    uint64_t left = budget(state, session, reason).census_ns;
+    uint64_t left = budget_now(state, session, reason).census_ns;
     if (reason & VT_INSPECTION_ASKED)
         return ASKED_INSPECTION_NS;
     if (reason & (VT_INSPECTION_EXIT | VT_INSPECTION_OUT_OF_MEMORY) || atomic_load(&state->census_unfinished))
@@ -300,15 +303,15 @@ static uint64_t census_ns(struct process *state, const struct vt_session *sessio
     return reason & ~(unsigned)VT_INSPECTION_NEW_OBJECT ? left / CENSUS_SHARE : 0;
 }
 
-/* Roots and optimizers that an inspection has reported need none of their own when they are called; and how
- * the census went. */
-static void remember_reported(struct process *state, const struct vt_session *session, const char *text,
-                              size_t bytes)
+/* Notes what an inspection reported: roots and optimizers, which need no inspection when they are called,
+ * and how the census went. */
+static void note_results(struct process *state, const struct vt_session *session, const char *text,
+                         size_t bytes)
 {
     for (const char *line = text, *end = text + bytes; line && line < end;
          line = memchr(line, '\n', (size_t)(end - line))) {
         line += *line == '\n';
-        if (line + 2 < end && *line == 'C') { /* the last field */
+        if (line + 2 < end && *line == 'C') { /* its last field */
             const char *ends = strchr(line + 2, '\t');
             bool ended = ends && ends[1] == '1';
             atomic_store(&state->census_unfinished, !ended);
@@ -319,60 +322,59 @@ static void remember_reported(struct process *state, const struct vt_session *se
         const char *address =
             line + 2 < end && (*line == 'R' || *line == 'O') ? strchr(line + 2, '\t') : NULL;
         if (address)
-            know(state, strtoull(address + 1, NULL, 10));
+            note_reported(state, strtoull(address + 1, NULL, 10));
     }
 }
 
-static void record_inspection(struct process *state, struct vt_errand *errand,
+static void record_inspection(struct process *state, struct vt_inspection_run *run,
                               const struct vt_session *session, unsigned reason)
 {
-    remember_reported(state, session, errand->text, (size_t)errand->bytes);
-    vt_record_inspection(reason, errand->text, (size_t)errand->bytes, errand->started_ns);
+    note_results(state, session, run->text, (size_t)run->bytes);
+    vt_record_inspection(reason, run->text, (size_t)run->bytes, run->started_ns);
 }
 
-/* Where one of the libraries is imported. */
+/* Runs the inspection. One of the libraries is imported. */
 static void inspection_at_modules(struct process *state, const struct vt_session *session, unsigned reason,
                                   bool on_own_thread)
 {
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
-    struct vt_errand errand = {
+    struct vt_inspection_run run = {
         .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
         .census_ns = census_ns(state, session, reason),
-        .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget(state, session, reason).all_ns + 1,
+        .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_now(state, session, reason).all_ns + 1,
         .on_own_thread = on_own_thread,
         .prepare = register_at_exit};
     python->PyErr_Fetch(&type, &value, &traceback);
-    vt_errand_run(&errand);
-    if (errand.has_failed)
-        atomic_fetch_add(&state->failures, errand.is_refused ? FAILURES_MAXIMUM : 1);
-    if (errand.bytes > (intptr_t)sizeof expensive &&
-        memcmp(errand.text, expensive, sizeof expensive - 1) == 0) {
-        needed_ns = strtoull(errand.text + sizeof expensive - 1, NULL, 10);
-        atomic_fetch_or(&state->wanted, reason); /* again, when that much is left */
-    } else if (errand.bytes > 0) {
-        record_inspection(state, &errand, session, reason);
+    vt_inspection_run(&run);
+    if (run.has_failed)
+        atomic_fetch_add(&state->failures, run.is_refused ? FAILURES_MAXIMUM : 1);
+    if (run.bytes > (intptr_t)sizeof expensive && memcmp(run.text, expensive, sizeof expensive - 1) == 0) {
+        needed_ns = strtoull(run.text + sizeof expensive - 1, NULL, 10);
+        atomic_fetch_or(&state->wanted, reason); /* try again when that much is left */
+    } else if (run.bytes > 0) {
+        record_inspection(state, &run, session, reason);
     }
-    vt_python_drop(errand.result);
+    vt_python_drop(run.result);
     python->PyErr_Restore(type, value, traceback);
-    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - errand.started_ns;
+    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - run.started_ns;
     atomic_fetch_add(&state->spent_ns, waited_ns);
-    /* The wait for the GIL and for a processor may be shorter next time. A census that did not end gets twice
-     * as long. */
+    /* Counts CPU time only: waits for the GIL and for a CPU may be shorter next time. After a census that
+     * did not finish, the next one gets twice as long. */
     if (!needed_ns)
-        needed_ns = errand.processor_ns * (atomic_load(&state->census_unfinished) ? 2 : 1);
+        needed_ns = run.processor_ns * (atomic_load(&state->census_unfinished) ? 2 : 1);
     atomic_store(&state->last_ns, needed_ns);
 }
 
 static bool has_library(void)
 {
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (vt_errand_is_imported(libraries[i]))
+        if (vt_is_imported(libraries[i]))
             return true;
     return false;
 }
 
-/* False if another thread has taken it meanwhile. */
+/* False if another thread is running the inspection. */
 static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread)
 {
     if (atomic_exchange(&state->pending, RUNS) == RUNS)
@@ -381,17 +383,17 @@ static bool inspect_now(struct process *state, struct vt_session *session, bool 
     if (has_library())
         inspection_at_modules(state, session, reason, on_own_thread);
     atomic_store(&state->pending, IDLE);
-    if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* asked for meanwhile, by another thread */
-        want(state, session, VT_INSPECTION_ASKED);
+    if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* requested meanwhile by another thread */
+        request_inspection(state, session, VT_INSPECTION_ASKED);
     return true;
 }
 
-static int inspection(void *asked_for)
+static int run_pending(void *asked_for)
 {
     struct vt_session *session = vt_session_active();
-    struct process *state = session ? active(session) : NULL;
+    struct process *state = session ? active_state(session) : NULL;
     int saved_errno = errno;
-    if (!state || session != asked_for) /* of another process, or ended */
+    if (!state || session != asked_for) /* of another process, or it has ended */
         return 0;
     atomic_store(&state->queued, 0);
     if (atomic_load(&state->pending) == ASKED_FOR)
@@ -402,15 +404,15 @@ static int inspection(void *asked_for)
 
 /* ---- beside a main thread that waits in C ---- */
 
-/* A thread of ours. Only the main interpreter's lock is taken by PyGILState_Ensure. */
+/* Runs in a thread of ours. PyGILState_Ensure takes only the main interpreter's lock. */
 static void *inspect_beside(void *context)
 {
     struct vt_session *session = context;
-    struct process *state = active(session);
+    struct process *state = active_state(session);
     if (state && !is_over(state)) {
         int gil = python->PyGILState_Ensure();
         if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR && !atomic_load(&state->passes) &&
-            !vt_errand_is_imported(changes_without_the_gil) &&
+            !vt_is_imported(changes_without_the_gil) &&
             !python->PyInterpreterState_Next(python->PyInterpreterState_Head()))
             inspect_now(state, session, true);
         python->PyGILState_Release(gil);
@@ -420,8 +422,8 @@ static void *inspect_beside(void *context)
     return NULL;
 }
 
-/* Where nothing goes backward: autograd's threads change gradients without the GIL, which must not be read
- * meanwhile; a main thread that waits may have begun that. */
+/* Only in programs without backward passes: autograd's threads change gradients without the GIL, and these
+ * must not be read meanwhile. A main thread that waits in C may be running a backward pass. */
 static bool waits_in_c(struct process *state, uint64_t now_ns)
 {
     return atomic_load(&state->pending) == ASKED_FOR && atomic_load(&state->passes) == 0 &&
@@ -442,8 +444,9 @@ static void begin_beside(struct process *state, struct vt_session *session)
     vt_signals_restore(&before);
 }
 
-/* Blocks that are known by handles are arrays. Driver memory without any block may be a pool of them; what
- * uses PyTorch's modules has its blocks soon after its first segment. */
+/* Whether there are arrays of a library without modules. Blocks identified by handles are arrays. Driver
+ * memory without any block may be a pool of arrays: programs with PyTorch modules have blocks soon after
+ * their first segment. */
 static bool has_arrays(const struct vt_session *session)
 {
     bool has_driver_memory = false;
@@ -458,10 +461,10 @@ static bool has_arrays(const struct vt_session *session)
     return has_driver_memory;
 }
 
-/* Where nothing goes backward, and nothing else has led to a census since the last time. */
-static void tend(struct vt_session *session)
+/* Timed inspections, for programs where no pass and nothing else has led to a census since the last one. */
+static void tend_inspections(struct vt_session *session)
 {
-    struct process *state = active(session);
+    struct process *state = active_state(session);
     if (!state || !vt_python_known())
         return;
     uint64_t now_ns = vt_clock_ns(CLOCK_MONOTONIC);
@@ -478,7 +481,7 @@ static void tend(struct vt_session *session)
         const int passes = atomic_load(&state->passes);
         const uint32_t censuses = atomic_load(&state->censuses);
         if (state->tended_passes == passes && state->tended_censuses == censuses)
-            want(state, session, VT_INSPECTION_TIME);
+            request_inspection(state, session, VT_INSPECTION_TIME);
         state->tended_passes = passes;
         state->tended_censuses = censuses;
     }
@@ -487,8 +490,8 @@ static void tend(struct vt_session *session)
 }
 
 const struct vt_inspector vt_inspector = {.look_up = look_up,
-                                          .tend = tend,
+                                          .tend = tend_inspections,
                                           .note_self = note_self,
                                           .note_backward = note_backward,
                                           .note_peak = note_peak,
-                                          .ask = ask_for};
+                                          .ask = request_other};

@@ -2,15 +2,16 @@
 # is. format.h (struct vt_inspection_part) describes the lines that it returns.
 #
 # The host must not notice it. So no user code is run: only attributes are read, and torch's own methods are called with
-# overrides off. Nothing stays but weak references: all of this is run anew for each inspection and freed after it. There
-# are no classes (object.__subclasses__() would list them) and no imports. What raises audit events or creates something
-# that stays (a function's __code__, a frame's f_code, an object's __dict__, id) is read by methods.c.
+# overrides off. Only weak references stay: everything here is run afresh for each inspection and freed after it. There
+# are no classes (object.__subclasses__() would list them) and no imports. What would raise audit events or leave
+# something behind (a function's __code__, a frame's f_code, an object's __dict__, id) is read by script_functions.c.
 #
-# Given by code.c: sys, LAUNCH (the names of launch.def), the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
-# to the next (roots and optimizers, as weak references, None where there can be none; and their holders; written: how much of
-# a compiler's map is reported), take_census of census.py and find_kinds of arrays.py. Given to these: FOR_OTHERS, at the end.
+# Given by scripts.c: sys, LAUNCH (the names of launch.def), the interpreter's types (CELL, ...), the functions of
+# script_functions.c, and what is kept between inspections: roots and optimizers (as weak references, None where there can
+# be none) and their holders; written: how much of a compiler's map has been reported. Also take_census of census.py and
+# find_kinds of arrays.py. FOR_OTHERS, at the end, is what those two scripts get.
 
-TRANSPARENT = {  # steps of a path that the user did not write: (class of the wrapper, attribute)
+TRANSPARENT = {  # parts of a path that the user did not write: (class of the wrapper, attribute)
     ("DistributedDataParallel", "module"), ("DataParallel", "module"), ("OptimizedModule", "_orig_mod"),
     ("FullyShardedDataParallel", "_fsdp_wrapped_module"), ("CheckpointWrapper", "_checkpoint_wrapped_module"),
     ("DeepSpeedEngine", "module"), ("_LightningModuleWrapperBase", "_forward_module"),
@@ -22,18 +23,18 @@ OWN_DICT = {id(SLOT), id(type(FUNCTION.__dict__["__code__"]))}  # made by the in
 CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel",
                    "requires_grad", "shape", "storage_offset", "untyped_storage")
-WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")  # attributes of what wraps an optimizer
-STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of one
-ITEMS_MAXIMUM = 256  # of a container or an object that is searched
-PARTS_DEPTH = 3  # of tensors that consist of others
-CHECK_EVERY = 256  # tensors between two readings of the clock
-VALUE_BYTES = 1024  # of a variable; no launcher's is longer
+WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")  # attributes where wrappers keep their optimizer
+STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of each
+ITEMS_MAXIMUM = 256  # searched per container or object
+PARTS_DEPTH = 3  # for tensors that consist of others
+CHECK_EVERY = 256  # tensors between two looks at the clock
+VALUE_BYTES = 1024  # per variable; no launcher's is longer
 
 Namespace = type(sys.implementation)
 
 
 def attributes(thing):
-    """The object's own dict or a copy of it; None if its class answers for `__dict__` itself."""
+    """The object's own dict or a copy of it; None if its class defines `__dict__` itself."""
     try:
         for parent in type.__getattribute__(type(thing), "__mro__"):
             descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
@@ -59,7 +60,7 @@ def class_name(thing):
 
 
 def has_class(thing, wanted):
-    """isinstance, without asking the object or its class."""
+    """isinstance, without calling code of the object or its class."""
     for parent in type.__getattribute__(type(thing), "__mro__"):
         if parent is wanted:
             return True
@@ -67,7 +68,7 @@ def has_class(thing, wanted):
 
 
 def entries(thing):
-    """The items of a dict, whatever its class makes of them."""
+    """The items of a dict, even if its class overrides them."""
     if not has_class(thing, dict):  # torch.jit's
         thing = (attributes(thing) or {}).get("_python_modules")
     return list(dict.items(thing)) if has_class(thing, dict) else ()
@@ -86,7 +87,7 @@ def item_name(name, key):
 
 
 def tensor_functions(torch, names):
-    """By name: torch's own functions of a tensor, whatever a subclass or a patch makes of them."""
+    """By name: torch's own functions of a tensor, even if a subclass or a patch overrides them."""
     base = torch._C.__dict__.get("TensorBase") or torch._C.__dict__["_TensorBase"]
     own = {name: type.__getattribute__(base, "__dict__")[name] for name in names}
     return {name: found if callable(found) else found.__get__ for name, found in own.items()}
@@ -109,7 +110,7 @@ def make_finder(module_class, optimizer_class, tensor_class):
 
 
 def take(finder, name, value):
-    """True if it is one of those searched for."""
+    """True if it is one of the objects searched for."""
     if id(type(value)) in PLAIN:
         return True
     for parent in type.__getattribute__(type(value), "__mro__"):
@@ -123,7 +124,7 @@ def take(finder, name, value):
 
 
 def take_optimizers(finder, name, value):
-    """Those that VALUE wraps, or VALUE itself, if it steps and has parameters although its class is not PyTorch's."""
+    """The optimizers that VALUE wraps, or VALUE itself, if it has steps and parameters although its class is not PyTorch's."""
     inside = attributes(value)
     if inside is None:
         return
@@ -179,7 +180,7 @@ def search_inside(finder, name, value):
 
 
 def add_variables(finder, variables):
-    """Variables first: a variable of its own is a better name than a place in something else."""
+    """Variables first: a variable is a better name than a place inside another object."""
     others = []
     for name, value in variables:
         name = "" if name in ("self", "module") else name
@@ -194,7 +195,7 @@ def children(module):
 
 
 def find_roots(finder):
-    """(number, module) of those that no other holds, numbered as in earlier inspections; and the ids of all modules."""
+    """(number, module) of the modules that no other holds, numbered as in earlier inspections; and the ids of all modules."""
     inner, walked = set(), set()
     for value, _ in list(finder.modules.values()):
         waiting = [value]
@@ -219,7 +220,7 @@ def find_roots(finder):
 
 
 def alive(references):
-    """(number, object) of those that are remembered and still alive."""
+    """(number, object) of the remembered objects that are still alive."""
     things = [(number, reference()) for number, reference in enumerate(references) if reference is not None]
     return [(number, thing) for number, thing in things if thing is not None]
 
@@ -227,7 +228,7 @@ def alive(references):
 def remember(references, holders, value, holder):
     try:
         references.append(ref(value))
-    except TypeError:  # its class allows no weak references: such an object is inspected once
+    except TypeError:  # its class allows no weak references: inspected only once
         references.append(None)
     holders.append(holder)
 
@@ -249,8 +250,8 @@ def make_inspection(torch, deadline_ns):
 
 
 def place_of(inspection, tensor):
-    """Its storage's address and, as text, the fields of a line from data_address to device_index. None for a tensor
-    without CUDA memory of its own (fake, lazy, a wrapper), and for one whose class may answer for it."""
+    """The address of its storage and, as text, the fields of a line from data_address to device_index. None for a tensor
+    without CUDA memory of its own (fake, lazy, a wrapper), and for one whose class may override the answers."""
     ask = inspection.ask
     try:
         if id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor) or not ask["is_cuda"](tensor):
@@ -271,7 +272,7 @@ def place_of(inspection, tensor):
 
 
 def answers_itself(inspection, tensor):
-    """Python code of its class replaces torch's operators, and perhaps shape and device too."""
+    """Whether Python code of its class replaces torch's operators, and perhaps shape and device too."""
     for parent in type.__getattribute__(type(tensor), "__mro__"):
         if parent is inspection.tensor_class:
             return False
@@ -281,14 +282,14 @@ def answers_itself(inspection, tensor):
 
 
 def add_parts(inspection, role, root, path, tensor, optimizer, depth):
-    """Of a tensor that is none of its own: those that it consists of (levels and scales of a quantized weight)."""
+    """The tensors that a tensor without memory consists of (levels and scales of a quantized weight)."""
     for key, part in list((attributes(tensor) or {}).items()):
         if type(key) is str and has_class(part, inspection.tensor_class):
             add_tensor(inspection, role, root, f"{path}.{text(key)}", part, optimizer, depth=depth)
 
 
 def whole_shape(tensor):
-    """Of a distributed tensor: the field with the shape of all its parts together."""
+    """For a distributed tensor: the field with the shape of all its parts together."""
     try:
         meta = attributes(slot(tensor, "_spec"))["tensor_meta"]
         return "\t" + "x".join(map(str, tuple.__getitem__(meta, 0)))
@@ -319,7 +320,7 @@ def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False,
 def add_parameter(inspection, root, path, parameter):
     add_tensor(inspection, "parameter", root, path, parameter)
     try:
-        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None  # reading another's warns
+        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None  # reading .grad of another tensor warns
     except Exception:
         return
     if gradient is not None:
@@ -327,7 +328,7 @@ def add_parameter(inspection, root, path, parameter):
 
 
 def add_module(inspection, root, module, path):
-    """The module and all that it contains, depth first; each module once, under its first path."""
+    """The module and everything in it, depth first; each module once, under its first path."""
     inside = attributes(module)
     if inside is None or id(module) in inspection.reported:
         return
@@ -373,7 +374,7 @@ def add_optimizer(inspection, number, optimizer, variables):
 
 
 def add_state(inspection, state, role, place, value, level):
-    """A tensor, or those in containers and objects of the optimizer's own. What is another's (a parameter, a gradient) is
+    """A tensor, or the tensors in the optimizer's own containers and objects. Others (a parameter, a gradient) have been
     reported already. PLACE: the parameter that it belongs to, if that is known."""
     if id(type(value)) in PLAIN:
         return
@@ -393,7 +394,7 @@ def add_state(inspection, state, role, place, value, level):
 
 
 def parts_of(inspection, state, value):
-    """(key, item) of a container, or of an object that is made for the state: a dataclass, or a class from the
+    """(key, item) of a container, or of an object made for the state: a dataclass, or an object of a class from the
     optimizer's file that holds no module."""
     if has_class(value, dict):
         return entries(value)
@@ -416,7 +417,7 @@ def parameters_of(group):
 
 
 def report_written(inspection):
-    """Which lines of the user's are behind those that torch.compile wrote: its own map, of what is new in it."""
+    """The new part of torch.compile's own map from the lines that it wrote to the user's lines."""
     cache = (attributes(sys.modules.get("torch._inductor.codecache")) or {}).get("PyCodeCache")
     maps = type.__getattribute__(cache, "__dict__").get("linemaps") if type(cache) is type else None
     if type(maps) is not dict:
@@ -431,7 +432,7 @@ def report_written(inspection):
 
 
 def property_of(module, kind, name, thing):
-    """What a property that a class of C++ has says of THING; None where that has another class."""
+    """The value of a C++ class's property for THING; None if THING has another class."""
     known = module.get(kind)
     if type(known) is not type(None) and has_class(thing, known):
         return type.__getattribute__(known, "__dict__")[name].__get__(thing)
@@ -439,7 +440,7 @@ def property_of(module, kind, name, thing):
 
 
 def report_group(inspection):
-    """The process's place in the default group of processes, whatever launched it, and where they meet."""
+    """The process's rank in the default process group, whatever launched it, and the group's rendezvous."""
     module = attributes(sys.modules.get("torch.distributed.distributed_c10d"))
     own = attributes(sys.modules.get("torch._C._distributed_c10d"))
     group = (attributes((module or {}).get("_world")) or {}).get("_default_pg")
@@ -458,7 +459,7 @@ def report_group(inspection):
 
 
 def report_variables(inspection):
-    """Launchers' variables as they are now: the program, or Ray in it, may have set them since it began."""
+    """Launchers' variables as they are now: the program, or Ray in it, may have set them since it started."""
     names = (attributes((attributes(sys.modules.get("os")) or {}).get("environ")) or {}).get("_data")
     for name in LAUNCH if type(names) is dict else ():
         value = dict.get(names, name)
@@ -481,7 +482,7 @@ def find(variables, torch):
 
 
 def report_torch(inspection, variables, torch, started_ns):
-    """Returns None; or "expensive NANOSECONDS", an estimate, if there is a budget and it is spent before the end."""
+    """Returns None; or "expensive NANOSECONDS", an estimate, if there is a budget and it runs out before the end."""
     finder = find(variables, torch)
     inspection.owners = finder.owners
     found, walked = find_roots(finder)
@@ -494,13 +495,13 @@ def report_torch(inspection, variables, torch, started_ns):
     report_written(inspection)
     try:
         report_group(inspection)
-    except Exception:  # of another version
+    except Exception:  # another version
         pass
     return None
 
 
 def report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context):
-    """The lines, or what report_torch returns. TORCH: None where it is not imported; KINDS: of arrays (arrays.py)."""
+    """The lines, or what report_torch returns. TORCH: None if it is not imported; KINDS: of arrays (arrays.py)."""
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
     report_variables(inspection)
@@ -530,12 +531,12 @@ def report_all(inspection, finder, found):
 
 
 def inspect_at_exit(function):
-    """Registers the function to be called at the program's exit."""
+    """Registers the function to be called when the program exits."""
     sys.modules["atexit"].register(function)
 
 
 def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=None):
-    """Times are CLOCK_MONOTONIC's. The program waits from started_ns on, for at most budget_ns (0: no limit)."""
+    """Times are CLOCK_MONOTONIC. The program waits from started_ns on, for at most budget_ns (0 = no limit)."""
     torch, kinds = sys.modules.get("torch"), find_kinds()
     if "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
         return report(variables, None, kinds, started_ns, budget_ns, census_ns, handled, context) if kinds else ""

@@ -1,5 +1,5 @@
-/* The interpreter's functions that an inspection calls: exported, and the same in all versions whose frames
- * we read. void * stands for PyObject *. */
+/* The interpreter's functions that inspections call: exported, and the same in all versions whose frames we
+ * read. void * stands for PyObject *. */
 #ifndef VT_PYTHON_API_H
 #define VT_PYTHON_API_H
 
@@ -74,7 +74,7 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(intptr_t, PyTuple_Size, (void *))                                                                      \
     X(const char *, PyUnicode_AsUTF8AndSize, (void *, intptr_t *))
 
-/* Objects of the interpreter, and their names in inspect.py and census.py. */
+/* Types of the interpreter, and their names in the scripts. */
 #define VT_PYTHON_TYPES(X)                                                                                   \
     X(ASYNC_GENERATOR, PyAsyncGen_Type)                                                                      \
     X(CELL, PyCell_Type)                                                                                     \
@@ -96,18 +96,18 @@ struct vt_python_api {
     VT_PYTHON_TYPES(X)
 #undef X
     void *none; /* Py_None */
-    /* From 3.11 on, both or none of them. */
+    /* From 3.11 on; both or none. */
     void (*PyThreadState_EnterTracing)(void *);
     void (*PyThreadState_LeaveTracing)(void *);
 };
 
-/* Complete and unchanging once vt_python_api_find has returned true. */
+/* Complete and constant once vt_python_api_find has returned true. */
 extern struct vt_python_api vt_python_api __attribute__((visibility("hidden")));
 
-/* Writer thread. Looks everything up in `scope`, for dlsym. False if something is missing. */
+/* Writer thread. Looks everything up in `scope`, a handle for dlsym. False if something is missing. */
 bool vt_python_api_find(void *scope);
 
-/* Drops a reference; NULL has none. Under the GIL. */
+/* Drops a reference; does nothing for NULL. Under the GIL. */
 static inline void vt_python_drop(void *object)
 {
     if (object)

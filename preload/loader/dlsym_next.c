@@ -1,11 +1,12 @@
-/* What dlsym(RTLD_NEXT, …) would answer without us.
+/* The real dlsym(RTLD_NEXT, …) searches the objects after its caller: if the caller was loaded when the
+ * program started, everything loaded then (and what was opened globally since); otherwise the libraries that
+ * the same dlopen loaded. It identifies the caller by the return address, so we cannot call it for somebody
+ * else.
  *
- * The real one searches after its caller: if the caller was loaded when the program started, among all that
- * was (and what was opened globally since); else among the libraries that the same dlopen loaded. It goes by
- * its return address, so we cannot call it for somebody else. Objects are loaded in the order of search,
- * those of the program's start first: this, and the names of the libraries that each object needs, give the
- * answer in nearly all cases; in the others we say that we do not know. */
-#include "loader/dlsym.h"
+ * Objects are loaded in search order, those of the program's start first. That, and the names of the
+ * libraries that each object needs, give the answer in nearly all cases; in the others we say that we do not
+ * know. */
+#include "loader/dlsym_next.h"
 
 #include "loader/elf_walk.h"
 #include "text.h"
@@ -19,11 +20,11 @@
 #define NAME_BYTES 256
 
 struct object {
-    unsigned index; /* in load order; NONE: there is none */
+    unsigned index; /* in load order; NONE = no object */
     char name[NAME_BYTES];
 };
 
-static void take(struct object *object, unsigned index, const struct vt_elf *elf)
+static void note_object(struct object *object, unsigned index, const struct vt_elf *elf)
 {
     object->index = index;
     if (!vt_text_copy(object->name, NAME_BYTES,
@@ -36,11 +37,12 @@ struct order {
     uintptr_t caller_base;
     unsigned next_index;
     struct vt_elf program;
-    unsigned last_of_program; /* of the libraries that the program itself needs */
+    unsigned last_of_program; /* the last library that the program itself needs */
     unsigned us;
     struct object caller;
-    bool caller_defines, defined_between; /* the symbol; between the caller and us */
-    struct object definer;                /* the first one after the caller */
+    bool caller_defines,
+        defined_between;   /* the caller defines the symbol; an object between the caller and us does */
+    struct object definer; /* the first definer after the caller */
     void *defined;
 };
 
@@ -49,7 +51,7 @@ static bool put_in_order(const struct vt_elf *elf, void *context)
     struct order *order = context;
     unsigned index = order->next_index++;
     struct object here;
-    take(&here, index, elf);
+    note_object(&here, index, elf);
     if (index == 0)
         order->program = *elf;
     else if (vt_elf_needs(&order->program, here.name))
@@ -81,7 +83,7 @@ struct needer {
     struct object found;
 };
 
-static bool needs(const struct vt_elf *elf, void *context)
+static bool visit_needer(const struct vt_elf *elf, void *context)
 {
     struct needer *search = context;
     unsigned index = search->next_index++;
@@ -89,19 +91,19 @@ static bool needs(const struct vt_elf *elf, void *context)
         return true;
     if (!vt_elf_needs(elf, search->library))
         return false;
-    take(&search->found, index, elf);
+    note_object(&search->found, index, elf);
     return true;
 }
 
-/* The object that loaded it: the first one before it that needs it. */
+/* The object that loaded this one: the first one before it that needs it. */
 static struct object loader_of(const struct object *object)
 {
     struct needer search = {.library = object->name, .before = object->index, .found.index = NONE};
-    vt_elf_find(needs, &search);
+    vt_elf_find(visit_needer, &search);
     return search.found;
 }
 
-/* True if it was loaded when the program started. */
+/* True if the object was loaded when the program started. */
 static bool is_of_start(const struct order *order, struct object object)
 {
     while (object.index != NONE && object.index > order->last_of_program)
@@ -132,7 +134,8 @@ static bool find_after_us(const struct order *order, const struct link_map *call
             return false;
         return true;
     }
-    /* Opened later: only if by itself is it known what else was loaded with it. */
+    /* The caller was opened later. Only if it was opened directly is it known what else that dlopen loaded.
+     */
     if (order->caller_defines || loader_of(&order->caller).index != NONE)
         return false;
     *found = search_own_libraries(caller, order->symbol, search);

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #define VERSION_INDEX_MASK 0x7fff
-#define VERSION_HIDDEN 0x8000 /* not the default version of its name */
+#define VERSION_HIDDEN 0x8000 /* not the name's default version */
 #define LATELY_NS UINT64_C(1000000)
 
 /* Start of our own image; the linker defines it. */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 
-/* glibc relocates the pointers of most dynamic sections in place, but not of read-only ones (the vDSO). */
+/* glibc relocates the pointers in most dynamic sections in place, but not in read-only ones (the vDSO). */
 static const void *dynamic_pointer(uintptr_t base, uintptr_t value)
 {
     return (const void *)(value < base ? base + value : value);
@@ -79,9 +79,9 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
     return search->visit(&object, search->context);
 }
 
-static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
+static bool walk_libraries(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
 {
-    int saved_errno = errno; /* of a wait for a fork */
+    int saved_errno = errno; /* waiting for a fork may change it */
     struct vt_gate gate;
     vt_gate_enter(&gate);
     bool stopped = dl_iterate_phdr(visit, context) != 0;
@@ -93,7 +93,7 @@ static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *c
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context)
 {
     struct search search = {visit, context};
-    return iterate(visit_object, &search);
+    return walk_libraries(visit_object, &search);
 }
 
 static int read_changes(struct dl_phdr_info *info, size_t size, void *changes_pointer)
@@ -110,7 +110,7 @@ struct vt_elf_changes vt_elf_changes(void)
 {
     struct vt_elf_changes changes = {0, 0};
     const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC_COARSE);
-    iterate(read_changes, &changes);
+    walk_libraries(read_changes, &changes);
     atomic_store_explicit(&loads_seen, changes.loads, memory_order_relaxed);
     atomic_store_explicit(&unloads_seen, changes.unloads, memory_order_relaxed);
     atomic_store_explicit(&seen_ns, now, memory_order_release);
@@ -146,7 +146,7 @@ bool vt_elf_contains(const struct vt_elf *object, const void *address)
     return false;
 }
 
-/* The index of version `name` among those that `object` defines, 0 if it does not. */
+/* The index of version `name` among those that `object` defines; 0 if it does not define it. */
 static unsigned version_index(const struct vt_elf *object, const char *name)
 {
     const ElfW(Verdef) *definition = object->version_definitions;
@@ -252,7 +252,7 @@ struct definition {
     void *found;
 };
 
-static bool defines(const struct vt_elf *object, void *context)
+static bool find_after_us(const struct vt_elf *object, void *context)
 {
     struct definition *wanted = context;
     if (vt_elf_is_ours(object))
@@ -265,14 +265,15 @@ static bool defines(const struct vt_elf *object, void *context)
 void *vt_elf_next_definition(const char *name)
 {
     struct definition wanted = {.name = name};
-    vt_elf_find(defines, &wanted);
+    vt_elf_find(find_after_us, &wanted);
     return wanted.found;
 }
 
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name)
 {
     const uint64_t unloads = vt_elf_unloads_lately();
-    /* In this order: who sees the new number sees the new function. */
+    /* The count is read before the function and stored after it: whoever sees the new count sees the new
+     * function. */
     const bool holds = atomic_load_explicit(&next->unloads, memory_order_acquire) == unloads;
     void *function = atomic_load_explicit(&next->function, memory_order_acquire);
     if (!holds || !function) {

@@ -1,8 +1,8 @@
 /* Reads the loaded libraries' symbol tables.
  *
- * dlopen and dlsym take the loader's main lock, which another thread may hold while it runs constructors that
- * wait for a lock of our caller. Walking the loaded objects takes only the short lock of dl_iterate_phdr, and
- * leaves dlerror and reference counts alone.
+ * dlopen and dlsym take the loader's main lock, which another thread may hold while it runs constructors
+ * that wait for a lock of our caller. Walking the loaded objects takes only the short lock of
+ * dl_iterate_phdr, and does not touch dlerror or reference counts.
  *
  * Threads: any. `struct vt_elf` and what it points to are valid only during the visit. */
 #ifndef VT_ELF_WALK_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The name, as text, of a symbol that may be a macro. */
+/* The name of a symbol as a string; the symbol may be a macro. */
 #define VT_TEXT_OF(symbol) #symbol
 #define VT_SYMBOL_NAME(symbol) VT_TEXT_OF(symbol)
 
@@ -28,52 +28,52 @@ struct vt_elf {
     const ElfW(Verdef) * version_definitions; /* NULL: it defines none */
     const uint32_t *gnu_hash;
     const uint32_t *system_v_hash;
-    uint64_t unloads; /* as in vt_elf_changes, at this moment */
+    uint64_t unloads; /* as in vt_elf_changes, at the time of the walk */
     const ElfW(Phdr) * segments;
     unsigned segment_count;
 };
 
-/* Calls `visit` for each loaded object, in load order, until it returns true; returns whether it did. Leaves
- * errno as it was. */
+/* Calls `visit` for each loaded object, in load order, until it returns true. Returns whether it did. errno
+ * stays. */
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context);
 
-/* How many libraries this process has loaded and unloaded so far: while neither number changes, a walk finds
+/* How many libraries this process has loaded and unloaded so far. While neither number changes, a walk finds
  * the same. Much cheaper than a walk. */
 struct vt_elf_changes {
     uint64_t loads, unloads;
 };
 struct vt_elf_changes vt_elf_changes(void);
 
-/* `loads` of the latest vt_elf_changes in any thread (the writer calls it ten times a second); without the
- * loader's lock, which would stay locked if a signal handler jumped out of it. */
+/* `loads` of the latest vt_elf_changes call in any thread; the writer makes one ten times a second. Does not
+ * take the loader's lock, which would stay locked if a signal handler jumped out of it. */
 uint64_t vt_elf_loads_seen(void);
 
-/* The address of the function or variable `name` that `object` defines in `version` (NULL: its default one),
- * or NULL. */
+/* The address of the function or variable `name` that `object` defines in `version` (NULL: the default one);
+ * NULL if it does not. */
 void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
 
-/* The definition that our export of `name` hides: the first one in a library loaded after ours, or NULL. A
- * library loaded before may be our caller. */
+/* The definition that our export of `name` hides: the first one in a library loaded after ours; NULL if
+ * there is none. A library loaded before may be our caller. */
 void *vt_elf_next_definition(const char *name);
 
-/* The same for what is called often, all zero at first: it is looked for again once a library has been
- * unloaded, which may have been the one that had it. */
+/* The same for functions that are called often. `next` is zeroed at first. The function is looked up again
+ * after any library was unloaded, which may have been the one that had it. */
 struct vt_elf_next {
     _Atomic(void *) function;
-    _Atomic uint64_t unloads; /* when it was found */
+    _Atomic uint64_t unloads; /* when the function was found */
 };
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name);
 
-/* How many libraries were unloaded until some milliseconds ago, or later. As cheap as a look at a coarse
- * clock. */
+/* How many libraries had been unloaded a few milliseconds ago, or later. As cheap as reading a coarse clock.
+ */
 uint64_t vt_elf_unloads_lately(void);
 
-/* True if the object has a DT_NEEDED of this name. */
+/* True if the object has a DT_NEEDED with this name. */
 bool vt_elf_needs(const struct vt_elf *object, const char *library);
 
 bool vt_elf_defines_version(const struct vt_elf *object, const char *version);
 
-/* True if it was loaded to where `address` is. (dladdr takes the loader's lock.) */
+/* True if `address` lies in the object. (dladdr would take the loader's lock.) */
 bool vt_elf_contains(const struct vt_elf *object, const void *address);
 
 /* True for libvramtrace.so itself. */

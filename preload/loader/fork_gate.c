@@ -8,7 +8,7 @@
 #include "hash.h"
 #include "signals.h"
 
-enum { TURNS = 400, TURN_NS = 50000 }; /* about 40 ms, with the slack of timers */
+enum { TURNS = 400, TURN_NS = 50000 }; /* about 40 ms, with timer slack */
 
 struct vt_fork_gate vt_fork_gate;
 
@@ -66,7 +66,7 @@ static void after_in_child(void)
 
 void vt_gate_start(void (*in_child)(void))
 {
-    static _Atomic bool started; /* a forked child has its parent's handlers */
+    static _Atomic bool started; /* a forked child inherits the handlers */
     atomic_store(&call_in_child, in_child);
     if (!atomic_exchange(&started, true))
         pthread_atfork(before_fork, after_in_parent, after_in_child);

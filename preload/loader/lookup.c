@@ -15,7 +15,7 @@ enum library_state { LIBRARY_UNKNOWN = 0, LIBRARY_FOUND, LIBRARY_PINNED };
 struct library {
     const char *version;      /* symbol version of a libcudart; NULL: libcuda */
     _Atomic int state;        /* enum library_state */
-    _Atomic uint64_t unloads; /* when `functions` were found: they hold until one more library is unloaded */
+    _Atomic uint64_t unloads; /* when `functions` were found; valid until another library is unloaded */
     _Atomic(void *) functions[VT_FUNCTION_COUNT];
 };
 
@@ -26,7 +26,8 @@ static struct library runtimes[VT_RUNTIME_VERSIONS] = {
 #undef X
 };
 
-/* The wrappers have the types of their functions; here only their addresses matter. */
+/* The table of wrappers that hooks.def makes. Only their addresses are used here, not their types; they are
+ * handed out, never called. */
 #define VT_FUNCTION(kind, symbol)
 #define VT_WRAPPED(symbol) extern void vt_hook_##symbol(void);
 #include "hooks/hooks.def"
@@ -43,7 +44,7 @@ void *vt_wrapper(enum vt_function function)
 
 static bool is_library(const struct vt_elf *object, const struct library *library)
 {
-    if (library->version != NULL) /* the soname may be mangled (auditwheel), the version is not */
+    if (library->version != NULL) /* auditwheel may mangle the soname, but not the version */
         return !vt_elf_is_ours(object) && vt_elf_defines_version(object, library->version);
     return strcmp(object->soname, DRIVER_SONAME) == 0 ||
            strcmp(vt_text_base_name(object->path), DRIVER_SONAME) == 0;
@@ -69,7 +70,7 @@ static bool take_functions(const struct vt_elf *object, void *context)
     return true;
 }
 
-/* Several threads may do this at once: they store the same. */
+/* Several threads may do this at once: all store the same. */
 static bool find_library(struct library *library)
 {
     if (!vt_elf_find(take_functions, library))
@@ -101,10 +102,10 @@ static void pin_library(struct library *library)
     void *handle =
         dlopen(wanted.path[0] != '\0' ? wanted.path : NULL, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
     if (handle == NULL) {
-        dlerror(); /* so that the host does not see it */
+        dlerror(); /* so that the host does not see our error */
         return;
     }
-    /* Once more: it may have been unloaded and loaded elsewhere between the walk and the pin. */
+    /* Search again: it may have been unloaded and loaded elsewhere between the walk and the pin. */
     if (find_library(library))
         atomic_store_explicit(&library->state, LIBRARY_PINNED, memory_order_release);
     dlclose(handle);
@@ -157,8 +158,8 @@ static enum vt_function function_of_address(const void *address, const char *nam
         if (wrappers[i] == NULL ||
             atomic_load_explicit(&driver.functions[i], memory_order_relaxed) != address)
             continue;
-        /* NVIDIA's libcuda has one address per name. Others may merge equal functions, so the name must fit
-         * too: the answer to cuX is always cuX with some suffix. */
+        /* NVIDIA's libcuda has one address per name. Other builds may merge identical functions, so the name
+         * must match too: the answer to cuX is always cuX with some suffix. */
         if (strncmp(vt_function_name(i), name, name_length) == 0)
             return (enum vt_function)i;
     }

@@ -1,4 +1,4 @@
-/* Finds the real functions, in the libcuda and libcudart that the host has loaded; the recorder never loads
+/* Finds the real functions in the libcuda and libcudart that the host has loaded; the recorder never loads
  * them. Threads: any; no lock of ours. */
 #ifndef VT_LOOKUP_H
 #define VT_LOOKUP_H
@@ -8,8 +8,8 @@
 
 #include "functions.h"
 
-/* libcudart's symbol versions, one for each major release, also listed in vramtrace.map; a process may hold
- * several side by side. X(release, version, further arguments) */
+/* libcudart's symbol versions, one for each major release, also listed in vramtrace.map; a process may have
+ * several loaded. X(release, version, further arguments) */
 #define VT_RUNTIME_RELEASES(X, ...)                                                                          \
     X(11, "libcudart.so.11.0", __VA_ARGS__)                                                                  \
     X(12, "libcudart.so.12", __VA_ARGS__)                                                                    \
@@ -24,24 +24,24 @@ enum vt_runtime_version {
 /* The host's own libcuda function, or NULL where no libcuda is loaded or it has no such function. */
 void *vt_real_function(enum vt_function function);
 
-/* The same; where there is none, what the host would have called without us: some programs define functions
- * of these names that load libcuda when first called. */
+/* The same; if there is none, the function that the host would have called without us: some programs define
+ * functions with these names that load libcuda when first called. */
 void *vt_function_to_call(enum vt_function function);
 
-/* As vt_real_function, for libcudart. */
+/* Like vt_real_function, for libcudart. */
 void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function);
 
-/* Our wrapper of a VT_WRAPPED function, else NULL. */
+/* Our wrapper of a VT_WRAPPED function; NULL for others. */
 void *vt_wrapper(enum vt_function function);
 
-/* The wrapper to return instead of `address`, libcuda's answer to `name` (a function's name without its
- * suffix), or NULL if we do not wrap that function. */
+/* The wrapper to return instead of `address`, which is libcuda's answer to `name` (a function's name without
+ * its suffix). NULL if we do not wrap that function. */
 void *vt_wrapper_of_address(const void *address, const char *name);
 
-/* Pins the libraries found so far, so that our pointers stay valid. It takes the loader's lock and clears
- * dlerror, so only the writer thread calls it (at its start and at every poll, which retries failures; cheap
- * once done), and the dlsym wrapper, whose caller does both anyway. Until then each call checks whether a
- * library was unloaded, and if so searches again. */
+/* Pins the libraries found so far, so that our pointers stay valid. This takes the loader's lock and clears
+ * dlerror, so only two callers may: the writer thread (at its start and at every poll, which retries
+ * failures; cheap once done), and the dlsym wrapper, whose caller does both anyway. Until then each call
+ * checks whether a library was unloaded, and if so searches again. */
 void vt_lookup_pin(void);
 
 #endif

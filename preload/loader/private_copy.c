@@ -15,7 +15,7 @@
 #include "loader/fork_gate.h"
 
 enum { LARGEST_BYTES = 64 << 20, MEMFD_CLOEXEC = 1 };
-/* Among those for operating systems; no loader knows it. */
+/* A tag from the range for operating systems, unknown to every loader. */
 #define IGNORED_TAG (DT_LOOS + 1)
 
 static bool is_unwanted(ElfW(Sxword) tag)
@@ -23,7 +23,7 @@ static bool is_unwanted(ElfW(Sxword) tag)
     return tag == DT_SONAME || tag == DT_FINI || tag == DT_FINI_ARRAY || tag == DT_FINI_ARRAYSZ;
 }
 
-/* False if the image is none that we understand. */
+/* False if the image is not understood. */
 static bool make_nameless(unsigned char *image, size_t bytes)
 {
     ElfW(Ehdr) head;
@@ -62,7 +62,7 @@ static bool write_all(int file, const unsigned char *data, size_t bytes)
     return !bytes;
 }
 
-/* A file in memory, or -1. */
+/* Returns a file in memory, or -1. */
 static int copy_file(const char *path)
 {
     struct stat status;
@@ -85,8 +85,8 @@ static int copy_file(const char *path)
     return copy;
 }
 
-/* The loader keeps the name, and who looks at loaded libraries later may open it: then there is to be no
- * descriptor of that number, in any thread. */
+/* The loader keeps the name /proc/…/fd/N, and whoever inspects loaded libraries later may open it. So N is a
+ * number that no thread will have open. */
 static int move_away(int file)
 {
     enum { UNUSED_NUMBER = 1000 };

@@ -1,9 +1,8 @@
-/* Chunks: buffers that grow, definitions compressed and events coded, both in chains. */
-#include "record/writer.h"
+#include "record/chunk.h"
 
 #include <errno.h>
 #include <string.h>
-#define ZSTD_STATIC_LINKING_ONLY /* a compressor that uses our memory */
+#define ZSTD_STATIC_LINKING_ONLY /* for a compressor that uses our allocator */
 #include <zstd.h>
 
 #define XXH_INLINE_ALL
@@ -48,7 +47,7 @@ void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, s
 
 /* ---- definitions ---- */
 
-/* zstd's memory: each piece begins with its size. */
+/* zstd's allocator: each piece of memory begins with its size. */
 enum { PIECE_HEAD_BYTES = 64 };
 
 static void *take_memory(void *context, size_t bytes)
@@ -69,7 +68,7 @@ static void return_memory(void *context, void *address)
         vt_memory_free(piece, *piece);
 }
 
-/* Appends the chunk's definitions to what is stored, as the next part of the chain's stream. */
+/* Compresses the chunk's definitions as the next part of the chain's stream. */
 static bool pack_definitions(struct vt_chunk *chunk)
 {
     ZSTD_inBuffer from = {chunk->definitions.data, chunk->definitions.bytes, 0};
@@ -90,7 +89,7 @@ static bool pack_definitions(struct vt_chunk *chunk)
 
 /* ---- events ---- */
 
-/* Makes room for another event between what is coded from the front and what from the back. */
+/* Makes room for `bytes` between the two streams, which grow towards each other. */
 static bool make_room(struct vt_buffer *stored, struct vt_coder *coder, size_t bytes)
 {
     uint8_t *old = stored->data, *old_end = old + stored->bytes;

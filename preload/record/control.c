@@ -2,10 +2,9 @@
 
 #include <string.h>
 
-#include "record/pause.h"
 #include "record/record.h"
 
-static bool obey(struct vt_session *session, uint32_t command, const char *text)
+static bool carry_out(struct vt_session *session, uint32_t command, const char *text)
 {
     switch (command) {
     case VT_CONTROL_START:
@@ -16,12 +15,12 @@ static bool obey(struct vt_session *session, uint32_t command, const char *text)
         return vt_record_named(VT_EVENT_MARK, text);
     case VT_CONTROL_INSPECT:
         return vt_record_named(VT_EVENT_MARK, text) && vt_record_ask_inspection(VT_INSPECTION_ASKED);
-    default: /* of a later version */
+    default: /* from a later version */
         return false;
     }
 }
 
-void vt_control_look(struct vt_session *session)
+void vt_control_obey(struct vt_session *session)
 {
     struct vt_control *control = &session->ring.header->control;
     char text[sizeof control->text];
@@ -30,6 +29,6 @@ void vt_control_look(struct vt_session *session)
         return;
     memcpy(text, control->text, sizeof text);
     text[sizeof text - 1] = 0;
-    control->recorded = obey(session, control->command, text);
+    control->recorded = carry_out(session, control->command, text);
     __atomic_store_n(&control->answered, asked, __ATOMIC_RELEASE);
 }

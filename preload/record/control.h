@@ -1,10 +1,10 @@
-/* What the user asks of this process from outside (format.h, struct vt_control). Writer thread. */
+/* Commands from outside: `vramtrace ctl` (format.h, struct vt_control). Writer thread. */
 #ifndef VT_CONTROL_H
 #define VT_CONTROL_H
 
 #include "record/session.h"
 
-/* Does what was asked since the last look. */
-void vt_control_look(struct vt_session *session);
+/* Carries out the command that is waiting, if any, and answers it. */
+void vt_control_obey(struct vt_session *session);
 
 #endif

@@ -1,6 +1,7 @@
-/* What the writer thread finds out itself: the process, names of native addresses, their modules, threads'
- * names, hooked functions. It may take the loader's lock, since no thread of the host waits for it; its
- * memory comes from the kernel, so that it never waits for an allocator under that lock. */
+/* This code may take the loader's lock, since no host thread waits for the writer. Its memory comes from the
+ * kernel, so that it never waits for an allocator while it has that lock. */
+#include "record/definitions.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -15,7 +16,6 @@
 #include "read_file.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
-#include "record/writer.h"
 
 enum {
     FUNCTION_IDS = 1024,
@@ -24,21 +24,21 @@ enum {
     ARGUMENTS_MAXIMUM_BYTES = 1 << 16,
 };
 
-/* A set of 64-bit keys (0 is not one), open addressing. */
+/* A set of 64-bit keys, none of them 0; open addressing. */
 struct key_set {
     uint64_t *keys;
     size_t capacity, used;
 };
 
-struct vt_seen {
+struct vt_defined {
     struct key_set addresses, modules;
     bool functions[FUNCTION_IDS];
     bool python;
     size_t arguments_bytes;
-    char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* of the process, each NUL-terminated */
+    char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* the process's arguments, each NUL-terminated */
 };
 
-/* Where the key is, or would be put. */
+/* The key's place, or the free place where it would go. */
 static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
 {
     size_t at = vt_hash(key) >> 32 & (capacity - 1);
@@ -47,7 +47,7 @@ static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
     return &keys[at];
 }
 
-static bool grow(struct key_set *set)
+static bool grow_set(struct key_set *set)
 {
     size_t capacity = set->capacity ? set->capacity * 2 : 1024;
     uint64_t *keys = vt_memory_grow(NULL, 0, capacity * sizeof *keys);
@@ -62,11 +62,11 @@ static bool grow(struct key_set *set)
     return true;
 }
 
-/* True if the key was not there yet. Without memory for it, it stays new: a definition written twice does no
- * harm. */
+/* Adds the key. True if it is new. A key for which there is no memory stays new: defining something twice
+ * does no harm. */
 static bool is_new(struct key_set *set, uint64_t key)
 {
-    if (set->used * 2 >= set->capacity && !grow(set))
+    if (set->used * 2 >= set->capacity && !grow_set(set))
         return true;
     uint64_t *place = place_of(set->keys, set->capacity, key);
     if (*place == key)
@@ -76,9 +76,9 @@ static bool is_new(struct key_set *set, uint64_t key)
     return true;
 }
 
-struct vt_seen *vt_seen_make(void)
+struct vt_defined *vt_defined_make(void)
 {
-    struct vt_seen *seen = vt_memory_grow(NULL, 0, sizeof *seen);
+    struct vt_defined *seen = vt_memory_grow(NULL, 0, sizeof *seen);
     if (!seen)
         return NULL;
     seen->arguments_bytes = vt_read_file("/proc/self/cmdline", seen->arguments, ARGUMENTS_MAXIMUM_BYTES);
@@ -87,7 +87,7 @@ struct vt_seen *vt_seen_make(void)
     return seen;
 }
 
-void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions)
+void vt_define_process(const struct vt_defined *seen, struct vt_buffer *definitions)
 {
     enum { PATH_BYTES = 4096 };
     char folder[PATH_BYTES] = "", executable[PATH_BYTES] = "";
@@ -120,11 +120,11 @@ void vt_define_launch(const struct vt_options *options, struct vt_buffer *defini
 }
 
 struct module_search {
-    struct vt_seen *seen;
+    struct vt_defined *seen;
     struct vt_buffer *definitions;
 };
 
-/* Tools that rewrite libraries may leave notes that are in no loaded part of the image. */
+/* Tools that rewrite libraries may leave notes outside of all loaded segments. */
 static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -145,7 +145,7 @@ static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **bui
             continue;
         const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
         const uint8_t *end = note + segment->p_memsz;
-        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last one's padding may be past the end */
+        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last padding may reach further */
             const ElfW(Nhdr) *head = (const void *)note;
             const uint8_t *name = note + sizeof *head;
             const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
@@ -201,7 +201,7 @@ static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *con
 }
 
 struct found_symbol {
-    unsigned long long unloads; /* since the process began, before the search */
+    unsigned long long unloads; /* how many unloads there had been before the search */
     Dl_info information;
     struct link_map *map;
     uint64_t module_base;
@@ -237,8 +237,8 @@ static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context
     return 1;
 }
 
-/* dladdr returns pointers into the library, which the host may unload meanwhile. Nothing is unloaded during
- * dl_iterate_phdr, so the name is copied there, if nothing was unloaded since before the search. */
+/* dladdr returns pointers into the library, which the host may unload at any time. Nothing is unloaded
+ * during dl_iterate_phdr, so the name is copied there, if nothing was unloaded since the search. */
 static bool find_symbol(uint64_t address, struct found_symbol *found)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -253,10 +253,10 @@ static bool find_symbol(uint64_t address, struct found_symbol *found)
     return false;
 }
 
-static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buffer *definitions)
+static void define_symbol(struct vt_defined *seen, uint64_t address, struct vt_buffer *definitions)
 {
     struct found_symbol found = {0};
-    /* A return address may be past the end of its function: look up the call itself. */
+    /* A return address may lie past the end of its function, so the call itself is looked up. */
     bool known = find_symbol(address - 1, &found);
     const char *name = found.name;
     struct vt_symbol *record =
@@ -276,8 +276,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
 {
     char path[64], name[64];
     size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
-    if (thread_id ==
-        (uint64_t)session->maker_thread_id) { /* without a descriptor, which some hosts would notice */
+    if (thread_id == (uint64_t)session->maker_thread_id) { /* known without a file */
         memcpy(name, session->maker_name, bytes);
     } else {
         snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
@@ -292,7 +291,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
     }
 }
 
-static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer *definitions)
+static void define_function(struct vt_defined *seen, uint16_t id, struct vt_buffer *definitions)
 {
     const char *name = id && id < FUNCTION_IDS && !seen->functions[id] ? vt_function_name(id) : NULL;
     if (!name)
@@ -306,7 +305,7 @@ static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer 
     memcpy(record + 1, name, strlen(name));
 }
 
-void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions)
+void vt_define_for_stack(struct vt_defined *seen, const struct vt_stack *stack, struct vt_buffer *definitions)
 {
     const uint64_t *native = (const uint64_t *)(stack + 1);
     define_function(seen, stack->function, definitions);
@@ -314,7 +313,7 @@ void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, str
     for (size_t i = 0; i < stack->native_frames; i++)
         if (is_new(&seen->addresses, native[i]))
             define_symbol(seen, native[i], definitions);
-    /* Python may have been loaded after the process was defined: define it again, now with the version. */
+    /* If Python was loaded after the process was defined, define it again, now with Python's version. */
     if (stack->python_frames && !seen->python) {
         seen->python = true;
         vt_define_process(seen, definitions);

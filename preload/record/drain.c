@@ -4,18 +4,19 @@
 #include <string.h>
 
 #include "guard.h"
+#include "record/definitions.h"
 #include "record/flight.h"
 #include "stacks/python_layout.h"
 
 enum {
-    CHUNK_DEFINITIONS_BYTES =
-        3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
-    OUT_OF_MEMORY = 2, /* the error number of the driver, and of the runtime */
+    CHUNK_DEFINITIONS_BYTES = 3 << 20, /* then the chunk is full: readers accept only so much unpacked (4 MiB,
+                                          or a multiple of its size) */
+    OUT_OF_MEMORY = 2,                 /* of the driver and of the runtime */
     LAST_TURNS = 100,
     LAST_TURN_NS = 1000000,
 };
 
-/* Names are added while they can be found. */
+/* Names are added now, while they can still be found. */
 static void take_definition(struct vt_drain *drain, const struct vt_record_head *head)
 {
     struct vt_buffer *definitions = &drain->chunk.definitions;
@@ -35,21 +36,21 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
     if (drain->seen && head->kind == VT_RECORD_STACK)
         vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
     if (drain->ranges)
-        vt_tally_definition(&drain->ring->header->tally, head);
+        vt_top_definition(&drain->ring->header->top, head);
 }
 
 static void take_event(struct vt_drain *drain, const struct vt_event *event)
 {
     drain->chunk.events[drain->chunk.event_count++] = event;
-    drain->refusals += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
+    drain->failed_requests += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
     drain->ran_out |= event->kind == VT_EVENT_OOM;
     drain->driver_ran_out |= event->kind == VT_EVENT_ALLOC_FAILED && event->detail == OUT_OF_MEMORY;
     if (drain->ranges)
-        vt_tally_event(&drain->ring->header->tally, drain->ranges, event);
+        vt_top_event(&drain->ring->header->top, drain->ranges, event);
 }
 
-/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the
- * chunk is written, and producers that find none wait for a few milliseconds only. */
+/* Takes committed records, at most a chunk's worth, and at most a quarter of the ring: slots are free again
+ * only when the chunk is written, and producers that find none wait only a few milliseconds. */
 static void take_records(struct vt_drain *drain)
 {
     const struct vt_ring *ring = drain->ring;
@@ -71,12 +72,12 @@ static int pack_and_append(struct vt_drain *drain)
 {
     struct vt_chunk *chunk = &drain->chunk;
     const uint64_t offset = drain->file->header.chunks_end;
-    int result = vt_chunk_pack(chunk, drain->position);
-    if (!result)
-        result = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
-    if (!result && drain->flight)
+    int error = vt_chunk_pack(chunk, drain->position);
+    if (!error)
+        error = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
+    if (!error && drain->flight)
         vt_flight_note(drain->flight, chunk, offset);
-    return result;
+    return error;
 }
 
 static int append_chunk(struct vt_drain *drain)
@@ -86,7 +87,7 @@ static int append_chunk(struct vt_drain *drain)
     if (!chunk->event_count && !chunk->definitions.bytes && drain->position == vt_ring_consumed(drain->ring))
         return 0;
     if (vt_trace_file_was_cut(drain->file))
-        vt_chunk_end_chain(chunk); /* its beginning may be gone */
+        vt_chunk_end_chain(chunk); /* the start of the chain may be gone */
     if (drain->flight)
         vt_flight_look(drain->flight, chunk);
     counters->events += chunk->event_count;
@@ -95,12 +96,12 @@ static int append_chunk(struct vt_drain *drain)
         counters->python_free_threaded = vt_python_is_free_threaded();
     }
     drain->file->header.counters = *counters;
-    int result = pack_and_append(drain);
-    if (result == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
-        result = pack_and_append(drain);
-    if (result) {
+    int error = pack_and_append(drain);
+    if (error == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
+        error = pack_and_append(drain);
+    if (error) {
         counters->events -= chunk->event_count;
-        return result;
+        return error;
     }
     vt_ring_consume(drain->ring, drain->position);
     chunk->event_count = 0;
@@ -112,9 +113,9 @@ int vt_drain(struct vt_drain *drain)
 {
     do {
         take_records(drain);
-        int result = append_chunk(drain);
-        if (result)
-            return result;
+        int error = append_chunk(drain);
+        if (error)
+            return error;
     } while (vt_ring_at(drain->ring, &drain->position));
     return 0;
 }
@@ -132,18 +133,18 @@ void vt_drain_abandon(struct vt_drain *drain, uint64_t end)
 int vt_drain_to_the_end(struct vt_drain *drain)
 {
     struct vt_ring *ring = drain->ring;
-    int result = vt_drain(drain);
-    for (int turn = 0; drain->seen && !result && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
+    int error = vt_drain(drain);
+    for (int turn = 0; drain->seen && !error && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
         vt_nap(LAST_TURN_NS);
-        result = vt_drain(drain);
+        error = vt_drain(drain);
     }
     uint64_t end = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED);
-    while (!result && (int64_t)(end - drain->position) > 0) {
+    while (!error && (int64_t)(end - drain->position) > 0) {
         if (!vt_ring_at(ring, &drain->position) && (int64_t)(end - drain->position) > 0)
             vt_drain_abandon(drain, end);
-        result = vt_drain(drain);
+        error = vt_drain(drain);
     }
-    return result;
+    return error;
 }
 
 uint64_t vt_drain_count_events(const struct vt_drain *drain)

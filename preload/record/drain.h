@@ -1,4 +1,4 @@
-/* From a ring to the chunks of a trace. Threads: the writer's. */
+/* Moves records from a ring into the chunks of a trace. Threads: the writer's. */
 #ifndef VT_DRAIN_H
 #define VT_DRAIN_H
 
@@ -6,29 +6,29 @@
 #include <stdint.h>
 
 #include "record/ring.h"
-#include "record/tally.h"
+#include "record/top_counters.h"
 #include "record/trace_file.h"
-#include "record/writer.h"
+#include "record/chunk.h"
 
 struct vt_drain {
     struct vt_ring *ring;
     struct vt_trace_file *file;
-    struct vt_chunk chunk; /* what is taken from the ring and not yet in the file */
-    /* NULL: the ring of a process that is gone, whose addresses and threads nobody can name any more. */
+    struct vt_chunk chunk; /* taken from the ring, not yet in the file */
+    /* NULL: the ring of a dead process, whose addresses and threads can no longer be named. */
     const struct vt_session *session;
-    struct vt_seen *seen;
-    struct vt_flight *flight;       /* NULL: none */
-    struct vt_tally_ranges *ranges; /* NULL: nobody looks at the ring's tally any more */
-    uint64_t position;              /* the first slot that is not taken */
-    uint64_t refusals;              /* requests that the driver or a framework refused, so far */
-    bool ran_out, driver_ran_out;   /* for lack of memory: a framework refused one; the driver did */
+    struct vt_defined *seen;
+    struct vt_flight *flight;     /* NULL: not in flight mode */
+    struct vt_top_ranges *ranges; /* NULL: nobody reads the ring's top counters any more */
+    uint64_t position;            /* the first slot not taken yet */
+    uint64_t failed_requests;     /* requests so far that the driver or a framework could not serve */
+    bool ran_out, driver_ran_out; /* a framework ran out of memory; the driver did */
 };
 
-/* Appends what is committed as chunks. The file is readable after every step (format.h). Returns 0 or -errno.
- */
+/* Appends all committed records as chunks. The file is readable after every step (format.h). Returns 0 or
+ * -errno. */
 int vt_drain(struct vt_drain *drain);
 
-/* The same to the end of what is reserved; waits briefly for threads that are still writing a record. */
+/* The same up to the last reserved slot; waits briefly for threads that are still filling a record. */
 int vt_drain_to_the_end(struct vt_drain *drain);
 
 /* Skips the record at `position`, which will never be committed, and counts it. */

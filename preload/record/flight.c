@@ -3,38 +3,39 @@
 #include <string.h>
 
 #include "memory.h"
-#include "record/compact.h"
+#include "record/flight_compaction.h"
+#include "record/session.h"
 
 enum {
-    CHAINS_PER_REGION = 64, /* at least: a small region has shorter chains */
-    SAMPLES = 32,           /* chains that are kept over the whole run, at most */
+    CHAINS_PER_REGION = 64, /* at least so many: a small region has shorter chains */
+    SAMPLES = 32,           /* at most so many chains are kept as samples of the run */
     TURN_MS = 100,
-    LAST_WAIT_MS = 10000, /* for the other region, once the process ends */
+    LAST_WAIT_MS = 10000, /* for the other region, at the process's end */
     ALIGNMENT = 4096,
 };
 
 struct vt_flight {
     struct vt_session *session;
-    uint64_t begins[2], ends[2]; /* of the regions */
-    unsigned region;             /* that is recorded to */
-    uint64_t trigger_bytes;      /* in the region, from which on the other one is made */
-    struct vt_chains chains;     /* of the region */
-    uint64_t chain_count;        /* over the whole run */
-    uint32_t flags;              /* of the chunk at hand */
-    uint64_t step_mark;          /* string id of VT_STEP_MARK, 0 = none so far */
+    uint64_t begins[2], ends[2]; /* offsets of the two regions */
+    unsigned region;             /* the one being appended to */
+    uint64_t trigger_bytes;      /* fill level at which making the other region starts */
+    struct vt_chains chains;     /* in the region */
+    uint64_t chain_count;        /* in the whole run */
+    uint32_t flags;              /* of the current chunk */
+    uint64_t step_mark;          /* string id of VT_STEP_MARK; 0 = not seen yet */
     struct peak {
-        uint64_t bytes, chain; /* number of the chain, 0 = of the chunk at hand */
+        uint64_t bytes, chain; /* number of its chain; 0 = in the current chunk */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
     int64_t driver_bytes[VT_MAX_DEVICES];
-    uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks: of frameworks that count, and that do not */
-    uint64_t graph_bytes[VT_MAX_DEVICES];        /* of these, of graphs' own nodes */
+    uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks: [0] frameworks with a counter, [1] without */
+    uint64_t graph_bytes[VT_MAX_DEVICES];        /* the part of driver_bytes for graph nodes */
     bool compacts;
     struct vt_compaction compaction;
 };
 
 size_t vt_flight_chunk_events(const struct vt_flight *flight)
 {
-    enum { BYTES_EACH = 4 }; /* about, of unlike events */
+    enum { BYTES_EACH = 4 }; /* rough size of an unpredicted event */
     const uint64_t events = (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION / BYTES_EACH;
     return events < VT_CHUNK_EVENTS ? (size_t)events : VT_CHUNK_EVENTS;
 }
@@ -74,7 +75,7 @@ static void look_at_peak(struct peak *peak, uint64_t bytes)
     peak->chain = 0;
 }
 
-/* As live.c counts them; a free that failed is not undone, which matters little here. */
+/* As live_blocks.c counts, except that a failed free is not undone, which matters little here. */
 static int64_t driver_change(const struct vt_event *event)
 {
     const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
@@ -110,13 +111,13 @@ void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
         const struct vt_event *event = chunk->events[i];
         look_at_memory(flight, event);
         if (event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED)
-            flight->flags |= VT_CHAIN_REFUSAL;
+            flight->flags |= VT_CHAIN_OOM;
         else if (event->kind == VT_EVENT_MARK && event->detail != flight->step_mark)
             flight->flags |= VT_CHAIN_MARK;
     }
 }
 
-/* Of those that the chunk had. */
+/* Peaks in the current chunk get its chain's number. */
 static void set_chain(struct peak *peaks, uint64_t chain)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
@@ -150,7 +151,7 @@ struct plan {
     uint64_t left_bytes;
 };
 
-static bool keep(struct plan *plan, size_t index)
+static bool keep_chain(struct plan *plan, size_t index)
 {
     struct vt_flight_chain *chain = index < plan->chains->count ? &plan->chains->items[index] : NULL;
     if (!chain || chain->flags & (VT_CHAIN_GAP | VT_CHAIN_KEPT))
@@ -165,25 +166,25 @@ static bool keep(struct plan *plan, size_t index)
 static void keep_latest(struct plan *plan, uint64_t bytes)
 {
     const uint64_t least = plan->left_bytes > bytes ? plan->left_bytes - bytes : 0;
-    for (size_t i = plan->chains->count; i > 0 && plan->left_bytes > least && keep(plan, i - 1); i--)
+    for (size_t i = plan->chains->count; i > 0 && plan->left_bytes > least && keep_chain(plan, i - 1); i--)
         ;
 }
 
-/* `around`: also so many before and after it. */
+/* Keeps each peak's chain, and `around` chains before and after it. */
 static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t around)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
         for (size_t i = 0; i < plan->chains->count && peaks[d].bytes; i++)
             if (plan->chains->items[i].number + around >= peaks[d].chain &&
                 plan->chains->items[i].number <= peaks[d].chain + around)
-                keep(plan, i);
+                keep_chain(plan, i);
 }
 
-/* The latest first; with `before`, the chains before them. */
+/* Keeps flagged chains, the latest first; with `before`, the chains before them instead. */
 static void keep_flagged(struct plan *plan, uint32_t flag, bool before)
 {
     for (size_t i = plan->chains->count; i > before; i--)
-        if (plan->chains->items[i - 1].flags & flag && !keep(plan, i - 1 - before))
+        if (plan->chains->items[i - 1].flags & flag && !keep_chain(plan, i - 1 - before))
             return;
 }
 
@@ -194,7 +195,7 @@ static void keep_samples(struct plan *plan, uint64_t chain_count)
         stride *= 2;
     for (size_t i = 0; i < plan->chains->count; i++)
         if (plan->chains->items[i].number % stride == 0)
-            keep(plan, i);
+            keep_chain(plan, i);
 }
 
 static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
@@ -205,12 +206,12 @@ static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
         chains->items[i].flags &= ~(uint32_t)VT_CHAIN_KEPT;
     keep_peaks(&plan, flight->block_peaks, 0);
     keep_peaks(&plan, flight->driver_peaks, 0);
-    keep_flagged(&plan, VT_CHAIN_REFUSAL, false);
-    keep(&plan, 0);
+    keep_flagged(&plan, VT_CHAIN_OOM, false);
+    keep_chain(&plan, 0);
     keep_latest(&plan, region / 10);
     keep_peaks(&plan, flight->block_peaks, 1);
     keep_peaks(&plan, flight->driver_peaks, 1);
-    keep_flagged(&plan, VT_CHAIN_REFUSAL, true);
+    keep_flagged(&plan, VT_CHAIN_OOM, true);
     keep_flagged(&plan, VT_CHAIN_MARK, false);
     keep_samples(&plan, flight->chain_count);
 }
@@ -223,7 +224,7 @@ static uint64_t used_bytes(const struct vt_flight *flight)
     return header->chunks_end - header->chunks_offset;
 }
 
-static void begin(struct vt_flight *flight, struct vt_chunk *chunk)
+static void begin_compaction(struct vt_flight *flight, struct vt_chunk *chunk)
 {
     struct vt_compaction *compaction = &flight->compaction;
     const struct vt_file_header *header = &flight->session->file.header;
@@ -243,7 +244,7 @@ static void begin(struct vt_flight *flight, struct vt_chunk *chunk)
         vt_chains_free(&compaction->from);
 }
 
-/* The chains that came meanwhile, where they are then. */
+/* Adds the chains that were appended meanwhile, at their new offsets. */
 static bool add_new_chains(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
@@ -256,8 +257,8 @@ static bool add_new_chains(struct vt_flight *flight)
     return added;
 }
 
-/* True if the other region is the one that is recorded to now. */
-static bool go_over(struct vt_flight *flight)
+/* Switches to the other region. False if that failed. */
+static bool switch_region(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
     struct vt_trace_file *file = &flight->session->file;
@@ -276,13 +277,13 @@ static bool go_over(struct vt_flight *flight)
     return true;
 }
 
-static void end(struct vt_flight *flight)
+static void end_compaction(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
     const uint64_t region = flight->ends[0] - flight->begins[0];
     const bool ready = atomic_load(&compaction->state) == VT_COMPACTION_READY;
     flight->compacts = false;
-    if (!ready || !go_over(flight))
+    if (!ready || !switch_region(flight))
         flight->session->file.end_limit = flight->ends[flight->region];
     vt_chains_free(&compaction->from);
     vt_chains_free(&compaction->to);
@@ -294,20 +295,19 @@ static void end(struct vt_flight *flight)
 void vt_flight_tend(struct vt_flight *flight, struct vt_chunk *chunk)
 {
     if (flight->compacts && atomic_load(&flight->compaction.state) != VT_COMPACTION_RUNS) {
-        end(flight);
+        end_compaction(flight);
         vt_chunk_end_chain(chunk);
     }
     if (!flight->compacts && flight->chains.count && used_bytes(flight) >= flight->trigger_bytes)
-        begin(flight, chunk);
+        begin_compaction(flight, chunk);
 }
 
 bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
 {
     const unsigned region = flight->region;
     if (!flight->compacts)
-        begin(flight, chunk);
-    /* However long a busy machine takes for it: meanwhile the ring fills, and what does not fit is counted.
-     */
+        begin_compaction(flight, chunk);
+    /* However long a busy machine takes: the ring fills meanwhile, and what does not fit is counted. */
     for (int waited = 0; flight->compacts && waited < LAST_WAIT_MS &&
                          atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS;
          waited += atomic_load(&flight->session->stopping) ? TURN_MS : 0)
@@ -315,7 +315,7 @@ bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
     if (flight->compacts && atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS)
         vt_compaction_stop(&flight->compaction);
     if (flight->compacts)
-        end(flight);
+        end_compaction(flight);
     vt_chunk_end_chain(chunk);
     return flight->region != region;
 }
@@ -325,7 +325,7 @@ void vt_flight_stop(struct vt_flight *flight)
     if (flight->compacts)
         vt_compaction_stop(&flight->compaction);
     if (flight->compacts)
-        end(flight);
+        end_compaction(flight);
 }
 
 unsigned vt_flight_threads(const struct vt_flight *flight)

@@ -32,7 +32,7 @@ struct vt_gap {
     size_t place_count, used;
     uint64_t first_ns, last_ns;
     uint64_t omitted_events, omitted_blocks, omitted_bytes;
-    uint64_t passes, pass_stride; /* backward passes so far; one in so many is shown */
+    uint64_t passes, pass_stride;           /* backward passes so far; one in so many is shown */
     uint64_t hidden_passes, earlier_passes; /* that earlier gaps do not show; passes when the latest began */
     size_t passes_maximum, shown_passes, refusals;
     uint64_t marks, mark_stride;

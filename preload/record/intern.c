@@ -5,7 +5,8 @@
 
 #include "memory.h"
 
-/* Places that an entry may have in the first level, from its hash on; twice as many in each further level. */
+/* How many entries are tried in the first level, starting at the hash's; twice as many in each further
+ * level. */
 enum { WINDOW = 8 };
 
 static size_t level_entries(const struct vt_intern *table, int level)
@@ -49,11 +50,12 @@ void vt_intern_replace_memory(struct vt_intern *table)
                           level_entries(table, level) * sizeof(struct vt_intern_entry));
 }
 
-/* The entry of `hash` in one level, claimed if it was new; NULL if its places are taken. */
+/* The entry of `hash` in one level, claimed if it is new; NULL if all its places are taken. */
 static struct vt_intern_entry *find_in(struct vt_intern_entry *entries, uint64_t mask, int level,
                                        uint64_t hash)
 {
-    /* Other bits of the hash for each level, so that entries that collide in one do not in the next. */
+    /* Each level uses other bits of the hash, so that entries that collide in one do not collide in the
+     * next. */
     const uint64_t place = hash >> level * 8;
     for (uint64_t i = 0; i < (uint64_t)WINDOW << level; i++) {
         struct vt_intern_entry *entry = &entries[(place + i) & mask];

@@ -1,11 +1,11 @@
-/* Interning: a table from the 64-bit hash of a content to a small id, without locks.
+/* Interning: a lock-free table from the 64-bit hash of some contents to a small id.
  *
- * A thread claims an entry with the hash, and publishes it with the id once the definition is in the ring. A
- * thread that meets a claimed but unpublished entry writes its own definition under another id: nobody waits.
+ * A thread claims an entry with the hash, and publishes the id once the definition is in the ring. A thread
+ * that meets a claimed but unpublished entry writes its own definition under another id: nobody waits.
  *
  * A table has levels, each eight times as large as the one before and made when that is full. What a
- * program's steps repeat is in the first level, on few pages: a TLB miss costs more than all else here.
- * Threads: any. */
+ * program's steps repeat is in the first level, on few pages: a TLB miss costs more than everything else
+ * here. Threads: any. */
 #ifndef VT_INTERN_H
 #define VT_INTERN_H
 
@@ -18,25 +18,24 @@ struct vt_intern_entry {
     _Atomic uint32_t id;   /* 0 = not published */
 };
 
-/* Set in each hash, so that none is 0; no place depends on it. */
+/* Set in every hash, so that none is 0. Not used to choose an entry. */
 #define VT_INTERN_MARK (UINT64_C(1) << 63)
 
 enum { VT_INTERN_LEVELS = 4, VT_INTERN_LEVEL_SHIFT = 3 };
 
 struct vt_intern {
     unsigned first_bits; /* the first level has 1 << first_bits entries */
-    _Atomic(struct vt_intern_entry *)
-        levels[VT_INTERN_LEVELS]; /* mappings of their own, not inherited by fork */
+    _Atomic(struct vt_intern_entry *) levels[VT_INTERN_LEVELS]; /* separate mappings, not inherited by fork */
     _Atomic uint32_t next_id;
 };
 
-/* Returns 0 or -ENOMEM. Memory is taken from the kernel. */
+/* Returns 0 or -ENOMEM. Memory comes from the kernel. */
 int vt_intern_make(struct vt_intern *table, unsigned first_bits);
 void vt_intern_free(struct vt_intern *table);
-/* In a forked child: memory.h. */
+/* In a forked child (memory.h). */
 void vt_intern_replace_memory(struct vt_intern *table);
 
-/* The entry of `hash`, claimed if it was new; NULL if there is no place for it. */
+/* The entry of `hash`, claimed if it is new; NULL if there is no room. */
 struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash);
 
 static inline struct vt_intern_entry *vt_intern_find(struct vt_intern *table, uint64_t hash)

@@ -19,18 +19,18 @@
 #include "thread.h"
 
 enum { STOP_TURNS = 10, STOP_TURN_MS = 20, COST_SHARE = 100, SAMPLES_PER_DOUBLING = 1024 };
-/* Not in each of many processes that live for a moment. */
+/* Late enough that short-lived processes never ask. */
 #define FIRST_NS UINT64_C(200000000)
 #define PERIOD_NS UINT64_C(1000000000)
-/* After the process's own memory has changed, or a request was refused. */
+/* After the process's own memory changed, or a request failed. */
 #define SHORTEST_NS UINT64_C(100000000)
 
 enum state {
-    NONE,     /* not begun */
-    WAITS,    /* for the writer to ask */
-    ASKED,    /* the answer is the thread's */
-    ANSWERED, /* the writer's */
-    ENDED     /* the thread is gone, or about to be */
+    NONE,     /* not started */
+    WAITS,    /* the thread waits */
+    ASKED,    /* the thread is making the answer */
+    ANSWERED, /* the answer is the writer's to take */
+    ENDED     /* the thread has ended, or is about to */
 };
 
 struct vt_nvml {
@@ -38,15 +38,16 @@ struct vt_nvml {
     _Atomic int state; /* futex; enum state */
     _Atomic bool stopping;
     struct vt_buffer answer;
-    uint64_t cost_ns; /* of the answer */
-    /* The writer's. */
+    uint64_t cost_ns; /* time that the answer took */
+    /* Only the writer uses these: */
     uint64_t next_ns, earliest_ns, shortest_ns, hashes[VT_MAX_DEVICES];
-    uint64_t polled_change, seen_change, seen_urgent; /* change: of the process's own memory */
+    uint64_t polled_change, seen_change, seen_urgent; /* change: see change_of */
     uint64_t recorded;
-    bool changed; /* since the last answer, when this one was asked for */
+    bool changed; /* when the pending answer was asked for, something had changed since the last one */
 };
 
-/* A forked child has the library without its thread and descriptors: it gets none. */
+/* The process that loaded the library. A forked child has the library without its thread and descriptors, so
+ * it gets no NVML. */
 static _Atomic int loaded_in;
 
 struct vt_nvml *vt_nvml_make(struct vt_session *session)
@@ -72,20 +73,20 @@ static void set_state(struct vt_nvml *nvml, int state)
 
 /* ---- the thread ---- */
 
-static bool has_uuid(const struct vt_tally_device *device)
+static bool has_uuid(const struct vt_top_device *device)
 {
     static const uint8_t none[sizeof device->uuid];
     return memcmp(device->uuid, none, sizeof none) != 0;
 }
 
-static void answer(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
+static void query_gpus(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
 {
     const uint64_t begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    const struct vt_tally *tally = &nvml->session->ring.header->tally;
+    const struct vt_top_counters *top = &nvml->session->ring.header->top;
     nvml->answer.bytes = 0;
     for (uint32_t i = 0; i < VT_MAX_DEVICES && !atomic_load(&nvml->stopping); i++) {
-        if (!cards[i] && has_uuid(&tally->devices[i]))
-            cards[i] = vt_nvml_find_card(library, tally->devices[i].uuid);
+        if (!cards[i] && has_uuid(&top->devices[i]))
+            cards[i] = vt_nvml_find_gpu(library, top->devices[i].uuid);
         if (cards[i])
             vt_nvml_read(library, cards[i], i, &nvml->answer);
     }
@@ -100,7 +101,7 @@ static void *sampler_main(void *context)
     prctl(PR_SET_NAME, "vramtrace");
     const struct vt_nvml_library *library = NULL;
     if (vt_part_from_descriptors()) {
-        /* What the library opens is not to be where it would write messages. */
+        /* Fill 0, 1 and 2, so that the library does not write messages into files that it opens. */
         for (int i = 0; i < 3; i++)
             open("/dev/null", O_RDWR | O_CLOEXEC);
         library = vt_nvml_load();
@@ -110,13 +111,13 @@ static void *sampler_main(void *context)
         if (state == ASKED && !vt_sandbox_is_the_first())
             break;
         if (state == ASKED) {
-            answer(nvml, library, cards);
+            query_gpus(nvml, library, cards);
             set_state(nvml, ANSWERED);
         } else {
             syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
         }
     }
-    if (atomic_load(&nvml->state) != ANSWERED) /* else the writer still takes it */
+    if (atomic_load(&nvml->state) != ANSWERED) /* otherwise the writer still has to take the answer */
         set_state(nvml, ENDED);
     return NULL;
 }
@@ -126,22 +127,22 @@ static void *sampler_main(void *context)
 static bool is_device_known(const struct vt_nvml *nvml)
 {
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
-        if (has_uuid(&nvml->session->ring.header->tally.devices[i]))
+        if (has_uuid(&nvml->session->ring.header->top.devices[i]))
             return true;
     return false;
 }
 
-/* A number that differs once the process's own memory has changed. */
+/* A number that changes when the process's own memory changes. */
 static uint64_t change_of(const struct vt_nvml *nvml)
 {
     const struct vt_ring_header *ring = nvml->session->ring.header;
-    uint64_t sum = ring->tally.driver_made_bytes * 3;
+    uint64_t sum = ring->top.driver_made_bytes * 3;
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
         sum += __atomic_load_n(&ring->counters.live[i].driver_bytes, __ATOMIC_RELAXED) * (2 * i + 5);
     return sum;
 }
 
-/* An answer that says what the last one said is left out, if nothing has changed here either. */
+/* An answer equal to the last one is left out, if the process's own memory has not changed either. */
 static void take_answer(struct vt_nvml *nvml, struct vt_buffer *definitions)
 {
     for (size_t at = 0; at < nvml->answer.bytes;) {
@@ -170,7 +171,7 @@ static void take_answer(struct vt_nvml *nvml, struct vt_buffer *definitions)
 void vt_nvml_tend(struct vt_nvml *nvml, uint64_t urgent, struct vt_buffer *definitions)
 {
     const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), change = change_of(nvml);
-    /* Not while it goes on changing: an answer beside a change is hard to use. */
+    /* Wait until the process's memory has settled: an answer in the middle of a change is hard to use. */
     const bool settled = change == nvml->polled_change;
     const bool changed = change != nvml->seen_change || urgent != nvml->seen_urgent;
     const bool wanted = urgent != nvml->seen_urgent || (changed && settled);
@@ -199,14 +200,14 @@ void vt_nvml_stop(struct vt_nvml *nvml, struct vt_buffer *definitions)
     int state = atomic_load(&nvml->state);
     atomic_store(&nvml->stopping, true);
     if (state == WAITS)
-        set_state(nvml, ASKED); /* it wakes, and ends */
+        set_state(nvml, ASKED); /* wakes it, so that it ends */
     for (int turn = 0; turn < STOP_TURNS && (state = atomic_load(&nvml->state)) == ASKED; turn++)
         syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state,
                 &(struct timespec){.tv_nsec = STOP_TURN_MS * 1000000L}, NULL, 0);
     if (state == ANSWERED)
         take_answer(nvml, definitions);
     if (state != ASKED)
-        set_state(nvml, ENDED); /* it may still wait for its answer to be taken */
+        set_state(nvml, ENDED); /* it may still be waiting for its answer to be taken */
 }
 
 unsigned vt_nvml_threads(const struct vt_nvml *nvml)

@@ -13,10 +13,10 @@
 
 enum {
     SUCCESS = 0,
-    LISTED = 256,  /* processes that are asked for */
-    RECORDED = 64, /* and those that a record has */
+    LISTED = 256,  /* processes asked for */
+    RECORDED = 64, /* processes in a record */
     COMMAND_BYTES = 128,
-    TRIES = 3, /* for a list between two equal readings of the bytes */
+    TRIES = 3, /* to get a list between two equal readings of the bytes */
 };
 #define NOT_TOLD UINT64_MAX
 
@@ -47,7 +47,7 @@ struct vt_nvml_library {
     struct {
         list_function *list;
         bool is_v1;
-    } lists[2]; /* of what computes, of what draws */
+    } lists[2]; /* of compute and of graphics processes */
     struct vt_own_pid own;
 };
 
@@ -57,7 +57,7 @@ struct folder {
     char path[4096];
 };
 
-/* It comes with the driver, so it lies beside libcuda. */
+/* NVML comes with the driver, so it is in libcuda's folder. */
 static bool find_folder(const struct vt_elf *object, void *context)
 {
     struct folder *folder = context;
@@ -69,13 +69,13 @@ static bool find_folder(const struct vt_elf *object, void *context)
     return true;
 }
 
-static void *load(void)
+static void *load_library(void)
 {
     static const char *const others[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                                          "/usr/lib64", "/usr/lib"};
     struct folder folder = {0};
     char path[4096 + 32];
-    /* What the copy calls of itself would go to one that the host offers to all. */
+    /* If the host has NVML in its global scope, the copy's calls to itself would go there. */
     if (dlsym(RTLD_DEFAULT, "nvmlInit_v2") || !vt_elf_find(find_folder, &folder))
         return NULL;
     snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", folder.path);
@@ -87,20 +87,20 @@ static void *load(void)
     return library;
 }
 
-static void find(void *library, const char *name, void *function)
+static void find_function(void *library, const char *name, void *function)
 {
     void *address = dlsym(library, name);
     memcpy(function, &address, sizeof address);
 }
 
-/* The newest form of a list. */
+/* Finds the newest version of a list function. */
 static void find_list(void *library, const char *name, struct vt_nvml_library *found, int place)
 {
     static const char *const versions[] = {"_v3", "_v2", ""};
     char full[64];
     for (size_t i = 0; i < 3 && !found->lists[place].list; i++) {
         snprintf(full, sizeof full, "%s%s", name, versions[i]);
-        find(library, full, &found->lists[place].list);
+        find_function(library, full, &found->lists[place].list);
         found->lists[place].is_v1 = !*versions[i];
     }
 }
@@ -108,20 +108,20 @@ static void find_list(void *library, const char *name, struct vt_nvml_library *f
 const struct vt_nvml_library *vt_nvml_load(void)
 {
     static struct vt_nvml_library found;
-    void *library = load();
+    void *library = load_library();
     if (!library)
         return NULL;
-    find(library, "nvmlInit_v2", &found.init);
-    find(library, "nvmlDeviceGetHandleByUUID", &found.by_uuid);
-    find(library, "nvmlDeviceGetMemoryInfo", &found.memory);
-    find(library, "nvmlDeviceGetMemoryInfo_v2", &found.memory_v2);
+    find_function(library, "nvmlInit_v2", &found.init);
+    find_function(library, "nvmlDeviceGetHandleByUUID", &found.by_uuid);
+    find_function(library, "nvmlDeviceGetMemoryInfo", &found.memory);
+    find_function(library, "nvmlDeviceGetMemoryInfo_v2", &found.memory_v2);
     find_list(library, "nvmlDeviceGetComputeRunningProcesses", &found, 0);
     find_list(library, "nvmlDeviceGetGraphicsRunningProcesses", &found, 1);
     vt_own_pid_find(&found.own);
     return found.init && found.by_uuid && found.memory && found.init() == SUCCESS ? &found : NULL;
 }
 
-void *vt_nvml_find_card(const struct vt_nvml_library *library, const uint8_t *uuid)
+void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uuid)
 {
     static const char *const kinds[] = {"GPU", "MIG"};
     void *card;
@@ -163,8 +163,8 @@ static void add_process(struct list *list, unsigned earlier, const struct proces
     for (unsigned i = 0; i < list->count; i++) {
         if (list->items[i].pid != process->pid)
             continue;
-        /* What also draws has the same bytes in the other list; in one list, they are of several parts of the
-         * card. */
+        /* A process in both lists has the same bytes in each; twice in one list, it has bytes in several
+         * parts of the GPU. */
         if (i >= earlier && process->bytes != NOT_TOLD && list->items[i].bytes != NOT_TOLD)
             list->items[i].bytes += process->bytes;
         return;
@@ -193,7 +193,7 @@ static void read_processes(const struct vt_nvml_library *library, void *card, st
     }
 }
 
-/* Words apart by spaces, at most COMMAND_BYTES with the NUL. */
+/* Arguments separated by spaces, at most COMMAND_BYTES with the NUL. */
 static size_t read_command(uint32_t pid, char *command)
 {
     char path[48];
@@ -213,8 +213,8 @@ static int by_bytes(const void *left, const void *right)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-static bool record(const struct vt_card_use *use, struct list *list, const struct vt_own_pid *own_pid,
-                   struct vt_buffer *definitions)
+static bool record_use(const struct vt_card_use *use, struct list *list, const struct vt_own_pid *own_pid,
+                       struct vt_buffer *definitions)
 {
     uint32_t pids[LISTED];
     char commands[RECORDED][COMMAND_BYTES];
@@ -225,7 +225,7 @@ static bool record(const struct vt_card_use *use, struct list *list, const struc
         pids[i] = list->items[i].pid;
     uint32_t own = vt_own_pid_place(own_pid, pids, list->count, vt_pid_exists_in_proc);
     own = own < count ? own : UINT32_MAX;
-    /* Without ourselves in the list, its numbers may be of another namespace: they name nobody here. */
+    /* If this process is not in the list, its pids may count in another namespace, and name nobody here. */
     for (unsigned i = 0; i < count; i++) {
         commands[i][0] = 0;
         command_bytes[i] = own == UINT32_MAX ? 1 : read_command(list->items[i].pid, commands[i]);
@@ -272,5 +272,5 @@ bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t de
     use.total_bytes = after.total;
     use.used_bytes = after.used;
     use.reserved_bytes = after.reserved;
-    return record(&use, &list, &library->own, definitions);
+    return record_use(&use, &list, &library->own, definitions);
 }

@@ -7,7 +7,7 @@
 
 #include "read_file.h"
 
-/* The kernel's number of the outermost namespace, the same since Linux 3.8. */
+/* The outermost namespace, the same number since Linux 3.8. */
 #define OUTERMOST "pid:[4026531836]"
 
 bool vt_pid_exists_in_proc(uint32_t pid)
@@ -51,8 +51,8 @@ static bool is_own(const struct vt_own_pid *own, uint32_t pid)
     return false;
 }
 
-/* In a namespace of its own a listed number may be ours by chance, where the list has the host's. Then the
- * list has our number there too, and /proc hardly knows them all. */
+/* In a nested namespace a listed pid may equal ours by chance, if the list counts as the host does. Then the
+ * list also has our real pid there, and /proc hardly knows all its pids. */
 uint32_t vt_own_pid_place(const struct vt_own_pid *own, const uint32_t *pids, uint32_t count,
                           vt_pid_exists *exists)
 {

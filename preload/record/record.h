@@ -1,8 +1,8 @@
-/* Recording one event, with its stack: called by every hook, between vt_enter and vt_leave (guard.h).
+/* Recording in a session that has begun: events with their stacks, marks, devices, the text of inspections.
+ * Between vt_enter and vt_leave (guard.h), unless said otherwise.
  *
- * Threads: any; no lock is held and nothing here calls into the host, except at the first event of the
- * process, which starts the session (a file and a thread). Errors: none are returned; what cannot be recorded
- * is counted in the trace. */
+ * Threads: any; no lock is held and nothing here calls into the host. Errors: none are returned; what cannot
+ * be recorded is counted in the trace. */
 #ifndef VT_RECORD_H
 #define VT_RECORD_H
 
@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guard.h"
 #include "vramtrace/format.h"
 
 struct vt_session;
 
-/* What a hook knows. Zero means unknown or not applicable, except device_index (-1). */
+/* What a hook knows about an event. Zero means unknown or not applicable, except for device_index (-1). */
 struct vt_observation {
     uint8_t kind;  /* enum vt_event_kind */
     uint8_t layer; /* enum vt_layer */
@@ -23,12 +24,12 @@ struct vt_observation {
     uint8_t flags;     /* enum vt_event_flag */
     uint16_t function; /* enum vt_function of functions.h: the hooked function, 0 = none */
     bool with_stack;   /* capture native and Python frames of the calling thread */
-    bool uncounted; /* a framework's block, without its counter: we count, and know a free's bytes and device.
-                       A free of a block that we do not know is not recorded */
-    uint64_t handle;  /* of an uncounted block that its framework knows by this instead of its address: a free
-                         needs no address */
-    uint64_t part_of; /* of one that is a part of an array on several devices: the handle of the part before
-                         it, 0 = it is the first or the only one, or that is not known */
+    bool uncounted;    /* a block of a framework without a counter of its own: we count, and fill in the bytes
+                          and device of a free. A free of an unknown block is not recorded */
+    uint64_t handle;  /* of an uncounted block that its framework identifies by this instead of its address: a
+                         free then needs no address */
+    uint64_t part_of; /* if the block is a part of an array on several devices: the handle of the part before
+                         it. 0 = first or only part, or not known */
     uint64_t address;
     uint64_t bytes;
     uint64_t detail;
@@ -36,26 +37,32 @@ struct vt_observation {
     uint64_t sequence;
 };
 
-void vt_record(const struct vt_observation *seen);
+/* Records an event with its stack. */
+void vt_record_event(struct vt_session *session, const struct vt_observation *seen);
 
 /* An autograd node was made on this thread (`sequence` as in vt_observation). Records a VT_EVENT_NODE with
- * the current Python frames, unless the thread's next allocation has the same sequence and frames. With
- * `parent`, the sequence of the node that runs here, it is recorded at once. Without a session nothing
- * happens. */
+ * the current Python frames, unless the thread's next allocation has the same sequence and frames. If
+ * `parent` is not 0, it is the sequence of the node running now, and the event is recorded at once. Does
+ * nothing without a session. */
 void vt_record_node(uint64_t sequence, uint64_t parent);
 
 /* Interns `text` (at most 1023 bytes are kept) and records an event of `kind` (VT_EVENT_MARK,
  * VT_EVENT_RANGE_PUSH) with it. False if it was dropped. */
 bool vt_record_named(enum vt_event_kind kind, const char *text);
 
-/* The next event belongs to the backward pass of this graph task. */
+/* The thread's next event belongs to the backward pass of this graph task. */
 void vt_record_backward(int graph_task);
 
-/* Asks for an inspection for that reason (enum vt_inspection_reason). False if nothing is recorded. */
+/* Requests an inspection for this reason (enum vt_inspection_reason). False if the process is not being
+ * recorded. */
 bool vt_record_ask_inspection(unsigned reason);
 
-/* Records that a pause begins or ends (record/pause.h). False if it was dropped. */
-bool vt_record_pause(struct vt_session *session, bool begin);
+/* A pause: events get no stacks, so they cost next to nothing while every byte is still counted. Requested
+ * by the setting START, by the program (api.h), or from outside (control.h).
+ *
+ * Begins or ends a pause; does nothing if that has already happened. False if its event was dropped: then
+ * nothing has changed. */
+bool vt_pause(struct vt_session *session, bool begin);
 
 /* Raises *next above `number`; true for the thread that does. */
 static inline bool vt_raise_above(_Atomic int *next, int number)
@@ -68,24 +75,25 @@ static inline bool vt_raise_above(_Atomic int *next, int number)
     return false;
 }
 
-/* Records the text of an inspection (format.h, struct vt_inspection_part), in as many parts as it needs, then
- * its event. Outside of the guard. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */
+/* Records the text of an inspection (format.h, struct vt_inspection_part) in as many parts as it needs, then
+ * its event. Must be called outside of the guard. `started_ns`: when the inspection began, CLOCK_MONOTONIC.
+ */
 void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint64_t started_ns);
 
-/* The card of the live driver allocation that begins there, -1 = none is known. */
+/* The device of the live driver allocation that begins at `address`; -1 = not known. */
 int8_t vt_record_device_of(uint64_t address);
 
-/* Defines device `device_index`, once per process; later calls return at once. */
-bool vt_record_device_known(int device_index);
-/* `uuid`: 16 bytes, NULL = not known. */
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid);
+/* As in hooks/observe.h. */
+bool vt_device_is_recorded(const struct vt_session *session, int device_index);
+void vt_record_new_device(struct vt_session *session, int device_index, const char *name,
+                          uint64_t total_bytes, const void *uuid);
 
-/* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
- * inside it. Returns the previous one, which the caller restores at the end of the call. */
+/* Sets the runtime call that the calling thread is in (function id, 0 = none), which labels driver events
+ * inside it. Returns the previous one; the caller restores it when the call ends. */
 uint16_t vt_set_runtime_label(uint16_t function);
 
-/* The autograd node that an allocation of this thread belongs to (format.h, vt_event.sequence), asked within
- * the guard; the pointer is NULL until PyTorch has been found (hooks/torch.c). */
+/* Returns the autograd node that an allocation of this thread belongs to (format.h, vt_event.sequence).
+ * Called within the guard. NULL until PyTorch has been found (hooks/torch.c). */
 extern uint64_t (*_Atomic vt_autograd_sequence)(void) __attribute__((visibility("hidden")));
 static inline uint64_t vt_current_sequence(void)
 {
@@ -93,39 +101,29 @@ static inline uint64_t vt_current_sequence(void)
     return ask ? ask() : 0;
 }
 
-/* The number of driver events that the calling thread has recorded: a runtime hook compares it before and
- * after the real call to see whether the driver layer saw the allocation. */
+/* How many driver events the calling thread has recorded. A runtime hook compares it before and after the
+ * real call to see whether the driver layer saw the allocation. */
 uint64_t vt_driver_events_of_thread(void);
 
-/* Counts an event that is not recorded because it came within another one of its thread: a signal handler's.
- */
+/* Like vt_enter, for an event of the host. An event inside another event of its thread (in a signal handler)
+ * cannot be recorded, so it is counted. */
 void vt_record_missed(void);
+static inline bool vt_enter_event(int *saved_errno)
+{
+    if (vt_enter(saved_errno))
+        return true;
+    vt_record_missed();
+    return false;
+}
 
-/* A free before the first allocation, which is not recorded: counted if recording has ended. */
+/* A free before the first allocation is not recorded; it is counted if recording has ended. */
 void vt_record_missed_free(void);
 
 /* True while this process records. */
 bool vt_recording(void);
 
-/* Where the interpreter says that its garbage collector runs, NULL while that is not known
- * (inspect/collected.c). */
+/* Points to the interpreter's flag that its garbage collector is running; NULL until inspect/gc_lists.c has
+ * found it. */
 extern const int *_Atomic vt_collecting __attribute__((visibility("hidden")));
-
-/* Recording asks for inspections without knowing how they are made; inspect/inspect.c defines this. */
-struct vt_inspector {
-    /* Writer thread: finds the interpreter's functions once it is there. */
-    void (*look_up)(void);
-    /* Writer thread, many times a second. */
-    void (*tend)(struct vt_session *session);
-    /* A new stack shows calls of modules or optimizers; `self_address` is that of the outermost. */
-    void (*note_self)(struct vt_session *session, uint64_t self_address);
-    /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */
-    void (*note_backward)(struct vt_session *session, int graph_task);
-    /* More is alive than ever before, by an allocation on this stack. */
-    void (*note_peak)(struct vt_session *session, uint32_t stack_id);
-    /* Asks for another reason (enum vt_inspection_reason). */
-    void (*ask)(struct vt_session *session, unsigned reason);
-};
-extern const struct vt_inspector vt_inspector;
 
 #endif

@@ -26,7 +26,7 @@ static void begin_record(uint8_t *slot, enum vt_record_kind kind, uint64_t slots
     __atomic_store_n((uint64_t *)(void *)slot, word, __ATOMIC_RELAXED);
 }
 
-/* True if there may be free slots now. Once a wait has failed no producer waits again until the writer has
+/* True if there may be free slots now. Once a wait has failed, no producer waits again until the writer has
  * made progress. */
 static bool wait_for_slots(struct vt_ring *ring, int *turn)
 {
@@ -55,9 +55,9 @@ static void fill_with_pad(struct vt_ring *ring, uint64_t position, uint64_t slot
     }
 }
 
-/* If the next `slots` slots contain a dead one: the number of slots from `position` to the end of its run,
- * else 0. A run begins with the slot before the lost record, so that no head is ever stored where a lost
- * producer may write. */
+/* If one of the next `slots` slots is dead: how many slots there are from `position` to the end of its run;
+ * else 0. A run begins one slot before the lost record, so that no head is ever stored where a lost producer
+ * may write. */
 static uint64_t slots_past_dead(const struct vt_ring *ring, uint64_t position, uint64_t slots)
 {
     const uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_acquire);
@@ -84,13 +84,13 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     if (bytes > VT_RECORD_MAXIMUM_BYTES || slots > ring->slot_count / 4)
         return NULL;
     for (;;) {
-        /* Read first, so that a slot freed meanwhile is not taken for one that was never lost. */
+        /* Read first: a slot that is freed later must not look as if it had never been lost. */
         const uint64_t consumed = __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE);
         const uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
         pad = slots > left ? left : 0;
         skipped = slots_past_dead(ring, reserved, pad + slots);
         const uint64_t taken = skipped ? skipped : pad + slots;
-        /* Below 0: `reserved` is older than `consumed`, so the exchange will fail. */
+        /* Negative if `reserved` is older than `consumed`: then the exchange fails. */
         const int64_t in_use = (int64_t)(reserved + taken - consumed);
         if (__builtin_expect(in_use > (int64_t)ring->slot_count, 0)) {
             if (!wait_for_slots(ring, &turn))
@@ -103,21 +103,21 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
             continue;
         if (__builtin_expect(!skipped, 1))
             break;
-        fill_with_pad(ring, reserved, skipped); /* the only record that may wrap around the end */
+        fill_with_pad(ring, reserved, skipped); /* the only kind of record that may wrap around */
         reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     }
     fill_with_pad(ring, reserved, pad);
     uint8_t *record = slot_at(ring, reserved + pad);
     begin_record(record, kind, slots, bytes);
-    /* The writer polls; a burst must not fill the ring before its next poll. */
+    /* The writer polls. A burst must not fill the ring before the next poll, so it is woken at each quarter.
+     */
     if (__builtin_expect((reserved ^ (reserved + pad + slots)) & ~(ring->slot_count / 4 - 1), 0))
         vt_ring_wake(ring);
     return record;
 }
 
-/* Whether the record has all its slots in what is reserved, and its bytes in its slots. An impossible head is
- * what a lost producer wrote late, or what a damaged ring of another process has: it counts as not committed.
- */
+/* Whether all the record's slots are reserved, and its bytes fit into them. An impossible head was written
+ * late by a lost producer, or comes from another process's damaged ring: it counts as not committed. */
 static bool is_whole(const struct vt_ring *ring, const struct vt_record_head *head, uint64_t position,
                      uint64_t reserved)
 {
@@ -150,7 +150,7 @@ uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
     const uint8_t kind = head->kind;
     uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_relaxed);
     uint64_t last = *position + head->slots;
-    if (!head->slots) /* up to the next record with a head */
+    if (!head->slots) /* up to the next record that has a head */
         for (last = *position + 1;
              last < end && !((const struct vt_record_head *)(const void *)slot_at(ring, last))->slots;)
             last++;
@@ -158,8 +158,7 @@ uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
         last = end;
     if (!dead)
         dead = vt_memory_grow(NULL, 0, ring->slot_count);
-    for (uint64_t i = *position - 1; dead && i != last;
-         i++) /* and the slot before, for the head of the pad that will fill the gap */
+    for (uint64_t i = *position - 1; dead && i != last; i++) /* from the slot before: the pad's head */
         dead[i & (ring->slot_count - 1)] = 1;
     atomic_store_explicit(&ring->dead, dead, memory_order_release);
     *position = last;

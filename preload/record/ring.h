@@ -1,7 +1,7 @@
 /* The ring (include/vramtrace/format.h): many producers, one consumer, no locks.
  *
- * Threads: reserve and commit from any; the rest from the writer thread. A producer never waits for another
- * producer; for free slots it waits at most 10 ms, then drops the record. */
+ * Threads: reserve and commit from any, the rest from the writer's. A producer never waits for another
+ * producer. For free slots it waits at most 10 ms, then drops the record. */
 #ifndef VT_RING_H
 #define VT_RING_H
 
@@ -17,13 +17,13 @@ struct vt_ring {
     uint64_t slot_count;         /* a power of two */
     _Atomic uint32_t wake;       /* futex: raised to wake the writer */
     _Atomic uint64_t gave_up_at; /* ring_consumed when a producer's wait failed, plus one; 0 = never */
-    _Atomic(uint8_t *)
-        dead; /* a byte for each slot: 1 if a lost producer may still write to it; NULL: none */
+    _Atomic(uint8_t *) dead;     /* a byte per slot: 1 = a lost producer may still write there; NULL = none */
 };
 
 enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };
 
-/* A record of `bytes` (head included), its head filled and not committed; NULL without free slots. */
+/* Reserves a record of `bytes`, head included, and fills in its head, not committed. NULL if there are no
+ * free slots. */
 void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes);
 
 static inline void vt_ring_commit(void *record)
@@ -32,19 +32,19 @@ static inline void vt_ring_commit(void *record)
     __atomic_store_n(&head->committed, 1, __ATOMIC_RELEASE);
 }
 
-/* The committed record at *position (pads are skipped), or NULL. */
+/* The committed record at *position, or NULL. Moves *position past pads. */
 const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position);
 
-/* Skips the record at *position whose producer will not commit it: the thread was ended, jumped out, or is
- * stopped. Its slots, at most up to position `end`, are never reserved again, since the producer may still
- * write there. Returns its kind, 0 if not even that was stored. */
+/* Skips the record at *position, whose producer will never commit it: its thread ended, jumped out, or is
+ * stopped. Its slots, at most up to `end`, are never reserved again, since the producer may still write
+ * there. Returns its kind, or 0 if not even that was stored. */
 uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end);
 
-/* Frees the slots from ring_consumed to `position`, zeroed. */
+/* Zeroes and frees the slots from ring_consumed to `position`. */
 void vt_ring_consume(struct vt_ring *ring, uint64_t position);
 
 void vt_ring_wake(struct vt_ring *ring);
-/* Sleeps until woken or `milliseconds` have passed. */
+/* Sleeps until woken, or for `milliseconds`. */
 void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds);
 
 static inline uint64_t vt_ring_consumed(const struct vt_ring *ring)

@@ -15,8 +15,8 @@
 #include "memory.h"
 #include "thread.h"
 
-/* What a small /dev/shm has is for the host: without VRAMTRACE_RING the ring takes this part of the free
- * space at most. */
+/* A small /dev/shm is for the host: without VRAMTRACE_RING the ring takes at most this part of the free
+ * space. */
 enum { PART_OF_FREE_SPACE = 64 };
 
 const char *vt_ring_folder(const struct vt_options *options, unsigned number)
@@ -33,7 +33,7 @@ static uint64_t slots_of(uint64_t bytes)
     return slots;
 }
 
-/* How many slots a ring in this folder may have, 0 = none. */
+/* How many slots a ring in this folder may have; 0 = it cannot be there. */
 static uint64_t slots_in(const char *folder, const struct vt_options *options)
 {
     struct statfs file_system;
@@ -43,19 +43,19 @@ static uint64_t slots_in(const char *folder, const struct vt_options *options)
         (file_system.f_type != TMPFS_MAGIC && file_system.f_type != RAMFS_MAGIC))
         return 0;
     const uint64_t part = (uint64_t)file_system.f_bavail * (uint64_t)file_system.f_bsize / PART_OF_FREE_SPACE;
-    /* A tmpfs without a limit tells no blocks at all. */
+    /* A tmpfs without a limit reports 0 blocks. */
     if (!options->ring_was_set && file_system.f_blocks && part < bytes)
         bytes = part;
     if (bytes < VT_RING_MINIMUM_BYTES)
         return 0;
-    /* Exceeding this limit is a signal that ends the host. */
+    /* Exceeding this limit raises a signal that would kill the host. */
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur < VT_RING_HEADER_BYTES + slots_of(bytes) * VT_SLOT_BYTES)
         return 0;
     return slots_of(bytes);
 }
 
-/* The whole file is really there: a store to a hole of a full file system would kill the process. */
+/* The file is really allocated: a store to a hole in a full file system would kill the process. */
 static void *map_file(const char *path, size_t bytes)
 {
     void *memory = MAP_FAILED;
@@ -64,7 +64,7 @@ static void *map_file(const char *path, size_t bytes)
         return NULL;
     if (!posix_fallocate(file, 0, (off_t)bytes))
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file); /* some hosts close what they do not know, or count it */
+    close(file); /* some hosts close or count descriptors that they do not know */
     if (memory == MAP_FAILED) {
         unlink(path);
         return NULL;
@@ -118,7 +118,8 @@ int vt_ring_make(struct vt_ring *ring, const struct vt_options *options,
     return 0;
 }
 
-/* Without the file's name its memory would still be ours as long as the header is mapped. */
+/* Unlinking alone would keep the file's memory in use as long as the header is mapped, so it is punched out
+ * first. */
 static void remove_file(void *path)
 {
     struct stat status;

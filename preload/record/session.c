@@ -17,34 +17,35 @@
 #include "guard.h"
 #include "log.h"
 #include "memory.h"
-#include "record/hand_over.h"
-#include "record/record.h"
+#include "record/run_list.h"
 #include "record/ring_memory.h"
-#include "record/identity.h"
+#include "record/process_identity.h"
 
-/* Of a process. OPENED: the file exists, and the writer does the lookups that take the loader's lock. */
+/* The process's state. OPENED: the file exists, and the writer now does the lookups that take the loader's
+ * lock. */
 enum { STATE_NONE = 0, STATE_STARTING, STATE_OPENED, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED };
 enum { WAIT_TURN_NS = 100 * 1000 * 1000 };
-/* The first wait is for the file, on a slow disk or a busy machine; the second for the rest. */
+/* The first wait is for the file, which may be on a slow disk; the second for everything else. */
 #define OPEN_WAIT_NS UINT64_C(5000000000)
 #define READY_WAIT_NS UINT64_C(1000000000)
 
-/* In a page of its own that fork wipes to zero: STATE_NONE. */
+/* In its own page, which fork wipes to zero: STATE_NONE. */
 struct process_state {
     _Atomic int state; /* futex */
     _Atomic(struct vt_session *) session;
     _Atomic uint64_t missed;           /* events before there was a session */
-    _Atomic int waited;                /* for the session, without success: nobody waits again */
-    _Atomic(struct vt_session *) over; /* it has ended, or stopped by an error */
+    _Atomic int waited;                /* a thread waited for the session in vain: no thread waits again */
+    _Atomic(struct vt_session *) over; /* the session after it ended, or stopped because of an error */
 };
 
 static _Atomic(struct process_state *) process_state;
-static uint32_t generations;      /* under STATE_STARTING */
-static struct vt_session *latest; /* as published; a forked child sees its parent's */
+_Atomic(struct vt_session *) *_Atomic vt_session_place; /* in process_state */
+static uint32_t generations;                            /* under STATE_STARTING */
+static struct vt_session *latest; /* the last one published; a forked child sees its parent's */
 
-/* When the library was loaded into this process; in a forked child: at its first CUDA event. `main_thread`:
- * the thread that runs main, whose descriptor is never freed; 0 if that is not the process's first thread
- * (another one forked). */
+/* Noted when the library is loaded; in a forked child at its first CUDA event. `main_thread`: the thread
+ * that runs main, whose descriptor is never freed; 0 if that is not the process's first thread (another
+ * thread forked). */
 static struct {
     int pid;
     uint64_t boottime_ns;
@@ -63,15 +64,10 @@ __attribute__((constructor)) static void loaded(void)
     at_load.main_thread = syscall(SYS_gettid) == getpid() ? pthread_self() : 0;
 }
 
-struct vt_session *vt_session_active(void)
+static struct process_state *publish_page(struct process_state *page)
 {
-    struct process_state *process = atomic_load_explicit(&process_state, memory_order_acquire);
-    return process ? atomic_load_explicit(&process->session, memory_order_acquire) : NULL;
-}
-
-bool vt_recording(void)
-{
-    return vt_session_active() != NULL;
+    atomic_store_explicit(&vt_session_place, &page->session, memory_order_release);
+    return page;
 }
 
 static struct process_state *state_page(void)
@@ -79,27 +75,26 @@ static struct process_state *state_page(void)
     struct process_state *page = atomic_load_explicit(&process_state, memory_order_acquire);
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     if (page)
-        return page;
-    void *memory =
-        vt_memory_make_wiped(bytes); /* without it a forked child would write to its parent's ring */
+        return publish_page(page);              /* its maker may have been stopped before that */
+    void *memory = vt_memory_make_wiped(bytes); /* else a forked child would write to its parent's ring */
     if (!memory)
         return NULL;
     if (atomic_compare_exchange_strong(&process_state, &page, memory))
-        return memory;
+        return publish_page(memory);
     vt_memory_free(memory, bytes); /* another thread was first */
-    return page;
+    return publish_page(page);
 }
 
 /* Up to about 2 million stacks, half a million code objects, 100,000 texts. */
 static int make_tables(struct vt_session *session)
 {
-    int result = vt_intern_make(&session->stacks, 12);
-    if (!result)
-        result = vt_intern_make(&session->codes, 10);
-    if (!result)
-        result = vt_intern_make(&session->strings, 8);
+    int error = vt_intern_make(&session->stacks, 12);
+    if (!error)
+        error = vt_intern_make(&session->codes, 10);
+    if (!error)
+        error = vt_intern_make(&session->strings, 8);
     atomic_init(&session->free_deep, UINT32_MAX);
-    return result;
+    return error;
 }
 
 struct vt_recent *vt_session_recent(struct vt_session *session, uint32_t thread_id)
@@ -126,7 +121,7 @@ static bool is_thread(uint32_t thread_id)
 
 void vt_session_free_recent(struct vt_session *session)
 {
-    /* This thread runs: where it is not seen, nothing is. */
+    /* The writer is certainly running: if /proc does not show it, /proc shows nothing. */
     if (!atomic_exchange(&session->recent_wanted, false) ||
         !is_thread((uint32_t)atomic_load(&session->writer_thread_id)))
         return;
@@ -137,9 +132,9 @@ void vt_session_free_recent(struct vt_session *session)
     }
 }
 
-/* Undoes a start that failed, and removes the file, which holds nothing. The session itself stays: its maker
- * may be reading it. */
-static void discard(struct vt_session *session)
+/* Undoes a failed start, and removes the file, which holds nothing yet. The session struct stays: the thread
+ * that made it may be reading it. */
+static void discard_files(struct vt_session *session)
 {
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
@@ -151,8 +146,8 @@ static void discard(struct vt_session *session)
     }
 }
 
-/* A thread's descriptor (struct pthread) is no interface: the offset is the one at which both threads' ids
- * are found. */
+/* glibc's struct pthread is private, so the offset of the thread id is searched for: it is where both
+ * threads' ids are found. */
 const int *vt_session_first_thread_id(void)
 {
     enum { SEARCHED_BYTES = 1024 };
@@ -168,22 +163,22 @@ const int *vt_session_first_thread_id(void)
     return NULL;
 }
 
-/* Wakes the threads that wait for the session. */
+/* Wakes threads that wait for the session. */
 static void set_state(struct process_state *process, int state)
 {
     atomic_store(&process->state, state);
     syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* For a signal handler that interrupted a hook and forked: in the child it may return to that hook, which
- * then goes on with the parent's session. The child has none of that memory, so it gets other memory at the
- * same addresses. */
+/* For a signal handler that interrupted a hook and forked. In the child it may return into that hook, which
+ * goes on with the parent's session. None of that memory is mapped in the child, so empty memory is mapped
+ * at the same addresses. */
 static void go_on_in_child(void)
 {
     struct vt_session *session = latest;
     if (!vt_guard.frame || !session)
         return;
-    vt_guard.frame = 0; /* from now on the handler's events are the child's */
+    vt_guard.frame = 0; /* from here on the handler's events are recorded by the child */
     vt_replace_memory(session->ring.header, vt_ring_mapped_bytes(&session->ring));
     vt_intern_replace_memory(&session->stacks);
     vt_intern_replace_memory(&session->codes);
@@ -200,33 +195,34 @@ static void go_on_in_child(void)
         vt_replace_memory(session->recent[i], sizeof **session->recent);
 }
 
-/* The header is written when all is there: then it is a trace. */
+/* The header is written last: only then is the file a trace. */
 static int open_files(struct vt_session *session)
 {
     struct vt_trace_file *file = &session->file;
     struct vt_file_header *header = &file->header;
-    int result = vt_trace_file_create(file, &session->options);
-    if (result)
-        return result;
+    int error = vt_trace_file_create(file, &session->options);
+    if (error)
+        return error;
     vt_make_identity(header->identity);
     vt_identify_process(&header->process);
-    result = vt_ring_make(&session->ring, &session->options, &header->process, header->identity,
-                          header->ring_path);
-    if (result)
-        return result;
+    error = vt_ring_make(&session->ring, &session->options, &header->process, header->identity,
+                         header->ring_path);
+    if (error)
+        return error;
     header->ring_slots = session->ring.slot_count;
     memcpy(session->ring.header->trace_path, file->path, sizeof file->path);
     return vt_trace_file_write_header(file);
 }
 
-/* The folder of the trace's name, with the slash, 0 = none. */
+/* Length of the folder in the trace's name, slash included; 0 = none. */
 static int folder_bytes(const struct vt_session *session)
 {
     const char *slash = strrchr(session->file.name, '/');
     return slash ? (int)(slash + 1 - session->file.name) : 0;
 }
 
-/* Of one rank of a job whose traces go to one folder, that folder is to be read. */
+/* Whether the last line should name the folder: this process is one rank of a job whose traces all go there.
+ */
 static bool names_folder(const struct vt_session *session)
 {
     const char *out = session->options.out;
@@ -237,18 +233,18 @@ static bool names_folder(const struct vt_session *session)
 
 int vt_session_open(struct vt_session *session)
 {
-    int result = open_files(session);
-    if (!result)
-        result = make_tables(session);
-    if (result)
-        vt_log("nothing is recorded: %s: %s",
+    int error = open_files(session);
+    if (!error)
+        error = make_tables(session);
+    if (error)
+        vt_log("not recording: cannot write %s: %s",
                session->file.name[0] ? session->file.name : session->options.out,
-               result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
+               error == -EINVAL ? "neither a folder nor a regular file" : strerror(-error));
     session->handed_over =
-        vt_hand_over(session->options.run_list, result ? "" : session->file.path, names_folder(session));
-    if (!result)
+        vt_run_list_add(session->options.run_list, error ? "" : session->file.path, names_folder(session));
+    if (!error)
         set_state(atomic_load(&process_state), STATE_OPENED);
-    return result;
+    return error;
 }
 
 static void count_missed(struct process_state *process, struct vt_session *session)
@@ -263,7 +259,7 @@ void vt_session_publish(struct vt_session *session)
     struct process_state *process = atomic_load(&process_state);
     int opened = STATE_OPENED;
     if (!atomic_compare_exchange_strong(&process->state, &opened, STATE_PUBLISHING))
-        return; /* it is not opened, or is published, or the process ends */
+        return; /* not opened yet, already published, or the process is ending */
     latest = session;
     atomic_store(&process->session, session);
     set_state(process, STATE_RUNNING);
@@ -272,21 +268,22 @@ void vt_session_publish(struct vt_session *session)
 
 void vt_session_discard(struct vt_session *session)
 {
-    discard(session); /* before the host goes on: it may be about to exit */
+    discard_files(session); /* before the host goes on, since it may be about to exit */
     set_state(atomic_load(&process_state), STATE_ENDED);
 }
 
-/* Makes the session and its writer thread, which makes the rest: file, ring, tables. */
-static int start(struct vt_session **made)
+/* Makes the session and its writer thread. The writer makes file, ring and tables. */
+static int start_session(const struct vt_session_helpers *helpers, struct vt_session **made)
 {
     struct vt_session *session =
         mmap(NULL, sizeof *session, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *made = NULL;
     if (session == MAP_FAILED)
         return -ENOMEM;
+    session->helpers = helpers;
     session->file.descriptor = -1;
     session->options = *vt_options();
-    if (at_load.pid != getpid()) { /* a forked child: its first thread is the one that forked */
+    if (at_load.pid != getpid()) { /* a forked child, whose first thread is the one that forked */
         note_process();
         if (syscall(SYS_gettid) != at_load.pid || pthread_self() != at_load.main_thread)
             at_load.main_thread = 0;
@@ -294,23 +291,23 @@ static int start(struct vt_session **made)
     session->process_start_ns = at_load.boottime_ns;
     session->maker_thread_id = (int)syscall(SYS_gettid);
     session->generation = ++generations;
-    int result = -ECANCELED; /* switched off */
+    int error = -ECANCELED; /* switched off */
     if (session->options.enable) {
         vt_gate_start(go_on_in_child);
         *made = session;
-        result = vt_writer_start(session);
-        if (result) {
-            vt_log("nothing is recorded: cannot start a thread: %s", strerror(-result));
-            vt_hand_over(session->options.run_list, "", false);
+        error = helpers->start_writer(session);
+        if (error) {
+            vt_log("not recording: cannot start a thread: %s", strerror(-error));
+            vt_run_list_add(session->options.run_list, "", false);
         }
     }
-    if (result)
+    if (error)
         munmap(session, sizeof *session);
-    return result;
+    return error;
 }
 
-/* For all threads with an event while the session is being made. Once one wait has failed no thread waits
- * again. */
+/* Called by every thread that has an event while the session is being made. Once a wait has failed, no
+ * thread waits again. */
 static void wait_for_session(struct process_state *process)
 {
     uint64_t since = vt_clock_ns(CLOCK_MONOTONIC);
@@ -348,24 +345,22 @@ void vt_session_missed(void)
     count_missed(process, atomic_load(&process->session)); /* there may be one by now */
 }
 
-struct vt_session *vt_session_get(void)
+struct vt_session *vt_session_begin(const struct vt_session_helpers *helpers)
 {
-    struct vt_session *session = vt_session_active();
-    if (__builtin_expect(session != NULL, 1))
-        return session;
+    struct vt_session *session;
     struct process_state *process = state_page();
     if (!process)
         return NULL;
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
-        if (start(&session)) {
+        if (start_session(helpers, &session)) {
             set_state(process, STATE_ENDED);
             return NULL;
         }
         wait_for_session(process);
-        /* The writer may be blocked: it looks for the interpreter under the loader's lock, whose holder may
-         * be our caller, or may be running a constructor that waits for a lock of our caller. So start
-         * without it rather than wait. */
+        /* The writer may be blocked: it looks for the interpreter under the loader's lock. The lock's holder
+         * may be our caller, or may be running a constructor that waits for a lock of our caller. So start
+         * without the lookup instead of waiting for it. */
         vt_session_publish(session);
     } else if (state < STATE_RUNNING) {
         wait_for_session(process);
@@ -379,7 +374,7 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
     struct vt_session *expected = session;
     session->stop_error = error_number;
     atomic_store(&process->over, session);
-    if (atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else the process ends */
+    if (atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else it is ending */
         atomic_store(&process->state, STATE_ENDED);
     struct vt_file_header *header = &session->file.header;
     header->stop_reason = reason;
@@ -428,20 +423,21 @@ void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool
         used +=
             (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
     }
-    ran_out |= driver_ran_out && !has_blocks; /* a framework empties its cache and asks again */
+    ran_out |= driver_ran_out && !has_blocks; /* a framework frees its cache and tries again */
     vt_log("peak %s%s · vramtrace %s %.*s", used ? peaks : "0 B", ran_out ? " · out of memory seen" : "",
            ran_out ? "oom" : "report", names_folder(session) ? folder_bytes(session) : (int)strlen(name),
            name);
 }
 
-/* At exit, after main's atexit handlers. The mappings stay: other threads may still be inside a record. */
+/* Runs at exit, after main's atexit handlers. The mappings stay, since other threads may still be inside a
+ * record. */
 __attribute__((destructor)) static void end_process(void)
 {
     struct process_state *process = atomic_load(&process_state);
     int saved_errno = errno;
     if (!process || vt_guard.frame == VT_GUARD_OWN_THREAD)
         return;
-    /* Not entered: a signal handler that interrupted a hook calls exit. That hook's record is lost. */
+    /* Fails to enter if a signal handler that interrupted a hook calls exit. That hook's record is lost. */
     const bool entered = vt_enter(&saved_errno);
     struct vt_session *session = atomic_load(&process->session);
     if (session) {
@@ -451,7 +447,7 @@ __attribute__((destructor)) static void end_process(void)
     atomic_store(&process->state, STATE_ENDED);
     session = atomic_load(&process->over);
     if (session)
-        vt_writer_finish(session);
+        session->helpers->finish_writer(session);
     if (entered)
         vt_leave(saved_errno);
 }

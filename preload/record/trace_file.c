@@ -15,8 +15,8 @@
 
 enum { NAME_ATTEMPTS = 1000 };
 
-/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. Where
- * the limit is lower: the upper half of what it allows. */
+/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. If the
+ * limit is lower: the upper half of what it allows. */
 enum { HIGH_DESCRIPTOR = 900 };
 
 int vt_move_descriptor_up(int file)
@@ -32,7 +32,7 @@ int vt_move_descriptor_up(int file)
     return high;
 }
 
-static int remember(struct vt_trace_file *file, int descriptor)
+static int keep_descriptor(struct vt_trace_file *file, int descriptor)
 {
     struct stat status;
     if (fstat(descriptor, &status) || !S_ISREG(status.st_mode)) {
@@ -52,40 +52,41 @@ static bool is_ours(const struct vt_trace_file *file, int descriptor)
            status.st_ino == file->inode;
 }
 
-/* What needs the file's descriptor: returns 0 or -errno; -EBADF: the host has closed it, or did so meanwhile.
- */
+/* An operation on the file's descriptor. `with` returns 0 or -errno; -EBADF: the host has closed the
+ * descriptor. */
 struct use {
     struct vt_trace_file *file;
     int (*with)(const struct use *use, int descriptor);
-    const void *data; /* to be appended */
+    const void *data; /* to append */
     size_t bytes;
     uint64_t offset, ring_position, to_offset;
-    struct vt_trace_region regions[2]; /* the old and the new one */
-    int result;
+    struct vt_trace_region regions[2]; /* old and new */
+    int error;
 };
 
 static void open_and_use(void *context)
 {
     struct use *use = context;
     int descriptor = open(use->file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    use->result = is_ours(use->file, descriptor) ? use->with(use, descriptor) : -EBADF;
+    use->error = is_ours(use->file, descriptor) ? use->with(use, descriptor) : -EBADF;
     if (descriptor >= 0)
         close(descriptor);
 }
 
-/* Once the host has closed the descriptor it is opened by name, each time anew, where the host does not see
- * it; where that cannot be, once more among the host's. */
+/* If the host has closed the descriptor, the file is opened by its path each time, in a thread whose
+ * descriptors the host does not see. Where that is not possible, it is opened once more among the host's
+ * descriptors. */
 static int use_descriptor(struct use *use)
 {
     struct vt_trace_file *file = use->file;
-    use->result = is_ours(file, file->descriptor) ? use->with(use, file->descriptor) : -EBADF;
-    if (use->result != -EBADF || vt_run_apart(open_and_use, use))
-        return use->result;
+    use->error = is_ours(file, file->descriptor) ? use->with(use, file->descriptor) : -EBADF;
+    if (use->error != -EBADF || vt_run_apart(open_and_use, use))
+        return use->error;
     int descriptor = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (descriptor >= 0)
         descriptor = vt_move_descriptor_up(descriptor);
     if (is_ours(file, descriptor)) {
-        file->descriptor = descriptor; /* the old number is the host's now */
+        file->descriptor = descriptor; /* the old number now belongs to the host */
         return use->with(use, descriptor);
     }
     if (descriptor >= 0)
@@ -127,9 +128,9 @@ int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *op
     char host[64] = "localhost";
     gethostname(host, sizeof host - 1);
     for (int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
-        int result = vt_options_path(options, host, attempt, file->name, sizeof file->name);
-        if (result)
-            return result;
+        int error = vt_options_path(options, host, attempt, file->name, sizeof file->name);
+        if (error)
+            return error;
         int descriptor = open(file->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (descriptor < 0 && errno == EEXIST)
             continue;
@@ -137,7 +138,7 @@ int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *op
             return -errno;
         set_path(file);
         fill_header(&file->header, host);
-        return remember(file, vt_move_descriptor_up(descriptor));
+        return keep_descriptor(file, vt_move_descriptor_up(descriptor));
     }
     return -EEXIST;
 }
@@ -147,15 +148,15 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path)
     const struct vt_file_header *header = &file->header;
     snprintf(file->path, sizeof file->path, "%s", path);
     int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    int result = descriptor < 0 ? -errno : remember(file, descriptor);
-    if (!result && (pread(descriptor, &file->header, sizeof file->header, 0) != sizeof file->header ||
-                    memcmp(header->magic, VT_MAGIC, sizeof header->magic) ||
-                    header->format_version != VT_FORMAT_VERSION || header->header_bytes != VT_HEADER_BYTES ||
-                    header->chunks_end < VT_HEADER_BYTES || header->chunks_end > INT64_MAX)) {
+    int error = descriptor < 0 ? -errno : keep_descriptor(file, descriptor);
+    if (!error && (pread(descriptor, &file->header, sizeof file->header, 0) != sizeof file->header ||
+                   memcmp(header->magic, VT_MAGIC, sizeof header->magic) ||
+                   header->format_version != VT_FORMAT_VERSION || header->header_bytes != VT_HEADER_BYTES ||
+                   header->chunks_end < VT_HEADER_BYTES || header->chunks_end > INT64_MAX)) {
         close(descriptor);
-        result = -EBADMSG;
+        error = -EBADMSG;
     }
-    return result;
+    return error;
 }
 
 int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset)
@@ -167,7 +168,7 @@ int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset
             continue;
         if (written < 0)
             return -errno;
-        if (written == 0 || (size_t)written > bytes) /* a sandbox answered for the kernel */
+        if (written == 0 || (size_t)written > bytes) /* a sandbox answered instead of the kernel */
             return -EPERM;
         data += written;
         bytes -= (size_t)written;
@@ -178,7 +179,7 @@ int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset
 
 static int write_header(const struct use *use, int descriptor)
 {
-    uint8_t page[VT_HEADER_BYTES] = {0}; /* all of it: the file may have been cut */
+    uint8_t page[VT_HEADER_BYTES] = {0}; /* the whole page: the file may have been truncated */
     memcpy(page, &use->file->header, sizeof use->file->header);
     return vt_write_all(descriptor, page, sizeof page, 0);
 }
@@ -202,13 +203,13 @@ bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file)
     return !stat(file->path, &status) && status.st_dev == file->device && status.st_ino == file->inode;
 }
 
-/* May be called twice. */
-static int append(const struct use *use, int descriptor)
+/* May run twice. */
+static int append_chunk(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
-    int result = vt_write_all(descriptor, use->data, use->bytes, use->offset);
-    if (result)
-        return result;
+    int error = vt_write_all(descriptor, use->data, use->bytes, use->offset);
+    if (error)
+        return error;
     header->chunks_end = use->offset + use->bytes;
     header->ring_consumed = use->ring_position;
     return write_header(use, descriptor);
@@ -219,71 +220,71 @@ int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t b
     if (file->end_limit && file->header.chunks_end + bytes > file->end_limit)
         return -EOVERFLOW;
     return use_descriptor(&(struct use){.file = file,
-                                        .with = append,
+                                        .with = append_chunk,
                                         .data = chunk,
                                         .bytes = bytes,
                                         .offset = file->header.chunks_end,
                                         .ring_position = ring_position});
 }
 
-/* Chunks as they are, [use->offset, use->regions[0].end) to use->to_offset. */
+/* Copies chunks unchanged: [use->offset, use->regions[0].end) to use->to_offset. */
 static int copy_rest(const struct use *use, int descriptor)
 {
     uint8_t bytes[16384];
     const uint64_t end = use->regions[0].end;
-    int result = 0;
-    for (uint64_t at = use->offset; at < end && !result; at += sizeof bytes) {
+    int error = 0;
+    for (uint64_t at = use->offset; at < end && !error; at += sizeof bytes) {
         const size_t part = end - at < sizeof bytes ? end - at : sizeof bytes;
         if (pread(descriptor, bytes, part, (off_t)at) != (ssize_t)part)
             return -EIO;
-        result = vt_write_all(descriptor, bytes, part, use->to_offset + (at - use->offset));
+        error = vt_write_all(descriptor, bytes, part, use->to_offset + (at - use->offset));
     }
-    return result;
+    return error;
 }
 
-static int go_over(const struct use *use, int descriptor)
+static int switch_region(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
     const struct vt_trace_region *old = &use->regions[0], *new = &use->regions[1];
-    int result = copy_rest(use, descriptor);
-    if (result)
-        return result;
+    int error = copy_rest(use, descriptor);
+    if (error)
+        return error;
     header->chunks_offset = new->begin;
     header->chunks_end = new->end;
     header->moves++;
-    result = write_header(use, descriptor);
-    if (result) {
+    error = write_header(use, descriptor);
+    if (error) {
         header->moves--;
         header->chunks_offset = old->begin;
         header->chunks_end = old->end;
-        return result;
+        return error;
     }
     if (old->begin > new->begin)
-        result = ftruncate(descriptor, (off_t) new->end);
+        error = ftruncate(descriptor, (off_t) new->end);
     else
-        result = fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)old->begin,
-                           (off_t)(old->end - old->begin));
-    return 0; /* else it takes more room than it needs */
+        error = fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)old->begin,
+                          (off_t)(old->end - old->begin));
+    return 0; /* if that failed, the file only takes more space than it needs */
 }
 
 int vt_trace_file_go_over(struct vt_trace_file *file, const struct vt_trace_region *old,
                           const struct vt_trace_region *new, uint64_t rest_offset, uint64_t to_offset)
 {
     return use_descriptor(&(struct use){.file = file,
-                                        .with = go_over,
+                                        .with = switch_region,
                                         .regions = {*old, *new},
                                         .offset = rest_offset,
                                         .to_offset = to_offset});
 }
 
-static int trim(const struct use *use, int descriptor)
+static int trim_file(const struct use *use, int descriptor)
 {
     return ftruncate(descriptor, (off_t)use->file->header.chunks_end) ? -errno : 0;
 }
 
 void vt_trace_file_trim(struct vt_trace_file *file)
 {
-    use_descriptor(&(struct use){.file = file, .with = trim});
+    use_descriptor(&(struct use){.file = file, .with = trim_file});
 }
 
 void vt_trace_file_close(struct vt_trace_file *file)

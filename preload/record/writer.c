@@ -1,12 +1,3 @@
-/* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks. */
-#include "record/adopt.h"
-#include "record/control.h"
-#include "record/drain.h"
-#include "record/flight.h"
-#include "record/nvml.h"
-#include "record/pause.h"
-#include "record/record.h"
-#include "record/ring_memory.h"
 #include "record/writer.h"
 
 #include <errno.h>
@@ -25,47 +16,55 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "guard.h"
 #include "loader/elf_walk.h"
 #include "loader/fork_gate.h"
-#include "guard.h"
-#include "log.h"
 #include "loader/lookup.h"
+#include "log.h"
 #include "memory.h"
 #include "options.h"
-#include "thread.h"
-#include "stacks/python_layout.h"
+#include "record/control.h"
+#include "record/definitions.h"
+#include "record/drain.h"
+#include "record/flight.h"
+#include "record/nvml.h"
+#include "record/orphan_rings.h"
+#include "record/record.h"
+#include "record/ring_memory.h"
 #include "stacks/native.h"
+#include "stacks/python_layout.h"
+#include "thread.h"
 
 enum {
-    POLL_MS = 100, /* no event stays longer in the ring; new addresses are named within this time, while their
-                      code is still loaded */
-    FINISH_TURNS = 200, /* of FINISH_TURN_MS, counted anew while the writer makes progress */
+    POLL_MS = 100, /* no event stays in the ring longer; new addresses get their names within this time, while
+                      their code is still loaded */
+    FINISH_TURNS = 200, /* of FINISH_TURN_MS each; the count starts over when the writer makes progress */
     FINISH_TURN_MS = 50,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
     LAST_TURN_NS = 1000000,
 };
 #define STUCK_NS UINT64_C(1000000000)
-/* First after a second: not in each of many processes that live for a moment. */
+/* Only after a second, so that short-lived processes do not do it. */
 #define FIRST_ADOPTION_NS UINT64_C(1000000000)
 #define ADOPTION_NS UINT64_C(5000000000)
-#define LAST_ADOPTION_NS UINT64_C(20000000) /* the process's end waits for it */
+#define LAST_ADOPTION_NS UINT64_C(20000000) /* the process's exit waits for it */
 
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
-    struct vt_tally_ranges ranges;
-    struct vt_nvml *nvml;            /* NULL: it is not asked */
-    uint64_t adoption_ns;            /* when to look next for rings of processes that are gone */
-    struct vt_elf_changes libraries; /* at the latest round */
+    struct vt_top_ranges ranges;
+    struct vt_nvml *nvml;            /* NULL: NVML is not queried */
+    uint64_t adoption_ns;            /* when to look next for rings of dead processes */
+    struct vt_elf_changes libraries; /* in the last round */
     bool has_interpreter;
     struct {
         uint64_t position, reserved, since_ns;
         unsigned polls;
-    } stuck; /* at a record that is not committed */
+    } stuck; /* how long the drain has waited at a record that is not committed */
 };
 
-/* A thread that was ended, or is stopped, in the middle of a record must not hold up all others. */
+/* A thread that died or was stopped in the middle of a record must not hold up all others. */
 static void abandon_if_stuck(struct writer *writer)
 {
     struct vt_drain *drain = &writer->drain;
@@ -89,8 +88,8 @@ static bool defines_interpreter(const struct vt_elf *object, void *unused)
     return vt_elf_symbol(object, "PyGILState_GetThisThreadState", NULL) != NULL;
 }
 
-/* All that takes the loader's lock, which the host's threads may hold while they wait for each other: in this
- * thread, not in theirs. */
+/* Everything that takes the loader's lock happens here, in the writer thread: the host's threads may hold
+ * that lock while they wait for each other. */
 static void do_round(struct writer *writer)
 {
     const struct vt_elf_changes changes = vt_elf_changes();
@@ -98,27 +97,27 @@ static void do_round(struct writer *writer)
     vt_session_free_recent(writer->session);
     if (changes.unloads != writer->libraries.unloads)
         vt_native_forget();
-    /* A failing lookup would allocate an error text: the loader is asked only if there is something to find.
-     */
+    /* A failed lookup makes the loader allocate an error message, so it is asked only if there is something
+     * to find. */
     if (changes.loads != writer->libraries.loads)
         writer->has_interpreter = vt_elf_find(defines_interpreter, NULL);
     writer->libraries = changes;
     if (!writer->has_interpreter)
         return;
-    /* Each round, since what could not be pinned is tried again; cheap once done. */
+    /* Every round, since failed pins are tried again; cheap once done. */
     struct vt_gate gate;
     vt_gate_enter(&gate);
     if (writer->session->options.python)
         vt_python_look_up();
     if (writer->session->options.python && writer->session->options.inspect)
-        vt_inspector.look_up();
+        writer->session->helpers->inspector->look_up();
     if (writer->session->options.python)
-        vt_inspector.tend(writer->session);
+        writer->session->helpers->inspector->tend(writer->session);
     vt_native_find_interpreter();
     vt_gate_leave(&gate);
 }
 
-/* Of a thread that ended the kernel has no program any more. */
+/* The kernel knows no program of a thread that has ended. */
 static bool has_first_thread_ended(void)
 {
     char path[48], program[8];
@@ -127,9 +126,10 @@ static bool has_first_thread_ended(void)
            readlink("/proc/thread-self/exe", program, sizeof program) > 0;
 }
 
-/* The process ends with its last thread, and this one must not keep it alive: main may have ended by
- * pthread_exit. The kernel clears the id of a thread that ended; while the first thread's is there, /proc is
- * not read. Where its place was not found, it may have ended before the first event. */
+/* The process ends with its last thread, and the writer must not keep it alive: main may have ended with
+ * pthread_exit. The kernel clears the id of a thread that ended; as long as the first thread's id is there,
+ * /proc is not read. If the id's place was not found, the first thread may have ended before the first
+ * event. */
 static bool is_last_thread(const struct writer *writer)
 {
     const struct vt_session *session = writer->session;
@@ -137,16 +137,17 @@ static bool is_last_thread(const struct writer *writer)
     struct stat status;
     if (session->first_thread_id && __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
         return false;
-    /* Links: itself, its parent, and one for each thread; the first thread counts to the end. */
+    /* Links: the folder itself, its parent, and one for each thread. The first thread counts even after it
+     * has ended. */
     return stat("/proc/self/task", &status) == 0 &&
            status.st_nlink == 2 + 2 + (flight ? vt_flight_threads(flight) : 0) +
                                   (writer->nvml ? vt_nvml_threads(writer->nvml) : 0) &&
            (session->first_thread_id || has_first_thread_ended());
 }
 
-/* Else another thread of ours would be the last one: the host's handlers would run in it, and what they write
- * would go nowhere, since its descriptors are not the host's. However long NVML takes: the process lives as
- * long as that thread in any case. */
+/* Otherwise another of our threads would be the last one. The host's exit handlers would run in it, and
+ * their output would be lost, since its descriptors are not the host's. This may wait for NVML for long: the
+ * process lives as long as that thread in any case. */
 static void end_other_threads(struct writer *writer)
 {
     struct stat status;
@@ -174,7 +175,7 @@ static void close_file(struct vt_session *session)
         vt_ring_release(&session->ring, header->ring_path);
 }
 
-/* Once recording has failed: a killed process leaves no ring then that would tell it. */
+/* After recording has failed: a killed process then leaves no ring that has the count. */
 static void count_what_comes_after(struct vt_session *session)
 {
     struct vt_counters *told = &session->file.header.counters;
@@ -193,7 +194,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
             do_round(writer);
-            vt_control_look(session);
+            vt_control_obey(session);
             abandon_if_stuck(writer);
         }
         if (atomic_load(&session->stopping))
@@ -203,32 +204,32 @@ static int write_until_stopped(struct writer *writer, bool failed)
         if (failed)
             count_what_comes_after(session);
         if (!failed && writer->nvml)
-            vt_nvml_tend(writer->nvml, writer->drain.refusals, &writer->drain.chunk.definitions);
-        /* The first chunk says at once whose trace this is. */
+            vt_nvml_tend(writer->nvml, writer->drain.failed_requests, &writer->drain.chunk.definitions);
+        /* The first chunk is written at once, since it says whose trace this is. */
         if (!failed && (vt_ring_pending(&session->ring) || writer->drain.chunk.definitions.bytes)) {
-            int result = vt_drain(&writer->drain);
-            if (result)
-                return result;
+            int error = vt_drain(&writer->drain);
+            if (error)
+                return error;
         }
         if (!failed && writer->drain.flight)
             vt_flight_tend(writer->drain.flight, &writer->drain.chunk);
         const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
         if (now >= writer->adoption_ns) {
             writer->adoption_ns = now + ADOPTION_NS;
-            vt_adopt_beside(session);
+            vt_adopt_rings_beside(session);
         }
         vt_ring_wait(&session->ring, wake, POLL_MS);
     }
 }
 
-/* What can wait must not hold up a host that computes in real time. */
+/* Our work can wait; it must not hold up a host with real-time threads. */
 static void be_ordinary(void)
 {
     if (sched_getscheduler(0) != SCHED_OTHER)
         sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 }
 
-/* The kernel maps each page at its first store: here, not in the host's threads. */
+/* The kernel maps each page at the first store to it: better here than in the host's threads. */
 static void touch_ring(const struct vt_ring *ring)
 {
     enum { POPULATE_WRITE = 23, MAXIMUM_BYTES = 16 << 20 }; /* MADV_POPULATE_WRITE, from Linux 5.14 on */
@@ -245,34 +246,34 @@ static struct writer *make_writer(struct vt_session *session)
     writer->drain = (struct vt_drain){.ring = &session->ring,
                                       .file = &session->file,
                                       .session = session,
-                                      .seen = vt_seen_make(),
+                                      .seen = vt_defined_make(),
                                       .ranges = &writer->ranges};
     return writer->drain.seen && vt_chunk_start(&writer->drain.chunk) ? writer : NULL;
 }
 
-/* What is still in the ring will not be written: it is counted. */
-static void fail(struct writer *writer, int result)
+/* Recording has failed: what is still in the ring is counted, not written. */
+static void stop_recording(struct writer *writer, int error)
 {
     struct vt_session *session = writer->session;
     struct vt_file_header *header = &session->file.header;
     if (writer->drain.flight)
         vt_flight_stop(writer->drain.flight);
     vt_session_fail(session,
-                    result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
-                    : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
-                    : result == -EOVERFLOW                 ? VT_STOP_LIMIT
-                                                           : VT_STOP_WRITE_ERROR,
-                    -result);
+                    error == -ENOSPC || error == -EDQUOT ? VT_STOP_DISK_FULL
+                    : error == -ENOMEM                   ? VT_STOP_NO_MEMORY
+                    : error == -EOVERFLOW                ? VT_STOP_LIMIT
+                                                         : VT_STOP_WRITE_ERROR,
+                    -error);
     __atomic_fetch_add(&session->ring.header->counters.after_end, vt_drain_count_events(&writer->drain),
                        __ATOMIC_RELAXED);
     header->counters = session->ring.header->counters;
-    /* Else the trace seems to be of a killed process: the ring has the rest. */
+    /* If the header cannot be written, the trace looks like a killed process's, and the ring has the rest. */
     if (!vt_trace_file_write_header(&session->file))
         vt_ring_release(&session->ring, header->ring_path);
 }
 
-/* Writes what is left. In the writer thread, or in another one after it has left. */
-static void finish(struct vt_session *session)
+/* Writes what is left. Runs in the writer thread, or in another thread after the writer has left. */
+static void write_rest(struct vt_session *session)
 {
     struct vt_file_header *header = &session->file.header;
     if (session->writer->nvml)
@@ -280,13 +281,13 @@ static void finish(struct vt_session *session)
     if (header->state == VT_STATE_RECORDING) {
         if (session->writer->drain.flight)
             vt_flight_stop(session->writer->drain.flight);
-        int result = vt_drain_to_the_end(&session->writer->drain);
-        if (result)
-            fail(session->writer, result);
+        int error = vt_drain_to_the_end(&session->writer->drain);
+        if (error)
+            stop_recording(session->writer, error);
         else
             close_file(session);
     } else {
-        header->counters = session->ring.header->counters; /* more has come since */
+        header->counters = session->ring.header->counters; /* they may have grown since */
         if (!vt_trace_file_write_header(&session->file))
             vt_ring_release(&session->ring, header->ring_path);
     }
@@ -297,7 +298,7 @@ static void *writer_main(void *context)
 {
     struct vt_session *session = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
-    prctl(PR_GET_NAME, session->maker_name); /* a thread starts with the name of its maker */
+    prctl(PR_GET_NAME, session->maker_name); /* a new thread has the name of the thread that made it */
     prctl(PR_SET_NAME, "vramtrace");
     vt_options_complain();
     be_ordinary();
@@ -305,7 +306,7 @@ static void *writer_main(void *context)
     session->first_thread_id = vt_session_first_thread_id();
     struct writer *writer = session->writer = make_writer(session);
     if (!writer)
-        vt_log("nothing is recorded: %s", strerror(ENOMEM));
+        vt_log("not recording: %s", strerror(ENOMEM));
     if (!writer || vt_session_open(session)) {
         vt_session_discard(session);
         return NULL;
@@ -313,7 +314,7 @@ static void *writer_main(void *context)
     writer->drain.flight = vt_flight_make(session);
     writer->nvml = vt_nvml_make(session);
     vt_native_start(session->options.native);
-    vt_tally_begin(&session->ring.header->tally, session->options.rank);
+    vt_top_begin(&session->ring.header->top, session->options.rank);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
     vt_define_launch(&session->options, &writer->drain.chunk.definitions);
@@ -324,20 +325,19 @@ static void *writer_main(void *context)
     touch_ring(&session->ring);
     int result = write_until_stopped(writer, false);
     if (result < 0) {
-        fail(writer, result);
+        stop_recording(writer, result);
         result = write_until_stopped(writer, true);
     }
-    if (result ==
-        LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
+    if (result == LAST_THREAD) { /* the C library now calls exit() here, with the host's handlers */
         end_other_threads(writer);
         atomic_store(&session->writer_left, 1);
         vt_guard.frame = 0;
         pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
         return NULL;
     }
-    finish(session);
-    /* Its own children, for instance, may have ended without handlers. */
-    vt_adopt(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
+    write_rest(session);
+    /* For instance the rings of its own children, which may have died without exit handlers. */
+    vt_adopt_rings(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
@@ -347,14 +347,15 @@ int vt_writer_start(struct vt_session *session)
 {
     sigset_t ours;
     sigfillset(&ours);
-    sigdelset(&ours, SIGSYS); /* a sandbox of the host may answer our calls by it; blocked, it kills */
+    sigdelset(&ours, SIGSYS); /* a host's sandbox may answer our calls with it; blocked, it kills */
     pthread_sigmask(SIG_SETMASK, &ours, &session->host_signals);
     const int error = vt_thread_start(writer_main, session);
     pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
     return -error;
 }
 
-/* A sandbox of the host may have ended it. Not asked at once, since some sandboxes end a thread that asks. */
+/* Whether a sandbox of the host has killed the writer. Not asked at once, since some sandboxes kill a thread
+ * that asks. */
 static bool is_gone(const struct vt_session *session, int turn)
 {
     int thread_id = atomic_load(&session->writer_thread_id);
@@ -365,7 +366,7 @@ void vt_writer_finish(struct vt_session *session)
 {
     uint64_t consumed = vt_ring_consumed(&session->ring);
     if (atomic_load(&session->writer_left)) {
-        finish(session);
+        write_rest(session);
         return;
     }
     atomic_store(&session->stopping, 1);

@@ -1,56 +1,14 @@
-/* The parts of the writer thread (writer.c, drain.c): chunk.c and definitions.c. Threads: the writer's only.
- */
+/* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks to the
+ * trace. */
 #ifndef VT_WRITER_H
 #define VT_WRITER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "record/session.h"
-#include "vramtrace/format.h"
 
-/* Bytes that grow. `failed`: memory ran out; it stays set. */
-struct vt_buffer {
-    uint8_t *data;
-    size_t bytes, capacity;
-    bool failed;
-};
-/* Grows the buffer by `bytes` and returns their address, or NULL. */
-void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes);
-/* A definition record with `body_bytes` after the struct of `struct_bytes`: zeroed, padded to 8, head filled.
- */
-void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
-                           size_t body_bytes);
+/* Starts the session's writer thread. Returns 0 or -errno. */
+int vt_writer_start(struct vt_session *session);
 
-/* A chunk in the making. */
-struct vt_chunk {
-    struct vt_buffer definitions;
-    const struct vt_event **events; /* into the ring; VT_CHUNK_EVENTS at most */
-    size_t event_count;
-    struct vt_buffer stored;
-    struct ZSTD_CCtx_s *compressor; /* of the chain's definitions */
-    struct vt_event_codec *codec;   /* of the chain's events */
-    uint64_t chain;                 /* of the present chain, as in its chunks */
-    uint32_t place, chain_events;   /* of the next chunk; of those before it */
-};
-/* False without memory. */
-bool vt_chunk_start(struct vt_chunk *chunk);
-/* Frees what start made, all or a part, and its buffers. */
-void vt_chunk_stop(struct vt_chunk *chunk);
-/* The next chunk begins a chain: it goes to another file, or one before it did not get there. */
-void vt_chunk_end_chain(struct vt_chunk *chunk);
-/* Fills chunk->stored: header and packed content. Each call makes the next chunk of the file: one that is
- * left out breaks the chain. Returns 0 or -ENOMEM. */
-int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
-
-/* definitions.c: what the writer itself adds to the definitions of the ring: the process, names of threads,
- * and for each new stack the symbols and modules of its addresses and its functions' names. */
-struct vt_seen; /* what was defined already */
-struct vt_seen *vt_seen_make(void);
-void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);
-void vt_define_launch(const struct vt_options *options, struct vt_buffer *definitions);
-void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions);
-void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
+/* Tells the writer to finish, and waits for it for a bounded time. Any thread. */
+void vt_writer_finish(struct vt_session *session);
 
 #endif

@@ -12,12 +12,12 @@
 
 static _Atomic bool enabled;
 
-/* The interpreter's evaluation function: [start, end), published by start. */
+/* The interpreter's evaluation function, [start, end). Published by storing start. */
 static _Atomic uintptr_t interpreter_start, interpreter_end;
-/* Return address in the loop of autograd's engine: the callers above it are the same for all of backward. */
+/* Return address in the loop of autograd's engine: its callers are the same in all backward passes. */
 static _Atomic uintptr_t engine_loop;
 #define ENGINE_LOOP "_ZN5torch8autograd6Engine11thread_mainE"
-/* Raised after any of these, or a step below, may have changed: walks remembered before are void. */
+/* Raised when any of these, or a remembered step below, may have changed: earlier walks are then void. */
 static _Atomic uint32_t generation = 1;
 
 static void void_recent_walks(void)
@@ -57,8 +57,8 @@ void vt_native_note_symbol(uint64_t return_address, const char *linkage_name)
 
 /* ---- the result ---- */
 
-/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): by address,
- * since inlining changes their number. */
+/* Our own frames are left out, also in the middle (a runtime wrapper above a driver's). They are recognised
+ * by address, since inlining changes their number. */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 
@@ -71,8 +71,8 @@ struct walk {
     bool truncated;
 };
 
-/* False where the walk ends. */
-static inline __attribute__((always_inline)) bool take(struct walk *walk, uintptr_t address)
+/* False at the end of the walk. */
+static inline __attribute__((always_inline)) bool take_address(struct walk *walk, uintptr_t address)
 {
     const uintptr_t own_start = (uintptr_t)&__ehdr_start, own_end = (uintptr_t)&_end;
     if (address - walk->interpreter_start < walk->interpreter_bytes || address == walk->engine_loop)
@@ -92,8 +92,9 @@ static inline __attribute__((always_inline)) bool take(struct walk *walk, uintpt
 
 #if defined __x86_64__
 
-/* The evaluation function also where its symbol does not cover it (parts of it put elsewhere by the compiler;
- * one function for each instruction): the frame that lies around the entry frame. It was taken already. */
+/* Recognises the interpreter also where its symbol does not cover it (parts placed elsewhere by the
+ * compiler, or one function for each instruction): it is the frame around the entry frame. That frame was
+ * taken already, so it is dropped. */
 static inline bool ends_at_interpreter(struct walk *walk, uintptr_t stack, uintptr_t cfa, uint64_t hash)
 {
     if (__builtin_expect(walk->entry_frame - stack >= cfa - stack || walk->count == 0, 1))
@@ -105,13 +106,14 @@ static inline bool ends_at_interpreter(struct walk *walk, uintptr_t stack, uintp
 
 /* ---- remembered steps ----
  *
- * One word for each return address, so that threads share them without a lock: how to find the caller's stack
- * pointer (the CFA) and base pointer, in words of 8 bytes. Index and tag together are the address, hashed. */
+ * One word for each return address, so that threads share them without a lock: how to find the caller's
+ * stack pointer (the CFA) and base pointer, in words of 8 bytes. Index and tag together are the hashed
+ * address. */
 enum {
     ADDRESS_BITS = 47,
     TAG_BITS = 33,
-    PAIR_BITS = ADDRESS_BITS - TAG_BITS, /* two words for each index, so that two addresses with the same one
-                                            do not evict each other */
+    PAIR_BITS = ADDRESS_BITS - TAG_BITS, /* two words for each index, so that two addresses with the same
+                                            index do not evict each other */
     BASE_BITS = 13,
     CFA_BITS = 16,
     KIND_SHIFT = BASE_BITS + CFA_BITS,
@@ -148,7 +150,7 @@ void vt_native_forget(void)
     void_recent_walks();
 }
 
-static uint64_t pack(enum step_kind kind, int64_t cfa, uint64_t base)
+static uint64_t pack_step(enum step_kind kind, int64_t cfa, uint64_t base)
 {
     return (uint64_t)kind << KIND_SHIFT | ((uint64_t)cfa & ((1 << CFA_BITS) - 1)) << BASE_BITS | base;
 }
@@ -185,7 +187,7 @@ static bool pack_base(const struct vt_rule *rule, uint64_t *base)
 
 static uint64_t step_of_row(const struct vt_unwind_row *row)
 {
-    const uint64_t full = pack(STEP_OTHER, OTHER_FULL, 0);
+    const uint64_t full = pack_step(STEP_OTHER, OTHER_FULL, 0);
     const struct vt_rule *rsp = &row->registers[VT_REGISTER_RSP],
                          *address = &row->registers[VT_REGISTER_RETURN];
     uint64_t base;
@@ -193,7 +195,7 @@ static uint64_t step_of_row(const struct vt_unwind_row *row)
     const uint8_t *rest;
     enum step_kind kind = STEP_OTHER;
     if (address->kind == VT_RULE_UNDEFINED)
-        return pack(STEP_OTHER, OTHER_END, 0);
+        return pack_step(STEP_OTHER, OTHER_END, 0);
     if (row->signal_frame || rsp->kind != VT_RULE_SAME || address->kind != VT_RULE_AT_OFFSET ||
         address->offset != -8 || !pack_base(&row->registers[VT_REGISTER_RBP], &base))
         return full;
@@ -207,13 +209,14 @@ static uint64_t step_of_row(const struct vt_unwind_row *row)
     int64_t words = cfa / 8;
     if (kind == STEP_OTHER || cfa % 8 || words != (int16_t)words)
         return full;
-    return pack(kind, words, base);
+    return pack_step(kind, words, base);
 }
 
 __attribute__((noinline)) static uint64_t find_step(uintptr_t address)
 {
     struct vt_unwind_row row;
-    uint64_t step = vt_unwind_find(address - 1, &row) ? step_of_row(&row) : pack(STEP_OTHER, OTHER_END, 0);
+    uint64_t step =
+        vt_unwind_find(address - 1, &row) ? step_of_row(&row) : pack_step(STEP_OTHER, OTHER_END, 0);
     if (address >> ADDRESS_BITS)
         return step;
     struct place place = place_of(address);
@@ -235,17 +238,17 @@ static inline uint64_t step_from(uintptr_t address)
     return find_step(address);
 }
 
-/* Slower, with all registers: for stacks with a frame that needs them. */
+/* Slower, with all registers, for stacks with a frame that needs them. */
 __attribute__((noinline)) static void walk_full(struct walk *walk)
 {
     struct vt_unwind_frame frame = {0};
     VT_UNWIND_HERE(&frame);
-    struct vt_stack_range range = vt_stack_range_of(frame.registers[VT_REGISTER_RSP]);
+    struct vt_stack_bounds bounds = vt_stack_bounds_of(frame.registers[VT_REGISTER_RSP]);
     uintptr_t stack = frame.registers[VT_REGISTER_RSP];
     uint64_t before = walk->hash, hash = before;
-    while (vt_unwind_step(&frame, &range) &&
+    while (vt_unwind_step(&frame, &bounds) &&
            !ends_at_interpreter(walk, stack, frame.registers[VT_REGISTER_RSP], before) &&
-           take(walk, frame.registers[VT_REGISTER_RETURN])) {
+           take_address(walk, frame.registers[VT_REGISTER_RETURN])) {
         stack = frame.registers[VT_REGISTER_RSP];
         before = hash;
         hash = walk->hash;
@@ -254,11 +257,11 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
 
 /* ---- walks made lately ---- */
 
-/* Words that a walk read: more than VT_RECENT_WORDS are counted, but not kept. */
+/* Which words a walk read. More than VT_RECENT_WORDS are counted, not kept. */
 struct notes {
     struct vt_recent_walk *walk;
     uint32_t words;
-    bool far; /* one was too far from the start, or between two words */
+    bool far; /* a word was too far from the start, or not aligned */
 };
 
 /* Notes that a walk depends on the word at `slot`. */
@@ -273,7 +276,7 @@ static inline __attribute__((always_inline)) void note(struct notes *notes, uint
     notes->words++;
 }
 
-enum { LANES = 4 }; /* so that a multiplication need not wait for the one before */
+enum { LANES = 4 }; /* so that multiplications need not wait for each other */
 
 static inline __attribute__((always_inline, no_sanitize("address", "thread"))) uint64_t
 hash_words(const struct vt_recent_walk *walk)
@@ -286,7 +289,7 @@ hash_words(const struct vt_recent_walk *walk)
     return vt_hash_add(vt_hash_add(lanes[0], lanes[1]), vt_hash_add(lanes[2], lanes[3]));
 }
 
-/* False if it cannot be kept. */
+/* False if the walk cannot be kept. */
 static bool finish_notes(struct notes *notes)
 {
     struct vt_recent_walk *walk = notes->walk;
@@ -300,15 +303,15 @@ static bool finish_notes(struct notes *notes)
     return true;
 }
 
-/* False if it takes walk_full. The base pointer is the word at `base_slot`. */
-static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, const uint64_t *frame,
-                                                            struct vt_stack_range *range, struct notes *notes)
+/* False if walk_full is needed. The base pointer is the word at `base_slot`. */
+static inline __attribute__((always_inline)) bool
+walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *bounds, struct notes *notes)
 {
     /* A frame begins with its caller's base pointer and the address to return to. */
     uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
               address = frame[1];
     note(notes, (uintptr_t)(frame + 1));
-    for (uint64_t before = walk->hash; take(walk, address); before = walk->hash) {
+    for (uint64_t before = walk->hash; take_address(walk, address); before = walk->hash) {
         uint64_t step = step_from(address), value;
         int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
         uintptr_t cfa;
@@ -321,7 +324,7 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
             cfa = base + (uintptr_t)offset;
             break;
         case STEP_FROM_MEMORY:
-            if (!vt_stack_read(range, base + (uintptr_t)offset, &value))
+            if (!vt_stack_read(bounds, base + (uintptr_t)offset, &value))
                 return true;
             note(notes, base_slot);
             note(notes, base + (uintptr_t)offset);
@@ -332,7 +335,7 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
         }
         if (ends_at_interpreter(walk, stack, cfa, before))
             return true;
-        if (__builtin_expect(cfa <= stack || !vt_stack_read(range, cfa - 8, &value), 0))
+        if (__builtin_expect(cfa <= stack || !vt_stack_read(bounds, cfa - 8, &value), 0))
             return true;
         note(notes, cfa - 8);
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
@@ -340,7 +343,7 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
             note(notes, base_slot);
         if (words != BASE_SAME) {
             base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
-            if (!vt_stack_read(range, base_slot, &base_value))
+            if (!vt_stack_read(bounds, base_slot, &base_value))
                 return true;
         }
         address = value;
@@ -353,44 +356,44 @@ static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, c
 static __attribute__((noinline)) void walk_stack(struct walk *walk, const uint64_t *frame)
 {
     const struct walk empty = *walk;
-    struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
-    if (walk_fast(walk, frame, &range, NULL))
+    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)(frame + 2));
+    if (walk_fast(walk, frame, &bounds, NULL))
         return;
     *walk = empty;
     walk_full(walk);
 }
 
 static bool still_holds(const struct vt_recent_walk *made, const struct walk *walk, const uint64_t *frame,
-                        const struct vt_stack_range *range)
+                        const struct vt_stack_bounds *bounds)
 {
     return made->start == (uintptr_t)frame && made->words && made->generation == walk->generation &&
-           made->entry_frame == walk->entry_frame && made->stack_end == range->high &&
+           made->entry_frame == walk->entry_frame && made->stack_end == bounds->high &&
            hash_words(made) == made->words_hash;
 }
 
-/* The index of the walk that starts at `frame` and would be made anew in the same way; `set` has it, or what
- * follows a walk did so before. -1: none. */
+/* The index of a recent walk that is still valid for `frame`: the one that followed the latest walk before,
+ * or one in `set`. -1 = none. */
 static int find_recent(const struct vt_recent_walks *recent, size_t set, const struct walk *walk,
-                       const uint64_t *frame, const struct vt_stack_range *range)
+                       const uint64_t *frame, const struct vt_stack_bounds *bounds)
 {
     const size_t likely = recent->walks[recent->latest].next;
-    if (still_holds(&recent->walks[likely], walk, frame, range))
+    if (still_holds(&recent->walks[likely], walk, frame, bounds))
         return (int)likely;
     for (size_t at = set * VT_RECENT_WAYS; at < (set + 1) * VT_RECENT_WAYS; at++)
-        if (at != likely && still_holds(&recent->walks[at], walk, frame, range))
+        if (at != likely && still_holds(&recent->walks[at], walk, frame, bounds))
             return (int)at;
     return -1;
 }
 
 static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
 {
-    struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
-    if (!recent || !range.end_known) {
+    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)(frame + 2));
+    if (!recent || !bounds.end_known) {
         walk_stack(walk, frame);
         return;
     }
     const size_t set = vt_hash((uintptr_t)frame >> 4) >> 32 & (VT_RECENT_SETS - 1);
-    const int found = find_recent(recent, set, walk, frame, &range);
+    const int found = find_recent(recent, set, walk, frame, &bounds);
     const size_t at =
         found >= 0 ? (size_t)found : set * VT_RECENT_WAYS + recent->oldest[set]++ % VT_RECENT_WAYS;
     struct vt_recent_walk *made = &recent->walks[at];
@@ -402,11 +405,11 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recen
     }
     struct notes notes = {.walk = made};
     struct walk again = *walk;
-    made->stack_end = 0; /* no stack's, until the rest is there: a signal handler may jump out of here */
+    made->stack_end = 0; /* invalid until the rest is stored: a signal handler may jump out of here */
     atomic_signal_fence(memory_order_seq_cst);
     made->words = 0;
     made->start = (uintptr_t)frame;
-    bool whole = walk_fast(walk, frame, &range, &notes);
+    bool whole = walk_fast(walk, frame, &bounds, &notes);
     if (!whole) {
         *walk = again;
         walk_full(walk);
@@ -417,21 +420,22 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recen
     made->entry_frame = walk->entry_frame;
     made->hash = walk->hash;
     atomic_signal_fence(memory_order_seq_cst);
-    made->stack_end = range.high;
+    made->stack_end = bounds.high;
 }
 
 #elif defined __aarch64__
 
-/* This platform's ABI gives every function a frame record: the caller's record, and the return address. */
+/* This ABI gives every function a frame record: the address of the caller's record, and the return address.
+ */
 void vt_native_forget(void) {}
 
 static void walk_stack(struct walk *walk, const uint64_t *frame)
 {
-    struct vt_stack_range range = vt_stack_range_of((uintptr_t)frame);
+    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)frame);
     uintptr_t at = (uintptr_t)frame;
     uint64_t next, address;
-    while (vt_stack_read(&range, at, &next) && vt_stack_read(&range, at + 8, &address) && address &&
-           take(walk, address) && next > at)
+    while (vt_stack_read(&bounds, at, &next) && vt_stack_read(&bounds, at + 8, &address) && address &&
+           take_address(walk, address) && next > at)
         at = next;
 }
 

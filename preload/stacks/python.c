@@ -3,12 +3,13 @@
 #include <stdatomic.h>
 
 #include "hash.h"
+#include "stacks/python_code.h"
 #include "stacks/python_read.h"
 
 /* ---- self ---- */
 
-/* Where each code object keeps its `self` is found out once and kept in a small direct-mapped table, one word
- * each, so that threads share it without a lock: the upper bits of the code's identity, then the note
+/* Where each code object keeps `self` is found once and kept in a small direct-mapped table. Each entry is
+ * one word, so that threads share it without a lock: the upper bits of the code's identity, then the note
  * (python_read.h). */
 enum { SELF_TABLE_BITS = 12 };
 #define SELF_NOTE_MASK ((UINT64_C(1) << VT_SELF_NOTE_BITS) - 1)
@@ -41,9 +42,9 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-/* Samples a string: its address, length, and hash (known for names, which are interned), else its first and
- * last 8 bytes. A compact string is never smaller than header + 8; another kind gives only its address. If a
- * hash becomes known later, its code object counts as two. */
+/* Samples a string: its address, length, and hash if that is known (names are interned, so theirs is), else
+ * its first and last 8 bytes. A compact string is never smaller than header + 8; other kinds give only their
+ * address. If a hash becomes known later, its code object counts as a second one. */
 static inline __attribute__((always_inline)) uint64_t sample_text(const struct vt_python_layout *layout,
                                                                   const char *text)
 {
@@ -61,9 +62,9 @@ static inline __attribute__((always_inline)) uint64_t sample_text(const struct v
     return (sample + rotate(length, 48)) ^ (vt_word_at(data, 0) + rotate(tail, 29)) * VT_HASH_4;
 }
 
-/* The address of a code object that dies is used again, so more than the address must identify it. From 3.12
- * on that is its version number, which no other code object gets. Before, samples of its description: name,
- * file, first line, line table. If all these are the same, two code objects pass for one. */
+/* The address of a dead code object is reused, so the address is not enough to identify one. From 3.12 on
+ * there is a version number that no other code object gets. Before that, samples of name, file, first line
+ * and line table are used: if all are the same, two code objects count as one. */
 static inline __attribute__((always_inline)) uint64_t guard_by_contents(const struct vt_python_layout *layout,
                                                                         const char *code)
 {
@@ -85,10 +86,10 @@ static inline __attribute__((always_inline)) uint64_t guard_by_contents(const st
 
 struct walk {
     const struct vt_python *python;
-    struct vt_raw_python_frame *frames; /* NULL: only told, not stored */
+    struct vt_raw_python_frame *frames; /* NULL: frames are hashed, not stored */
     size_t capacity;
     struct vt_python_stack told;
-    uint64_t power; /* of VT_HASH_5, by which the next frame's part counts */
+    uint64_t power; /* of VT_HASH_5; factor of the next frame's part of the hash */
 };
 
 static inline __attribute__((always_inline)) uint64_t guard_of(const struct vt_python_layout *layout,
@@ -115,11 +116,11 @@ static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_py
                                                                            : 0;
 }
 
-/* The hash of a stack is the sum of its frames' parts, each times a power of one number: so the hash of the
- * outer frames can be added to that of others. */
+/* A stack's hash is the sum of its frames' parts, each times a power of one number, so the known hash of the
+ * outer frames can simply be added. */
 static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
                                                              const struct vt_python_layout *layout,
-                                                             const struct vt_frame *frame,
+                                                             const struct vt_interpreter_frame *frame,
                                                              struct vt_recent_frame *noted)
 {
     const uint64_t guard = guard_of(layout, frame->code);
@@ -158,7 +159,7 @@ static inline __attribute__((always_inline)) unsigned char owner_at(const struct
     return layout->chain == VT_CHAIN_OBJECTS ? 0 : *(const unsigned char *)(at + layout->frame_owner);
 }
 
-/* What vt_read_frame and take_frame go by; of their results, the rest. */
+/* Notes what vt_read_frame and take_frame depend on. */
 static inline __attribute__((always_inline)) void note_frame(const struct vt_python_layout *layout,
                                                              const char *at, enum vt_frame_state state,
                                                              struct vt_recent_frame *noted)
@@ -198,8 +199,8 @@ static inline __attribute__((always_inline)) bool is_same(const struct vt_python
 
 enum { SEARCHED_FRAMES = 8 };
 
-/* If the frame at `at` is known, and so are all that called it: how many those are, itself included; else 0.
- * *open: how many of the known ones may still be found. */
+/* If the frame at `at` and all its callers are known: how many these are, itself included; else 0. *open:
+ * how many of the known frames can still match. */
 static inline __attribute__((always_inline)) size_t find_known(const struct walk *walk,
                                                                const struct vt_python_layout *layout,
                                                                const struct vt_recent_frames *recent,
@@ -219,7 +220,7 @@ static inline __attribute__((always_inline)) size_t find_known(const struct walk
     return 0;
 }
 
-/* The known frames up to `known`, and before them the fresh ones. */
+/* Keeps the first `known` frames, and puts the fresh ones after them. */
 static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t fresh)
 {
     recent->count = 0;
@@ -244,7 +245,7 @@ static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t 
     recent->count = known;
 }
 
-/* Adds known frames to a walk. False if they are more than it may have. */
+/* Adds known frames to a walk. False if there would be too many. */
 static bool take_known(struct walk *walk, const struct vt_recent_frame *innermost)
 {
     if (walk->told.frames + innermost->frames > walk->capacity)
@@ -264,7 +265,7 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
     const char *at = vt_first_frame(layout, thread);
     size_t bound = walk->capacity * 4 + 64, fresh = 0, known = 0, open = recent ? recent->count : 0;
     for (; at != NULL; at = vt_pointer_at(at, layout->frame_previous)) {
-        struct vt_frame frame = {0};
+        struct vt_interpreter_frame frame = {0};
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
         if (open > 0 && (known = find_known(walk, layout, recent, at, &open)) > 0 &&
@@ -295,11 +296,11 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
         remember_walk(recent, known, fresh);
 }
 
-/* One walk for each table, with its offsets as constants. */
+/* One walk function for each table, with its offsets as constants. */
 #define WALK(index)                                                                                          \
     static __attribute__((noinline)) void walk_##index(struct walk *walk, const char *thread)                \
     {                                                                                                        \
-        struct walk in_registers = *walk; /* what is stored to frames could alias *walk */                   \
+        struct walk in_registers = *walk; /* stores to frames could alias *walk */                           \
         walk_frames(&in_registers, &vt_python_layouts[index], thread, NULL);                                 \
         *walk = in_registers;                                                                                \
     }                                                                                                        \

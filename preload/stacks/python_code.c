@@ -1,9 +1,9 @@
-/* Code objects: their names, line tables, and which of them run a module or an optimizer. */
-#include "stacks/python.h"
+#include "stacks/python_code.h"
+
 #include "stacks/python_read.h"
 #include "text.h"
 
-/* What PyTorch and others call the functions whose `self` is a module or an optimizer. */
+/* Names of functions whose `self` is a module or an optimizer. */
 static const char *const module_functions[] = {"forward", "_call_impl", "_wrapped_call_impl"};
 static const char optimizer_function[] = "step";
 static const char optimizer_folder[] = "/optim"; /* torch/optim; bitsandbytes/optim, apex/optimizers … */
@@ -72,8 +72,8 @@ static bool text_contains(const struct text *text, const char *part)
     return false;
 }
 
-/* As UTF-8. Text that is not ASCII is encoded into the front of *buffer, which is moved on; what does not fit
- * is cut off. */
+/* Views a string as UTF-8. Text that is not ASCII is encoded into *buffer, which is moved on; what does not
+ * fit is cut off. */
 static void view_text(const struct vt_python *python, const char *object, char **buffer, size_t *left,
                       const char **viewed, size_t *viewed_bytes)
 {
@@ -140,7 +140,7 @@ static bool is_module_function(const struct text *name)
     return false;
 }
 
-/* Not any __call__: an object made for one call would make every stack a new one. */
+/* Not for every __call__: objects made for a single call would make every stack a new one. */
 static bool wants_self(const struct vt_python *python, const char *code)
 {
     const struct vt_python_layout *layout = python->layout;
@@ -162,7 +162,7 @@ static bool wants_self(const struct vt_python *python, const char *code)
 
 enum { SELF_SLOT_MAXIMUM = 1 << (VT_SELF_NOTE_BITS - VT_SELF_KIND_BITS) };
 
-/* Before 3.11 an argument that is a cell moves behind the locals; co_cell2arg says which cell it became. */
+/* Before 3.11 an argument that is a cell is stored after the locals; co_cell2arg says in which cell. */
 static uint64_t self_before_3_11(const struct vt_python *python, const char *code)
 {
     const struct vt_python_layout *layout = python->layout;

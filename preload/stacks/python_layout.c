@@ -13,14 +13,14 @@
 
 enum { ABSENT, UNPROVEN, KNOWN, DECLINED };
 
-/* A thread proves the layout if its state has that thread's id. A state can be used on another thread than
- * the one that made it, so only repeated mismatches disprove the layout. */
+/* A thread proves the layout if its thread state contains its thread id. A state can be used on another
+ * thread than the one that made it, so only repeated mismatches disprove the layout. */
 #define PROOF_ATTEMPTS 64u
 
 static _Atomic int state = ABSENT; /* `found` is written before UNPROVEN is stored and never after */
 static struct vt_python found;
 static _Atomic uint32_t hex_version;
-static void *found_scope; /* as `found` */
+static void *found_scope; /* written like `found` */
 static _Atomic int unsupported_minor;
 static _Atomic uint32_t proofs_failed;
 
@@ -32,10 +32,10 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *path)
            vt_text_copy(path, PATH_MAX, name);
 }
 
-/* The interpreter's code must not be unloaded once its addresses are kept. A library that is loaded already
- * is found by its name, without reading any file; the program itself has no name there and stays anyway.
- * False if it may still be unloaded: then nothing of it may be kept. */
-static bool pin(void *symbol)
+/* The interpreter must not be unloaded once we keep addresses in it. A library that is loaded already is
+ * found by its name without reading any file; the program itself has no name there, and stays anyway. False
+ * if it may still be unloaded: then no address in it may be kept. */
+static bool pin_library(void *symbol)
 {
     Dl_info info;
     struct link_map *map = NULL;
@@ -44,14 +44,14 @@ static bool pin(void *symbol)
     return map->l_name[0] == '\0' || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }
 
-/* Where to look symbols up: the global scope, or a libpython that was loaded with RTLD_LOCAL (a plugin's).
+/* Where to look up symbols: the global scope, or a libpython that was loaded with RTLD_LOCAL (by a plugin).
  * `present` is false if there is none, or none that could be pinned: the next call tries again. */
 static void *find_scope(bool *present)
 {
     *present = true;
     void *symbol = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     if (symbol != NULL) {
-        *present = pin(symbol);
+        *present = pin_library(symbol);
         return RTLD_DEFAULT;
     }
     char path[PATH_MAX];
@@ -64,7 +64,7 @@ static void *find_scope(bool *present)
     return NULL;
 }
 
-/* "3.10.13 (main, …", "3.13.0rc1+ (…": as PY_VERSION_HEX. */
+/* "3.10.13 (main, …", "3.13.0rc1+ (…" to PY_VERSION_HEX. */
 static uint32_t parse_version(const char *text)
 {
     uint32_t part[3] = {0, 0, 0};
@@ -95,11 +95,11 @@ static uint32_t find_version(void *scope)
     return text != NULL ? parse_version(text) : 0;
 }
 
-/* What _Py_DebugOffsets at the start of _PyRuntime says, against the table. */
+/* Compares _Py_DebugOffsets, at the start of _PyRuntime, with the table. */
 static bool debug_offsets_agree(const struct vt_python_layout *layout, uint32_t version, const char *runtime)
 {
     const struct {
-        uint8_t index; /* in words from the cookie */
+        uint8_t index; /* words after the cookie */
         uint32_t value;
     } expected[] = {
         {1, version},
@@ -133,7 +133,7 @@ static bool debug_offsets_agree(const struct vt_python_layout *layout, uint32_t 
     return true;
 }
 
-/* Reads only static objects of the interpreter, at offsets below their size in every build there is. */
+/* Reads only static objects of the interpreter, at offsets that lie inside them in every build. */
 static bool types_agree(const struct vt_python_layout *layout, void *scope)
 {
     const char *type_type = dlsym(scope, "PyType_Type");
@@ -149,7 +149,7 @@ static bool types_agree(const struct vt_python_layout *layout, void *scope)
         return false;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const char *type = dlsym(scope, types[i].name);
-        /* With another object header (Py_TRACE_REFS) something else is here. */
+        /* With another object header (Py_TRACE_REFS) these offsets hold something else. */
         if (type == NULL || vt_word_at(type, layout->object_type) != (uintptr_t)type_type ||
             vt_word_at(type, layout->type_basic_bytes) != types[i].basic_bytes)
             return false;
@@ -157,7 +157,7 @@ static bool types_agree(const struct vt_python_layout *layout, void *scope)
     return true;
 }
 
-/* NULL: no table, or one that the interpreter contradicts. */
+/* NULL: there is no table, or the interpreter contradicts it. */
 static const struct vt_python_layout *find_layout(void *scope, uint32_t version)
 {
     const unsigned minor = version >> 16 & 0xff;
@@ -172,21 +172,21 @@ static const struct vt_python_layout *find_layout(void *scope, uint32_t version)
     return layout;
 }
 
-static bool fill(struct vt_python *python, void *scope, uint32_t version)
+static bool fill_python(struct vt_python *python, void *scope, uint32_t version)
 {
     const struct vt_python_layout *layout = find_layout(scope, version);
     if (layout == NULL)
         return false;
 
     void *thread_state = dlsym(scope, "PyGILState_GetThisThreadState");
-    void *is_finalizing = dlsym(scope, "Py_IsFinalizing"); /* 3.13; before, with an underscore */
+    void *is_finalizing = dlsym(scope, "Py_IsFinalizing"); /* 3.13; before that with an underscore */
     if (is_finalizing == NULL)
         is_finalizing = dlsym(scope, "_Py_IsFinalizing");
     if (thread_state == NULL || is_finalizing == NULL)
         return false;
     python->layout = layout;
     python->hex_version = version;
-    /* Before, a frame was still in the chain while its cells were being freed (CPython gh-99729). */
+    /* Before 3.11.2, a frame was still in the chain while its cells were being freed (CPython gh-99729). */
     python->cells_readable = version < 0x030b0000 || version >= 0x030b0200;
     python->code_type = dlsym(scope, "PyCode_Type");
     python->cell_type = dlsym(scope, "PyCell_Type");
@@ -198,10 +198,10 @@ static bool fill(struct vt_python *python, void *scope, uint32_t version)
     return true;
 }
 
-static void decline(uint32_t version, int expected)
+static void decline_python(uint32_t version, int expected)
 {
     int minor = (int)(version >> 16 & 0xff);
-    if (atomic_compare_exchange_strong(&state, &expected, DECLINED)) /* another thread may have proven it */
+    if (atomic_compare_exchange_strong(&state, &expected, DECLINED)) /* unless another thread has proven it */
         atomic_store_explicit(&unsupported_minor, minor != 0 ? minor : 255, memory_order_relaxed);
 }
 
@@ -216,20 +216,20 @@ void vt_python_look_up(void)
     uint32_t version = find_version(scope);
     atomic_store_explicit(&hex_version, version, memory_order_relaxed);
     found_scope = scope;
-    if (fill(&found, scope, version))
+    if (fill_python(&found, scope, version))
         atomic_store_explicit(&state, UNPROVEN, memory_order_release);
     else
-        decline(version, ABSENT);
+        decline_python(version, ABSENT);
 }
 
-/* A thread's state has the thread's id after all the fields that a walk needs. */
-static bool prove(const char *thread)
+/* In a thread state the thread's id comes after all fields that a walk needs. */
+static bool prove_layout(const char *thread)
 {
     int unproven = UNPROVEN;
     if (vt_word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self())
         return atomic_compare_exchange_strong(&state, &unproven, KNOWN) || unproven == KNOWN;
     if (atomic_fetch_add_explicit(&proofs_failed, 1, memory_order_relaxed) + 1 >= PROOF_ATTEMPTS)
-        decline(found.hex_version, UNPROVEN);
+        decline_python(found.hex_version, UNPROVEN);
     return false;
 }
 
@@ -238,11 +238,11 @@ const char *vt_python_current_thread(const struct vt_python **python)
     int now = atomic_load_explicit(&state, memory_order_acquire);
     if (now != KNOWN && now != UNPROVEN)
         return NULL;
-    /* When the interpreter ends it frees other threads' states under them. */
+    /* An ending interpreter frees other threads' states while they may be in use. */
     if (found.is_finalizing())
         return NULL;
     const char *thread = found.thread_state();
-    if (thread == NULL || (now == UNPROVEN && !prove(thread)))
+    if (thread == NULL || (now == UNPROVEN && !prove_layout(thread)))
         return NULL;
     *python = &found;
     return thread;

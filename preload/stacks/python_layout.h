@@ -1,11 +1,11 @@
-/* The layout of CPython's structs: a table for each minor version and kind of build, and the interpreter of
- * this process once its layout is proven to be one of them.
+/* The layout of CPython's structs: a table for each minor version and kind of build, and this process's
+ * interpreter, once its layout is proven to match one.
  *
  * Nothing here takes the GIL, allocates, or calls into the interpreter, except for symbol lookups,
  * Py_GetVersion (before 3.11) and PyGILState_GetThisThreadState. Threads: any.
  *
- * A version without a table, a build with another object header (Py_TRACE_REFS) and a layout that contradicts
- * its table are declined: no frames, and vt_python_unsupported_minor returns the version. */
+ * A version without a table, a build with another object header (Py_TRACE_REFS), and a layout that
+ * contradicts its table are declined: no frames, and vt_python_unsupported_minor returns the version. */
 #ifndef VT_PYTHON_LAYOUT_H
 #define VT_PYTHON_LAYOUT_H
 
@@ -21,8 +21,8 @@ enum vt_python_chain {
 
 #define VT_NO_OWNER 0xffu /* no frame has this owner */
 
-/* A table for each minor version; layouts.def has the fields. In the header, so that a walk made for one
- * version has its offsets as constants. */
+/* A table for each minor version, with the fields of layouts.def. It is in the header so that a walk
+ * compiled for one version has its offsets as constants. */
 struct vt_python_layout {
 #define VT_LAYOUT(field, ...) uint16_t field;
 #include "stacks/layouts.def"
@@ -36,9 +36,9 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
 };
 #define VT_PYTHON_LAYOUTS (sizeof vt_python_layouts / sizeof vt_python_layouts[0])
 
-enum { VT_GENERATOR_STATE = -5 }; /* from 3.11, from a generator's frame: a char */
+enum { VT_GENERATOR_STATE = -5 }; /* from 3.11 on, relative to a generator's frame; a char */
 
-/* NULL: none. */
+/* NULL if there is no such table. */
 static inline const struct vt_python_layout *vt_python_find_layout(unsigned minor, bool is_free_threaded)
 {
     for (size_t i = 0; i < VT_PYTHON_LAYOUTS; i++)
@@ -47,11 +47,11 @@ static inline const struct vt_python_layout *vt_python_find_layout(unsigned mino
     return NULL;
 }
 
-/* Flags: in a string's state, from unicode_kind_bit on; in code_local_kinds. */
+/* Flags in a string's state, from unicode_kind_bit on, and in code_local_kinds. */
 enum { VT_UNICODE_WIDTH = 7, VT_UNICODE_COMPACT = 8, VT_UNICODE_ASCII = 16 };
 enum { VT_LOCAL_IS_CELL = 0x40, VT_LOCAL_IS_FREE = 0x80 };
 
-/* An interpreter whose layout is known. Never changes once published. */
+/* An interpreter whose layout is known. Constant once published. */
 struct vt_python {
     const struct vt_python_layout *layout;
     uint32_t hex_version;
@@ -65,33 +65,33 @@ struct vt_python {
     int (*is_finalizing)(void);
 };
 
-/* Looks for an interpreter if none was found so far. From one thread at a time that holds no lock of the
+/* Looks for an interpreter if none was found yet. Call from one thread at a time that holds no lock of the
  * host: it takes the loader's lock, and leaves its failures in dlerror. */
 void vt_python_look_up(void);
 
-/* The thread state of the calling thread and, in *python, the interpreter; NULL if there is no Python, if it
- * is declined, or if it ends. */
+/* The calling thread's thread state and, in *python, the interpreter. NULL if there is no Python, if it is
+ * declined, or if it is ending. */
 const char *vt_python_current_thread(const struct vt_python **python);
 
 /* The interpreter; NULL until a walk has proven its layout. */
 const struct vt_python *vt_python_known(void);
 
-/* The handle for dlsym of its symbols, once vt_python_loaded. */
+/* The dlsym handle for its symbols, once vt_python_loaded. */
 void *vt_python_scope(void);
 
-/* True while an interpreter whose layout is known ends, and after. */
+/* True while an interpreter whose layout is known is ending, and after. */
 bool vt_python_is_finalizing(void);
 
-/* True once an interpreter was found, whether its frames can be read or not. */
+/* True once an interpreter was found, whether or not its frames can be read. */
 bool vt_python_loaded(void);
 
-/* PY_VERSION_HEX of the interpreter found; 0 while there is none. */
+/* PY_VERSION_HEX of the interpreter; 0 while none was found. */
 uint32_t vt_python_hex_version(void);
 
-/* True for an interpreter without a global lock whose frames can be read. */
+/* True for a free-threaded interpreter (no GIL) whose frames can be read. */
 bool vt_python_is_free_threaded(void);
 
-/* 0, or the minor version of an interpreter found whose frames are not recorded. */
+/* The minor version of an interpreter whose frames are not recorded; 0 = none. */
 int vt_python_unsupported_minor(void);
 
 #endif

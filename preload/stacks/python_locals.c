@@ -1,5 +1,5 @@
-/* Local variables of frames. */
-#include "stacks/python.h"
+#include "stacks/python_locals.h"
+
 #include "stacks/python_read.h"
 
 enum { LOCALS_MAXIMUM = 4096, STEPS_PER_FRAME = 4 };
@@ -11,7 +11,7 @@ struct visit {
     const char *file, *function; /* of the frame */
 };
 
-/* Slots and their names, a tuple. `kinds` has flags for each slot; NULL: all slots are cells, or none
+/* Visits slots and their names, a tuple. `kinds` has flags for each slot; NULL: all slots are cells, or none
  * (`cells`). */
 static bool visit_slots(const struct visit *visit, const char *names, const char *slots, const char *kinds,
                         bool cells)
@@ -37,7 +37,7 @@ static bool visit_slots(const struct visit *visit, const char *names, const char
     return true;
 }
 
-static bool visit_frame(struct visit *visit, const struct vt_frame *frame)
+static bool visit_frame(struct visit *visit, const struct vt_interpreter_frame *frame)
 {
     const struct vt_python_layout *layout = visit->python->layout;
     const char *code = frame->code, *locals = frame->locals;
@@ -63,16 +63,16 @@ static bool visit_frame(struct visit *visit, const struct vt_frame *frame)
     return visit_slots(visit, names, locals, kinds + layout->bytes_data, false);
 }
 
-/* False where nothing can be read. Where cells cannot be read, the chain may also hold frames whose locals
+/* False if nothing can be read. Where cells cannot be read, the chain may also contain frames whose locals
  * are being freed. */
-static bool begin(struct visit *visit)
+static bool begin_visit(struct visit *visit)
 {
     return vt_python_current_thread(&visit->python) && visit->python->cells_readable;
 }
 
 static void visit_at(struct visit *visit, const char *at)
 {
-    struct vt_frame frame;
+    struct vt_interpreter_frame frame;
     if (vt_is_plausible(at) &&
         vt_read_frame(visit->python, visit->python->layout, at, &frame) == VT_FRAME_READABLE)
         visit_frame(visit, &frame);
@@ -81,13 +81,13 @@ static void visit_at(struct visit *visit, const char *at)
 void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    if (!begin(&visit))
+    if (!begin_visit(&visit))
         return;
     const struct vt_python_layout *layout = visit.python->layout;
     const char *at = vt_first_frame(layout, thread);
     for (size_t bound = frames * STEPS_PER_FRAME; frames && bound && vt_is_plausible(at);
          bound--, at = vt_pointer_at(at, layout->frame_previous)) {
-        struct vt_frame frame;
+        struct vt_interpreter_frame frame;
         enum vt_frame_state state = vt_read_frame(visit.python, layout, at, &frame);
         if (state == VT_FRAME_SKIPPED || state == VT_FRAME_ENTRY)
             continue;
@@ -100,7 +100,7 @@ void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_v
 void vt_python_visit_frame(const void *frame_object, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    if (begin(&visit))
+    if (begin_visit(&visit))
         visit_at(&visit, visit.python->layout->chain == VT_CHAIN_OBJECTS
                              ? frame_object
                              : vt_pointer_at(frame_object, visit.python->layout->frame_object_frame));
@@ -109,7 +109,7 @@ void vt_python_visit_frame(const void *frame_object, vt_python_local_visit funct
 void vt_python_visit_generator(const void *generator, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    if (!begin(&visit))
+    if (!begin_visit(&visit))
         return;
     const struct vt_python_layout *layout = visit.python->layout;
     const char *at = (const char *)generator + layout->generator_frame;

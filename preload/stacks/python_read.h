@@ -1,5 +1,5 @@
-/* The interpreter's memory, read at offsets; and what the walk (python.c), the reading of code objects
- * (python_code.c) and of local variables (python_locals.c) share. Threads: any. */
+/* Reads the interpreter's memory at offsets. Shared by the walk (python.c), code objects (python_code.c) and
+ * local variables (python_locals.c). Threads: any. */
 #ifndef VT_PYTHON_READ_H
 #define VT_PYTHON_READ_H
 
@@ -27,7 +27,7 @@ static inline const char *vt_pointer_at(const void *base, ptrdiff_t offset)
     return (const char *)(uintptr_t)vt_word_at(base, offset);
 }
 
-/* Aligned, in user space, not in the first pages: all that an address says about being an object's. */
+/* Whether an address could be an object's: aligned, in user space, not in the first pages. */
 static inline bool vt_is_plausible(const void *pointer)
 {
     uintptr_t address = (uintptr_t)pointer;
@@ -39,27 +39,22 @@ static inline bool vt_has_type(const struct vt_python_layout *layout, const char
     return vt_is_plausible(object) && vt_pointer_at(object, layout->object_type) == type;
 }
 
-/* A frame's reference to an object, without its tag. What is no reference (a tagged integer) stays
- * implausible. */
+/* A frame's reference to an object, without its tag. Other values (a tagged integer) stay implausible. */
 static inline const char *vt_reference_at(const struct vt_python_layout *layout, const void *base,
                                           ptrdiff_t offset)
 {
     return (const char *)(uintptr_t)(vt_word_at(base, offset) & ~(uint64_t)layout->reference_tag);
 }
 
-/* Flags and width of a string, VT_UNICODE_…. */
+/* A string's flags and width, VT_UNICODE_*. */
 static inline unsigned vt_unicode_bits_at(const struct vt_python_layout *layout, const char *text)
 {
     return (unsigned)vt_int_at(text, layout->unicode_state) >> layout->unicode_kind_bit;
 }
 
-/* Where a frame of one code object keeps its `self`: the index among the frame's locals, above the kind. */
+/* Where frames of a code object keep `self`: the index among the locals, above the kind. */
 enum { VT_SELF_NONE = 0, VT_SELF_PLAIN = 1, VT_SELF_CELL = 2 };
 enum { VT_SELF_KIND_BITS = 2, VT_SELF_NOTE_BITS = 16, VT_SELF_KIND_MASK = (1 << VT_SELF_KIND_BITS) - 1 };
-
-/* The note of a code object: VT_SELF_NONE unless it is a module call or an optimizer step whose `self` can be
- * read. */
-uint64_t vt_python_self_note(const struct vt_python *python, const char *code);
 
 /* ---- frames ---- */
 
@@ -67,7 +62,7 @@ enum { VT_FRAME_OWNER_MAXIMUM = 4 };
 
 enum vt_frame_state { VT_FRAME_READABLE, VT_FRAME_SKIPPED, VT_FRAME_ENTRY, VT_FRAME_UNREADABLE };
 
-struct vt_frame {
+struct vt_interpreter_frame {
     const char *code, *locals;
     int32_t instruction_offset;
 };
@@ -81,9 +76,9 @@ static inline __attribute__((always_inline)) const char *vt_first_frame(const st
     return first;
 }
 
-/* The first of the instructions that a frame runs. In a free-threaded build each thread has a copy of its
- * own, for which the code object has a list. Another thread may put a longer list in its place: this one may
- * then be read after it was freed (its pages stay), and what it says is only compared. */
+/* Address of the first instruction of the code that a frame runs. In a free-threaded build each thread has
+ * its own copy, listed by the code object. Another thread may replace that list by a longer one, so it may
+ * be read after it was freed (its pages stay); what it says is only compared. */
 static inline __attribute__((always_inline)) uintptr_t
 vt_first_instruction(const struct vt_python_layout *layout, const char *frame, const char *code)
 {
@@ -94,12 +89,11 @@ vt_first_instruction(const struct vt_python_layout *layout, const char *frame, c
     return (uintptr_t)(code + layout->code_instructions);
 }
 
-/* Skips what sys._getframe leaves out: the entry frame for each call from C, and frames
- * that have not reached their first traceable instruction (they are still making their cells, and have no
- * locals yet). */
+/* Skips what sys._getframe leaves out: entry frames of calls from C, and frames that have not reached their
+ * first traceable instruction (they are still making their cells, and have no locals yet). */
 static inline __attribute__((always_inline)) enum vt_frame_state
 vt_read_frame(const struct vt_python *python, const struct vt_python_layout *layout, const char *at,
-              struct vt_frame *frame)
+              struct vt_interpreter_frame *frame)
 {
     unsigned owner = VT_NO_OWNER;
     if (layout->chain != VT_CHAIN_OBJECTS) {
@@ -125,7 +119,8 @@ vt_read_frame(const struct vt_python *python, const struct vt_python_layout *lay
     if (__builtin_expect(offset > INT32_MAX / 2, 0))
         return VT_FRAME_UNREADABLE;
     const int32_t scale = layout->chain == VT_CHAIN_OBJECTS ? layout->instruction_scale : 1;
-    *frame = (struct vt_frame){code, at + layout->frame_locals, offset < 0 ? -1 : (int32_t)offset * scale};
+    *frame = (struct vt_interpreter_frame){code, at + layout->frame_locals,
+                                           offset < 0 ? -1 : (int32_t)offset * scale};
     return VT_FRAME_READABLE;
 }
 

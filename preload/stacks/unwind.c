@@ -1,28 +1,8 @@
 #include "stacks/unwind.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "loader/elf_walk.h"
-
-enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYTES = 1 << 20 };
-
-/* ---- memory that may be read ---- */
-
-/* The kernel reads the mask before it sees that there is no such action: EFAULT or EINVAL, and nothing
- * happens. Every sandbox allows this call. */
-static bool is_readable(uintptr_t address)
-{
-    return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
-}
-
-/* Valgrind, which preloads its libraries, would report such a call as an error of the host. */
-static _Atomic bool under_valgrind;
 
 static bool is_valgrinds(const struct vt_elf *object, void *unused)
 {
@@ -32,67 +12,8 @@ static bool is_valgrinds(const struct vt_elf *object, void *unused)
 
 void vt_unwind_start(void)
 {
-    atomic_store(&under_valgrind, vt_elf_find(is_valgrinds, NULL));
+    vt_stack_bounds_start(vt_elf_find(is_valgrinds, NULL));
     vt_unwind_tables_start();
-}
-
-/* All pages from `low` to the one before `high`. */
-static bool all_readable(uintptr_t low, uintptr_t high)
-{
-    if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
-        return true;
-    for (uintptr_t page = low & -(uintptr_t)PAGE_BYTES; page < high; page += PAGE_BYTES)
-        if (!is_readable(page))
-            return false;
-    return true;
-}
-
-/* The calling thread's own stack, as far down as it was checked; low 0: not yet. It stays as long as the
- * thread. */
-static __thread struct vt_stack_range own __attribute__((tls_model("initial-exec")));
-
-/* Where another kind of stack was seen last, so that a coroutine's walks do not check every time. */
-static __thread uintptr_t foreign __attribute__((tls_model("initial-exec")));
-enum { FOREIGN_SHIFT = 16 };
-
-/* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top of
- * the first thread's. If neither is close above, with only readable memory between, it is another kind of
- * stack. */
-static bool find_own(uintptr_t stack_pointer)
-{
-    if (stack_pointer >> FOREIGN_SHIFT == foreign)
-        return false;
-    const uintptr_t tops[] = {(uintptr_t)pthread_self(), getauxval(AT_RANDOM)};
-    for (unsigned i = 0; i < sizeof tops / sizeof *tops; i++)
-        if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES &&
-            all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
-            own = (struct vt_stack_range){stack_pointer & -(uintptr_t)PAGE_BYTES, tops[i], true};
-            return true;
-        }
-    foreign = stack_pointer >> FOREIGN_SHIFT;
-    return false;
-}
-
-struct vt_stack_range vt_stack_range_of(uintptr_t stack_pointer)
-{
-    if (__builtin_expect(stack_pointer - own.low < own.high - own.low, 1))
-        return (struct vt_stack_range){stack_pointer, own.high, true};
-    if (find_own(stack_pointer))
-        return (struct vt_stack_range){stack_pointer, own.high, true};
-    return (struct vt_stack_range){stack_pointer, stack_pointer, false};
-}
-
-bool vt_stack_extend(struct vt_stack_range *range, uintptr_t address)
-{
-    if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
-        return false;
-    if (range->end_known || address < range->low || address - range->low > EXTEND_MAXIMUM_BYTES)
-        return false;
-    uintptr_t end = (address + sizeof(uint64_t) + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;
-    if (!all_readable(range->high, end))
-        return false;
-    range->high = end;
-    return true;
 }
 
 /* ---- DWARF's stack machine ---- */
@@ -101,7 +22,7 @@ enum { EXPRESSION_DEPTH = 16, EXPRESSION_STEPS = 256 };
 
 struct machine {
     const struct vt_unwind_frame *frame;
-    struct vt_stack_range *range;
+    struct vt_stack_bounds *bounds;
     uint64_t values[EXPRESSION_DEPTH];
     unsigned depth;
     const uint8_t *at, *start, *end;
@@ -265,7 +186,7 @@ static void dereference(struct machine *machine, uint64_t bytes)
 {
     uint64_t word = 0, address = pop(machine);
     if (bytes == 0 || bytes > sizeof word || machine->failed ||
-        !vt_stack_read(machine->range, address, &word)) {
+        !vt_stack_read(machine->bounds, address, &word)) {
         machine->failed = true;
         return;
     }
@@ -348,12 +269,12 @@ static void operate(struct machine *machine)
     }
 }
 
-/* `first`: on the stack at the start; that of a register's rule is the CFA. */
-static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_range *range,
+/* `first`: initially on the stack; for a register's rule it is the CFA. */
+static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
                      const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
 {
     struct machine machine = {.frame = frame,
-                              .range = range,
+                              .bounds = bounds,
                               .at = rule->expression,
                               .start = rule->expression,
                               .end = rule->expression + rule->offset};
@@ -369,7 +290,7 @@ static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_range 
 
 /* ---- one step ---- */
 
-static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_range *range,
+static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
                   const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
 {
     uint64_t address;
@@ -381,7 +302,7 @@ static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_range *ra
         *value = 0;
         return true;
     case VT_RULE_AT_OFFSET:
-        return vt_stack_read(range, cfa + (uint64_t)(int64_t)rule->offset, value);
+        return vt_stack_read(bounds, cfa + (uint64_t)(int64_t)rule->offset, value);
     case VT_RULE_OFFSET:
         *value = cfa + (uint64_t)(int64_t)rule->offset;
         return true;
@@ -391,13 +312,13 @@ static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_range *ra
         *value = frame->registers[rule->offset];
         return true;
     case VT_RULE_AT_EXPRESSION:
-        return evaluate(frame, range, rule, &cfa, &address) && vt_stack_read(range, address, value);
+        return evaluate(frame, bounds, rule, &cfa, &address) && vt_stack_read(bounds, address, value);
     default:
-        return evaluate(frame, range, rule, &cfa, value);
+        return evaluate(frame, bounds, rule, &cfa, value);
     }
 }
 
-bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_range *range)
+bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds)
 {
     struct vt_unwind_row row;
     struct vt_unwind_frame caller;
@@ -407,21 +328,21 @@ bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_range *range)
         return false;
     if (row.cfa.kind == VT_RULE_OFFSET)
         cfa = frame->registers[row.cfa_register] + (uint64_t)(int64_t)row.cfa.offset;
-    else if (!evaluate(frame, range, &row.cfa, NULL, &cfa))
+    else if (!evaluate(frame, bounds, &row.cfa, NULL, &cfa))
         return false;
     for (unsigned i = 0; i < VT_REGISTERS; i++) {
         const struct vt_rule own_stack = {.kind = VT_RULE_OFFSET};
         const struct vt_rule *rule = &row.registers[i];
         if (i == VT_REGISTER_RSP && rule->kind == VT_RULE_SAME)
             rule = &own_stack;
-        if (!apply(frame, range, rule, i, cfa, &caller.registers[i]))
+        if (!apply(frame, bounds, rule, i, cfa, &caller.registers[i]))
             return false;
     }
-    /* A stack grows down; only an interrupted frame may be on another stack. */
+    /* Stacks grow down; only an interrupted frame may be on another stack. */
     if (!row.signal_frame && caller.registers[VT_REGISTER_RSP] <= frame->registers[VT_REGISTER_RSP])
         return false;
     if (row.signal_frame)
-        *range = vt_stack_range_of(caller.registers[VT_REGISTER_RSP]);
+        *bounds = vt_stack_bounds_of(caller.registers[VT_REGISTER_RSP]);
     caller.exact = row.signal_frame;
     *frame = caller;
     return true;

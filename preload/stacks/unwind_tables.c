@@ -9,13 +9,13 @@
 
 enum { REMEMBERED_MAXIMUM = 4, INDEX_HEADER_BYTES = 12, INDEX_ENTRY_BYTES = 8 };
 
-/* A loaded library's part of memory, and its index of functions (.eh_frame_hdr). */
+/* A loaded library's memory range, and its index of functions (.eh_frame_hdr). */
 struct image {
     const uint8_t *start, *end;
     const uint8_t *index;
 };
 
-/* The unread bytes of a table. A read past the end sets `failed`, and returns 0. */
+/* The unread bytes of a table. Reading past the end sets `failed` and returns 0. */
 struct cursor {
     const uint8_t *at, *end;
     bool failed;
@@ -23,7 +23,7 @@ struct cursor {
 
 /* ---- finding the library ---- */
 
-/* glibc's <dlfcn.h> has it from 2.35 on; the build may be older. */
+/* In glibc's <dlfcn.h> from 2.35 on; the build machine's may be older. */
 struct find_object_result {
     unsigned long long flags;
     void *start, *end;
@@ -148,8 +148,8 @@ static int64_t take_signed(struct cursor *cursor)
     return cursor->failed ? 0 : value;
 }
 
-/* A pointer as the "eh" encodings have it: the low four bits say how it is stored, the next three what it
- * counts from. */
+/* A pointer in an "eh" encoding: the low four bits say how it is stored, the next three what it is relative
+ * to. */
 enum {
     ENCODED_ABSOLUTE = 0x00,
     ENCODED_RELATIVE = 0x10, /* to its own address */
@@ -203,7 +203,7 @@ static uint64_t take_encoded(struct cursor *cursor, uint8_t encoding, const uint
 
 /* ---- entries ---- */
 
-/* What functions of one kind have in common (CIE). */
+/* What several functions have in common (CIE). */
 struct common {
     uint64_t code_factor;
     int64_t data_factor;
@@ -212,8 +212,8 @@ struct common {
     struct cursor instructions;
 };
 
-/* Length and body of the entry at `at`. False for the end mark, and for 64-bit DWARF, which no compiler
- * writes here. */
+/* Reads the length and body of the entry at `at`. False for the end mark, and for 64-bit DWARF, which no
+ * compiler uses here. */
 static bool open_entry(const struct image *image, const uint8_t *at, struct cursor *body)
 {
     if (at < image->start || at >= image->end)
@@ -294,7 +294,7 @@ static const uint8_t *find_entry(const struct image *image, uintptr_t address)
     if (head.failed || count == 0 || count > (size_t)(head.end - head.at) / INDEX_ENTRY_BYTES)
         return NULL;
     int32_t wanted = (int32_t)((intptr_t)address - (intptr_t)image->index), entry[2];
-    size_t low = 0, high = count; /* the entry before `low` is not above */
+    size_t low = 0, high = count; /* the entry before `low` starts at or before it */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         memcpy(entry, head.at + middle * INDEX_ENTRY_BYTES, sizeof entry);
@@ -317,7 +317,7 @@ struct program {
     struct vt_unwind_row initial; /* after the common part */
     struct vt_unwind_row remembered[REMEMBERED_MAXIMUM];
     unsigned remembered_count;
-    struct vt_rule ignored; /* of registers that nobody needs: vectors and the like */
+    struct vt_rule ignored; /* for registers that are not needed, such as vectors */
     uintptr_t location, address;
 };
 
@@ -357,7 +357,7 @@ static void set_cfa(struct program *program, struct cursor *code, uint64_t numbe
     program->row.cfa = offset_rule(code, VT_RULE_OFFSET, offset);
 }
 
-/* DW_CFA_*, those with their operand in the low six bits first. */
+/* DW_CFA_*; first those with their operand in the low six bits. */
 enum {
     ADVANCE = 1,
     OFFSET = 2,
@@ -389,7 +389,7 @@ enum {
     GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
 
-/* The operand of those whose offset may be negative, in the units of the table. */
+/* An offset operand, scaled by the table's unit. */
 static int64_t take_offset(const struct program *program, struct cursor *code, bool is_signed)
 {
     return (is_signed ? take_signed(code) : (int64_t)take_unsigned(code)) * program->common->data_factor;

@@ -48,7 +48,7 @@ COMMANDS = {"report": ["report"], "leaks": ["leaks"], "timeline": ["timeline"], 
 # ---- running ----
 
 def command(program, settings, folder):
-    """The command line, and its environment with or without the shim."""
+    """The command line, and its environment with or without the recorder."""
     if settings is None:
         return [*RUN, *program], dict(os.environ)
     environment = {**os.environ, "VRAMTRACE_OUT": f"{folder}/", "VRAMTRACE_QUIET": "1", **settings}

@@ -1,4 +1,4 @@
-"""Programs that do not use CUDA do not notice the shim: no file, no message, no thread."""
+"""Programs that do not use CUDA do not notice the recorder: no file, no message, no thread."""
 import pathlib
 import sys
 

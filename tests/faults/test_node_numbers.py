@@ -1,4 +1,4 @@
-"""PyTorch takes the numbers of its autograd nodes from a function that the shim stands in front of: they must be the real
+"""PyTorch takes the numbers of its autograd nodes from a function that the recorder stands in front of: they must be the real
 ones, whatever library has it, and before any CUDA event."""
 import pathlib
 import shutil

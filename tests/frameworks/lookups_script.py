@@ -41,7 +41,7 @@ def end_of(path):
     return base + max(int(fields[2], 16) + int(fields[5], 16) for fields in parts)
 
 
-owners = {"shim": addresses("/libvramtrace.so"), "driver": addresses("/libcuda.so")}
+owners = {"recorder": addresses("/libvramtrace.so"), "driver": addresses("/libcuda.so")}
 kept, path_before = {owner: set() for owner in owners}, ""
 with open("/proc/self/mem", "rb", 0) as memory:
     for begin, end, rights, _, path in maps:

@@ -1,4 +1,4 @@
-/* Loaded before the shim, into Paddle on a machine without a GPU: what Paddle tells its profiler of a block of ordinary memory
+/* Loaded before the recorder, into Paddle on a machine without a GPU: what Paddle tells its profiler of a block of ordinary memory
  * is passed on as if it lay on card 0. All else of the block is real: its address, its bytes, when, and who asked for it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-"""Runs programs of a framework under the shim, over stand-in libraries of its own.
+"""Runs programs of a framework under the recorder, over stand-in libraries of its own.
 
 Each framework is in a virtual environment that `tests/setup.sh setup_frameworks` makes; tests of one that is not there are
 skipped. With an empty VRAMTRACE_RUN (a machine with a GPU) the framework finds NVIDIA's libraries by itself, and may be among the

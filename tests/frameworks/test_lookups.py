@@ -29,5 +29,5 @@ def test_the_runtime_keeps_our_wrappers(name, tmp_path):
     without = framework.run("lookups_script.py", tmp_path / "none.vrt", library, statement, *HOOKED, preload=False)
     assert with_us["ended"].splitlines()[0] == without["ended"].splitlines()[0]  # then addresses may follow
     assert len(without["driver"]) > 40 and known <= set(without["driver"])
-    assert with_us["driver"] == [] and with_us["shim"] == without["driver"]
+    assert with_us["driver"] == [] and with_us["recorder"] == without["driver"]
     assert not (tmp_path / "none.vrt").exists()  # looking up is no use of CUDA

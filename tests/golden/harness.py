@@ -93,28 +93,28 @@ def read_trace(path):
             [(device["index"], device["total_bytes"], device["name"]) for device in info["devices"]])
 
 
-def environment(shim, **extra):
+def environment(library, **extra):
     env = {key: value for key, value in os.environ.items() if not key.startswith(("VT_", "LD_", "VRAMTRACE_"))}
     env["LD_LIBRARY_PATH"] = f"{STANDIN}:{STANDIN / 'runtime12'}"
-    if shim is not None:
-        env["LD_PRELOAD"] = str(shim)
+    if library is not None:
+        env["LD_PRELOAD"] = str(library)
     env.update({key: str(value) for key, value in extra.items()})
     return env
 
 
 def run(tmp_path, command, recorder="lines", timeout=120, **extra):
     """Runs `command` (a program of this folder's build by its name, or a path) with the hooks and one of
-    LIBRARIES' recorders; with None, plainly. `extra` are environment variables; SHIM in one is the library."""
+    LIBRARIES' recorders; with None, plainly. `extra` are environment variables; RECORDER in one is the library."""
     command = [str(part) for part in command]
     if (PROGRAMS / command[0]).exists():
         command[0] = str(PROGRAMS / command[0])
     if command[0] == "python":
         command[0] = sys.executable
-    shim = LIBRARIES.get(recorder)
-    extra = {key: str(value).replace("SHIM", str(shim)) for key, value in extra.items()}
+    library = LIBRARIES.get(recorder)
+    extra = {key: str(value).replace("RECORDER", str(library)) for key, value in extra.items()}
     out = tmp_path / "recorded"
     out.unlink(missing_ok=True)
-    done = subprocess.run(command, env=environment(shim, VT_DOUBLE_OUT=out, VRAMTRACE_OUT=out, **extra), text=True,
+    done = subprocess.run(command, env=environment(library, VT_DOUBLE_OUT=out, VRAMTRACE_OUT=out, **extra), text=True,
                           capture_output=True, timeout=timeout, check=False)
     if recorder == "trace":  # its last line says where the trace is
         done.stderr = re.sub(r"^vramtrace: .*\n", "", done.stderr, flags=re.M)

@@ -1,9 +1,8 @@
-/* A stand-in for the recorder (preload/record/record.h): appends each observation as one line of text to the
+/* A stand-in for the recorder (preload/hooks/observe.h): appends each observation as one line of text to the
  * file named by VT_DOUBLE_OUT, so that the hooks can be tested by themselves. */
-#include "guard.h"
 #include "functions.h"
-#include "inspect/heard.h"
-#include "record/record.h"
+#include "guard.h"
+#include "hooks/observe.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -12,8 +11,6 @@
 #include <unistd.h>
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-__thread struct vt_heard *vt_hearing;
 
 void vt_record_missed(void) {}
 

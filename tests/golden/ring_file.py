@@ -34,8 +34,8 @@ class Ring:
         head = struct.pack("<8sIIQ16s", b"VRAMRNG\n", 2, self.header_bytes, 64, self.identity) + process + struct.pack("<QQ", 0, 0)
         counters = struct.pack("<QQQQ", self.events, self.lost, self.lost_definitions, 0) + live + struct.pack("<QQQ", 0, self.without_stack, 0)
         control = struct.pack("<IIIIII1024s", 0, 0, 0, 0, self.paused, 0, b"")
-        tally = struct.pack("<QQQ16s", self.kept, *self.made, self.rank) + told
-        return (head + counters + self.trace.ljust(4096, b"\0") + control + tally).ljust(HEADER_BYTES + 64 * 64, b"\0")
+        top = struct.pack("<QQQ16s", self.kept, *self.made, self.rank) + told
+        return (head + counters + self.trace.ljust(4096, b"\0") + control + top).ljust(HEADER_BYTES + 64 * 64, b"\0")
 
     def __enter__(self):
         self.path = FOLDER / f"vramtrace.{os.getuid()}.{self.pid}.{self.identity.hex()[:16]}.ring"

@@ -16,9 +16,9 @@ SEED = os.environ.get("VRAMTRACE_STRESS_SEED", "1")
 THREADS = 8
 
 
-def play(folder, shim, reuse):
+def play(folder, recorder, reuse):
     folder.mkdir()
-    env = environment(shim, VRAMTRACE_OUT=folder / "trace.vrt", VRAMTRACE_STANDIN_DEVICES=2, VRAMTRACE_STANDIN_FAIL=41,
+    env = environment(recorder, VRAMTRACE_OUT=folder / "trace.vrt", VRAMTRACE_STANDIN_DEVICES=2, VRAMTRACE_STANDIN_FAIL=41,
                       VRAMTRACE_STANDIN_REUSE=reuse, VRAMTRACE_RING="64MiB")
     done = subprocess.run([PROGRAMS / "calls_stress", SEED, str(CALLS), str(THREADS), folder], env=env, text=True,
                           capture_output=True, timeout=1200, check=False)

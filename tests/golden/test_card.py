@@ -286,9 +286,9 @@ def test_the_last_thread_is_not_main(tmp_path, begins_ms, works_ms, nvml):
     descriptors there that are not the host's."""
     (tmp_path / "leaves.c").write_text(LEAVES_MAIN)
     subprocess.run(["cc", "-O1", "-o", tmp_path / "leaves", tmp_path / "leaves.c", "-pthread", "-ldl"], check=True)
-    for shim in (None, LIBRARIES["trace"]):
+    for recorder in (None, LIBRARIES["trace"]):
         done = subprocess.run([tmp_path / "leaves"], text=True, capture_output=True, timeout=20, check=True, env=environment(
-            shim, VRAMTRACE_OUT=tmp_path / "a.vrt", VRAMTRACE_STANDIN_NVML=nvml, BEGINS_MS=begins_ms,
+            recorder, VRAMTRACE_OUT=tmp_path / "a.vrt", VRAMTRACE_STANDIN_NVML=nvml, BEGINS_MS=begins_ms,
             WORKS_MS=works_ms))
         assert done.stdout == "worked\ngoodbye\n"
     info = json.loads(subprocess.check_output([ANALYZER, "info", "--json", tmp_path / "a.vrt"]))

@@ -20,7 +20,7 @@ def test_dlerror(tmp_path, recorder):
 
 
 def preload_of(name):
-    return f"{PROGRAMS / name} SHIM"
+    return f"{PROGRAMS / name} RECORDER"
 
 
 def test_errno_while_another_thread_forks(tmp_path):
@@ -76,7 +76,7 @@ def test_sanitized(tmp_path, recorder, sanitized_program, mode):
 
 
 @pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc_minimal", "mimalloc"])
-@pytest.mark.parametrize("order", ["SHIM {}", "{} SHIM"])
+@pytest.mark.parametrize("order", ["RECORDER {}", "{} RECORDER"])
 def test_allocator(tmp_path, recorder, allocator, order):
     library = ctypes.util.find_library(allocator)
     if library is None:

@@ -1,4 +1,5 @@
-"""Which folders of the analyzer include which: each only those before it, views nothing but the report. No circles inside."""
+"""Which folders of the analyzer include which: each only those before it, views nothing but the report. Which folders of the
+recorder need which, calls included. No circles among files."""
 import re
 from pathlib import Path
 
@@ -15,12 +16,17 @@ CIRCLES = set()
 # Headers of these are for makers of the report only.
 PARTS = {"report/parts.h", "report/group_table.h"}
 
+ROOT = ANALYZER.parent
 FILES = {str(path.relative_to(ANALYZER)): path for path in ANALYZER.rglob("*") if path.suffix in (".c", ".h", ".def")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 WORD = re.compile(r"\bvt_\w+")
-# A function or a variable that other files see: at the beginning of a line, with a body or a value.
-DEFINITION = re.compile(r"^(?!static|extern|typedef|#)\w[^;{}()=]*?\b(vt_\w+)(?:\([^;{}]*?\)\s*\{|(?:\[\w*\])*\s*=)", re.M)
+# A function or a variable that other files see: at the beginning of a line, with a body or a value, or a variable without one.
+DEFINITION = re.compile(r"^(?!static|extern|typedef|#)\w[^;{}()=]*?(?:\(\*_Atomic )?\b(vt_\w+)(?:\([^;{}]*?\)\s*\{|(?:\)\(\w*\))?(?:\[\w*\])*"
+                        r"(?:\s*__attribute__\(\(.*?\)\))?\s*[=;])", re.M)
+# What a header promises: a function or a variable that is there only once.
+DECLARATION = re.compile(r"^(?!static|typedef|#|struct \w+;)(?:extern )?\w[^;{}()=]*?(?:\(\*_Atomic )?\b(vt_\w+)(?:\)?\([^{};]*?\)|\[\w*\])*"
+                         r"(?:\s*__attribute__\(\(.*?\)\))?;", re.M)
 
 
 def included(name):
@@ -52,7 +58,7 @@ def test_a_folder_includes_those_before_it(folder):
 
 
 def test_the_shared_coding_includes_nothing_of_either_half():
-    wrong = [f"{path.name} includes {other}" for path in (ANALYZER.parent / "format").iterdir()
+    wrong = [f"{path.name} includes {other}" for path in (ROOT / "format").iterdir()
              for other in INCLUDE.findall(path.read_text()) if not re.match(r"(format|vramtrace)/", other)]
     assert not wrong, "\n".join(wrong)
 
@@ -64,11 +70,11 @@ def test_a_folder_reaches_nothing_else(folder):
     assert not wrong, "\n".join(wrong)
 
 
-def needs_of(folder):
-    """For each file of a folder the others that it includes, or that define what it names."""
-    texts = {name: COMMENT.sub("", path.read_text()) for name, path in FILES.items() if folder_of(name) == folder}
+def needs_of(files):
+    """For each of these files the others that it includes, or that define what it names."""
+    texts = {name: COMMENT.sub("", path.read_text()) for name, path in files.items()}
     homes = {word: name for name, text in texts.items() if name.endswith(".c") for word in DEFINITION.findall(text)}
-    return {name: {other for other in included(name) if other in texts} |
+    return {name: {other for other in INCLUDE.findall(text) if other in texts} |
                   {homes[word] for word in WORD.findall(text) if name.endswith(".c") and homes.get(word, name) != name}
             for name, text in texts.items()}
 
@@ -93,7 +99,7 @@ def circle_in(needs):
 
 @pytest.mark.parametrize("folder", sorted(set(ORDER) - CIRCLES))
 def test_no_circle_among_files(folder):
-    circle = circle_in(needs_of(folder))
+    circle = circle_in(needs_of({name: path for name, path in FILES.items() if folder_of(name) == folder}))
     assert not circle, " → ".join(circle)
 
 
@@ -101,22 +107,38 @@ def test_every_folder_is_known():
     assert {folder_of(name) for name in FILES} <= {*ORDER, "man"}
 
 
-# ---- The shim ----
+# ---- The recorder ----
 
-PRELOAD = ANALYZER.parent / "preload"
-# Each may include those before it, itself, and what lies in preload/ itself; hooks.def is a table for all.
-SHIM_ORDER = ["loader", "stacks", "record", "inspect", "hooks"]
+PRELOAD = ROOT / "preload"
+RECORDER = {str(path.relative_to(PRELOAD)): path for path in PRELOAD.rglob("*") if path.suffix in (".c", ".h", ".def")}
+# "": what lies in preload/ itself. Each folder may need those before it, and itself; hooks.def is a table for all.
+RECORDER_ORDER = ["", "loader", "stacks", "record", "inspect", "hooks"]
 
 
-@pytest.mark.parametrize("folder", SHIM_ORDER)
-def test_shim_folder_includes_only_those_before_it(folder):
-    allowed = set(SHIM_ORDER[:SHIM_ORDER.index(folder) + 1])
-    wrong = []
-    for path in sorted((PRELOAD / folder).iterdir()):
-        for other in INCLUDE.findall(path.read_text()):
-            if (PRELOAD / other).exists() and "/" in other and other.split("/")[0] not in allowed and other != "hooks/hooks.def":
-                wrong.append(f"{path.name} includes {other}")
-    assert not wrong
+def recorder_folder(name):
+    return name.rpartition("/")[0]
+
+
+@pytest.mark.parametrize("folder", RECORDER_ORDER)
+def test_a_recorder_folder_needs_only_those_before_it(folder):
+    allowed = RECORDER_ORDER[:RECORDER_ORDER.index(folder) + 1]
+    wrong = [f"{name} needs {other}" for name, needs in needs_of(RECORDER).items() if recorder_folder(name) == folder
+             for other in needs if recorder_folder(other) not in allowed and other != "hooks/hooks.def"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_circle_among_the_recorders_files():
+    circle = circle_in(needs_of(RECORDER))
+    assert not circle, " → ".join(circle)
+
+
+def test_each_recorder_header_is_of_one_file():
+    """What x.h declares x.c defines, if any file does."""
+    texts = {name: COMMENT.sub("", path.read_text()) for name, path in RECORDER.items()}
+    homes = {word: name for name, text in texts.items() if name.endswith(".c") for word in DEFINITION.findall(text)}
+    wrong = [f"{name}: {word} is in {homes[word]}" for name, text in texts.items() if name.endswith(".h")
+             for word in DECLARATION.findall(text) if homes.get(word, name[:-1] + "c") != name[:-1] + "c"]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_both_halves_share_only_the_format_and_the_options():

@@ -1,4 +1,4 @@
-"""dlsym(RTLD_NEXT, …) answers what it would without the shim, but that a function of libcuda found is our wrapper."""
+"""dlsym(RTLD_NEXT, …) answers what it would without the recorder, but that a function of libcuda found is our wrapper."""
 import itertools
 import re
 
@@ -23,7 +23,7 @@ def answers(tmp_path, recorder, command, preload=None):
 
 
 def hooked(line):
-    """The answer that is wanted, from the one without the shim."""
+    """The answer that is wanted, from the one without the recorder."""
     words = line.split(": ")
     if len(words) > 2 and words[1] in HOOKED:
         return line.replace(": libcuda.so.1,", ": libvramtrace.so,")
@@ -32,7 +32,7 @@ def hooked(line):
 
 def check(tmp_path, command, preload="", unsure="nobody"):
     """`unsure`: a pattern of who may be given libcuda's own function, since it cannot be known what is searched for it."""
-    plain = answers(tmp_path, None, command, preload.replace("SHIM", "").strip() or None)
+    plain = answers(tmp_path, None, command, preload.replace("RECORDER", "").strip() or None)
     seen = answers(tmp_path, "lines", command, preload or None)
     for before, after in zip(plain, seen, strict=True):
         if after == before and re.match(unsure, before):
@@ -49,12 +49,12 @@ def test_program(tmp_path, program):
     assert moments == (everywhere if program == "next_answers_linked" else {"program, libcuda global"})
 
 
-@pytest.mark.parametrize("order", ["{} SHIM", "SHIM {}"])
+@pytest.mark.parametrize("order", ["{} RECORDER", "RECORDER {}"])
 @pytest.mark.parametrize("program, asker", PROGRAMS_AND_ASKERS)
 def test_preloaded(tmp_path, program, asker, order):
     """A tool before us, and one after us."""
     # Behind us, a tool's own definition hides what has been opened globally since.
-    unsure = r"library, libcuda global: cuMemAlloc_v2" if order == "SHIM {}" and asker == "asker_defines" else "nobody"
+    unsure = r"library, libcuda global: cuMemAlloc_v2" if order == "RECORDER {}" and asker == "asker_defines" else "nobody"
     seen = check(tmp_path, [program], order.format(library(asker)), unsure)
     if "linked" in program + asker:
         assert any(line.startswith("library, at the start: cuMemAlloc_v2") for line in seen)

@@ -26,7 +26,7 @@ def program(tmp_path_factory):
 
 
 def test_marks_and_ranges(tmp_path, recorder, program):
-    done = run(tmp_path, [program], recorder, NVTX_INJECTION64_PATH="SHIM")
+    done = run(tmp_path, [program], recorder, NVTX_INJECTION64_PATH="RECORDER")
     assert done.returncode == 0, done.error
     seen = [(e.kind, e.get("text")) for e in done.of("mark", "range_push", "range_pop")]
     assert seen == EXPECTED
@@ -36,7 +36,7 @@ def test_marks_and_ranges(tmp_path, recorder, program):
 
 def test_range_that_a_worker_ends(tmp_path, program):
     """It begins no trace of its own by that."""
-    done = run(tmp_path, [program], "trace", NVTX_INJECTION64_PATH="SHIM", NVTX_FORK=1)
+    done = run(tmp_path, [program], "trace", NVTX_INJECTION64_PATH="RECORDER", NVTX_FORK=1)
     assert done.returncode == 0, done.error
     assert [e.kind for e in done.of("range_push", "range_pop")][-2:] == ["range_push", "range_pop"]
     assert [path.name for path in tmp_path.iterdir()] == ["recorded"]

@@ -47,7 +47,7 @@ def test_lookups(tmp_path, recorder, release):
         where, symbol = line.split()
         pointers.setdefault(where, set()).add(symbol)
     assert not pointers["driver"] & HOOKED
-    ours = pointers["shim"] & HOOKED
+    ours = pointers["recorder"] & HOOKED
     assert len(ours) >= kept, sorted(ours)
     assert {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemAllocAsync",
             "cuGetProcAddress"} <= ours

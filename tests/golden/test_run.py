@@ -273,7 +273,7 @@ def test_what_was_explained_is_not_explained_again(tmp_path):
     """No command; a trace that cannot be made after all."""
     assert run("./none", cwd=tmp_path).stderr == "vramtrace run: cannot run ./none: No such file or directory\n"
     result = run("-o", f"{tmp_path}/%p/x.vrt", *python("begin()"), cwd=tmp_path)
-    assert result.returncode == 0 and result.stderr.startswith("vramtrace: nothing is recorded: ") and result.stderr.count("\n") == 1
+    assert result.returncode == 0 and result.stderr.startswith("vramtrace: not recording: ") and result.stderr.count("\n") == 1
 
 
 def test_recording_that_stopped(tmp_path):

@@ -132,8 +132,8 @@ def test_a_job_of_eight_ranks(tmp_path):
     assert sorted(map(int, re.findall(r"^vramtrace_driver_bytes{.*} (\d+)$", metrics, re.M))) == list(range(10, 18))
 
 
-def test_an_earlier_recorder_has_no_tally(tmp_path):
-    """Its ring begins where the tally is now."""
+def test_an_earlier_recorder_has_no_top_counters(tmp_path):
+    """Its ring begins where the top counters are now."""
     with Ring(tmp_path / "x.vrt", header_bytes=8192, kept=1, made=(5, 5)).device(0, (9, 9), segments=(7, 7), name=b"Card", total=5):
         document = told(tmp_path)
     process, = document["processes"]

@@ -61,7 +61,7 @@ def test_functions_that_load_libcuda(tmp_path, recorder, program):
 
 
 def test_other_dlsym_after_ours(tmp_path, recorder):
-    done = run(tmp_path, ["way_lookup", "dlsym"], recorder, LD_PRELOAD=f"SHIM {PROGRAMS / 'other_dlsym.so'}")
+    done = run(tmp_path, ["way_lookup", "dlsym"], recorder, LD_PRELOAD=f"RECORDER {PROGRAMS / 'other_dlsym.so'}")
     check_exactly_once(done)
     plain = run(tmp_path, ["way_lookup", "dlsym"], None, LD_PRELOAD=PROGRAMS / "other_dlsym.so")
     assert done.error == plain.error == "other dlsym: 8\n"
@@ -69,14 +69,14 @@ def test_other_dlsym_after_ours(tmp_path, recorder):
 
 def test_other_dlsym_before_ours(tmp_path, recorder):
     """It asks the C library's alone, so we see nothing of this program; it runs as ever."""
-    done = run(tmp_path, ["way_lookup", "dlsym"], recorder, LD_PRELOAD=f"{PROGRAMS / 'other_dlsym.so'} SHIM")
+    done = run(tmp_path, ["way_lookup", "dlsym"], recorder, LD_PRELOAD=f"{PROGRAMS / 'other_dlsym.so'} RECORDER")
     assert done.returncode == 0 and done.error == "other dlsym: 8\n" and not done.recorded
 
 
 def test_constructor_of_preload(tmp_path, recorder):
     """Before main, and before our own library's turn."""
     check_exactly_once(run(tmp_path, ["way_host"], recorder,
-                           LD_PRELOAD=f"{PROGRAMS / 'way_constructor.so'} SHIM"))
+                           LD_PRELOAD=f"{PROGRAMS / 'way_constructor.so'} RECORDER"))
 
 
 def test_ctypes(tmp_path, recorder):

@@ -85,7 +85,7 @@ def look():
     fact("vramtrace", *said(PROGRAM, "--version"))
     # A library that cannot be loaded is only a line on stderr; nothing may be there.
     done = subprocess.run([*RUN, "env", f"LD_PRELOAD={LIBRARY}", "true"], env=ENVIRONMENT, capture_output=True, text=True)
-    shim = fact("libvramtrace.so loads", 1 if done.stderr.strip() or done.returncode else 0, done.stderr.strip() or "yes")
+    recorder = fact("libvramtrace.so loads", 1 if done.stderr.strip() or done.returncode else 0, done.stderr.strip() or "yes")
     found = {name: version for name in MODULES if (version := module_version(name))}
     facts["Python"] = f"{platform.python_version()} ({sys.executable})"
     facts["modules"] = ", ".join(f"{name} {version}" for name, version in found.items())
@@ -98,7 +98,7 @@ def look():
         missing.append("libcuda.so.1")
     # A torch that did not answer may do so later: its parts try.
     has = set(found) | ({"gpu"} if driver and not RUN else set())
-    return facts, missing, has, driver and shim and PROGRAM.exists()
+    return facts, missing, has, driver and recorder and PROGRAM.exists()
 
 
 def shared_memory():

@@ -72,7 +72,7 @@ def test_source_package(wheel):
                      "packaging", "preload", "pyproject.toml", "python"}
 
 
-def test_the_shim_needs_the_c_library_alone(wheel, tmp_path):
+def test_the_recorder_needs_the_c_library_alone(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         name, = [name for name in archive.namelist() if name.endswith("/libvramtrace.so")]
         archive.extract(name, tmp_path)

@@ -2,7 +2,7 @@
  * that lie about themselves, frame chains that are garbage, code objects that change in place.
  *
  * Each case runs in a child process, since an interpreter is looked for once per process. With a minor
- * version as its argument it allocates in a free-threaded interpreter instead, for the shim. */
+ * version as its argument it allocates in a free-threaded interpreter instead, for the recorder. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stacks/python.h"
+#include "stacks/python_code.h"
 
 #define EXPORT __attribute__((visibility("default")))
 typedef uint64_t words[512];
@@ -517,7 +518,7 @@ static int passed, failed;
     } while (0)
 
 #ifndef FAKE_OLD
-/* A free-threaded interpreter under the shim, with an allocation in three frames. */
+/* A free-threaded interpreter under the recorder, with an allocation in three frames. */
 static int allocate(int minor)
 {
     void *context = NULL;

@@ -8,6 +8,8 @@
 
 #include "python_lines.h"
 #include "stacks/python.h"
+#include "stacks/python_code.h"
+#include "stacks/python_locals.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -35,7 +37,7 @@ EXPORT size_t test_describe(const void *code, size_t buffer_bytes, char *text, s
 #define FIELD "\x1f"
 #define RECORD "\x1e"
 
-/* The interpreter is there before this library; in the shim, the writer thread looks for it. */
+/* The interpreter is there before this library; in the recorder, the writer thread looks for it. */
 __attribute__((constructor)) static void look_up(void)
 {
     vt_python_look_up();

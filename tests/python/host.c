@@ -8,6 +8,7 @@
 
 #include "python_lines.h"
 #include "stacks/python.h"
+#include "stacks/python_code.h"
 
 static int passed, failed;
 static bool pins_fail; /* what is loaded already cannot be opened again */

@@ -136,7 +136,7 @@ static void check_frames(const struct vt_python_layout *layout)
     SIZE(code_basic_bytes, offsetof(PyCodeObject, co_code_adaptive));
     check("CO_FAST_CELL", 0x40, CO_FAST_CELL);
     OFFSET(type_cached_keys, PyHeapTypeObject, ht_cached_keys);
-    check("keys' index bits", 9, offsetof(PyDictKeysObject, dk_log2_index_bytes)); /* inspect/methods.c */
+    check("keys' index bits", 9, offsetof(PyDictKeysObject, dk_log2_index_bytes)); /* inspect/script_functions.c */
     check("keys' kind", 10, offsetof(PyDictKeysObject, dk_kind));
     check("keys' count", 24, offsetof(PyDictKeysObject, dk_nentries));
     check("keys' indices", 32, offsetof(PyDictKeysObject, dk_indices));
@@ -214,7 +214,7 @@ static void check_collector(const struct vt_python_layout *layout)
 #if PY_VERSION_HEX >= 0x030f0000
     const size_t bytes = sizeof(struct gc_generation_stats);
     check("a young ring's index", 11 * bytes,
-          offsetof(struct gc_young_stats_buffer, index)); /* collected.c */
+          offsetof(struct gc_young_stats_buffer, index)); /* gc_lists.c */
     check("the old rings", 11 * bytes + 8, offsetof(struct gc_stats, old));
     check("an old ring's index", 3 * bytes, offsetof(struct gc_old_stats_buffer, index));
     check("an old ring", 3 * bytes + 8, sizeof(struct gc_old_stats_buffer));
@@ -251,7 +251,7 @@ int main(void)
     OFFSET(type_basic_bytes, PyTypeObject, tp_basicsize);
     OFFSET(type_flags, PyTypeObject, tp_flags);
     OFFSET(type_traverse, PyTypeObject, tp_traverse);
-    check("collector's link", 16, sizeof(PyGC_Head)); /* collected.c */
+    check("collector's link", 16, sizeof(PyGC_Head)); /* gc_lists.c */
     check_collector(layout);
     check("generation", 24, sizeof(struct gc_generation));
     check("generation's threshold", 16, offsetof(struct gc_generation, threshold));

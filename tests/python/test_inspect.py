@@ -120,7 +120,7 @@ def make_torch():
 
 
 def find_unreached(wanted, seen, plain, generations, _, unreached, holders):
-    """In the place of collected.c."""
+    """In the place of gc_lists.c."""
     objects = [thing for generation in range(generations) for thing in gc.get_objects(generation)]
     unreached += [thing for thing in objects if any(type(thing) is kind for kind in wanted) and id(thing) not in seen]
     objects.clear()  # they hold themselves
@@ -128,7 +128,7 @@ def find_unreached(wanted, seen, plain, generations, _, unreached, holders):
 
 
 def find_holders(wanted, seen, plain, generations, _, unreached, holders):
-    """In the place of collected.c."""
+    """In the place of gc_lists.c."""
     objects, targets = [thing for generation in range(generations) for thing in gc.get_objects(generation)], set(map(id, unreached))
     for thing in objects:
         if id(type(thing)) not in plain and thing is not objects and thing is not unreached and thing is not holders:
@@ -139,7 +139,7 @@ def find_holders(wanted, seen, plain, generations, _, unreached, holders):
 
 
 def frame_variables(frame):
-    """In the place of methods.c's; the tests' own variables are none of the program's."""
+    """In the place of script_functions.c's; the tests' own variables are none of the program's."""
     if frame.f_code.co_name.startswith("test_"):
         return []
     where = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
@@ -147,7 +147,7 @@ def frame_variables(frame):
 
 
 def generator_variables(generator):
-    """In the place of methods.c's."""
+    """In the place of script_functions.c's."""
     for name in ("gi_frame", "cr_frame", "ag_frame"):
         frame = getattr(generator, name, None)
         if frame is not None:
@@ -168,7 +168,7 @@ def own_attributes(thing):
             return descriptor.__get__(thing) or None  # what has none yet is not to be given one
 
 
-# What code.c gives, by other means.
+# What scripts.c gives, by other means.
 GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
     COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
@@ -179,7 +179,7 @@ GIVEN = dict(
 
 
 def run(name, given):
-    """As code.c does: the file is the body of a class, whose code is run in a namespace of its own."""
+    """As scripts.c does: the file is the body of a class, whose code is run in a namespace of its own."""
     with open(os.path.join(FOLDER, name)) as file:
         text = "class body:\n" + "".join(" " + line for line in file)
     scope, module = dict(given), compile(text, "<vramtrace>", "exec")

@@ -73,7 +73,7 @@ def layer_bytes(optimizer):
 
 
 def load(name):
-    """A function of the shim's, or a stand-in that does nothing."""
+    """A function of the recorder's, or a stand-in that does nothing."""
     try:
         function = getattr(ctypes.CDLL(None), name)
     except AttributeError:

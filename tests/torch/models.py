@@ -39,7 +39,7 @@ def settings():
 def finish_backward():
     """To be called where a script ends. The engine's thread lets go of a backward pass only after it has woken who waits
     for it. If it needs the GIL for that (the pass ran under hooks or modes, which are Python's) while the interpreter
-    ends, the process dies of "terminate called without an active exception", with our shim or without. It has let go once
+    ends, the process dies of "terminate called without an active exception", with our recorder or without. It has let go once
     it has gone through another pass: one of no bytes, with nothing of Python's."""
     if torch.cuda.is_initialized():
         nothing = torch.empty(0, device="cuda", requires_grad=True)

@@ -1,4 +1,4 @@
-"""PyTorch's own profiler is told the same of memory with and without the shim."""
+"""PyTorch's own profiler is told the same of memory with and without the recorder."""
 import json
 import pathlib
 import sys

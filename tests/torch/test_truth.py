@@ -1,6 +1,6 @@
 """The real PyTorch over the stand-in: what the driver says and what PyTorch says are the same bytes.
 
-No shim here: this is the ground that the other tests stand on.
+No recorder here: this is the ground that the other tests stand on.
 """
 import json
 import sys

@@ -27,7 +27,7 @@ import models
 
 
 def load_mark(function="vramtrace_mark"):
-    """This function of a preloaded shim, or a stand-in that does nothing."""
+    """This function of a preloaded recorder, or a stand-in that does nothing."""
     try:
         mark = getattr(ctypes.CDLL(None), function)
     except AttributeError:

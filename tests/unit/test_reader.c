@@ -164,7 +164,7 @@ Test(reader, says_what_wrote_an_old_format)
     builder_free(builder);
 }
 
-/* What lies behind the loop of autograd's engine is recorded only until the shim knows it. */
+/* What lies behind the loop of autograd's engine is recorded only until the recorder knows it. */
 Test(reader, stacks_end_at_the_engines_loop)
 {
     static const char *const symbols[] = {"_ZN5torch8autograd9generated14AddmmBackward05applyEv",

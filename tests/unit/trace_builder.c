@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "memory.h"
-#include "record/writer.h"
+#include "record/chunk.h"
 
 #define REQUIRE(condition)                                                                                   \
     do {                                                                                                     \

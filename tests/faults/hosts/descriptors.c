@@ -116,7 +116,7 @@ static int close_all(int count, char **arguments)
     threads_of_pairs();
     for (int number = 3; number < 7; number++)
         inspection_at(number);
-    /* Once more, when all of the shim is there. */
+    /* Once more, when all of the recorder is there. */
     threads_of_pairs();
     for (int number = 3; number < 7; number++)
         inspection_at(number);

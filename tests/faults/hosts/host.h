@@ -3,7 +3,7 @@
  * run.py gives each run an empty book (HOST_BOOK, a file of HOST_SLOTS slots). Every process that calls CUDA
  * through these functions takes a slot. begun is raised before a call, done after it succeeded: so even of a
  * host that was killed in the middle it is known to one call for each thread what it did. Nothing here knows
- * of the shim, or of the stand-in. */
+ * of the recorder, or of the stand-in. */
 #ifndef HOST_H
 #define HOST_H
 

@@ -30,7 +30,7 @@ void host_block_pair(void);
 /* Written at once to descriptor 1, in one piece. */
 void host_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A figure that may differ between runs. run.py compares medians; the one with the shim may be greater
+/* A figure that may differ between runs. run.py compares medians; the one with the recorder may be greater
  * (allowed > 0) or smaller (allowed < 0) than the bare one by so much. */
 void host_measure(const char *name, double value, double allowed);
 

@@ -1,13 +1,13 @@
-"""The hosts: programs that run with the shim and without it, and must behave the same (run.py).
+"""The hosts: programs that run with the recorder and without it, and must behave the same (run.py).
 
 A host has a name, a kind (its heading in docs/results/hosts.md) and a command. The command is one of the built programs with
 its arguments, or any other command after a $. {bin} is the folder of the built programs, {here} this folder, {python} the
 tests' interpreter, {work} the host's working folder. Optional fields:
 
 needs     what it requires: programs by name, `root`, `python:MODULE`, `file:PATH`
-runs      number of runs with and without the shim, in the long form
+runs      number of runs with and without the recorder, in the long form
 env       environment variables, for both
-shim_env  environment variables only with the shim: its settings. {trace} is the folder for traces
+recorder_env  environment variables only with the recorder: its settings. {trace} is the folder for traces
 stderr    "line": our one line at the end is removed before comparing. "exact": any byte of ours is a difference
 trace     "whole": recorded events plus events reported as lost add up to what the host did
           "sum": the same, summed over all processes, since they share memory
@@ -15,7 +15,7 @@ trace     "whole": recorded events plus events reported as lost add up to what t
           "silent": nothing may be recorded, and nothing printed
           "none": no trace may exist
           "any": not checked, since the host damages it
-files     patterns of names that may be in the host's folder with the shim only
+files     patterns of names that may be in the host's folder with the recorder only
 ends      how it ends bare, so that a host that fails to do its work is detected
 mask      patterns of what differs in every run: addresses, times
 known     a known difference, as one sentence that docs/limits.md has too. Empty: none
@@ -33,7 +33,7 @@ class Host:
     needs: tuple = ()
     runs: int = 3
     env: dict = dataclasses.field(default_factory=dict)
-    shim_env: dict = dataclasses.field(default_factory=dict)
+    recorder_env: dict = dataclasses.field(default_factory=dict)
     stderr: str = "line"
     trace: str = "whole"
     files: tuple = ()
@@ -120,16 +120,16 @@ def table():
          ("setsid", "$ setsid -w {bin}/host_processes ordinary", {"needs": ("setsid",)}))
 
     kind("quiet",
-         ("quiet", "processes ordinary", {"shim_env": QUIET}),
+         ("quiet", "processes ordinary", {"recorder_env": QUIET}),
          ("quiet, cannot write", "processes ordinary",
-          {"shim_env": {**QUIET, OUT: "/no/such/folder/x.vrt"}, "trace": "silent"}),
+          {"recorder_env": {**QUIET, OUT: "/no/such/folder/x.vrt"}, "trace": "silent"}),
          ("quiet, wrong settings", "processes ordinary",
-          {"shim_env": {**QUIET, "VRAMTRACE_RING": "lots", "VRAMTRACE_INSPECT": "perhaps"}}),
+          {"recorder_env": {**QUIET, "VRAMTRACE_RING": "lots", "VRAMTRACE_INSPECT": "perhaps"}}),
          ("quiet, full disk at once", "$ {here}/small_disk.sh 4k {bin}/host_processes ordinary",
-          {**ROOT, "shim_env": {**QUIET, OUT: "{work}/disk/x.vrt"}, "trace": "silent"}),
+          {**ROOT, "recorder_env": {**QUIET, OUT: "{work}/disk/x.vrt"}, "trace": "silent"}),
          ("quiet, full disk later", "$ {here}/small_disk.sh 300k {bin}/host_processes ordinary 300000",
-          {**ROOT, "shim_env": {**QUIET, OUT: "{work}/disk/x.vrt"}, "trace": "silent"}),
-         ("switched off", "processes ordinary", {"shim_env": {"VRAMTRACE_ENABLE": "0"}, "trace": "none"}),
+          {**ROOT, "recorder_env": {**QUIET, OUT: "{work}/disk/x.vrt"}, "trace": "silent"}),
+         ("switched off", "processes ordinary", {"recorder_env": {"VRAMTRACE_ENABLE": "0"}, "trace": "none"}),
          stderr="exact")
 
     kind("system call filters",
@@ -169,31 +169,31 @@ def table():
          ("dlsym RTLD_NEXT from main", "linking next"))
 
     kind("trace destination",
-         ("/dev/null", "processes ordinary", {"shim_env": {OUT: "/dev/null"}, "trace": "reported"}),
-         ("a FIFO", "processes ordinary", {"shim_env": {OUT: "fifo"}, "prepare": "mkfifo fifo", "trace": "reported"}),
-         ("a socket", "processes ordinary", {"shim_env": {OUT: "socket"}, "trace": "reported", "prepare":
+         ("/dev/null", "processes ordinary", {"recorder_env": {OUT: "/dev/null"}, "trace": "reported"}),
+         ("a FIFO", "processes ordinary", {"recorder_env": {OUT: "fifo"}, "prepare": "mkfifo fifo", "trace": "reported"}),
+         ("a socket", "processes ordinary", {"recorder_env": {OUT: "socket"}, "trace": "reported", "prepare":
           "{python} -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'"}),
-         ("a missing folder", "processes ordinary", {"shim_env": {OUT: "no/x.vrt"}, "trace": "reported"}),
+         ("a missing folder", "processes ordinary", {"recorder_env": {OUT: "no/x.vrt"}, "trace": "reported"}),
          ("a read-only folder", "$ setpriv --reuid=64321 --clear-groups {bin}/host_processes ordinary",
-          {"shim_env": {OUT: "kept/x.vrt"}, "prepare": "mkdir -m 555 kept", "needs": ("root", "others", "setpriv"),
+          {"recorder_env": {OUT: "kept/x.vrt"}, "prepare": "mkdir -m 555 kept", "needs": ("root", "others", "setpriv"),
            "trace": "reported"}),
          ("a link to another file", "processes ordinary",
-          {"shim_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "reported",
+          {"recorder_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "reported",
            "files": (r"link\.1\.vrt",)}),
          ("a dangling link", "processes ordinary",
-          {"shim_env": {OUT: "link.vrt"}, "prepare": "ln -s nothing link.vrt", "trace": "reported",
+          {"recorder_env": {OUT: "link.vrt"}, "prepare": "ln -s nothing link.vrt", "trace": "reported",
            "files": (r"link\.1\.vrt",)}),
          ("an existing file", "processes ordinary",
-          {"shim_env": {OUT: "x.vrt"}, "prepare": "echo kept >x.vrt", "files": (r"x\.1\.vrt",)}),
+          {"recorder_env": {OUT: "x.vrt"}, "prepare": "echo kept >x.vrt", "files": (r"x\.1\.vrt",)}),
          ("a folder", "processes ordinary",
-          {"shim_env": {OUT: "folder"}, "prepare": "mkdir folder", "files": (r"folder/vramtrace\..*\.vrt",)}),
-         ("/dev/full", "processes ordinary", {"shim_env": {OUT: "/dev/full"}, "trace": "reported"}),
-         ("/dev/stderr", "processes ordinary", {"shim_env": {OUT: "/dev/stderr"}, "trace": "reported"}),
-         ("a name that is too long", "processes ordinary", {"shim_env": {OUT: "x" * 300 + ".vrt"}, "trace": "reported"}),
+          {"recorder_env": {OUT: "folder"}, "prepare": "mkdir folder", "files": (r"folder/vramtrace\..*\.vrt",)}),
+         ("/dev/full", "processes ordinary", {"recorder_env": {OUT: "/dev/full"}, "trace": "reported"}),
+         ("/dev/stderr", "processes ordinary", {"recorder_env": {OUT: "/dev/stderr"}, "trace": "reported"}),
+         ("a name that is too long", "processes ordinary", {"recorder_env": {OUT: "x" * 300 + ".vrt"}, "trace": "reported"}),
          ("the trace is truncated", "processes meddles truncate", {"trace": "any"}),
          ("the trace is removed", "processes meddles remove", {"trace": "silent"}),
          ("the trace is moved", "processes meddles rename"),
-         ("/proc/self/x.vrt", "processes ordinary", {"shim_env": {OUT: "/proc/self/x.vrt"}, "trace": "reported"}))
+         ("/proc/self/x.vrt", "processes ordinary", {"recorder_env": {OUT: "/proc/self/x.vrt"}, "trace": "reported"}))
 
     kind("killed", ("killed at startup", "processes killed 50", {"stderr": "exact", "runs": 1}))
 
@@ -216,25 +216,25 @@ def table():
          ("an ordinary program", "processes ordinary"),
          ("a million calls", "processes ordinary 500000", {"runs": 1, "slow": True}),
          ("a program without CUDA", "processes bystander", {"trace": "none", "stderr": "exact"}),
-         ("workers start workers", "processes workers 5 3", {"shim_env": QUIET}),
-         ("CUDA begins in the workers", "processes own_cuda", {"shim_env": QUIET}),
+         ("workers start workers", "processes workers 5 3", {"recorder_env": QUIET}),
+         ("CUDA begins in the workers", "processes own_cuda", {"recorder_env": QUIET}),
          ("vfork and exec", "processes vfork"),
          ("vfork and _exit", "processes vfork exit"),
          ("posix_spawn", "processes spawn", {"trace": "whole"}),
-         ("posix_spawn of programs that use CUDA", "processes spawn cuda", {"shim_env": QUIET}),
+         ("posix_spawn of programs that use CUDA", "processes spawn cuda", {"recorder_env": QUIET}),
          ("clone sharing memory", "processes clone memory", {"trace": "sum"}),
          ("clone sharing memory and files", "processes clone files", {"trace": "sum"}),
-         ("fork in a signal handler", "processes fork_in_handler", {"shim_env": QUIET}),
-         ("fork in a signal handler after a library was loaded", "processes fork_in_handler_after_load", {"shim_env": QUIET}),
-         ("fork in a signal handler, the child returns", "processes fork_in_handler returns", {"shim_env": QUIET, "trace": "any"}),
-         ("fork while threads allocate", "processes fork_while_working 40", {"shim_env": QUIET}),
-         ("fork in threads", "processes fork_in_threads", {"shim_env": QUIET}),
+         ("fork in a signal handler", "processes fork_in_handler", {"recorder_env": QUIET}),
+         ("fork in a signal handler after a library was loaded", "processes fork_in_handler_after_load", {"recorder_env": QUIET}),
+         ("fork in a signal handler, the child returns", "processes fork_in_handler returns", {"recorder_env": QUIET, "trace": "any"}),
+         ("fork while threads allocate", "processes fork_while_working 40", {"recorder_env": QUIET}),
+         ("fork in threads", "processes fork_in_threads", {"recorder_env": QUIET}),
          ("exec after CUDA", "processes exec_after"),
          ("exec while threads work", "processes exec_after threads"),
          ("exec of a program without CUDA", "processes exec_bystander"),
          ("exec that fails", "processes exec_fails"),
          ("stopped and continued", "processes stopped"),
-         ("fork handlers call CUDA", "processes handlers_of_fork", {"shim_env": QUIET}),
+         ("fork handlers call CUDA", "processes handlers_of_fork", {"recorder_env": QUIET}),
          ("exit in a thread", "processes ends thread", {"ends": "status 11"}),
          ("_exit in a thread", "processes ends at_once", {"ends": "status 11"}),
          ("_exit in a signal handler", "processes ends handler", {"ends": "status 11"}),
@@ -248,7 +248,7 @@ def table():
          ("gives up root, first", "jails drop_user first", {**OTHER_USER, "prepare": "chmod 777 ../trace"}),
          ("gives up root, after", "jails drop_user after", ROOT),
          *[(f"unshare {which}, {when}", f"jails namespaces {which} {when}",
-           {**ROOT, "shim_env": QUIET, "trace": "silent" if (which, when) == ("pid", "first") else "whole",
+           {**ROOT, "recorder_env": QUIET, "trace": "silent" if (which, when) == ("pid", "first") else "whole",
             **(THREAD if (which, when) == ("user", "after") else {})})
            for which in ("mount", "pid", "net", "user", "ipc", "files", "fs") for when in ("first", "after")],
          ("no /proc, first", "jails no_proc first", ROOT),
@@ -256,7 +256,7 @@ def table():
          ("everything read-only, first", "jails read_only", {**ROOT, "trace": "reported"}),
          ("everything read-only, after", "jails read_only after", {**ROOT, "trace": "reported"}),
          ("process settings", "jails process_settings"),
-         ("child dies with its parent", "jails parent_dies", {"shim_env": QUIET}),
+         ("child dies with its parent", "jails parent_dies", {"recorder_env": QUIET}),
          ("OOM score", "jails memory_score"),
          ("a PID namespace", "$ unshare -fp --mount-proc {bin}/host_processes ordinary", ROOT),
          ("no_new_privs by setpriv", "$ setpriv --no-new-privs {bin}/host_processes ordinary", {"needs": ("setpriv",)}),
@@ -276,7 +276,7 @@ def table():
          ("masks, pending signals and handlers", "signals masks"),
          ("SIGPIPE kills", "signals broken_pipe", {"ends": "signal SIGPIPE"}),
          ("SIGPIPE is handled", "signals broken_pipe handled"),
-         *[(f"children, {how}", f"signals children {how}", {"shim_env": QUIET}) for how in ("count", "nowait", "wait")],
+         *[(f"children, {how}", f"signals children {how}", {"recorder_env": QUIET}) for how in ("count", "nowait", "wait")],
          ("alarm and timers", "signals timers"),
          ("small signal stack", "signals other_stack"),
          ("jumps out of signal handlers", "stacks handler_stack"),
@@ -321,7 +321,7 @@ def table():
          *[(f"{name} {order}", "threads together 100", {"env": {"LD_PRELOAD": value}, "needs": (f"file:{path}",)})
            for name, path in (("jemalloc", ALLOCATORS + "libjemalloc.so.2"), ("mimalloc", ALLOCATORS + "libmimalloc.so.2"),
                               ("tcmalloc", ALLOCATORS + "libtcmalloc_minimal.so.4"))
-           for order, value in (("behind", path), ("before", path + ":{shim}"))])
+           for order, value in (("behind", path), ("before", path + ":{recorder}"))])
 
     kind("C++",
          *[(title, f"objects {name}", {"needs": ("file:{bin}/host_objects",), "ends": ends}) for title, name, ends in
@@ -335,7 +335,7 @@ def table():
 
     kind("sanitizers and debuggers",
          *[(f"{name} sanitizer, {what}", f"{command.split()[0]}_{name} {command.partition(' ')[2]}",
-            {"needs": (f"file:{{bin}}/host_processes_{name}",), "env": SANITIZED, "shim_env": extra})
+            {"needs": (f"file:{{bin}}/host_processes_{name}",), "env": SANITIZED, "recorder_env": extra})
            for name, extra in (("address", {}), ("undefined", {}), ("thread", {"VRAMTRACE_NATIVE_STACKS": "0"}))
            for what, command in (("ordinary", "processes ordinary"), ("threads", "threads together 50"))],
          ("strace", "$ strace -f -o ../strace {bin}/host_processes ordinary", {"needs": ("strace",)}),
@@ -347,7 +347,7 @@ def table():
          ("valgrind, threads", "$ valgrind -q --error-exitcode=9 {bin}/host_threads together 20",
           VALGRIND),
          ("valgrind, no native stacks", "$ valgrind -q --error-exitcode=9 {bin}/host_threads together 20",
-          {**VALGRIND, "shim_env": {"VRAMTRACE_NATIVE_STACKS": "0"}}),
+          {**VALGRIND, "recorder_env": {"VRAMTRACE_NATIVE_STACKS": "0"}}),
          ("helgrind", "$ valgrind -q --tool=helgrind --error-exitcode=9 {bin}/host_threads together 10",
           {**VALGRIND, **HELGRIND}))
 
@@ -355,14 +355,14 @@ def table():
          *[(name.replace("_", " "), f"$ {{python}} {{here}}/python_hosts.py {name}") for name in
            ("plain", "threads", "daemon_threads", "processes", "coroutines", "subinterpreters", "interrupted", "handlers",
             "at_exit", "collector", "traced", "counted", "warned", "terminal", "kernel_of_notebook")],
-         *[(name.replace("_", " "), f"$ {{python}} {{here}}/python_hosts.py {name}", {"shim_env": QUIET}) for name in
+         *[(name.replace("_", " "), f"$ {{python}} {{here}}/python_hosts.py {name}", {"recorder_env": QUIET}) for name in
            ("fork", "fork_in_threads", "pool_fork", "pool_spawn", "pool_forkserver", "queue_between_processes", "futures",
             "standard_streams")],
          ("fault handler", "$ {python} {here}/python_hosts.py fault_handler",
           {"ends": "signal SIGABRT", "mask": (r"0x[0-9a-f]+",)}),
          ("interrupted by SIGINT", "$ {python} {here}/python_hosts.py interrupted now", {"ends": "signal SIGINT"}),
          ("uncaught exception", "$ {python} {here}/python_hosts.py failing",
-          {"ends": "status 1", "shim_env": QUIET}),
+          {"ends": "status 1", "recorder_env": QUIET}),
          ("-X dev", "$ {python} -X dev {here}/python_hosts.py threads"),
          ("-X dev, warnings", "$ {python} -X dev {here}/python_hosts.py warned"),
          ("-W error", "$ {python} -W error {here}/python_hosts.py warned"),
@@ -403,8 +403,8 @@ def table():
          ("timeout -k", "$ timeout -s INT -k 1 0.3 {bin}/host_processes ordinary 100000000", {"ends": "status 124"}),
          ("the reader of a pipe ends", "$ sh -c '{bin}/host_processes ordinary 1000 | true'"),
          ("shell jobs", "$ bash -c 'for i in 1 2 3; do {bin}/host_processes ordinary $i > out$i & done; wait; cat out?'",
-          {"needs": ("bash",), "shim_env": QUIET}),
-         ("xargs -P", "$ sh -c 'seq 8 | xargs -P 4 -n 1 {bin}/host_processes ordinary | sort'", {"shim_env": QUIET}),
+          {"needs": ("bash",), "recorder_env": QUIET}),
+         ("xargs -P", "$ sh -c 'seq 8 | xargs -P 4 -n 1 {bin}/host_processes ordinary | sort'", {"recorder_env": QUIET}),
          ("nice and taskset", "$ nice -n 5 taskset 1 {bin}/host_threads settings", {"needs": ("taskset",)}),
          ("stdbuf", "$ stdbuf -oL {bin}/host_processes ordinary", {"needs": ("stdbuf",)}),
          ("prlimit", "$ prlimit --core=0 --memlock=65536 --nofile=64 --sigpending=32 {bin}/host_threads together 20",
@@ -420,5 +420,5 @@ def table():
           {"env": {**PYTHON, "HOST_EARLY": "1"}}),
          ("uWSGI, CUDA in each worker", "$ {cache}/venv-hosts/bin/python {here}/server.py uwsgi lazy"),
          ("Ray, tasks and actors", "$ {cache}/venv-hosts/bin/python {here}/server.py ray", {"timeout_s": 120, "runs": 1}),
-         env=PYTHON, needs=("file:{cache}/venv-hosts/bin/python",), slow=True, shim_env=QUIET)
+         env=PYTHON, needs=("file:{cache}/venv-hosts/bin/python",), slow=True, recorder_env=QUIET)
     return hosts

@@ -159,7 +159,7 @@ static int reload(int count, char **arguments)
     return 0;
 }
 
-/* Every function of this program that allocates calls CUDA: so does what the loader and the shim call. */
+/* Every function of this program that allocates calls CUDA: so does what the loader and the recorder call. */
 static bool in_hook, hooks;
 void *malloc(size_t bytes)
 {

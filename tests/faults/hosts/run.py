@@ -108,8 +108,8 @@ class Seen:
 def environment(host, places, preload):
     plain = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TERM") if name in os.environ}
     plain.update(TMPDIR=str(places["work"]), LD_LIBRARY_PATH=str(STANDIN), HOST_BOOK=str(places["run"] / "book"))
-    shim = {"shim": LIBRARY if preload else ""}
-    plain.update({name: fill(value, {**places, **shim}).rstrip(":") for name, value in host.env.items()})
+    recorder = {"recorder": LIBRARY if preload else ""}
+    plain.update({name: fill(value, {**places, **recorder}).rstrip(":") for name, value in host.env.items()})
     if preload:
         others = plain.get("LD_PRELOAD", "")
         if BY_RUN:
@@ -117,7 +117,7 @@ def environment(host, places, preload):
         else:
             plain["LD_PRELOAD"] = others if str(LIBRARY) in others else f"{LIBRARY}:{others}".rstrip(":")
         plain["VRAMTRACE_OUT"] = str(places["trace"] / "%p.vrt")
-        plain.update({name: fill(value, places) for name, value in host.shim_env.items()})
+        plain.update({name: fill(value, places) for name, value in host.recorder_env.items()})
     return plain
 
 
@@ -325,9 +325,9 @@ def short(text, limit=160):
     return text.replace("\n", " ⏎ ")
 
 
-def first_difference(bare, shimmed):
+def first_difference(bare, preloaded):
     """The first line that differs, shortened."""
-    one, other = bare.splitlines(), shimmed.splitlines()
+    one, other = bare.splitlines(), preloaded.splitlines()
     for left, right in zip(one, other):
         if left != right:
             same = len(os.path.commonprefix([left, right]))
@@ -339,10 +339,10 @@ def first_difference(bare, shimmed):
     return f"preloaded lacks “{short(chr(10).join(one[len(other):]))}”"
 
 
-def compare(bare_runs, shim_runs):
+def compare(bare_runs, preloaded_runs):
     """The differences, as sentences."""
     found = collections.Counter()
-    for run in shim_runs:
+    for run in preloaded_runs:
         observed = run.compared()
         fields = set(observed) | set().union(*(bare.compared() for bare in bare_runs))
         for field in sorted(fields):
@@ -352,21 +352,21 @@ def compare(bare_runs, shim_runs):
                 found[re.sub(r"\d{3,}", "…", field) + f": {first_difference(values[0], value)}"] += 1
         for problem in dict.fromkeys(run.trace_problems):
             found[f"trace: {problem}"] += 1
-    names = {name for run in bare_runs + shim_runs for name in run.measures}
+    names = {name for run in bare_runs + preloaded_runs for name in run.measures}
     for name in sorted(names):
         bare = [run.measures[name] for run in bare_runs if name in run.measures]
-        shim = [run.measures[name] for run in shim_runs if name in run.measures]
-        if not bare or not shim:
+        recorder = [run.measures[name] for run in preloaded_runs if name in run.measures]
+        if not bare or not recorder:
             continue
         allowed = bare[0][1]
-        before, after = (statistics.median(value for value, _ in part) for part in (bare, shim))
+        before, after = (statistics.median(value for value, _ in part) for part in (bare, recorder))
         if (after - before > allowed) if allowed > 0 else (after - before < allowed):
-            found[f"{name}: bare {before:g}, preloaded {after:g} (allowed {allowed:+g})"] += len(shim)
+            found[f"{name}: bare {before:g}, preloaded {after:g} (allowed {allowed:+g})"] += len(recorder)
     before = statistics.median(run.seconds for run in bare_runs)
-    after = statistics.median(run.seconds for run in shim_runs)
+    after = statistics.median(run.seconds for run in preloaded_runs)
     if after > before + MORE_SECONDS * max(1, os.getloadavg()[0] / os.cpu_count()):  # others' processes go first on a busy machine
-        found[f"time: bare {before:.1f} s, preloaded {after:.1f} s"] += len(shim_runs)
-    return counted(found, len(shim_runs))
+        found[f"time: bare {before:.1f} s, preloaded {after:.1f} s"] += len(preloaded_runs)
+    return counted(found, len(preloaded_runs))
 
 
 def counted(found, runs):
@@ -415,11 +415,11 @@ def try_in(host, runs, folder):
               "differences": [], "missing": lacks(host), "unsteady": [], "unsound": ""}
     if result["missing"]:
         return result
-    bare, shim = [], []
+    bare, preloaded = [], []
     for number in range(runs):
         bare.append(run_once(host, folder / f"bare{number}", False, host.timeout_s))
-        shim.append(run_once(host, folder / f"preloaded{number}", True, bare[-1].seconds + MORE_SECONDS + 8))
-    result.update(bare=says(bare), preloaded=says(shim), differences=compare(bare, shim))
+        preloaded.append(run_once(host, folder / f"preloaded{number}", True, bare[-1].seconds + MORE_SECONDS + 8))
+    result.update(bare=says(bare), preloaded=says(preloaded), differences=compare(bare, preloaded))
     for run in bare:
         if run.ended != host.ends:
             result["unsound"] = (f"bare it ended with {run.ended}, expected {host.ends}: "
@@ -507,7 +507,7 @@ def soak(hosts, options):
         runs += not result["missing"]
         if (result["differences"] and not result["known"]) or result["unsound"]:
             wrong += print_result(result)
-    print(f"{wrong} of {runs} runs under the shim differ from their bare runs")
+    print(f"{wrong} of {runs} runs under the recorder differ from their bare runs")
     return 1 if wrong else 0
 
 

@@ -43,7 +43,7 @@ static void jump(int number)
 }
 
 /* Jumps out of calls, at any place of them. Those that take the stand-in's lock would keep it, bare as well;
- * so the framework's report is what is jumped out of: without the shim there is nothing inside. */
+ * so the framework's report is what is jumped out of: without the recorder there is nothing inside. */
 static int jumps(int count, char **arguments)
 {
     (void)count, (void)arguments;

@@ -1,7 +1,7 @@
 /* Loads a real libcudart (the argument) over the stand-in driver and lets it look up its functions. It then
  * refuses the stand-in, which is right and left alone; what it keeps of its lookups is in its data. Prints
- * every pointer there to a function of libcuda or of the shim:
- *   driver NAME | shim NAME */
+ * every pointer there to a function of libcuda or of the recorder:
+ *   driver NAME | recorder NAME */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ static void print_pointer(uintptr_t value)
     if (strcmp(library, "libcuda.so.1") == 0)
         printf("driver %s\n", info.dli_sname);
     else if (strcmp(library, "libvramtrace.so") == 0)
-        printf("shim %s\n", info.dli_sname);
+        printf("recorder %s\n", info.dli_sname);
 }
 
 static int scan(struct dl_phdr_info *info, size_t size, void *wanted_base)

@@ -1,4 +1,4 @@
-/* Prints what lookups answer, without calling anything: the same with and without the shim is the test. */
+/* Prints what lookups answer, without calling anything: the same with and without the recorder is the test. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

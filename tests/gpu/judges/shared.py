@@ -16,7 +16,7 @@ OWN = ("category", "library", "cached", "graph_memory", "modules", "graphs", "se
 
 
 def run(command, folder, name="run.vrt", **settings):
-    """Under the shim (not with name=None). Over the stand-in, the part's processes share a card of their own."""
+    """Under the recorder (not with name=None). Over the stand-in, the part's processes share a card of their own."""
     if RUN:
         settings = {"VRAMTRACE_STANDIN_SHARED": str(folder / "card"), "VRAMTRACE_STANDIN_MODULE": "1MiB", **settings}
     done = helpers.run(command, folder / name if name else None, check=False, preload=name is not None, **settings)

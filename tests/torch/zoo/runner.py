@@ -3,7 +3,7 @@
 
     runner.py FOLDER [--jobs N] [--inspect] NAME...
 
-Writes FOLDER/NAME.truth, FOLDER/NAME.log, FOLDER/NAME.failed for a failed training and, under the shim with
+Writes FOLDER/NAME.truth, FOLDER/NAME.log, FOLDER/NAME.failed for a failed training and, under the recorder with
 VRAMTRACE_OUT=FOLDER/%p.vrt, FOLDER/NAME.vrt. --inspect: the first mark of each name requests an inspection of live
 objects; unrequested inspections get a share of the process's life, and these processes are short-lived. Exits with 1 if
 a training failed; a training whose name begins with `killed` must be killed.

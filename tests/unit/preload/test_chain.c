@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "format/events.h"
-#include "record/writer.h"
+#include "record/chunk.h"
 #include "trace/chain.h"
 
 enum { CHUNKS = 60, CHUNK_EVENTS = 3000, THREADS = 20, BLOCKS = 200, STACKS = 64, DEFINITIONS_BYTES = 4096 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "record/intern.h"
-#include "record/live.h"
+#include "record/live_blocks.h"
 #include "record/session.h"
 
 static uint64_t scramble(uint64_t value)

@@ -1,0 +1,52 @@
+/* The header's running totals, and the size of each live driver allocation, so that a free is recorded with
+ * its bytes. Threads: any; a short lock, never held across a call out of this file, with bounded waits. */
+#ifndef VT_LIVE_BLOCKS_H
+#define VT_LIVE_BLOCKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+struct vt_session;
+struct vt_live_entry;
+
+/* Part of the session, so that a forked child has its own, without a lock that a thread of its parent held.
+ */
+struct vt_live_table {
+    struct vt_live_entry *entries; /* NULL until the first entry */
+    uint32_t used, bits;           /* 1 << bits entries */
+    _Atomic int busy, stuck;       /* stuck: a wait for `busy` has timed out */
+};
+
+/* In a forked child: memory.h. */
+void vt_live_replace_memory(struct vt_live_table *table);
+
+/* Updates the totals for a driver or runtime event, and fills in a free's bytes and device if known. */
+void vt_live_driver(struct vt_session *session, struct vt_event *event);
+
+/* The device of the driver allocation at `address`; -1 = not known. */
+int8_t vt_live_device(struct vt_session *session, uint64_t address);
+
+/* For a block of a framework without a counter: fills in the total, and a free's bytes and device; with a
+ * `handle` (else 0) its address too. `part_of`: as in record.h. False: a free of an unknown block, or no
+ * memory for the block, or the table's lock was not free in time; the last two are counted as dropped. */
+bool vt_live_block(struct vt_session *session, struct vt_event *event, uint64_t handle, uint64_t part_of);
+/* Fills in the same total for an out-of-memory event of such a framework. False if it has no device. */
+bool vt_live_oom(struct vt_session *session, struct vt_event *event);
+
+/* The block of a framework without a counter, found by its handle. False if there is none. */
+struct vt_live_place {
+    uint64_t address, bytes;
+    int device_index;
+    uint64_t next_part; /* handle; 0 = none, or not known */
+};
+bool vt_live_find_handle(struct vt_session *session, uint64_t handle, struct vt_live_place *place);
+/* The same, found by its address. */
+bool vt_live_find_block(struct vt_session *session, uint64_t address, struct vt_live_place *place);
+
+/* Updates the header's block totals: frameworks' own counts plus ours. Returns true at a new peak. */
+bool vt_live_framework(struct vt_session *session, const struct vt_event *event);
+
+#endif

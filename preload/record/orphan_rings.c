@@ -1,0 +1,334 @@
+#include "record/orphan_rings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include "clock.h"
+#include "format/checksum.h"
+#include "guard.h"
+#include "memory.h"
+#include "record/drain.h"
+#include "record/process_identity.h"
+#include "record/ring_memory.h"
+#include "thread.h"
+
+enum { LIST_BYTES = 32 << 10, CHUNK_BYTES_LIMIT = 64 << 20 };
+#define NOBODY 0u /* no process has this number */
+
+struct candidate {
+    char path[VT_RING_PATH_BYTES];    /* the path it was found at */
+    char claimed[VT_RING_PATH_BYTES]; /* its path while we own it */
+    int file;
+    struct vt_ring_header header; /* as the process left it */
+};
+
+/* struct linux_dirent64; readdir would allocate. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static bool is_own_ring_name(const char *name, uint32_t user_id, uint32_t *pid, unsigned long long *number)
+{
+    unsigned found_user, found_pid;
+    char again[VT_RING_PATH_BYTES];
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &found_user, &found_pid, number) != 3 ||
+        found_user != user_id)
+        return false;
+    snprintf(again, sizeof again, VT_RING_NAME, found_user, found_pid, *number);
+    *pid = found_pid;
+    return !strcmp(again, name);
+}
+
+/* Reads the ring's header, and checks it. */
+static bool read_header(struct candidate *ring, const struct vt_process_identity *own)
+{
+    const struct vt_ring_header *header = &ring->header;
+    struct stat status;
+    return !fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == own->user_id &&
+           pread(ring->file, &ring->header, sizeof ring->header, 0) == sizeof ring->header &&
+           !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
+           header->format_version == VT_FORMAT_VERSION && header->header_bytes == VT_RING_HEADER_BYTES &&
+           header->slots && !(header->slots & (header->slots - 1)) &&
+           header->slots <= UINT64_C(1) << 30 >> 6 &&
+           status.st_size == (off_t)(VT_RING_HEADER_BYTES + header->slots * VT_SLOT_BYTES) &&
+           header->trace_path[0] == '/' && memchr(header->trace_path, 0, sizeof header->trace_path);
+}
+
+static void remove_if_old(const char *path)
+{
+    enum { KEPT_S = 24 * 3600 };
+    struct stat status;
+    if (!lstat(path, &status) &&
+        status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
+        unlink(path);
+}
+
+/* Whether its process was killed before the ring was complete. */
+static bool is_unfinished(int file)
+{
+    char first = 0;
+    return pread(file, &first, sizeof first, 0) >= 0 && !first;
+}
+
+/* Opens the ring and checks that its process is gone. False if it is no ring, or may still be in use. The
+ * header is read again once the process is known to be gone, since it may have recorded until then. */
+static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
+{
+    ring->file = open(ring->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (ring->file < 0)
+        return false;
+    if (!read_header(ring, own)) {
+        if (is_unfinished(ring->file))
+            remove_if_old(ring->path);
+    } else if (vt_process_is_gone(&ring->header.process, own) &&
+               (pid == ring->header.process.pid || vt_process_number_is_free(pid, own)) &&
+               read_header(ring, own)) {
+        return true;
+    }
+    close(ring->file);
+    return false;
+}
+
+/* Only one thread can rename the ring: to its own thread id. Not to its process id, which the dead process
+ * may have had too. */
+static bool claim_ring(const char *folder, uint32_t user_id, unsigned long long number,
+                       struct candidate *ring)
+{
+    const uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
+    snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, user_id, thread_id, number);
+    return thread_id != ring->header.process.pid && !rename(ring->path, ring->claimed);
+}
+
+/* Moves past chunks that the process wrote, but was killed before noting in the header. */
+static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_buffer *buffer)
+{
+    struct vt_file_header *header = &file->header;
+    struct vt_chunk_header head;
+    while (pread(file->descriptor, &head, sizeof head, (off_t)header->chunks_end) == sizeof head &&
+           head.magic == VT_CHUNK_MAGIC && head.header_bytes == sizeof head &&
+           head.stored_bytes <= CHUNK_BYTES_LIMIT && head.ring_position >= header->ring_consumed &&
+           head.ring_position <= reserved) {
+        buffer->bytes = 0;
+        uint8_t *stored = vt_buffer_add(buffer, head.stored_bytes);
+        if (!stored ||
+            pread(file->descriptor, stored, head.stored_bytes, (off_t)(header->chunks_end + sizeof head)) !=
+                (ssize_t)head.stored_bytes ||
+            vt_chunk_checksum(&head, stored) != head.checksum)
+            return;
+        header->counters.events += head.events;
+        header->chunks_end += sizeof head + head.stored_bytes;
+        header->ring_consumed = head.ring_position;
+    }
+}
+
+/* Copies the slots to the same positions. Not mapped: if somebody truncated the file, a mapping would kill
+ * us. */
+static bool copy_slots(const struct candidate *from, struct vt_ring *ring)
+{
+    const uint64_t end = ring->header->ring_reserved, mask = ring->slot_count - 1;
+    for (uint64_t at = ring->header->ring_consumed; at != end;) {
+        const uint64_t until_wrap = ring->slot_count - (at & mask), left = end - at;
+        const uint64_t slots = left < until_wrap ? left : until_wrap;
+        const off_t offset = (off_t)((at & mask) * VT_SLOT_BYTES);
+        if (pread(from->file, ring->slots + offset, slots * VT_SLOT_BYTES,
+                  (off_t)VT_RING_HEADER_BYTES + offset) != (ssize_t)(slots * VT_SLOT_BYTES))
+            return false;
+        at += slots;
+    }
+    return true;
+}
+
+/* Appends what the trace does not have yet. */
+static int append_rest(const struct candidate *from, struct vt_drain *drain, struct vt_ring *ring)
+{
+    struct vt_ring_header header = from->header;
+    struct vt_file_header *trace = &drain->file->header;
+    find_end(drain->file, header.ring_reserved, &drain->chunk.stored);
+    header.counters.events = trace->counters.events; /* the ring counts ahead of the file */
+    if (header.ring_consumed < trace->ring_consumed)
+        header.ring_consumed = trace->ring_consumed;
+    if (header.ring_reserved < header.ring_consumed)
+        header.ring_reserved = header.ring_consumed;
+    if (header.ring_reserved - header.ring_consumed > header.slots) /* producers reserve before they wait */
+        header.ring_reserved = header.ring_consumed + header.slots;
+    ring->header = &header;
+    drain->position = header.ring_consumed;
+    int error = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
+    if (error)
+        return error;
+    vt_trace_file_trim(drain->file); /* of what an unfinished compaction left */
+    trace->state = VT_STATE_KILLED;
+    trace->counters = header.counters;
+    return vt_trace_file_write_header(drain->file);
+}
+
+/* Opens the ring's trace. -ENOENT: the trace is gone from its path; something else may be there. */
+static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
+{
+    int error = vt_trace_file_open(file, ring->header.trace_path);
+    if (error == -EBADMSG || error == -EINVAL || error == -ELOOP || error == -EISDIR || error == -ENOTDIR)
+        return -ENOENT;
+    if (error)
+        return error;
+    if (!memcmp(file->header.identity, ring->header.identity, sizeof file->header.identity))
+        return 0;
+    vt_trace_file_close(file);
+    return -ENOENT;
+}
+
+/* The trace was moved, perhaps by someone who wants to read it, or removed. The ring stays for a day with 0
+ * as its pid and without unused slots, so that other adopters need not open it. */
+static void keep_without_trace(const struct candidate *ring, const char *folder, unsigned long long number)
+{
+    const struct vt_ring_header *header = &ring->header;
+    const uint64_t slots = header->slots, pending = header->ring_reserved - header->ring_consumed;
+    const uint64_t first = header->ring_consumed & (slots - 1), end = header->ring_reserved & (slots - 1);
+    const uint64_t unused[2][2] = {{first <= end ? 0 : end, first}, {end, first <= end ? slots : end}};
+    char kept[VT_RING_PATH_BYTES];
+    for (size_t i = 0; i < 2 && pending < slots; i++)
+        if (unused[i][1] > unused[i][0])
+            fallocate(ring->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      (off_t)(VT_RING_HEADER_BYTES + unused[i][0] * VT_SLOT_BYTES),
+                      (off_t)((unused[i][1] - unused[i][0]) * VT_SLOT_BYTES));
+    snprintf(kept, sizeof kept, "%s/" VT_RING_NAME, folder, header->process.user_id, NOBODY, number);
+    rename(ring->claimed, kept);
+}
+
+/* Returns 0 if the trace needs nothing more. */
+static int append_ring(const struct candidate *from, struct vt_trace_file *file, struct vt_chunk *chunk)
+{
+    struct vt_ring ring = {.slot_count = from->header.slots, .slots = NULL};
+    struct vt_drain drain = {.ring = &ring, .file = file};
+    const size_t bytes = ring.slot_count * VT_SLOT_BYTES;
+    if (file->header.state != VT_STATE_RECORDING)
+        return 0;
+    if (!chunk->events && !vt_chunk_start(chunk))
+        return -ENOMEM;
+    ring.slots = vt_memory_make(bytes);
+    if (!ring.slots)
+        return -ENOMEM;
+    drain.chunk = *chunk;
+    vt_chunk_end_chain(&drain.chunk);
+    int error = append_rest(from, &drain, &ring);
+    if (error)
+        vt_trace_file_trim(file); /* a partial chunk would fill the disk */
+    vt_memory_free(ring.slots, bytes);
+    vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
+    drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
+    drain.chunk.definitions.failed = drain.chunk.stored.failed = false;
+    *chunk = drain.chunk;
+    return error;
+}
+
+struct adoption {
+    const struct vt_trace_file *own;
+    uint64_t end_ns;
+    struct vt_chunk chunk;
+};
+
+/* Takes care of a ring that we own. Returns 0 if it is done. */
+static int settle_ring(struct adoption *adoption, const struct candidate *ring, const char *folder,
+                       unsigned long long number)
+{
+    struct vt_trace_file file = {.descriptor = -1};
+    int error = open_trace(ring, &file);
+    if (error == -ENOENT) {
+        keep_without_trace(ring, folder, number);
+        error = 0;
+    } else if (!error) {
+        error = append_ring(ring, &file, &adoption->chunk);
+        if (!error)
+            unlink(ring->claimed);
+    }
+    vt_trace_file_close(&file);
+    return error;
+}
+
+/* Adopts the file of this name, if it is the ring of a dead process. False if that failed: then the ring
+ * stays as it was. */
+static bool adopt_one(struct adoption *adoption, const char *folder, const char *name)
+{
+    const struct vt_process_identity *process = &adoption->own->header.process;
+    struct candidate ring;
+    unsigned long long number, own_number;
+    uint32_t pid;
+    int error = 0;
+    snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
+    memcpy(&own_number, adoption->own->header.identity, sizeof own_number);
+    if (!is_own_ring_name(name, process->user_id, &pid, &number) || number == own_number)
+        return true;
+    if (pid == NOBODY) {
+        remove_if_old(ring.path);
+        return true;
+    }
+    if (!open_dead(&ring, pid, process))
+        return true;
+    if (claim_ring(folder, process->user_id, number, &ring)) {
+        error = settle_ring(adoption, &ring, folder, number);
+        if (error)
+            rename(ring.claimed, ring.path);
+    }
+    close(ring.file);
+    return error == 0;
+}
+
+/* After a failure (a full disk) the next ring is tried, since its trace may be elsewhere. But the folder is
+ * not read further: a renamed ring may be listed again. */
+static void adopt_in(struct adoption *adoption, const char *folder)
+{
+    _Alignas(struct entry) char list[LIST_BYTES];
+    int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long bytes = 0;
+    bool more = listed >= 0, failed = false;
+    while (more && !failed && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
+           bytes <= (long)sizeof list)
+        for (long at = 0; at < bytes && more; at += ((struct entry *)(void *)(list + at))->bytes) {
+            const struct entry *entry = (const void *)(list + at);
+            more = entry->bytes >= sizeof *entry && vt_clock_ns(CLOCK_MONOTONIC) < adoption->end_ns;
+            failed |= more && !adopt_one(adoption, folder, entry->name);
+        }
+    if (listed >= 0)
+        close(listed);
+}
+
+void vt_adopt_rings(const struct vt_session *own, uint64_t end_ns)
+{
+    struct adoption adoption = {.own = &own->file, .end_ns = end_ns};
+    struct rlimit space; /* the copy of a ring takes address space that the host may need */
+    const char *folder;
+    /* If our own trace is not at its path (chroot, a mount), other processes' paths may not mean what they
+     * meant to them. */
+    if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY || !vt_part_from_descriptors() ||
+        !vt_trace_file_is_at_its_path(&own->file))
+        return;
+    for (unsigned i = 0; (folder = vt_ring_folder(&own->options, i)); i++)
+        adopt_in(&adoption, folder);
+    vt_chunk_stop(&adoption.chunk);
+}
+
+static void *adopter_main(void *context)
+{
+    vt_guard.frame = VT_GUARD_OWN_THREAD;
+    prctl(PR_SET_NAME, "vramtrace");
+    vt_adopt_rings(context, UINT64_MAX);
+    return NULL;
+}
+
+void vt_adopt_rings_beside(struct vt_session *session)
+{
+    vt_thread_start(adopter_main, session);
+}
