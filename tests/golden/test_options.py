@@ -112,7 +112,7 @@ def keys(value):
     elif isinstance(value, dict):
         for key, item in value.items():
             yield key
-            if key not in ("categories", "kinds", "layers", "peak_by_phase"):
+            if not isinstance(item, dict) or key not in ("categories", "kinds", "layers", "peak_by_phase"):
                 yield from keys(item)
 
 
