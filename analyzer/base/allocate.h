@@ -4,9 +4,9 @@
 #ifndef VT_ALLOCATE_H
 #define VT_ALLOCATE_H
 
-#include <stddef.h>
+#include "base/exit_status.h"
 
-#define VT_EXIT_OUT_OF_MEMORY 5
+#include <stddef.h>
 
 void *vt_allocate(size_t bytes); /* not cleared */
 void *vt_allocate_zeros(size_t count, size_t item_bytes);

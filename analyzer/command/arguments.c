@@ -49,22 +49,12 @@ static const char *check_format_name(unsigned choice)
 
 /* ---- The table ---- */
 
-#define REPORT (1u << VT_COMMAND_REPORT)
-#define TIMELINE (1u << VT_COMMAND_TIMELINE)
-#define SECTIONS (1u << VT_COMMAND_LEAKS | OOM | 1u << VT_COMMAND_FRAG) /* of the report, as commands */
-#define OOM (1u << VT_COMMAND_OOM)
-#define FRAG (1u << VT_COMMAND_FRAG)
-#define INFO (1u << VT_COMMAND_INFO)
-#define STEPS (1u << VT_COMMAND_STEPS)
-#define ANNOTATE (1u << VT_COMMAND_ANNOTATE)
-#define DIFF (1u << VT_COMMAND_DIFF)
-#define CHECK (1u << VT_COMMAND_CHECK)
-#define HTML (1u << VT_COMMAND_HTML)
-#define EXPORT (1u << VT_COMMAND_EXPORT)
-#define LIST (1u << VT_COMMAND_LIST)
-#define LIB (1u << VT_COMMAND_LIB)
-#define TOP (1u << VT_COMMAND_TOP)
-#define EVERY (~0u)
+enum command_bits {
+#define X(id, group, name, function, takes, arguments, summary) id = 1u << VT_COMMAND_##id,
+    VT_COMMANDS(X)
+#undef X
+        EVERY = -1
+};
 
 enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
 #define FLAG .type = TYPE_FLAG
@@ -94,11 +84,14 @@ static const struct option {
 };
 #define OPTION_COUNT (sizeof options / sizeof *options)
 
-/* A letter means the same in each command. */
 static const struct {
     char letter;
     const char *name;
-} letters[] = {{'h', "--help"}, {'n', "--top"}, {'o', "--out"}, {'t', "--at"}};
+} letters[] = {
+#define X(letter, name) {letter, name},
+    VT_LETTERS(X)
+#undef X
+};
 #define LETTER_COUNT (sizeof letters / sizeof *letters)
 
 char vt_option_letter(const char *name)

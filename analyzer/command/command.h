@@ -3,6 +3,7 @@
 #define VT_COMMAND_H
 
 #include "attribute/attribute.h"
+#include "base/exit_status.h"
 #include "diagnose/check.h"
 #include "report/needs.h"
 #include "view/text/style.h"
@@ -12,15 +13,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-
-enum vt_exit {
-    VT_EXIT_GOOD = 0,
-    VT_EXIT_CHECK_FAILED = 1,
-    VT_EXIT_WRONG_USE = 2,
-    VT_EXIT_UNREADABLE = 3,
-    VT_EXIT_NOT_WRITTEN = 4
-    /* 5: VT_EXIT_OUT_OF_MEMORY of base/allocate.h, or a limit of ours */
-};
 
 /* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder stands
  * for the traces in it), JOB (traces and folders as a whole), TWO and FILE (a trace and a source file): the
@@ -84,6 +76,8 @@ enum vt_command_group {
     X(COMPLETIONS, INTEGRATE, "completions", vt_command_completions, WORDS, "SHELL",                         \
       "print a completion script for bash, zsh or fish")                                                     \
     X(HELP, INTEGRATE, "help", vt_command_help, WORDS, "[COMMAND]", "help for a command")
+/* Letters that stand for options, the same in every command. */
+#define VT_LETTERS(X) X('h', "--help") X('n', "--top") X('o', "--out") X('t', "--at")
 enum vt_command_id {
 #define X(id, group, name, function, takes, words, summary) VT_COMMAND_##id,
     VT_COMMANDS(X)

@@ -12,7 +12,7 @@ static const struct value_kind {
 } value_kinds[] = {
     {"FILE", "", FILES},
     {"TRACE", "", TRACES},
-    {"MOMENT", "peak end oom oom# mark: step: event:", WORDS},
+    {"MOMENT", "peak reserved end oom oom# mark: step: event:", WORDS},
     {"WHICH", "oom# mark: step: event:", WORDS},
 };
 
