@@ -432,7 +432,7 @@ function start() {
     const source = document.currentScript?.textContent ?? "";
     try {
         const head = JSON.parse(byId("vramtrace-page").textContent);
-        if (head.format !== "vramtrace.page/1")
+        if (head.format !== "vramtrace.page/2")
             throw new DataError("This page's data is of another version than its program. Make it again with “vramtrace html”.");
         const data = byId("vramtrace-data");
         const base64 = data.textContent;

@@ -297,11 +297,8 @@ export class Timeline {
     // Runs of one phase, as far as points can show them.
     drawPhases(context, state, y) {
         const { area, source, colours } = this;
-        const { phases, trace } = source;
-        const kindAt = (x) => {
-            const run = this.axis.runAt(this.toValue(x));
-            return run < 0 ? -1 : phases.kind[run];
-        };
+        const { phase } = source.phases;
+        const phaseAt = (x) => phase[this.axis.runAt(this.toValue(x))];
         context.textAlign = "center";
         if (this.axis.runAt(state.zoom[1]) - this.axis.runAt(state.zoom[0]) > area.width / 3) {
             context.fillStyle = colours.css("--lane-a");
@@ -311,25 +308,24 @@ export class Timeline {
             return;
         }
         let from = area.left;
-        let kind = kindAt(from);
+        let name = phaseAt(from);
         const put = (to) => {
-            if (kind >= 0) {
-                const name = trace.phases[kind];
-                context.fillStyle = colours.css(`--phase-${name}`) || colours.css("--lane-a");
-                context.fillRect(from, y, to - from, LANE);
-                const text = [name, name.slice(0, 3), name[0]].find((part) => context.measureText(part).width + 6 < to - from);
-                if (text) {
-                    context.fillStyle = colours.css("--fg");
-                    context.fillText(text, (from + to) / 2, y + LANE / 2 + 1);
-                }
+            if (!name)
+                return;
+            context.fillStyle = colours.css(`--phase-${name}`) || colours.css("--lane-a");
+            context.fillRect(from, y, to - from, LANE);
+            const text = [name, name.slice(0, 3), name[0]].find((part) => context.measureText(part).width + 6 < to - from);
+            if (text) {
+                context.fillStyle = colours.css("--fg");
+                context.fillText(text, (from + to) / 2, y + LANE / 2 + 1);
             }
         };
         for (let x = area.left + 1; x <= area.left + area.width; x++) {
-            const here = kindAt(x);
-            if (here !== kind) {
+            const here = phaseAt(x);
+            if (here !== name) {
                 put(x);
                 from = x;
-                kind = here;
+                name = here;
             }
         }
         put(area.left + area.width);
