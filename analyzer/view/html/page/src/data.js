@@ -165,6 +165,7 @@ export async function run(steps, breathe) {
 export async function readTables(all, trace, breathe) {
     const blobs = Object.entries(trace.blobs).filter(([, blob]) => blob.columns);
     const total = blobs.reduce((sum, [, blob]) => sum + blob.raw_bytes, 1);
+    /** @type {Object<string, any>} */
     const tables = {};
     let done = 0;
     for (const [name, blob] of blobs) {

@@ -61,11 +61,22 @@ export class Model {
     constructor(data, deviceNumber) {
         const { columns, trace } = data;
         const { table, sums } = columns.devices[deviceNumber];
-        Object.assign(this, {
-            data, columns, trace, table, sums, head: data.head, traces: data.head.traces, names: data.names, device: trace.devices[deviceNumber],
-            deviceNumber, begin: columns.begin, end: columns.end, klass: columns.klass, classes: data.names.classes,
-            changes: columns.event.length, allocations: columns.begin.length, categories: trace.categories, phases: data.phases,
-        });
+        this.data = data;
+        this.columns = columns;
+        this.trace = trace;
+        this.table = table;
+        this.sums = sums;
+        this.traces = data.head.traces;
+        this.names = data.names;
+        this.device = trace.devices[deviceNumber];
+        this.begin = columns.begin;
+        this.end = columns.end;
+        this.klass = columns.klass;
+        this.classes = data.names.classes;
+        this.changes = columns.event.length;
+        this.allocations = columns.begin.length;
+        this.categories = trace.categories;
+        this.phases = data.phases;
         this.stacked = stackedOf(trace.categories);
         this.used = this.stacked;
         this.walker = new Walker(columns, table, sums);
@@ -316,6 +327,6 @@ export class Model {
     }
 
     diff() {
-        return this.data.document("diff", this.head.diff);
+        return this.data.document("diff", this.data.head.diff);
     }
 }
