@@ -2,11 +2,9 @@
 
 #include <string.h>
 
-/* PyTorch's allocator cuts blocks up to 1 MiB from segments of 2 MiB, and larger ones from other segments.
- * It does not split a hole of the latter if 1 MiB or less would be left. */
-#define SMALL_BLOCK_BYTES (UINT64_C(1) << 20)
-#define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
-enum { UNIT = 512, SIZE_BITS = 26, POOL_BITS = 5, DEVICES = 1 << (POOL_BITS - 1), LANES = 4 };
+#include "format/allocator.h"
+
+enum { SIZE_BITS = 26, POOL_BITS = 5, DEVICES = 1 << (POOL_BITS - 1), LANES = 4 };
 #define UNITS_MAXIMUM ((UINT64_C(1) << SIZE_BITS) - 1)
 
 static unsigned pool_of(unsigned device, bool small)
@@ -17,7 +15,7 @@ static unsigned pool_of(unsigned device, bool small)
 /* Sizes of different pools never compare equal or interleave; none is INT32_MAX. */
 static int32_t size_in_pool(unsigned pool, uint64_t bytes)
 {
-    const uint64_t units = bytes / UNIT + (bytes % UNIT > 0);
+    const uint64_t units = bytes / VT_TORCH_ROUND_BYTES + (bytes % VT_TORCH_ROUND_BYTES > 0);
     return (int32_t)(pool << SIZE_BITS | (units < UNITS_MAXIMUM ? (uint32_t)units : UNITS_MAXIMUM - 1));
 }
 
@@ -134,7 +132,7 @@ void vt_holes_add_segment(struct vt_holes *known, unsigned device, uint64_t star
         drop_segment(known, at);
     if (segments->count < VT_HOLES_MAXIMUM)
         known->fresh = start;
-    insert_range(segments, at, start, end, pool_of(device, bytes == SMALL_SEGMENT_BYTES));
+    insert_range(segments, at, start, end, pool_of(device, bytes == VT_TORCH_SMALL_SEGMENT_BYTES));
 }
 
 void vt_holes_end_segment(struct vt_holes *known, uint64_t start)
@@ -169,7 +167,7 @@ static bool take_from(struct vt_ranges_kept *holes, uint64_t start, uint64_t end
 void vt_holes_take(struct vt_holes *known, uint64_t start, uint64_t bytes)
 {
     const uint64_t end = start + bytes;
-    const bool small = bytes <= SMALL_BLOCK_BYTES;
+    const bool small = bytes <= VT_TORCH_SMALL_BYTES;
     if (end <= start)
         return;
     if (known->fresh) {
@@ -214,7 +212,7 @@ void vt_holes_give(struct vt_holes *known, uint64_t start, uint64_t bytes)
 
 uint64_t vt_holes_guess(struct vt_holes *known, unsigned device, uint64_t *bytes)
 {
-    const bool small = *bytes <= SMALL_BLOCK_BYTES;
+    const bool small = *bytes <= VT_TORCH_SMALL_BYTES;
     const unsigned pool = pool_of(device, small);
     struct vt_ranges_kept *holes = holes_of(known, pool);
     const uint32_t at = smallest_from(holes, size_in_pool(pool, *bytes));
@@ -227,7 +225,7 @@ uint64_t vt_holes_guess(struct vt_holes *known, unsigned device, uint64_t *bytes
         const uint32_t segment = segment_of(known, start, start + 1);
         size = segment < known->segments.count ? known->segments.end[segment] - start : 0;
     }
-    if (!small && size > *bytes && size - *bytes <= SMALL_BLOCK_BYTES)
+    if (!small && size > *bytes && size - *bytes <= VT_TORCH_SMALL_BYTES)
         *bytes = size;
     return start;
 }

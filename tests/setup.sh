@@ -42,8 +42,8 @@ setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace cl
 setup_launchers="openmpi-bin mpich slurm-wlm" # of jobs of many ranks
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
-setup_browser_packages="chromium chromium-driver nodejs golang-go"
-setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
+setup_browser_packages="chromium chromium-driver nodejs node-typescript golang-go"
+setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy oxlint==1.89.0 pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
     pyarrow==26.0.1 pypdfium2==5.15.2 pytest pytest-xdist==3.8.0 selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
 
 setup_new_pythons="3.14 3.15"

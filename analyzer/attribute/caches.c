@@ -6,12 +6,10 @@
 #include "attribute/phases.h"
 #include "attribute/rules.h"
 #include "base/index.h"
+#include "format/allocator.h"
 
 #define NO_CALL UINT32_MAX
 #define SERVED_CALLS 3u /* that blocks of one size must serve */
-#define ROUNDED_FROM_BYTES                                                                                   \
-    (UINT64_C(1) << 20) /* larger blocks may be up to so much larger than was asked                          \
-                         */
 
 /* A call of a model, from outside of any module. */
 struct call {
@@ -380,7 +378,7 @@ static int compare_laid_out(const void *a, const void *b)
 /* Of one size, but for what an allocator leaves of a piece that it does not split. */
 static bool are_alike(const struct laid_out *smaller, const struct laid_out *larger)
 {
-    uint64_t left = smaller->bytes >= ROUNDED_FROM_BYTES ? ROUNDED_FROM_BYTES : 0;
+    uint64_t left = smaller->bytes >= VT_TORCH_SMALL_BYTES ? VT_TORCH_SMALL_BYTES : 0;
     return smaller->function == larger->function && larger->bytes - smaller->bytes <= left;
 }
 

@@ -1,14 +1,14 @@
 /* Counts of blocks by size. */
 #include "attribute/lives.h"
+#include "format/allocator.h"
 
 /* The allocator leaves up to 1 MiB unsplit in larger blocks, so the blocks of a parameter and its gradient
  * may differ by that much. Their sizes are compared in units. */
-#define LARGE_BYTES (UINT64_C(1) << 20)
 #define UNIT_BYTES (UINT64_C(1) << 16)
 
 uint64_t vt_size_bucket(uint64_t bytes)
 {
-    return bytes <= LARGE_BYTES ? bytes : LARGE_BYTES + bytes / UNIT_BYTES;
+    return bytes <= VT_TORCH_SMALL_BYTES ? bytes : VT_TORCH_SMALL_BYTES + bytes / UNIT_BYTES;
 }
 
 static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
@@ -27,7 +27,8 @@ int vt_size_add(struct vt_index *sizes, uint64_t bytes)
  * block one within the unsplit remainder. 0 = none. */
 uint64_t vt_size_nearest(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
 {
-    uint64_t middle = vt_size_bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
+    uint64_t middle = vt_size_bucket(bytes),
+             reach = bytes <= VT_TORCH_SMALL_BYTES ? 0 : VT_TORCH_SMALL_BYTES / UNIT_BYTES;
     for (uint64_t away = 0; away <= reach; away++)
         for (uint64_t near = middle - away;; near = middle + away) {
             uint32_t count = vt_index_get(sizes, near);

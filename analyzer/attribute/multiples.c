@@ -5,10 +5,9 @@
 #include <stdlib.h>
 
 #include "attribute/lives.h"
+#include "format/allocator.h"
 
 #define PROCESSES_MAXIMUM 1024
-#define ROUNDING_BYTES UINT64_C(512) /* small blocks are a multiple of this */
-#define LARGE_BYTES (UINT64_C(1) << 20)
 
 struct gathers {
     struct lives *lives;
@@ -79,13 +78,13 @@ static int list_shares(struct gathers *gathers)
 /* Whether a block of `whole` bytes has room for so many shares, and for not much more. */
 static bool is_whole(uint64_t whole, uint64_t share, uint64_t processes)
 {
-    uint64_t unsplit = whole > LARGE_BYTES ? LARGE_BYTES : 0;
-    return whole > processes * (share - ROUNDING_BYTES) && whole <= processes * share + unsplit;
+    uint64_t unsplit = whole > VT_TORCH_SMALL_BYTES ? VT_TORCH_SMALL_BYTES : 0;
+    return whole > processes * (share - VT_TORCH_ROUND_BYTES) && whole <= processes * share + unsplit;
 }
 
 static bool has_whole(const struct gathers *gathers, uint64_t share, uint64_t processes)
 {
-    uint64_t least = processes * (share - ROUNDING_BYTES) + 1;
+    uint64_t least = processes * (share - VT_TORCH_ROUND_BYTES) + 1;
     size_t at =
         vt_lower_bound(gathers->wholes, gathers->whole_count, sizeof *gathers->wholes, &least, compare_bytes);
     return at < gathers->whole_count && is_whole(gathers->wholes[at], share, processes);
@@ -168,7 +167,7 @@ static int judge_pass(const struct gathers *gathers, const uint32_t *left, size_
         return -ENOMEM;
     for (size_t i = count; i-- > 0 && tries < TRIES_MAXIMUM && !found;) {
         uint64_t bytes = gathers->lives->replay->allocations[left[i]].bytes;
-        uint64_t samples = bytes / (largest - ROUNDING_BYTES + 1);
+        uint64_t samples = bytes / (largest - VT_TORCH_ROUND_BYTES + 1);
         if (samples < 2 || samples == last || !is_whole(bytes, largest, samples))
             continue;
         last = samples;
@@ -216,7 +215,8 @@ int vt_lives_find_multiples(struct lives *lives)
     uint64_t processes = error ? 0 : count_processes(&gathers);
     if (processes > 0)
         mark(&gathers, processes);
-    if (!error && gathers.share_count > 0 && gathers.shares[gathers.share_count - 1].bytes > ROUNDING_BYTES)
+    if (!error && gathers.share_count > 0 &&
+        gathers.shares[gathers.share_count - 1].bytes > VT_TORCH_ROUND_BYTES)
         error = find_samples(&gathers);
     free(gathers.wholes);
     free(gathers.shares);

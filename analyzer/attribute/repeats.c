@@ -9,11 +9,9 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "format/allocator.h"
 
 #define AMBIGUOUS (UINT32_MAX - 1)
-
-/* PyTorch's allocator leaves a remainder of up to this unsplit. */
-#define REMAINDER_BYTES (UINT64_C(1) << 20)
 
 /* What identifies a place beside the stack. Levels are tried in this order. */
 enum level {
@@ -258,7 +256,7 @@ static bool fits(const struct finder *finder, uint32_t index, uint32_t like)
     uint64_t needed = allocations[like].bytes - finder->labels[like].rounding_bytes;
     return allocations[index].bytes == allocations[like].bytes ||
            (finder->placed->owned[like].count == 1 && allocations[index].bytes >= needed &&
-            allocations[index].bytes - needed <= REMAINDER_BYTES);
+            allocations[index].bytes - needed <= VT_TORCH_SMALL_BYTES);
 }
 
 /* Another count means that the run did something else, unless it was cut short. */

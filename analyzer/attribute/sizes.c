@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "attribute/lives.h"
-
-#define ROUNDING_BYTES UINT64_C(512) /* small blocks are a multiple of this */
+#include "format/allocator.h"
 
 bool vt_lives_is_parameter(const struct lives *lives, size_t i)
 {
@@ -278,11 +277,12 @@ int vt_lives_index_parameters(struct lives *lives, uint32_t times)
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
 {
     return vt_size_take(&lives->parameter_sizes, bytes) ||
-           (likeness->also_half && (vt_size_take(&lives->parameter_sizes, 2 * bytes) ||
-                                    vt_size_take(&lives->parameter_sizes, 2 * bytes - ROUNDING_BYTES))) ||
+           (likeness->also_half &&
+            (vt_size_take(&lives->parameter_sizes, 2 * bytes) ||
+             vt_size_take(&lives->parameter_sizes, 2 * bytes - VT_TORCH_ROUND_BYTES))) ||
            (likeness->also_twice &&
-            vt_size_take(&lives->parameter_sizes,
-                         (bytes / 2 + ROUNDING_BYTES - 1) / ROUNDING_BYTES * ROUNDING_BYTES));
+            vt_size_take(&lives->parameter_sizes, (bytes / 2 + VT_TORCH_ROUND_BYTES - 1) /
+                                                      VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES));
 }
 
 /* *all: what it is. */

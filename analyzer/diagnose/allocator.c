@@ -6,15 +6,7 @@
 #include <string.h>
 
 #include "base/index.h"
-
-#define ROUND_BYTES UINT64_C(512)
-#define SMALL_BYTES                                                                                          \
-    (UINT64_C(1) << 20) /* requests up to this; a larger rest of a large block is split off                  \
-                         */
-#define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
-#define LARGE_SEGMENT_BYTES (UINT64_C(20) << 20)
-#define OWN_SEGMENT_FROM_BYTES (UINT64_C(10) << 20)
-#define OWN_SEGMENT_ROUND_BYTES (UINT64_C(2) << 20)
+#include "format/allocator.h"
 
 struct block {
     uint64_t address, bytes;
@@ -127,9 +119,10 @@ static uint64_t rounded(uint64_t bytes, uint64_t to)
 
 static uint64_t segment_bytes_for(uint64_t bytes)
 {
-    if (bytes <= SMALL_BYTES)
-        return SMALL_SEGMENT_BYTES;
-    return bytes < OWN_SEGMENT_FROM_BYTES ? LARGE_SEGMENT_BYTES : rounded(bytes, OWN_SEGMENT_ROUND_BYTES);
+    if (bytes <= VT_TORCH_SMALL_BYTES)
+        return VT_TORCH_SMALL_SEGMENT_BYTES;
+    return bytes < VT_TORCH_OWN_SEGMENT_BYTES ? VT_TORCH_LARGE_SEGMENT_BYTES
+                                              : rounded(bytes, VT_TORCH_SEGMENT_ROUND_BYTES);
 }
 
 /* A new segment, as one block that is in no pool; VT_NO_BLOCK if the driver refuses. */
@@ -156,7 +149,7 @@ static int split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
     struct block *block = &allocator->blocks[index];
     uint64_t rest = block->bytes - bytes;
     uint32_t after = block->after, made;
-    if (block->small ? rest < ROUND_BYTES : rest <= SMALL_BYTES)
+    if (block->small ? rest < VT_TORCH_ROUND_BYTES : rest <= VT_TORCH_SMALL_BYTES)
         return 0;
     int error = add_block(allocator,
                           (struct block){.address = block->address + bytes,
@@ -176,8 +169,8 @@ static int split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
 
 int vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes, uint32_t *block)
 {
-    bytes = bytes < ROUND_BYTES ? ROUND_BYTES : rounded(bytes, ROUND_BYTES);
-    bool small = bytes <= SMALL_BYTES;
+    bytes = bytes < VT_TORCH_ROUND_BYTES ? VT_TORCH_ROUND_BYTES : rounded(bytes, VT_TORCH_ROUND_BYTES);
+    bool small = bytes <= VT_TORCH_SMALL_BYTES;
     const struct pool *pool = &allocator->pools[small];
     size_t place = place_of(allocator, pool, bytes, 0);
     if (place < pool->count) {
@@ -286,7 +279,7 @@ static int list_alive(struct reading *reading, int device_index, uint32_t event_
 static int read_segment(struct vt_allocator *allocator, const struct reading *reading, size_t *next)
 {
     const struct vt_allocation *segment = &reading->replay->allocations[reading->alive[(*next)++]];
-    bool small = segment->bytes <= SMALL_SEGMENT_BYTES;
+    bool small = segment->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
     uint64_t place = segment->address, end = segment->address + segment->bytes;
     uint32_t last = VT_NO_BLOCK;
     int error = 0;

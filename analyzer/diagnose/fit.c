@@ -9,6 +9,7 @@
 
 #include "base/index.h"
 #include "diagnose/allocator.h"
+#include "format/allocator.h"
 
 #define LEAST_CALLS 4u      /* alike, to see how blocks grow */
 #define MOST_CALLS 4096u    /* looked at */
@@ -95,7 +96,7 @@ static bool is_full(const struct fit *fit, size_t ordinal, double growth)
     for (size_t call = fit->calls - half; call < fit->calls; call++)
         if (block_of(fit, call, ordinal)->bytes != bytes)
             return false;
-    return bytes <= VT_HIDDEN_BYTES || growth * (double)half > (double)VT_HIDDEN_BYTES;
+    return bytes <= VT_TORCH_SMALL_BYTES || growth * (double)half > (double)VT_TORCH_SMALL_BYTES;
 }
 
 /* A block is what was asked for, or larger: the line is the longest edge of the hull below the sizes seen. */
@@ -132,7 +133,7 @@ static bool shrinks(const struct fit *fit, size_t ordinal)
 {
     for (size_t call = fit->calls - fit->alike + 1; call < fit->calls; call++) {
         uint64_t before = block_of(fit, call - 1, ordinal)->bytes;
-        uint64_t rounding = before > VT_HIDDEN_BYTES ? VT_HIDDEN_BYTES : 0;
+        uint64_t rounding = before > VT_TORCH_SMALL_BYTES ? VT_TORCH_SMALL_BYTES : 0;
         if (block_of(fit, call, ordinal)->bytes + rounding < before)
             return true;
     }

@@ -6,8 +6,6 @@
 #include "attribute/attribute.h"
 #include "report/report.h"
 
-#define VT_HIDDEN_BYTES (UINT64_C(1) << 20) /* a block is at most so much larger than was asked for */
-
 struct vt_fit {
     bool known; /* false: the memory is not of such an allocator, or the calls are too few or too different */
     bool ended; /* so many fit, and then the search was ended */

@@ -4,13 +4,13 @@
 
 #include "base/index.h"
 #include "diagnose/finders.h"
+#include "format/allocator.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
 
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one
  * pool is of no use to the other. No request of the large pool gets a segment so small, so the size shows the
  * pool. */
-#define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
 
 struct finding {
     const struct vt_replay *replay;
@@ -35,7 +35,7 @@ static const struct vt_allocation *parent_of(const struct vt_replay *replay,
 
 static bool is_small(const struct finding *finding, const struct vt_allocation *segment)
 {
-    return finding->found->has_pools && segment->bytes <= SMALL_SEGMENT_BYTES;
+    return finding->found->has_pools && segment->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
 }
 
 /* A block that came with its allocator's own total: of all frameworks, PyTorch's do. */

@@ -6,6 +6,7 @@
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "diagnose/fit.h"
+#include "format/allocator.h"
 #include "report/parts.h"
 
 /* True if models were called, and no backward pass ran, as far as that shows: with JAX it does not, but what
@@ -184,8 +185,8 @@ static size_t list_cache(const struct vt_report *report, const struct vt_device_
     }
     qsort(parts, count, sizeof *parts, by_stack);
     for (size_t i = 1; i < count; i++)
-        if (parts[i].stack_id == parts[i - 1].stack_id && parts[i - 1].bytes > VT_HIDDEN_BYTES &&
-            parts[i].bytes - parts[i - 1].bytes <= VT_HIDDEN_BYTES)
+        if (parts[i].stack_id == parts[i - 1].stack_id && parts[i - 1].bytes > VT_TORCH_SMALL_BYTES &&
+            parts[i].bytes - parts[i - 1].bytes <= VT_TORCH_SMALL_BYTES)
             parts[i].bytes = parts[i - 1].bytes;
     return count;
 }

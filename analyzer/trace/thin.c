@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/allocator.h"
+
 /* Empty events are taken out of the result when a gap has so many. */
 #define DROPPED_MAXIMUM (1u << 18)
 
@@ -11,8 +13,6 @@
 #define PAGE_BYTES (UINT64_C(2) << 20)
 #define PAGES_MAXIMUM 16u
 
-/* Requests up to this are served from other segments than larger ones. */
-#define SMALL_BYTES (UINT64_C(1) << 20)
 struct vt_thin_sizes {
     uint64_t least, most; /* 0 = none */
 };
@@ -234,7 +234,8 @@ static bool is_record(struct vt_thinner *thinner, const struct vt_event *event)
 {
     if (event->stack_id >= thinner->kind_count)
         return false;
-    struct vt_thin_sizes *sizes = &thinner->sizes[2 * (size_t)event->stack_id + (event->bytes > SMALL_BYTES)];
+    struct vt_thin_sizes *sizes =
+        &thinner->sizes[2 * (size_t)event->stack_id + (event->bytes > VT_TORCH_SMALL_BYTES)];
     bool least = !sizes->least || event->bytes<sizes->least, most = event->bytes> sizes->most;
     sizes->least = least ? event->bytes : sizes->least;
     sizes->most = most ? event->bytes : sizes->most;

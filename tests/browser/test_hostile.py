@@ -26,8 +26,7 @@ def test_names_are_text(browser, page_of, traces):
             wide, high = browser.script("[document.scrollingElement.scrollWidth, document.scrollingElement.scrollHeight]")
             assert (wide, high) == (1280, 800), tab
     # They are there, as they were.
-    strings = trace.names["strings"]
-    assert any("</script><script>" in text for text in strings) and any(len(text) >= 10_000 for text in strings)
+    assert any("</script><script>" in text for text in trace.strings) and any(len(text) >= 10_000 for text in trace.strings)
     assert any("\ufffd" in mark["name"] for mark in trace.head["marks"])
     browser.tab("who")
     browser.driver.execute_script("const s = document.querySelector('.vp-who select'); s.value = 'line'; s.dispatchEvent(new Event('change'))")

@@ -131,16 +131,15 @@ def test_every_level_sums_to_the_trace(browser, page_of, traces, name):
     _, (trace,) = page_data.read(path)
     report = {device["index"]: device for device in helpers.report(traces[name])["devices"]}
     names = [category["name"] for category in trace.head["categories"]]
-    classes = trace.names["classes"]
     for device in trace.head["devices"]:
         browser.open(path, f"device={device['index']}")
         born, left = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
         for allocation in trace.allocations:
-            klass = classes[allocation["klass"]]
-            if klass[0] in (device["index"], -1):
-                born[names[klass[2]]] += klass[12] * allocation["bytes"]
+            klass = trace.class_of(allocation)
+            if klass["device"] in (device["index"], -1):
+                born[klass["category"]] += klass["counted"] * allocation["bytes"]
                 if allocation["end"] is None:
-                    left[names[klass[2]]] += klass[12] * allocation["bytes"]
+                    left[klass["category"]] += klass["counted"] * allocation["bytes"]
         state = report[device["index"]]
         for count in (1, 7, 100, 1280):
             levels = browser.script("""((count) => {

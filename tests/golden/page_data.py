@@ -1,6 +1,7 @@
 """Reads the data of a page that `vramtrace html` made, by docs/page.md alone."""
 import base64
 import bisect
+import itertools
 import json
 import re
 import zlib
@@ -38,104 +39,23 @@ def deltas(numbers):
         yield value
 
 
-def predicted(numbers, classes=None):
-    """`classes` None: the column is the classes themselves."""
-    slots, values = {}, []
-    known = values if classes is None else classes
-    for i, number in enumerate(numbers):
-        h = 0
-        newest = i - 1 if classes is None else i
-        for k in range(4):
-            h = (h * 31 + (known[newest - k] if newest >= k else 0)) & 0xFFFFFFFF
-        slot = ((h * 2654435761) & 0xFFFFFFFF) >> 16
-        if number:
-            slots[slot] = number - 1
-        values.append(slots.get(slot, 0))
-    return values
-
-
-class Holes:
-    """The free pieces of segments, as the writer keeps them: at most 4,096."""
-
-    def __init__(self):
-        self.holes = []  # (start, end, segment, pool)
-
-    def give(self, segment, pool, start, size):
-        end = start + size
-        for hole in [hole for hole in self.holes if hole[2] == segment and (hole[1] == start or hole[0] == end)]:
-            self.holes.remove(hole)
-            start, end = min(start, hole[0]), max(end, hole[1])
-        self.insert((start, end, segment, pool))
-
-    def insert(self, hole):
-        if len(self.holes) < 4096:
-            bisect.insort(self.holes, hole)
-
-    def take(self, start, size):
-        """The segment that the piece is of, or None."""
-        at = bisect.bisect_right(self.holes, start, key=lambda hole: hole[0]) - 1
-        if at < 0 or self.holes[at][1] < start + size:
-            return None
-        low, high, segment, pool = self.holes.pop(at)
-        if low < start:
-            self.insert((low, start, segment, pool))
-        if start + size < high:
-            self.insert((start + size, high, segment, pool))
-        return segment
-
-    def drop(self, segment):
-        self.holes = [hole for hole in self.holes if hole[2] != segment]
-
-    def guess(self, pool, size):
-        fits = [(end - start, start) for start, end, _, of in self.holes if of == pool and end - start >= size]
-        return min(fits)[1] if fits else None
-
-
-def placed(numbers, allocations, places):
-    """Addresses / 256 of allocations that have begin, end, klass and bytes."""
-    ends = sorted((a["end"], i) for i, a in enumerate(allocations) if a["end"] is not NEVER)
-    holes, slots, homes, values, ended = Holes(), {}, {}, [], 0
-
-    def units(i):
-        return -(-allocations[i]["bytes"] // 256)
-
-    def pool(i):
-        place, size = places[allocations[i]["klass"]], allocations[i]["bytes"]
-        return (place - 1) // 2, size == 2 << 20 if place % 2 == 0 else size <= 1 << 20
-
-    for i, (number, allocation) in enumerate(zip(numbers, allocations)):
-        while ended < len(ends) and ends[ended][0] <= allocation["begin"]:
-            end, gone = ends[ended]
-            ended += 1
-            place, home = places[allocations[gone]["klass"]], homes.pop(gone, None)
-            if place and place % 2 == 0:
-                holes.drop(gone)
-            if home is not None and (allocations[home]["end"] is NEVER or allocations[home]["end"] > end):
-                holes.give(home, pool(home), values[gone], units(gone))
-        h = 0
-        for k in range(4):
-            h = (h * 31 + (allocations[i - k]["klass"] if i >= k else 0)) & 0xFFFFFFFF
-        slot = ((h * 2654435761) & 0xFFFFFFFF) >> 16
-        place = places[allocation["klass"]]
-        guess = holes.guess(pool(i), units(i)) if place % 2 else None
-        value = number - 1 if number else slots.get(slot, 0) if guess is None else guess
-        slots[slot] = value
-        values.append(value)
-        if place % 2:
-            homes[i] = holes.take(value, units(i))
-        elif place:
-            holes.give(i, pool(i), value, units(i))
-    return values
-
-
 class Trace:
     def __init__(self, head, data, whole=True):
         self.head, self.data = head, data
         if not whole:
             return
-        self.names = self.document("names")
-        self.events, self.times = self.changes()
-        self.allocations = self.read_allocations()
+        self.strings = self.document("strings")
+        self.classes = self.table("classes")
+        self.tensors = self.table("tensors")
+        frames = {frame["frame"]: frame for frame in self.table("frames")}
+        self.stacks = {}
+        for row in self.table("stacks"):
+            self.stacks.setdefault(row["stack"], []).append(frames[row["frame"]])
+        changes = self.table("changes")
+        self.events = [change["event"] for change in changes]
+        self.times = [change["tick"] * head["tick_ns"] for change in changes]
+        self.allocations = [{"begin": row["begin"], "end": row["begin"] + row["life"] if row["life"] else NEVER, "klass": row["class"],
+                             "bytes": row["bytes"], "address": row["address"]} for row in self.table("allocations")]
 
     def alive(self, change):
         return [allocation for allocation in self.allocations
@@ -145,18 +65,22 @@ class Trace:
         """The last change at or before an event; -1 = none."""
         return bisect.bisect_right(self.events, event) - 1
 
-    def text(self, number):
-        return self.names["strings"][number]
+    def class_of(self, allocation):
+        return self.classes[allocation["klass"]]
 
     def frames(self, stack):
         """(function, file, line) of each frame of a stack, innermost first."""
-        return [(self.text(function), self.text(file), line)
-                for _, function, file, line, _, _ in (self.names["frames"][frame] for frame in self.names["stacks"][stack])]
+        return [(frame["function"], frame["file"], frame["line"]) for frame in self.stacks.get(stack, ())]
+
+    def tensors_of(self, allocation):
+        tensor = self.class_of(allocation)["tensors"]
+        while tensor:
+            yield self.tensors[tensor - 1]
+            tensor = self.tensors[tensor - 1]["next"]
 
     def phases(self):
         """(first event, phase, step, time) of each run of a phase."""
-        columns = [self.column(name) for name in ("phase_first_event", "phase_kind", "phase_step", "phase_t")]
-        return [(event, self.head["phases"][kind], step, t_ns) for event, kind, step, t_ns in zip(*columns)]
+        return [(row["first_event"], row["phase"], row["step"], row["t_ns"]) for row in self.table("phases")]
 
     def inflated(self, name):
         blob = self.head["blobs"][name]
@@ -166,42 +90,21 @@ class Trace:
 
     def document(self, name):
         blob, raw = self.inflated(name)
-        assert blob["encoding"] == "json"
+        assert "columns" not in blob
         return json.loads(raw.decode())
 
-    def column(self, name, classes=None):
+    def table(self, name):
+        """Its rows, each {column: number or text}."""
         blob, raw = self.inflated(name)
-        numbers = list(varints(raw))
-        assert len(numbers) == blob["count"]
-        if blob["encoding"] == "deltas":
-            return list(deltas(numbers))
-        return predicted(numbers, classes) if blob["encoding"] == "predicted" else numbers
-
-    def changes(self):
-        """(event, time) of each change."""
-        events, event = [], -1
-        for gap in self.column("change_event"):
-            event += gap + 1
-            events.append(event)
-        times, tick = [], 0
-        for gap in self.column("change_time"):
-            tick += gap
-            times.append(tick * self.head["tick_ns"])
-        return events, times
-
-    def read_allocations(self):
-        """Each as {begin, end (changes; None = never), klass, bytes, address}."""
-        classes = self.column("class")
-        sizes = self.column("sizes")
-        size, life = (self.column(name, classes) for name in ("size", "life"))
-        begin, found = 0, []
-        for i, gap in enumerate(self.column("begin")):
-            begin += gap
-            found.append({"begin": begin, "end": begin + life[i] if life[i] else NEVER, "klass": classes[i],
-                          "bytes": sizes[size[i]]})
-        for allocation, address in zip(found, placed(self.column("address"), found, self.column("place"))):
-            allocation["address"] = address * 256
-        return found
+        numbers, columns = varints(raw), []
+        for encoding in blob["columns"].values():
+            values = itertools.islice(numbers, blob["rows"])
+            if encoding == "deltas":
+                values = deltas(values)
+            columns.append([self.strings[value] for value in values] if encoding == "texts" else list(values))
+            assert len(columns[-1]) == blob["rows"] and encoding in ("numbers", "deltas", "texts")
+        assert next(numbers, None) is None
+        return [dict(zip(blob["columns"], row)) for row in zip(*columns)]
 
 
 def read(path):
@@ -214,22 +117,18 @@ def read(path):
 
 def sums_at(trace, change, device):
     """Bytes by category of a device just after a change (-1 = before the first), and what the driver gave."""
-    names = [category["name"] for category in trace.head["categories"]]
-    categories, driver = dict.fromkeys(names, 0), 0
-    classes = trace.names["classes"]
+    categories, driver = dict.fromkeys((category["name"] for category in trace.head["categories"]), 0), 0
     for allocation in trace.alive(change):
-        of, _, category, *_ = classes[allocation["klass"]]
-        counted, cached, given = classes[allocation["klass"]][12:15]
-        if of not in (device, -1):
+        klass, size = trace.class_of(allocation), allocation["bytes"]
+        if klass["device"] not in (device, -1):
             continue
-        categories[names[category]] += counted * allocation["bytes"]
-        categories["cached"] += cached * allocation["bytes"]
-        driver += given * allocation["bytes"]
+        categories[klass["category"]] += klass["counted"] * size
+        categories["cached"] += klass["cached"] * size
+        driver += klass["driver"] * size
     return categories, driver
 
 
 def kind_bytes(trace, change, device, kind):
     """Bytes of what is of one kind, counted or not."""
-    classes, kinds = trace.names["classes"], trace.head["kinds"]
     return sum(allocation["bytes"] for allocation in trace.alive(change)
-               if classes[allocation["klass"]][0] == device and kinds[classes[allocation["klass"]][1]] == kind)
+               if trace.class_of(allocation)["device"] == device and trace.class_of(allocation)["kind"] == kind)

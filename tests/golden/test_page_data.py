@@ -1,8 +1,10 @@
 """The data of `vramtrace html`, decoded by docs/page.md alone, against the events of the trace and the report's instants."""
+import contextlib
 import json
 import os
 import pathlib
 import re
+import sqlite3
 import subprocess
 
 import pytest
@@ -14,6 +16,8 @@ from test_cli_text import HOSTILE, hostile_trace
 from trace_file import ALLOC, DRIVER, FRAMEWORK, FREE, MARK, OOM, TraceFile
 
 MIB = 1 << 20
+FRAME = ("kind", "function", "file", "line", "module", "name")
+TENSOR = ("name", "role", "module", "dtype", "shape", "bytes", "share_bytes", "evidence")
 OF_ONE_CALL = ("block", "segment", "driver", "pooled", "host")  # the others are differences
 
 
@@ -58,7 +62,7 @@ def check_changes(trace, events):
 
 
 def lives_of_blocks(events):
-    """(alloc event, free event or None, bytes, address / 256) of every framework block that outlived its event."""
+    """(alloc event, free event or None, bytes, address) of every framework block that outlived its event."""
     alive, lives = {}, []
     for event in events:
         if event["layer"] != "framework" or event["kind"] not in ("alloc", "free"):
@@ -68,8 +72,8 @@ def lives_of_blocks(events):
             alive[key] = event
         elif key in alive:
             made = alive.pop(key)
-            lives.append((made["index"], event["index"], made["bytes"], int(made["address"], 16) // 256))
-    lives += [(made["index"], None, made["bytes"], int(made["address"], 16) // 256) for made in alive.values()]
+            lives.append((made["index"], event["index"], made["bytes"], int(made["address"], 16)))
+    lives += [(made["index"], None, made["bytes"], int(made["address"], 16)) for made in alive.values()]
     return sorted(lives)
 
 
@@ -78,48 +82,74 @@ def check_allocations(trace, events):
     assert trace.head["allocations"] == len(trace.allocations)
     blocks = []
     for allocation in trace.allocations:
-        klass = trace.names["classes"][allocation["klass"]]
-        kind = trace.head["kinds"][klass[1]]
+        klass = trace.class_of(allocation)
+        kind = klass["kind"]
         made = events[trace.events[allocation["begin"]]]
         end = None if allocation["end"] is None else trace.events[allocation["end"]]
-        assert trace.frames(klass[5]) == [(frame["function"], frame["file"], frame["line"]) for frame in made["stack"]]
+        assert trace.frames(klass["stack"]) == [(frame["function"], frame["file"], frame["line"]) for frame in made["stack"]]
         if made["kind"] == "alloc" and kind in OF_ONE_CALL:
-            assert allocation["address"] // 256 == int(made["address"], 16) // 256
+            assert allocation["address"] == int(made["address"], 16)
             assert allocation["bytes"] == made["bytes"]
         if kind == "block":
-            blocks.append((made["index"], end, allocation["bytes"], allocation["address"] // 256))
+            blocks.append((made["index"], end, allocation["bytes"], allocation["address"]))
     assert sorted(blocks) == lives_of_blocks(events)
 
 
 def check_names(trace):
-    """Every number that refers to something has it; the lists of words are what their numbers mean."""
-    names = trace.names
-    strings = len(names["strings"])
-    assert names["strings"][0] == "" and names["stacks"][0] == [] and names["places"][0][:4] == [0, 0, 0, 0]
-    assert len(set(names["strings"])) == strings
-    for device, kind, category, evidence, phase, stack, forward, place, module, module_class, operator, rule, *sums, tensors, \
-            label in names["classes"]:
-        assert -1 <= device < 32 and kind < len(trace.head["kinds"]) and category < len(trace.head["categories"])
-        assert evidence < len(trace.head["evidence"]) and phase < len(trace.head["phases"])
-        assert max(stack, forward) < len(names["stacks"]) and place < len(names["places"]) and rule < len(names["rules"])
-        assert max(module, module_class, operator, label) < strings
-        assert sums[0] in (0, 1) and sums[1] in (-1, 0, 1) and sums[2] in (0, 1) and len(sums) == 3
-        assert all(tensor < len(names["tensors"]) for tensor in tensors)
-    for name, file, line, function, frame in names["places"][1:]:
-        assert max(name, file, function) < strings and -1 <= frame < len(names["frames"])
-        if frame >= 0:
-            assert names["frames"][frame][1:4] == [function, file, line] and names["frames"][frame][5] == name
-    assert {klass for klass in range(len(names["classes"]))} == {a["klass"] for a in trace.allocations}
+    """Every number that refers to something has it; the categories are those that the page knows."""
+    assert trace.strings[0] == ""
+    for klass in trace.classes:
+        assert -1 <= klass["device"] < 32 and klass["category"] in [category["name"] for category in trace.head["categories"]]
+        assert klass["evidence"] and klass["phase"] and klass["kind"]
+        assert klass["counted"] in (0, 1) and klass["cached"] in (-1, 0, 1) and klass["driver"] in (0, 1)
+    assert set(range(len(trace.classes))) == {allocation["klass"] for allocation in trace.allocations}
+    assert len({tuple(klass.values()) for klass in trace.classes}) == len(trace.classes)
+    for allocation in {allocation["klass"]: allocation for allocation in trace.allocations}.values():
+        assert all(tensor["name"] and tensor["evidence"] for tensor in trace.tensors_of(allocation))
+
+
+EXPORTED = ("device", "kind", "category", "evidence", "rule", "phase", "owner", "module", "module_class", "operator", "place_name",
+            "place_file", "place_line", "place_function")
+
+
+def check_export(path, trace):
+    """Every allocation, its class and its tensors are those of the SQLite export, column by column."""
+    database = pathlib.Path(path).with_suffix(".page.db")
+    assert run("export", "--format", "sqlite", "-o", database, path).returncode == 0
+    with contextlib.closing(sqlite3.connect(database)) as sql:
+        sql.row_factory = sqlite3.Row
+        rows = sql.execute("SELECT * FROM allocations WHERE free_event IS NULL OR free_event > alloc_event ORDER BY allocation").fetchall()
+        frames = {row["frame"]: row for row in sql.execute("SELECT * FROM frames")}
+        stacks, lists = {}, {}
+        for row in sql.execute("SELECT * FROM stacks ORDER BY stack, depth"):
+            stacks.setdefault(row["stack"], []).append(frames[row["frame"]])
+        for row in sql.execute("SELECT * FROM tensors ORDER BY rowid"):
+            lists.setdefault(row["tensor_list"], []).append(row)
+    assert len(rows) == len(trace.allocations)
+    for row, ours in zip(rows, trace.allocations):
+        klass = trace.class_of(ours)
+        assert [klass[name] or None for name in EXPORTED] == [row[name] or None for name in EXPORTED]
+        end = None if ours["end"] is None else trace.events[ours["end"]]
+        assert (trace.events[ours["begin"]], end, ours["bytes"]) == (row["alloc_event"], row["free_event"], row["bytes"])
+        assert ours["address"] == row["address"] % (1 << 64)
+        assert [klass[name] * ours["bytes"] for name in ("counted", "cached", "driver")] == [
+            row[name] for name in ("counted_bytes", "cached_change_bytes", "driver_bytes")]
+        for name in ("stack", "forward_stack"):
+            assert [list(map(frame.get, FRAME)) for frame in trace.stacks.get(klass[name], ())] == [
+                [frame[of] for of in FRAME] for frame in stacks.get(row[name], ())]
+        assert [[tensor[of] or None for of in TENSOR] for tensor in trace.tensors_of(ours)] == [
+            [tensor[of] or None for of in TENSOR] for tensor in lists.get(row["tensor_list"], ())]
 
 
 def check_page(path, folder, instants=20):
     events = events_of(path)
     head, (trace,) = make_page(folder, path)
-    assert head["format"] == "vramtrace.page/1" and head["diff"] is None
+    assert head["format"] == "vramtrace.page/2" and head["diff"] is None
     assert trace.head["events"] == len(events)
     check_changes(trace, events)
     check_allocations(trace, events)
     check_names(trace)
+    check_export(path, trace)
     check_instants(path, trace, instants)
     for name, command in (("report", ["report"]), ("leaks", ["leaks"]), ("oom", ["oom"])):
         if name in trace.head["blobs"]:
@@ -159,7 +189,7 @@ def test_several_devices(tmp_path):
     assert [device["index"] for device in both.head["devices"]] == [0, 1]
     _, (one,) = make_page(tmp_path, trace, options=["--device", 1])
     assert [device["index"] for device in one.head["devices"]] == [1]
-    assert {one.names["classes"][a["klass"]][0] for a in one.allocations} <= {1, -1}
+    assert {klass["device"] for klass in one.classes} <= {1, -1}
     check_instants(trace, both)
 
 
@@ -239,7 +269,7 @@ def test_attacks_are_shown_as_they_are(tmp_path):
     assert [mark["name"] for mark in trace.head["marks"]] == [event["name"] for event in events if event["kind"] == "mark"]
     assert trace.head["marks"][0]["name"] == ATTACKS[0].decode() and trace.head["marks"][5]["name"] == "n" * 10_000
     check_allocations(trace, events)
-    assert ATTACKS[0].decode() in trace.names["strings"]
+    assert ATTACKS[0].decode() in trace.strings
 
 
 # ---- What the command takes ----
@@ -347,6 +377,5 @@ def test_source_lines(tmp_path):
         trace.event(ALLOC, DRIVER, address=i << 32, size=MIB, stack=i)
     path = trace.write(tmp_path / "x.vrt")
     _, (page,) = make_page(tmp_path, path)
-    (_, file, line, _, _), *_ = [place for place in page.names["places"][1:] if page.text(place[1]) == str(script)]
-    assert line == 12
-    assert page.names["sources"] == {str(file): {str(i): lines[i - 1].rstrip("\n") for i in range(9, 16)}}
+    assert {klass["place_line"] for klass in page.classes if klass["place_file"] == str(script)} == {12}
+    assert page.document("sources") == {str(script): {str(i): lines[i - 1].rstrip("\n") for i in range(9, 16)}}

@@ -2,39 +2,39 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { DataError, deltas, fromBase64, numbers, predicted, run, sums } from "../../analyzer/view/html/page/src/data.js";
+import { columnsOf, DataError, fromBase64, rowsOf, run } from "../../analyzer/view/html/page/src/data.js";
 import { Reader } from "../../analyzer/view/html/page/src/reader.js";
 import * as encode from "./encode.mjs";
 import { makePage, makeTrace, random } from "./synthetic.mjs";
 
 const quiet = async () => {};
-const decode = (steps) => run(steps, quiet);
+const decode = (raw, rows, encodings) => run(columnsOf(raw, { rows, columns: encodings }, "x"), quiet);
 
 test("numbers and differences come back", async () => {
     const values = [0, 1, 127, 128, 16383, 16384, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1];
-    assert.deepEqual([...await decode(numbers(encode.numbers(values), values.length, "x"))], values);
-    const signed = [5, 3, 3, 1000000, -7, 0, 2 ** 40];
-    assert.deepEqual([...await decode(deltas(encode.deltas(signed), signed.length, "x"))], signed);
-    assert.deepEqual([...await decode(sums(encode.numbers([0, 0, 2, 0]), 4, "x", 1))], [0, 1, 4, 5]);
-    assert.deepEqual([...await decode(sums(encode.numbers([0, 0, 2, 0]), 4, "x", 0))], [0, 0, 2, 2]);
+    const signed = [5, 3, 3, 1000000, -7, 0, 2 ** 40, 1, -(2 ** 40)];
+    const raw = Buffer.concat([encode.numbers(values), encode.deltas(signed)]);
+    const table = await decode(raw, values.length, { a: "numbers", b: "deltas" });
+    assert.deepEqual([[...table.a], [...table.b]], [values, signed]);
 });
 
-test("predicted columns come back; both encoders of the tests agree", async () => {
-    const rand = random(3);
-    const classes = Array.from({ length: 5000 }, (_, i) => (i % 700 < 650 ? i % 700 : Math.floor(rand() * 100000)));
-    const values = classes.map((k, i) => (i % 50 ? k * 3 : Math.floor(rand() * 2 ** 31)));
-    const packed = encode.predicted(classes, classes, true);
-    assert.deepEqual(packed, encode.predictedFast(classes, classes, true));
-    assert.deepEqual(encode.predicted(values, classes, false), encode.predictedFast(values, classes, false));
-    assert.deepEqual([...await decode(predicted(packed, classes.length, "class", null))], classes);
-    assert.deepEqual([...await decode(predicted(encode.predicted(values, classes, false), values.length, "size", classes))], values);
+test("columns longer than what is read at once come back", async () => {
+    const values = Array.from({ length: 600000 }, (_, i) => (i * 7919) % 1000003);
+    const raw = Buffer.concat([encode.deltas(values), encode.numbers(values)]);
+    const table = await decode(raw, values.length, { class: "deltas", bytes: "numbers" });
+    assert.deepEqual([Array.from(table.class), Array.from(table.bytes)], [values, values]);
+});
+
+test("rows have their texts", async () => {
+    const table = await decode(encode.numbers([1, 0, 9, 4, 5, 6]), 3, { name: "texts", size: "numbers" });
+    assert.deepEqual(rowsOf(table, { columns: { name: "texts", size: "numbers" } }, ["", "a"]),
+        [{ name: "a", size: 4 }, { name: "", size: 5 }, { name: "", size: 6 }]);
 });
 
 test("a column that is too short or too long is damaged", async () => {
-    for (const [raw, count] of [[[1, 2], 3], [[1, 0x80], 2], [[1, 2, 3], 2], [[], 1]]) {
-        await assert.rejects(() => decode(numbers(Uint8Array.from(raw), count, "x")), DataError);
-        await assert.rejects(() => decode(predicted(Uint8Array.from(raw), count, "x", null)), DataError);
-    }
+    for (const [raw, count] of [[[1, 2], 3], [[1, 0x80], 2], [[1, 2, 3], 2], [[], 1]])
+        for (const encoding of ["numbers", "deltas"])
+            await assert.rejects(() => decode(Uint8Array.from(raw), count, { a: encoding }), DataError);
 });
 
 test("text that is not base64 is damaged", () => {

@@ -60,7 +60,7 @@ test("bands do not overlap, and a point finds the one that is drawn there", asyn
 
 function many(count) {
     const classes = Array.from(
-              { length: 2500 }, (_, i) => klass({ category: i % 2 ? "activation" : "temporary", label: `c${i}` })),
+              { length: 2500 }, (_, i) => klass({ category: i % 2 ? "activation" : "temporary", owner: `c${i}` })),
           allocations = [];
     for (let i = 0; i < count; i++)
         allocations.push({ klass: i % 2500, begin: i, end: i + 50 + (i % 7), bytes: 512 * (1 + (i % 5)) });

@@ -62,7 +62,7 @@ test("what lies below a path sums to its node, by any way", () => {
 test("tensors that share a block count with their shares; the rest is named as such", () => {
     const shared = klass({
         category: "parameter",
-        label: "flat",
+        owner: "flat",
         tensors: [
             { name: "a", role: "parameter", share_bytes: 600, bytes: 600 },
             { name: "b", role: "parameter", share_bytes: 300, bytes: 600 }
@@ -79,7 +79,7 @@ test("tensors that share a block count with their shares; the rest is named as s
 test("shares larger than the block are not believed", () => {
     const parts = ownersOf({
         label: "whole",
-        klass: klass({ label: "whole", tensors: [{ name: "a", share_bytes: 5000 }] }),
+        klass: klass({ owner: "whole", tensors: [{ name: "a", share_bytes: 5000 }] }),
         bytes: 1000,
         blocks: 1
     });
@@ -98,7 +98,7 @@ test("the difference of two instants has every row of both", () => {
 
 test("names of the trace are never taken for something of the language", () => {
     const names = ["__proto__", "constructor", "toString", "", "</script>", "\u202e"];
-    const classes = names.map((label) => klass({ category: "activation", label, module: label }));
+    const classes = names.map((label) => klass({ category: "activation", owner: label, module: label }));
     const one = makeModel(classes, names.map((_, i) => ({ klass: i, begin: i, end: NEVER, bytes: 10 + i })));
     for (const by of ["owner", "module"]) {
         const rows = groupBy(aliveByClass(one, names.length - 1), by);
@@ -113,7 +113,7 @@ test("owners without a name are called as in the report", () => {
         [{ category: "activation", module: "layers.3" }, "layers.3 · activation"],
         [{ category: "optimizer_state", place: { name: "train.py:88 main" } }, "train.py:88 main · optimizer state"],
         [{ category: "workspace", place: { name: "train.py:88 main" } }, "workspace"], [{ category: "unknown" }, ""],
-        [{ category: "parameter", module: "m", label: "m.weight" }, "m.weight"]
+        [{ category: "parameter", module: "m", owner: "m.weight" }, "m.weight"]
     ];
     const one = makeModel(
         told.map(([fields]) => klass(fields)), told.map((_, i) => ({ klass: i, begin: 0, end: NEVER, bytes: i + 1 })));

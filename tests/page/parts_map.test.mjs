@@ -5,7 +5,7 @@ import { makeModel, training, klass, NEVER } from "./parts_model.mjs";
 import { mapAt, pinsOf } from "../../analyzer/view/html/page/src/parts/map_layout.js";
 
 const SEGMENT = klass({ kind: "segment", category: "cached", counted: 0, cached: 1, driver: 1 }),
-      BLOCK = klass({ category: "activation", label: "held" });
+      BLOCK = klass({ category: "activation", owner: "held" });
 const MiB = 1 << 20;
 
 function modelOf(pieces, blocks, more) {

@@ -109,14 +109,14 @@ export function klass(fields) {
         forward: [],
         place: null,
         module: "",
-        moduleClass: "",
+        module_class: "",
         operator: "",
         rule: "",
         counted: 1,
         cached: -1,
         driver: 0,
         tensors: [],
-        label: "",
+        owner: "",
         ...fields
     };
 }
@@ -217,7 +217,7 @@ export function training(layers = 6, steps = 4, hostile = false) {
             "x".repeat(10000)
                            : "layers";
     allocations.push({
-        klass: classOf({ kind: "context", category: "context", cached: 0, driver: 1, label: "CUDA context" }),
+        klass: classOf({ kind: "context", category: "context", cached: 0, driver: 1, owner: "CUDA context" }),
         begin: tick(),
         end: NEVER,
         bytes: 300 * MiB
@@ -234,8 +234,8 @@ export function training(layers = 6, steps = 4, hostile = false) {
         make({
             category: "parameter",
             module,
-            moduleClass: "Linear",
-            label: `${module}.weight`,
+            module_class: "Linear",
+            owner: `${module}.weight`,
             evidence: "exact",
             line: 10 + l,
             operator: "aten::empty",
@@ -251,8 +251,8 @@ export function training(layers = 6, steps = 4, hostile = false) {
             activations.push(make({
                 category: "activation",
                 module: `${wicked}.${l}.mlp`,
-                moduleClass: "Linear",
-                label: `${wicked}.${l}.mlp · activation`,
+                module_class: "Linear",
+                owner: `${wicked}.${l}.mlp · activation`,
                 line: 41 + l,
                 operator: "aten::linear"
             },
@@ -260,8 +260,8 @@ export function training(layers = 6, steps = 4, hostile = false) {
             free(make({
                 category: "temporary",
                 module: `${wicked}.${l}.mlp`,
-                moduleClass: "Linear",
-                label: "temporary",
+                module_class: "Linear",
+                owner: "temporary",
                 line: 60,
                 operator: "aten::gelu"
             },
@@ -272,8 +272,8 @@ export function training(layers = 6, steps = 4, hostile = false) {
             gradients.push(make({
                 category: "gradient",
                 module: `${wicked}.${l}.mlp`,
-                moduleClass: "Linear",
-                label: `${wicked}.${l}.mlp.weight · grad`,
+                module_class: "Linear",
+                owner: `${wicked}.${l}.mlp.weight · grad`,
                 line: 80,
                 operator: "aten::mm",
                 phase: "backward"
@@ -285,13 +285,13 @@ export function training(layers = 6, steps = 4, hostile = false) {
         for (let l = 0; l < layers && step === 1; l++)
             states.push(make({
                 category: "optimizer_state",
-                label: `${wicked}.${l}.mlp.weight · exp_avg`,
+                owner: `${wicked}.${l}.mlp.weight · exp_avg`,
                 line: 90,
                 phase: "optimizer"
             },
                 8 * MiB));
         gradients.forEach(free);
-        make({ category: "activation", label: "history", line: 99, phase: "forward" }, MiB);
+        make({ category: "activation", owner: "history", line: 99, phase: "forward" }, MiB);
     }
     const starts = [];
     stepAt.forEach((one, i) => {

@@ -1,11 +1,8 @@
 // A made-up training run of any length, as a page's head and data, with its truth computed the plain way.
-import { Blobs, deltas, numbers, predictedFast } from "./encode.mjs";
+import { Blobs } from "./encode.mjs";
 
 export const CATEGORIES = ["parameter", "buffer", "gradient", "optimizer_state", "activation", "input", "temporary", "workspace", "communication", "context", "cached", "host_pinned", "unknown"];
 const LABELS = { optimizer_state: "optimizer", host_pinned: "pinned host" };
-const PHASES = ["init", "forward", "backward", "optimizer", "eval", "data", "other"];
-const KINDS = ["segment", "block", "driver", "context", "pinned"];
-const EVIDENCE = ["weak", "strong", "exact"];
 const MIB = 1 << 20;
 
 export function random(seed) {
@@ -35,9 +32,11 @@ class Strings {
 export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0", steps: wanted, leak = false, device = 0, hostile = false } = {}) {
     const rand = random(seed);
     const strings = new Strings();
-    const tables = { frames: [], stacks: [[]], places: [[0, 0, 0, 0, 0]], tensors: [], rules: [0], classes: [], sources: {}, has_forward: [] };
+    const tables = { frames: [], stacks: [[]], tensors: [], classes: [] };
     const evil = hostile ? "</script><img src=x onerror=alert(1)>\u202e\u0007" : "";
-    const frame = (func, file, line) => tables.frames.push([1, strings.of(func), strings.of(file), line, 0, strings.of(`${file.split("/").pop()}:${line} ${func}`)]) - 1;
+    const frame = (func, file, line) => tables.frames.push({
+        frame: tables.frames.length, kind: "python", function: func, file, line, module: "", name: `${file.split("/").pop()}:${line} ${func}`,
+    }) - 1;
     const train = frame("train", "/home/user/train.py", 88);
     const made = new Map();
     const classFor = (category, kind, module, op, phase, line, more = {}) => {
@@ -45,12 +44,16 @@ export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0
         if (!made.has(key)) {
             const leaf = frame(`${op}${evil}`, "/home/user/model.py", line);
             const stack = tables.stacks.push([leaf, train]) - 1;
-            const place = tables.places.push([strings.of(`model.py:${line} ${op}`), strings.of("/home/user/model.py"), line, strings.of(op), leaf]) - 1;
             const block = kind === "block";
-            const tensors = more.tensor ? [tables.tensors.push([strings.of(more.tensor), strings.of(category), strings.of(module), strings.of("float32"), strings.of("1024x1024"), more.bytes, more.bytes, 2]) - 1] : [];
-            made.set(key, tables.classes.push([more.host ? -1 : device, KINDS.indexOf(kind), CATEGORIES.indexOf(category), block ? 1 : 2, PHASES.indexOf(phase), stack, 0, place,
-                strings.of(module), strings.of(module ? "Linear" : ""), strings.of(`aten::${op}`), 0, kind === "segment" ? 0 : 1, kind === "segment" ? 1 : block ? -1 : 0, block || more.host ? 0 : 1, tensors,
-                strings.of(more.tensor ?? "")]) - 1);
+            const tensor = more.tensor ? tables.tensors.push({
+                name: more.tensor, role: category, module, dtype: "float32", shape: "1024x1024", bytes: more.bytes, share_bytes: more.bytes, evidence: "exact", next: 0,
+            }) : 0;
+            made.set(key, tables.classes.push({
+                device: more.host ? -1 : device, kind, category, evidence: block ? "strong" : "exact", rule: "", phase, owner: more.tensor ?? "",
+                module, module_class: module ? "Linear" : "", operator: `aten::${op}`, stack, forward_stack: 0,
+                place_name: `model.py:${line} ${op}`, place_file: "/home/user/model.py", place_line: line, place_function: op, tensors: tensor,
+                counted: kind === "segment" ? 0 : 1, cached: kind === "segment" ? 1 : block ? -1 : 0, driver: block || more.host ? 0 : 1,
+            }) - 1);
         }
         return made.get(key);
     };
@@ -72,7 +75,7 @@ export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0
             free.set(allocation.bytes, []);
         free.get(allocation.bytes).push(allocation.address);
     };
-    const phase = (kind, step) => state.phases.push({ first: state.event, kind: PHASES.indexOf(kind), step, t: state.t });
+    const phase = (kind, step) => state.phases.push({ first: state.event, kind, step, t: state.t });
 
     phase("init", 0);
     alloc(classFor("context", "context", "", "context", "init", 1), 300 * MIB, 200);
@@ -133,13 +136,13 @@ export function truth(trace, device = trace.device) {
     return changes.map((list) => {
         for (const [allocation, sign] of list) {
             const row = trace.tables.classes[allocation.class];
-            if (row[0] !== device && row[0] !== -1)
+            if (row.device !== device && row.device !== -1)
                 continue;
-            now.categories[row[2]] += sign * allocation.bytes * row[12];
-            if (row[0] === device) {
-                now.categories[CATEGORIES.indexOf("cached")] += sign * allocation.bytes * row[13];
-                now.driver += sign * allocation.bytes * row[14];
-                now.blocks += sign * allocation.bytes * (KINDS[row[1]] === "block");
+            now.categories[CATEGORIES.indexOf(row.category)] += sign * allocation.bytes * row.counted;
+            if (row.device === device) {
+                now.categories[CATEGORIES.indexOf("cached")] += sign * allocation.bytes * row.cached;
+                now.driver += sign * allocation.bytes * row.driver;
+                now.blocks += sign * allocation.bytes * (row.kind === "block");
             }
         }
         return { categories: [...now.categories], driver: now.driver, blocks: now.blocks };
@@ -163,7 +166,7 @@ export function gapsOf({ changes }, shares) {
 
 export function makePage(traces, { title = "", documents = {}, diff = null } = {}) {
     const blobs = new Blobs();
-    const head = { format: "vramtrace.page/1", version: "0.2.0", title, traces: traces.map((trace) => headOf(trace, blobs, documents)), diff: diff && blobs.json(diff) };
+    const head = { format: "vramtrace.page/2", version: "0.2.0", title, traces: traces.map((trace) => headOf(trace, blobs, documents)), diff: diff && blobs.json(diff) };
     return { head, base64: blobs.base64() };
 }
 
@@ -174,55 +177,44 @@ function headOf(trace, blobs, documents) {
     while (duration / tick > 2 ** 24)
         tick *= 2;
     const states = overviewOf(trace, duration);
-    const sizes = [...new Set(allocations.map(({ bytes }) => bytes))].sort((a, b) => a - b);
-    const sizeIndex = new Map(sizes.map((bytes, i) => [bytes, i]));
-    const classes = Uint32Array.from(allocations, (a) => a.class);
-    const column = (values) => blobs.add(predictedFast(values, classes, false), "predicted", values.length);
-    const differences = (values, extra) => {
-        let last = -extra;
-        return values.map((value) => {
-            const difference = value - last - extra;
-            last = value;
-            return difference;
-        });
-    };
-    const plain = (values) => blobs.add(numbers(values), "numbers", values.length);
-    const signed = (values) => blobs.add(deltas(values), "deltas", values.length);
     const out = {
         name: trace.name, file: `${trace.name}.vrt`, pid: 4711, command: "python train.py --batch 32", complete: true, losses: trace.losses ?? [],
         verdict: [`Peak ${(states.peakBytes / MIB).toFixed(2)} MiB in use. Most of it is activations.`, "No leak."],
         duration_ns: duration, events: trace.event, steps: Math.max(0, trace.steps.length - 1), allocations: allocations.length, changes: changes.length, tick_ns: tick,
-        devices: [{ index: trace.device, name: "Simulated GPU", total_bytes: 80 * 2 ** 30, peak_change: states.peak, end_change: changes.length - 1, has_blocks: true, overview: states.overview }],
-        categories: CATEGORIES.map((name) => ({ name, label: LABELS[name] ?? name })), phases: PHASES, kinds: KINDS, evidence: EVIDENCE,
+        devices: [{ index: trace.device, name: "Simulated GPU", total_bytes: 80 * 2 ** 30, peak_change: states.peak, end_change: changes.length - 1, has_blocks: true, median_peak_bytes: 0, median_duration_ns: 0,
+            overview: states.overview }],
+        categories: CATEGORIES.map((name) => ({ name, label: LABELS[name] ?? name })),
         marks: trace.marks ?? [], refusals: trace.refusals ?? [], blobs: {},
     };
+    const column = (encoding, rows, pick) => [encoding, rows.map(pick)];
+    // A table of rows that have their columns by name; the encoding is chosen by what they have.
+    const table = (rows, names = Object.keys(rows[0] ?? {})) => blobs.table(Object.fromEntries(names.map((name) =>
+        [name, column(typeof rows[0]?.[name] === "string" ? "texts" : "deltas", rows, (row) => row[name])])), strings);
     out.blobs = {
-        change_event: plain(differences(changes.map(({ event }) => event), 1)),
-        change_time: plain(differences(changes.map(({ t }) => Math.floor(t / tick)), 0)),
-        begin: plain(differences(allocations.map(({ begin }) => begin), 0)),
-        class: blobs.add(predictedFast(classes, classes, true), "predicted", classes.length),
-        size: column(allocations.map(({ bytes }) => sizeIndex.get(bytes))),
-        life: column(allocations.map(({ begin, end }) => (end < 0 ? 0 : end - begin))),
-        address: column(allocations.map(({ address }) => Math.floor(address / 256))),
-        sizes: signed(sizes),
-        phase_first_event: signed(trace.phases.map(({ first }) => first)), phase_kind: plain(trace.phases.map(({ kind }) => kind)),
-        phase_step: signed(trace.phases.map(({ step }) => step)), phase_t: signed(trace.phases.map(({ t }) => t)),
-        steps: blobs.json({ devices: [stepsOf(trace, states)] }),
-        names: blobs.json({ strings: strings.list, ...tables }),
+        changes: blobs.table({ event: column("deltas", changes, ({ event }) => event), tick: column("deltas", changes, ({ t }) => Math.floor(t / tick)) }),
+        allocations: blobs.table({
+            begin: column("deltas", allocations, ({ begin }) => begin), life: column("numbers", allocations, ({ begin, end }) => (end < 0 ? 0 : end - begin)),
+            class: column("deltas", allocations, (a) => a.class), bytes: column("numbers", allocations, ({ bytes }) => bytes),
+            address: column("numbers", allocations, ({ address }) => address),
+        }),
+        classes: table(tables.classes), frames: table(tables.frames), tensors: table(tables.tensors),
+        stacks: table(tables.stacks.flatMap((frames, stack) => frames.map((frame) => ({ stack, frame })))),
+        phases: table(trace.phases.map(({ first, kind, step, t }) => ({ first_event: first, phase: kind, step, t_ns: t })), ["first_event", "phase", "step", "t_ns"]),
+        steps: table(stepsOf(trace, states)),
     };
+    out.blobs.strings = blobs.json(strings.list);
+    out.blobs.sources = blobs.json({});
     for (const [name, document] of Object.entries(documents))
         out.blobs[name] = blobs.json(document);
     return out;
 }
 
 function stepsOf(trace, states) {
-    const column = (pick) => trace.steps.map(pick);
-    return {
-        index: trace.device, median_peak_bytes: 0, median_duration_ns: 0, step: column((s) => s.step), first_event: column((s) => s.first_event),
-        last_event: column((s) => s.last_event), t_ns: column((s) => s.t_ns), duration_ns: column((s) => s.duration_ns),
-        peak_event: column((s) => states.peakEvents[s.step] ?? s.first_event), peak_bytes: column((s) => states.peaks[s.step] ?? 0), end_bytes: column(() => 0),
-        stands_out: column((s) => (s.step && s.step % 17 === 0 ? 1 : 0)),
-    };
+    return trace.steps.map((s) => ({
+        device: trace.device, step: s.step, first_event: s.first_event, last_event: s.last_event, t_ns: s.t_ns, duration_ns: s.duration_ns,
+        large: s.step && s.step % 17 === 0 ? 1 : 0, slow: 0, peak_event: states.peakEvents[s.step] ?? s.first_event,
+        peak_used_bytes: states.peaks[s.step] ?? 0, end_used_bytes: 0,
+    }));
 }
 
 function overviewOf(trace, duration) {
@@ -239,10 +231,10 @@ function overviewOf(trace, duration) {
     let step = 0;
     const add = ({ class: k, bytes }, sign) => {
         const row = trace.tables.classes[k];
-        now[row[2]] += sign * bytes * row[12];
-        now[CATEGORIES.indexOf("cached")] += sign * bytes * row[13];
-        now[width] += sign * bytes * row[14];
-        now[width + 1] += row[1] === 1 ? sign * bytes : 0;
+        now[CATEGORIES.indexOf(row.category)] += sign * bytes * row.counted;
+        now[CATEGORIES.indexOf("cached")] += sign * bytes * row.cached;
+        now[width] += sign * bytes * row.driver;
+        now[width + 1] += row.kind === "block" ? sign * bytes : 0;
     };
     trace.changes.forEach(({ event, t }, change) => {
         while (dead < ends.length && trace.allocations[ends[dead]].end <= change)

@@ -294,7 +294,7 @@ def test_damage_is_told(driver, look, make, tmp_path, what):
     end = text.index("</script>", start)
     data = text[start:end]
     text = {"blob": text[:start] + data[:5000] + "AAAABBBB" * 40 + data[5320:] + text[end:], "base64": text[:start] + "!!" + data + text[end:],
-            "head": text.replace('"vramtrace.page/1"', '"vramtrace.page/9"', 1), "cut": text[:start] + data[:3000] + text[end:]}[what]
+            "head": text.replace('"vramtrace.page/2"', '"vramtrace.page/9"', 1), "cut": text[:start] + data[:3000] + text[end:]}[what]
     page = tmp_path / f"{what}.html"
     page.write_text(text)
     assert look(page) == "no"

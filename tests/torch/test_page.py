@@ -29,10 +29,9 @@ def trained(tmp_path_factory):
 
 def block_bytes(trace):
     """Of device 0 after each change."""
-    classes, kinds = trace.names["classes"], trace.head["kinds"]
     steps = [0] * (trace.head["changes"] + 1)
     for allocation in trace.allocations:
-        if kinds[classes[allocation["klass"]][1]] == "block":
+        if trace.class_of(allocation)["kind"] == "block":
             steps[allocation["begin"]] += allocation["bytes"]
             steps[trace.head["changes"] if allocation["end"] is None else allocation["end"]] -= allocation["bytes"]
     held, sums = 0, []
@@ -63,6 +62,7 @@ def test_every_event(trained):
     golden.check_changes(trace, events)
     golden.check_allocations(trace, events)
     golden.check_names(trace)
+    golden.check_export(path, trace)
     golden.check_instants(path, trace)
 
 
@@ -99,25 +99,26 @@ def test_chart_in_the_terminal_is_as_high_as_the_peak(axis, trained):
 
 def test_steps(trained):
     path, _, trace = trained
-    (device,), (printed,) = trace.document("steps")["devices"], json.loads(vramtrace("steps", "--json", path).stdout)["devices"]
-    assert device["median_peak_bytes"] == printed["median_peak_bytes"]
-    for name, of in (("step", ["step"]), ("first_event", ["first_event"]), ("duration_ns", ["duration_ns"]), ("t_ns", ["t_ns"]),
-                     ("peak_event", ["peak", "event"]), ("peak_bytes", ["peak", "used_bytes"]), ("end_bytes", ["end", "used_bytes"])):
+    rows, (printed,) = trace.table("steps"), json.loads(vramtrace("steps", "--json", path).stdout)["devices"]
+    assert trace.head["devices"][0]["median_peak_bytes"] == printed["median_peak_bytes"]
+    assert trace.head["devices"][0]["median_duration_ns"] == printed["median_duration_ns"]
+    assert {row["device"] for row in rows} == {0}
+    for name, of in (("step", ["step"]), ("first_event", ["first_event"]), ("last_event", ["last_event"]), ("duration_ns", ["duration_ns"]),
+                     ("t_ns", ["t_ns"]), ("peak_event", ["peak", "event"]), ("peak_used_bytes", ["peak", "used_bytes"]),
+                     ("end_used_bytes", ["end", "used_bytes"])):
         values = printed["steps"]
         for key in of:
             values = [value[key] for value in values]
-        assert device[name] == values
+        assert [row[name] for row in rows] == values
 
 
 def test_tensors_of_parameters(trained):
     """The names and shares of what lies in blocks, against the report's owners at the peak."""
     path, _, trace = trained
-    strings, classes = trace.names["strings"], trace.names["classes"]
     shares = {}
     for allocation in trace.alive(trace.head["devices"][0]["peak_change"]):
-        for tensor in classes[allocation["klass"]][15]:
-            name, _, _, _, _, _, share, _ = trace.names["tensors"][tensor]
-            shares[strings[name]] = shares.get(strings[name], 0) + share
+        for tensor in trace.tensors_of(allocation):
+            shares[tensor["name"]] = shares.get(tensor["name"], 0) + tensor["share_bytes"]
     owners = json.loads(vramtrace("report", "--json", path).stdout)["devices"][0]["peak"]["owners"]
     parameters = {owner["name"]: owner["bytes"] for owner in owners if owner.get("role") == "parameter"}
     assert len(parameters) > 20

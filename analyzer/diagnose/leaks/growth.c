@@ -2,6 +2,7 @@
  * may be as many series as lines of code, and each has only its changes. */
 #include "diagnose/leaks/growth.h"
 #include "diagnose/leaks/finders.h"
+#include "format/allocator.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -240,9 +241,6 @@ static int drop_bounded(struct vt_leak_finder *finder)
     return error;
 }
 
-#define LEAST_BYTES 512u /* the smallest block that PyTorch's allocator makes: counters and flags are less   \
-                          */
-
 int vt_leak_growth_find(struct vt_leak_finder *finder)
 {
     int error = 0;
@@ -252,8 +250,9 @@ int vt_leak_growth_find(struct vt_leak_finder *finder)
         if (class->births < VT_LEAK_BIRTHS)
             continue;
         error = class_repeats(finder, class, class->first_birth, &growth, &class->grows);
-        class->grows =
-            class->grows && growth.bytes_per_step * (growth.last_step - growth.first_step) >= LEAST_BYTES;
+        /* Less than a block in all: counters and flags. */
+        class->grows = class->grows &&
+                       growth.bytes_per_step * (growth.last_step - growth.first_step) >= VT_TORCH_ROUND_BYTES;
         if (error || !class->grows)
             continue;
         class->since = growth.first_step;
@@ -286,8 +285,6 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     return handed_on + 1 + class->count / 10 >= class->count;
 }
 
-#define ROUNDED_BYTES (UINT64_C(1) << 20)
-
 /* Large blocks may be up to so much larger than was asked for: a tensor that grows was no larger than its
  * block in a later step. */
 static void drop_rounding(struct vt_leak_finder *finder)
@@ -297,7 +294,8 @@ static void drop_rounding(struct vt_leak_finder *finder)
         struct vt_leak_change *change = &finder->series[i];
         if (change->step >= finder->step_count)
             continue;
-        if (change->bytes > ROUNDED_BYTES && change->bytes > least && change->bytes - least <= ROUNDED_BYTES)
+        if (change->bytes > VT_TORCH_SMALL_BYTES && change->bytes > least &&
+            change->bytes - least <= VT_TORCH_SMALL_BYTES)
             change->bytes = least;
         least = change->bytes;
     }

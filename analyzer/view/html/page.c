@@ -64,14 +64,18 @@ void vt_html_leave_out(struct vt_html *page, const char *path)
 
 int vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
 {
+    struct vt_bytes raw = {0};
+    int result =
+        vt_page_document_make(&vt_diff_document, diff, &(struct vt_json_style){.compact = true}, &raw);
+
     page->compares = true;
-    return vt_page_document_add(&page->blobs, &vt_diff_document, diff,
-                                &(struct vt_json_style){.compact = true}, &page->diff);
+    page->diff = vt_blob_add(&page->blobs, &raw);
+    return result;
 }
 
 static void put_head(const struct vt_html *page, const char *title, struct vt_bytes *head)
 {
-    vt_bytes_print(head, "{\"format\":\"vramtrace.page/1\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
+    vt_bytes_print(head, "{\"format\":\"vramtrace.page/2\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
     if (title)
         vt_bytes_string(head, title);
     else
@@ -80,12 +84,10 @@ static void put_head(const struct vt_html *page, const char *title, struct vt_by
     vt_bytes_add(head, page->traces.data, page->traces.count);
     vt_bytes_print(head, "],\"left_out\":[");
     vt_bytes_add(head, page->left_out.data, page->left_out.count);
-    vt_bytes_print(head, "],\"diff\":");
+    vt_bytes_print(head, "],\"diff\":%s", page->compares ? "{" : "null");
     if (page->compares)
         vt_blob_describe(&page->diff, head);
-    else
-        vt_bytes_print(head, "null");
-    vt_bytes_print(head, "}");
+    vt_bytes_print(head, "%s", page->compares ? "}}" : "}");
 }
 
 int vt_html_write(const struct vt_html *page, const char *title, FILE *out)

@@ -4,18 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+
 #define AROUND 3u       /* lines before and after a place */
 #define LINE_BYTES 400u /* of a line; the rest is cut */
 
-struct spot {
-    uint32_t file, line;
-};
-
 static int compare_spots(const void *left, const void *right)
 {
-    const struct spot *a = left, *b = right;
+    const struct vt_spot *a = left, *b = right;
+    int order = strcmp(a->file, b->file);
 
-    return 2 * vt_order(a->file, b->file) + vt_order(a->line, b->line);
+    return order ? order : vt_order(a->line, b->line);
 }
 
 /* Cut, without indentation lost. */
@@ -34,7 +33,7 @@ static void put_line(struct vt_bytes *json, bool first, uint32_t number, const c
 }
 
 /* Lines around the spots, which are of one file and ascend. */
-static void put_lines(const struct vt_source_text *source, const struct spot *spots, size_t count,
+static void put_lines(const struct vt_source_text *source, const struct vt_spot *spots, size_t count,
                       struct vt_bytes *json)
 {
     uint32_t next = 1; /* the first line that is not written */
@@ -50,47 +49,29 @@ static void put_lines(const struct vt_source_text *source, const struct spot *sp
     }
 }
 
-static void put_files(const struct spot *spots, size_t count, const struct vt_texts *texts,
-                      const struct vt_trace *trace, struct vt_bytes *json)
+int vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace, struct vt_bytes *json)
 {
     bool first = true;
+    int result = 0;
 
-    for (size_t i = 0, next; i < count; i = next) {
+    qsort(spots, count, sizeof *spots, compare_spots);
+    vt_bytes_add(json, "{", 1);
+    for (size_t i = 0, next; i < count && !result; i = next) {
         struct vt_source_text source = {.count = 0};
 
-        for (next = i + 1; next < count && spots[next].file == spots[i].file;)
+        for (next = i + 1; next < count && !strcmp(spots[next].file, spots[i].file);)
             next++;
-        if (vt_source_read(trace, texts->items[spots[i].file], &source))
-            json->failed = true;
-        if (source.state == VT_SOURCE_READ) {
-            vt_bytes_print(json, "%s\"%" PRIu32 "\":{", first ? "" : ",", spots[i].file);
+        result = vt_source_read(trace, spots[i].file, &source);
+        if (!result && source.state == VT_SOURCE_READ) {
+            vt_bytes_add(json, ",", !first);
+            vt_bytes_string(json, spots[i].file);
+            vt_bytes_print(json, ":{");
             put_lines(&source, spots + i, next - i, json);
             vt_bytes_add(json, "}", 1);
             first = false;
         }
         vt_source_free(&source);
     }
-}
-
-void vt_sources_write(const struct vt_word_rows *rows, const struct vt_texts *texts,
-                      const struct vt_trace *trace, struct vt_bytes *json)
-{
-    struct spot *spots = malloc((rows->count + 1) * sizeof *spots);
-    size_t count = 0;
-
-    if (!spots) {
-        json->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < rows->count; i++) {
-        const uint64_t *words = vt_row_words(rows, i);
-
-        if (words[1] && words[2])
-            spots[count++] = (struct spot){(uint32_t)words[1], (uint32_t)words[2]};
-    }
-    qsort(spots, count, sizeof *spots, compare_spots);
-    vt_bytes_add(json, "{", 1);
-    put_files(spots, count, texts, trace, json);
     vt_bytes_add(json, "}", 1);
-    free(spots);
+    return result;
 }

@@ -4,12 +4,15 @@
 
 #include "report/places.h"
 #include "view/html/bytes.h"
-#include "view/html/intern.h"
 
-/* {"12":{"141":"    return x","142":…}}: by the number of a file's text, its lines around each of `rows`, whose
- * second and third word are the file's text and the line. Files that are not here, or are newer than the trace,
- * are left out. */
-void vt_sources_write(const struct vt_word_rows *rows, const struct vt_texts *texts, const struct vt_trace *trace,
-                      struct vt_bytes *json);
+struct vt_spot {
+    const char *file;
+    uint32_t line;
+};
+
+/* {"model.py":{"141":"    return x","142":…}}: of each file its lines around the spots, which are sorted for
+ * that. Files that are not here, or are newer than the trace, are left out. -ENOMEM. */
+int vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace,
+                     struct vt_bytes *json);
 
 #endif

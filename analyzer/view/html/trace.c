@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/memory_stream.h"
-#include "view/html/columns.h"
+#include "view/html/allocations.h"
 #include "view/text/views.h"
 
 /* What is being put together. */
 struct parts {
     const struct vt_report *report;
     struct vt_bytes *json;
-    struct vt_dictionary dictionary;
-    struct vt_page_columns columns;
+    struct vt_page_allocations allocations;
 };
 
 /* ---- JSON ---- */
@@ -30,35 +29,14 @@ static void put_text(struct vt_bytes *json, const char *name, const char *text)
     vt_bytes_string(json, text);
 }
 
-typedef uint64_t number_in_file(const struct vt_report *report, uint64_t event_index);
-
-/* A member of `size` bytes in each of `count` structures of `stride` bytes. `in_file`, if it is not NULL:
- * they are events of `report`. */
-static void put_numbers(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
-                        size_t stride, const struct vt_report *report, number_in_file *in_file)
-{
-    vt_bytes_print(json, "\"%s\":[", name);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t number = vt_read_unsigned((const char *)first + i * stride, size);
-
-        vt_bytes_print(json, "%s%" PRIu64, i ? "," : "", in_file ? in_file(report, number) : number);
-    }
-    vt_bytes_add(json, "]", 1);
-}
-
-static void put_column(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
+/* A uint64_t in each of `count` structures of `stride` bytes. */
+static void put_column(struct vt_bytes *json, const char *name, const void *first, size_t count,
                        size_t stride)
 {
-    put_numbers(json, name, first, size, count, stride, NULL, NULL);
-}
-
-static void put_names(struct vt_bytes *json, const char *name, const char *const *names, size_t count)
-{
-    vt_bytes_print(json, ",\"%s\":[", name);
-    for (size_t i = 0; i < count; i++) {
-        vt_bytes_add(json, ",", i > 0);
-        vt_bytes_string(json, names[i]);
-    }
+    vt_bytes_print(json, "\"%s\":[", name);
+    for (size_t i = 0; i < count; i++)
+        vt_bytes_print(json, "%s%" PRIu64, i ? "," : "",
+                       vt_read_unsigned((const char *)first + i * stride, sizeof(uint64_t)));
     vt_bytes_add(json, "]", 1);
 }
 
@@ -72,7 +50,7 @@ static void put_name(struct vt_bytes *json, const char *path)
     bool ends = length > 4 && !strcmp(name + length - 4, ".vrt");
     char *text = strndup(name, ends ? length - 4 : length);
 
-    vt_bytes_print(json, "\"name\":");
+    vt_bytes_print(json, ",\"name\":");
     vt_bytes_string(json, text);
     json->failed |= !text;
     free(text);
@@ -133,9 +111,9 @@ static void put_facts(const struct parts *parts)
     put_number(json, "duration_ns", report->duration_ns);
     put_number(json, "events", facts->event_count);
     put_number(json, "steps", report->step_count);
-    put_number(json, "allocations", parts->columns.allocation_count);
-    put_number(json, "changes", parts->columns.change_count);
-    put_number(json, "tick_ns", parts->columns.tick_ns);
+    put_number(json, "allocations", parts->allocations.count);
+    put_number(json, "changes", parts->allocations.change_count);
+    put_number(json, "tick_ns", parts->allocations.tick_ns);
 }
 
 /* ---- Devices ---- */
@@ -146,7 +124,7 @@ static void put_overview(struct vt_bytes *json, const struct vt_timeline *timeli
     bool any = false;
 
     vt_bytes_print(json, ",\"overview\":{\"columns\":%zu,", columns);
-    put_column(json, "t_ns", timeline->t_ns, sizeof(uint64_t), columns, sizeof(uint64_t));
+    put_column(json, "t_ns", timeline->t_ns, columns, sizeof(uint64_t));
     vt_bytes_print(json, ",\"categories\":{");
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++) {
         bool used = false;
@@ -156,31 +134,33 @@ static void put_overview(struct vt_bytes *json, const struct vt_timeline *timeli
         if (!used)
             continue;
         vt_bytes_add(json, ",", any);
-        put_column(json, vt_category_name(c), &timeline->categories[0][c], sizeof(uint64_t), columns,
+        put_column(json, vt_category_name(c), &timeline->categories[0][c], columns,
                    sizeof *timeline->categories);
         any = true;
     }
     vt_bytes_print(json, "},");
-    put_column(json, "driver_bytes", timeline->driver_bytes, sizeof(uint64_t), columns, sizeof(uint64_t));
+    put_column(json, "driver_bytes", timeline->driver_bytes, columns, sizeof(uint64_t));
     vt_bytes_add(json, "}", 1);
 }
 
-static uint32_t change_at(const struct vt_page_columns *columns, uint32_t event)
+static uint32_t change_at(const struct vt_page_allocations *allocations, uint32_t event)
 {
-    return event < columns->event_count ? columns->changes[event] : 0;
+    return event < allocations->event_count ? allocations->changes[event] : 0;
 }
 
 static void put_device(const struct parts *parts, const struct vt_device_report *device)
 {
-    const struct vt_page_columns *columns = &parts->columns;
+    const struct vt_page_allocations *allocations = &parts->allocations;
     struct vt_bytes *json = parts->json;
-    bool has_blocks = columns->block_devices >> (device->index & 63) & 1;
+    bool has_blocks = allocations->block_devices >> (device->index & 63) & 1;
 
     vt_bytes_print(json, "{\"index\":%d", device->index);
     put_text(json, "name", device->name);
     put_number(json, "total_bytes", device->total_bytes);
-    put_number(json, "peak_change", change_at(columns, device->peak.state.event_index));
-    put_number(json, "end_change", columns->change_count ? columns->change_count - 1 : 0);
+    put_number(json, "peak_change", change_at(allocations, device->peak.state.event_index));
+    put_number(json, "end_change", allocations->change_count ? allocations->change_count - 1 : 0);
+    put_number(json, "median_peak_bytes", device->steps.median_peak_bytes);
+    put_number(json, "median_duration_ns", device->steps.median_ns);
     vt_bytes_print(json, ",\"has_blocks\":%s", has_blocks ? "true" : "false");
     if (device->cache_release)
         put_text(json, "cache_release", device->cache_release);
@@ -209,9 +189,6 @@ static void put_words(const struct parts *parts)
         vt_bytes_print(json, "%s{\"name\":\"%s\",\"label\":\"%s\"}", c ? "," : "", vt_category_name(c),
                        vt_category_label(c));
     vt_bytes_add(json, "]", 1);
-    put_names(json, "phases", vt_phase_names, VT_PHASE_COUNT);
-    put_names(json, "evidence", vt_evidence_names, VT_EVIDENCE_COUNT);
-    put_names(json, "kinds", parts->dictionary.kinds.items, parts->dictionary.kinds.count);
 }
 
 static void put_moments(const struct parts *parts)
@@ -249,159 +226,114 @@ static void put_moments(const struct parts *parts)
     for (size_t i = 0; i < sizeof gap_fields / sizeof *gap_fields; i++) {
         vt_bytes_add(json, ",", i > 0);
         put_column(json, gap_fields[i].name, (const char *)report->gaps + gap_fields[i].offset,
-                   sizeof(uint64_t), report->gap_count, sizeof *report->gaps);
+                   report->gap_count, sizeof *report->gaps);
     }
     vt_bytes_add(json, "}", 1);
 }
 
 /* ---- Blobs ---- */
 
-static void put_blob(struct vt_bytes *json, const char *name, const struct vt_blob *blob)
+int vt_page_document_make(const struct vt_document *document, const void *root,
+                          const struct vt_json_style *style, struct vt_bytes *raw)
 {
-    vt_bytes_print(json, "\"%s\":", name);
-    vt_blob_describe(blob, json);
-}
-
-int vt_page_document_add(struct vt_blobs *blobs, const struct vt_document *document, const void *root,
-                         const struct vt_json_style *style, struct vt_blob *blob)
-{
-    struct vt_bytes raw = {0};
-    FILE *stream = vt_memory_stream(&raw.data, &raw.count);
+    FILE *stream = vt_memory_stream(&raw->data, &raw->count);
     int result = stream ? vt_json_write(document, root, style, stream) : -ENOMEM;
 
     if (stream && fclose(stream))
         result = -ENOMEM;
-    raw.failed = result != 0;
-    *blob = vt_blob_add(blobs, VT_ENCODING_JSON, 0, &raw);
+    raw->failed = result != 0;
     return result;
 }
 
-static void put_steps_of(const struct vt_report *report, const struct vt_device_report *device,
-                         struct vt_bytes *json)
+static int put_documents(struct vt_page_trace *page, const struct vt_report *oom)
 {
-#define FIELD(name, member, in_file)                                                                         \
-    {                                                                                                        \
-        name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member), in_file               \
-    }
-    static const struct {
-        const char *name;
-        size_t offset, size;
-        number_in_file *in_file;
-    } fields[] = {FIELD("step", step, NULL),
-                  FIELD("first_event", first_event, vt_report_event_number),
-                  FIELD("last_event", last_event, vt_report_last_event_number),
-                  FIELD("t_ns", t_ns, NULL),
-                  FIELD("duration_ns", duration_ns, NULL),
-                  FIELD("peak_event", peak.event_index, vt_report_event_number),
-                  FIELD("peak_bytes", peak.used_bytes, NULL),
-                  FIELD("end_bytes", end.used_bytes, NULL)};
-#undef FIELD
-    const struct vt_steps *steps = &device->steps;
-
-    vt_bytes_print(json, "{\"index\":%d", device->index);
-    put_number(json, "median_peak_bytes", steps->median_peak_bytes);
-    put_number(json, "median_duration_ns", steps->median_ns);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        vt_bytes_add(json, ",", 1);
-        put_numbers(json, fields[i].name, (const char *)steps->items + fields[i].offset, fields[i].size,
-                    steps->count, sizeof *steps->items, report, fields[i].in_file);
-    }
-    vt_bytes_print(json, ",\"stands_out\":["); /* 1: by its peak, 2: by its time */
-    for (size_t i = 0; i < steps->count; i++)
-        vt_bytes_print(json, "%s%d", i ? "," : "", steps->items[i].large + 2 * steps->items[i].slow);
-    vt_bytes_print(json, "]}");
-}
-
-static struct vt_blob add_steps(const struct vt_report *report, struct vt_blobs *blobs)
-{
-    struct vt_bytes raw = {0};
-
-    vt_bytes_print(&raw, "{\"devices\":[");
-    for (size_t i = 0; i < report->device_count; i++) {
-        vt_bytes_add(&raw, ",", i > 0);
-        put_steps_of(report, &report->devices[i], &raw);
-    }
-    vt_bytes_print(&raw, "]}");
-    return vt_blob_add(blobs, VT_ENCODING_JSON, 0, &raw);
-}
-
-static int put_blobs(struct parts *parts, const struct vt_report *oom, struct vt_blobs *blobs)
-{
-    const struct vt_report *report = parts->report;
-    const struct vt_json_style style = {.places = report->places, .compact = true};
     const struct {
         const char *name;
         const struct vt_document *document;
         const struct vt_report *root;
-    } documents[] = {{"report", &vt_report_document, report},
-                     {"leaks", &vt_leaks_document, report},
+    } documents[] = {{"report", &vt_report_document, page->report},
+                     {"leaks", &vt_leaks_document, page->report},
                      {"oom", &vt_oom_document, oom}};
-    struct vt_bytes names = {0};
-    struct vt_blob blob;
+    int result = 0;
 
-    vt_bytes_print(parts->json, ",\"blobs\":{");
-    for (size_t i = 0; i < VT_COLUMN_BLOB_COUNT; i++) {
-        put_blob(parts->json, vt_column_blob_names[i], &parts->columns.blobs[i]);
-        vt_bytes_add(parts->json, ",", 1);
-    }
-    vt_dictionary_write(&parts->dictionary, report->trace, &names);
-    blob = vt_blob_add(blobs, VT_ENCODING_JSON, 0, &names);
-    put_blob(parts->json, "names", &blob);
-    blob = add_steps(report, blobs);
-    vt_bytes_add(parts->json, ",", 1);
-    put_blob(parts->json, "steps", &blob);
-    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
-        struct vt_json_style of = style;
-        int result;
+    for (size_t i = 0; i < sizeof documents / sizeof *documents && !result; i++) {
+        const struct vt_report *root = documents[i].root;
+        struct vt_bytes raw = {0};
 
-        if (!documents[i].root)
+        if (!root)
             continue;
-        of.places = documents[i].root->places;
-        of.report = documents[i].root;
-        result = vt_page_document_add(blobs, documents[i].document, documents[i].root, &of, &blob);
-        if (result)
-            return result;
-        vt_bytes_add(parts->json, ",", 1);
-        put_blob(parts->json, documents[i].name, &blob);
+        result = vt_page_document_make(
+            documents[i].document, root,
+            &(struct vt_json_style){.places = root->places, .compact = true, .report = root}, &raw);
+        vt_page_blob_add(page, documents[i].name, &raw);
     }
-    vt_bytes_add(parts->json, "}", 1);
-    return 0;
+    return result;
 }
 
-static int put_trace(struct parts *parts, const struct vt_report *oom, struct vt_tables *tables,
-                     struct vt_blobs *blobs)
+/* After all tables, which number them. */
+static void put_strings(struct vt_page_trace *page)
 {
-    int result = vt_page_columns_make(parts->report, tables, &parts->dictionary, blobs, &parts->columns);
+    struct vt_bytes raw = {0};
+
+    for (size_t i = 0; i < page->strings.count; i++) {
+        vt_bytes_add(&raw, i ? "," : "[", 1);
+        vt_bytes_string(&raw, page->strings.items[i]);
+    }
+    vt_bytes_add(&raw, "]", 1);
+    vt_page_blob_add(page, "strings", &raw);
+}
+
+static int put_blobs(struct parts *parts, struct vt_page_trace *page, const struct vt_report *oom)
+{
+    static const char *const phases[] = {"first_event", "phase", "step", "t_ns", NULL};
+    static const char *const steps[] = {
+        "device", "step", "first_event", "last_event",      "t_ns",           "duration_ns",
+        "large",  "slow", "peak_event",  "peak_used_bytes", "end_used_bytes", NULL};
+    uint32_t number;
+    int result = vt_strings_find(&page->strings, "", &number, NULL);
 
     if (!result)
-        result = vt_dictionary_finish(&parts->dictionary);
+        result = vt_page_allocations_add(page, &parts->allocations);
+    if (!result)
+        result = vt_page_table_copy(page, VT_TABLE_PHASES, phases, NULL, NULL);
+    if (!result)
+        result = vt_page_table_copy(page, VT_TABLE_STEPS, steps, NULL, NULL);
+    if (!result)
+        result = put_documents(page, oom);
+    put_strings(page);
+    return result;
+}
+
+static int put_trace(struct parts *parts, struct vt_page_trace *page, const struct vt_report *oom)
+{
+    int result;
+
+    vt_bytes_print(parts->json, "{\"blobs\":{");
+    result = put_blobs(parts, page, oom);
+    vt_bytes_add(parts->json, "}", 1);
     if (result)
         return result;
-    vt_bytes_add(parts->json, "{", 1);
     put_facts(parts);
     result = put_verdict(parts->json, parts->report);
     put_devices(parts);
     put_words(parts);
     put_moments(parts);
-    if (!result)
-        result = put_blobs(parts, oom, blobs);
     vt_bytes_add(parts->json, "}", 1);
-    return !result && (parts->json->failed || blobs->data.failed) ? -ENOMEM : result;
+    return !result && (parts->json->failed || page->blobs->data.failed) ? -ENOMEM : result;
 }
 
 int vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
                       struct vt_bytes *json)
 {
     struct parts parts = {.report = report, .json = json};
-    struct vt_tables *tables;
-    int result = vt_tables_make(report, VT_ALL_TABLES, &tables);
+    struct vt_page_trace page = {.report = report, .blobs = blobs, .json = json};
+    int result = vt_tables_make(report, VT_ALL_TABLES, &page.tables);
 
     if (result)
         return result;
-    vt_dictionary_begin(&parts.dictionary, tables);
-    result = put_trace(&parts, oom, tables, blobs);
-    vt_page_columns_free(&parts.columns);
-    vt_dictionary_free(&parts.dictionary);
-    vt_tables_free(tables);
+    result = put_trace(&parts, &page, oom);
+    vt_page_allocations_free(&parts.allocations);
+    vt_strings_free(&page.strings);
+    vt_tables_free(page.tables);
     return result;
 }

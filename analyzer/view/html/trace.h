@@ -11,7 +11,7 @@ int vt_page_trace_add(const struct vt_report *report, const struct vt_report *oo
                       struct vt_bytes *json);
 
 /* A document as --json prints it. -ENOMEM. */
-int vt_page_document_add(struct vt_blobs *blobs, const struct vt_document *document, const void *root,
-                         const struct vt_json_style *style, struct vt_blob *blob);
+int vt_page_document_make(const struct vt_document *document, const void *root,
+                          const struct vt_json_style *style, struct vt_bytes *raw);
 
 #endif

@@ -20,7 +20,7 @@ export function timeAxis(model) {
         of: (change) => model.timeOf(change),
         changeAt: (x) => model.changeAtTime(x),
         gaps: { from: model.gaps.t_ns, to: model.gaps.end_ns },
-        runAt: (x) => above(model.phases.t, x) - 1,
+        runAt: (x) => above(model.phases.t_ns, x) - 1,
         stepBegin: (i) => model.steps[i].t_ns,
         label: (x, span = 1e9) => format.time(x, Math.max(1, span / 1000)),
         ticks(lo, hi, most) {

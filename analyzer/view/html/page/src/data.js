@@ -1,11 +1,9 @@
-// The page's blobs to typed arrays ("vramtrace.page/1"). Runs in a worker, and in the page itself where none may start.
+// The page's tables to typed arrays ("vramtrace.page/2"). Runs in a worker, and in the page itself where none may start.
 // Long work is generators that yield now and then, so that the page can stay alive between slices.
-
-import { placed } from "./addresses.js";
 
 export class DataError extends Error {}
 
-const SLICE = 0x3ffff;
+const SLICE = 0x40000; // so many at once
 const NEVER = 0xffffffff;
 
 export function fromBase64(text) {
@@ -53,85 +51,69 @@ export async function inflate(all, blob, name) {
     return raw;
 }
 
-// ---- Columns ----
+// ---- Tables ----
 
-// Unsigned LEB128. `take` gets each value with its number.
-function* eachNumber(raw, count, name, take) {
-    let at = 0;
-    for (let i = 0; i < count; i++) {
+// Those of whole numbers below 2 ** 32; the others are doubles, as addresses and bytes need.
+const SMALL = new Set(["begin", "life", "class", "event", "tick"]);
+
+// `to - from` unsigned LEB128 numbers into `out`; returns where the next one begins.
+function readNumbers(raw, at, out, from, to) {
+    for (let i = from; i < to; i++) {
         let byte = raw[at++];
         let value = byte & 0x7f;
         for (let scale = 128; byte & 0x80; scale *= 128) {
             byte = raw[at++];
             value += (byte & 0x7f) * scale;
         }
-        if (byte === undefined)
-            throw damaged(name, "ends too early");
-        take(i, value);
-        if ((i & SLICE) === SLICE)
-            yield i / count;
-    }
-    if (at !== raw.length)
-        throw damaged(name, "is too long");
-}
-
-export function* numbers(raw, count, name, Kind = Float64Array) {
-    const out = new Kind(count);
-    yield* eachNumber(raw, count, name, (i, value) => {
         out[i] = value;
-    });
-    return out;
+    }
+    return at;
 }
 
-export function* deltas(raw, count, name) {
-    const out = new Float64Array(count);
-    let last = 0;
-    yield* eachNumber(raw, count, name, (i, value) => {
+// The same of differences: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …
+function readDeltas(raw, at, out, from, to) {
+    let last = from ? out[from - 1] : 0;
+    for (let i = from; i < to; i++) {
+        let byte = raw[at++];
+        let value = byte & 0x7f;
+        for (let scale = 128; byte & 0x80; scale *= 128) {
+            byte = raw[at++];
+            value += (byte & 0x7f) * scale;
+        }
         last += value % 2 ? -(value + 1) / 2 : value / 2;
         out[i] = last;
-    });
-    return out;
+    }
+    return at;
 }
 
-// Running sums of value + extra. `extra` is 1 where each number leaves out the one that always is.
-export function* sums(raw, count, name, extra) {
-    const out = new Uint32Array(count);
-    let last = -extra;
-    yield* eachNumber(raw, count, name, (i, value) => {
-        last += value + extra;
-        if (last >= NEVER)
-            throw damaged(name, "has a number that is too large");
-        out[i] = last;
-    });
-    return out;
+// A table's columns by their names. Those of texts have numbers of strings.
+export function* columnsOf(raw, { rows, columns }, name) {
+    const table = { rows };
+    const values = rows * Object.keys(columns).length;
+    let at = 0, done = 0;
+    for (const [column, encoding] of Object.entries(columns)) {
+        const out = new (encoding === "texts" || SMALL.has(column) ? Uint32Array : Float64Array)(rows);
+        const read = encoding === "deltas" ? readDeltas : readNumbers;
+        for (let from = 0; from < rows; from += SLICE) {
+            at = read(raw, at, out, from, Math.min(rows, from + SLICE));
+            yield (done + from) / values;
+        }
+        done += rows;
+        table[column] = out;
+    }
+    if (at !== raw.length)
+        throw damaged(name, at < raw.length ? "is too long" : "ends too early");
+    return table;
 }
 
-// A number is that of the last time that the same classes came one after the other (0), or written (value + 1).
-// `klass` null: the column is that of the classes itself.
-export function* predicted(raw, count, name, klass, Kind = Uint32Array) {
-    const out = new Kind(count);
-    const slots = new Float64Array(65536);
-    let a = 0, b = 0, c = 0, d = 0; // the classes before, the nearest first
-    const follow = (one) => {
-        d = c;
-        c = b;
-        b = a;
-        a = one;
-    };
-    yield* eachNumber(raw, count, name, (i, value) => {
-        if (klass)
-            follow(klass[i]);
-        let hash = Math.imul(a, 31) + b | 0;
-        hash = Math.imul(hash, 31) + c | 0;
-        hash = Math.imul(hash, 31) + d | 0;
-        const slot = Math.imul(hash, 2654435761) >>> 16;
-        if (value)
-            slots[slot] = value - 1;
-        out[i] = slots[slot];
-        if (!klass)
-            follow(out[i]);
+// Its rows as objects, with their texts.
+export function rowsOf(table, { columns }, strings) {
+    return Array.from({ length: table.rows }, (_, i) => {
+        const row = {};
+        for (const name of Object.keys(columns))
+            row[name] = columns[name] === "texts" ? strings[table[name][i]] ?? "" : table[name][i];
+        return row;
     });
-    return out;
 }
 
 // ---- A trace ----
@@ -144,17 +126,17 @@ function* orderEnds(begin, life, changes) {
     let ended = 0;
     for (let i = 0; i < count; i++) {
         if (begin[i] >= changes)
-            throw damaged("begin", "names a change that is not there");
+            throw damaged("allocations", "names a change that is not there");
         if (life[i]) {
             end[i] = begin[i] + life[i];
             if (end[i] >= changes)
-                throw damaged("life", "names a change that is not there");
+                throw damaged("allocations", "names a change that is not there");
             starts[end[i] + 1]++;
             ended++;
         } else {
             end[i] = NEVER;
         }
-        if ((i & SLICE) === SLICE)
+        if ((i & SLICE - 1) === SLICE - 1)
             yield i / count;
     }
     for (let i = 0; i < changes; i++)
@@ -163,16 +145,10 @@ function* orderEnds(begin, life, changes) {
     for (let i = 0; i < count; i++) {
         if (end[i] !== NEVER)
             endOrder[starts[end[i]]++] = i;
-        if ((i & SLICE) === SLICE)
+        if ((i & SLICE - 1) === SLICE - 1)
             yield i / count;
     }
     return { end, endOrder };
-}
-
-function checkBelow(column, limit, name) {
-    for (let i = 0; i < column.length; i++)
-        if (column[i] >= limit)
-            throw damaged(name, "names something that is not there");
 }
 
 // Runs a generator to its end; `breathe(share)` may give others their turn.
@@ -185,43 +161,22 @@ export async function run(steps, breathe) {
     }
 }
 
-// All columns of a trace but what is JSON. `classCount` checks what the columns refer to.
-export async function readColumns(all, trace, classCount, breathe) {
-    const read = async (name, maker, ...more) => {
-        const blob = trace.blobs[name];
+// All tables of a trace: allocations and changes as one object of columns, the others by name.
+export async function readTables(all, trace, breathe) {
+    const blobs = Object.entries(trace.blobs).filter(([, blob]) => blob.columns);
+    const total = blobs.reduce((sum, [, blob]) => sum + blob.raw_bytes, 1);
+    /** @type {Object<string, any>} */
+    const tables = {};
+    let done = 0;
+    for (const [name, blob] of blobs) {
         const raw = await inflate(all, blob, name);
-        return run(maker(raw, blob.count, name, ...more), breathe);
-    };
-    const event = await read("change_event", sums, 1);
-    const tick = await read("change_time", sums, 0);
-    const begin = await read("begin", sums, 0);
-    const klass = await read("class", predicted, null);
-    const size = await read("size", predicted, klass);
-    const life = await read("life", predicted, klass);
-    const sizes = await read("sizes", deltas);
-    for (const [name, column] of Object.entries({ size, life, class: klass }))
-        if (column.length !== begin.length)
-            throw damaged(name, "has another length than “begin”");
-    if (tick.length !== event.length)
-        throw damaged("change_time", "has another length than “change_event”");
-    checkBelow(klass, classCount, "class");
-    checkBelow(size, sizes.length, "size");
-    const phases = {};
-    for (const [field, maker] of [["first_event", deltas], ["kind", numbers], ["step", deltas], ["t", deltas]])
-        phases[field] = await read(`phase_${field}`, maker);
-    const { end, endOrder } = await run(orderEnds(begin, life, event.length), breathe);
-    let address = null;
-    if (trace.blobs.address?.encoding === "placed") {
-        const places = await read("place", numbers);
-        const written = await read("address", numbers);
-        if (places.length !== classCount)
-            throw damaged("place", "has another length than the classes");
-        if (written.length === begin.length)
-            address = await run(placed(written, { begin, end, endOrder, klass, size, sizes }, places), breathe);
-    } else {
-        address = await read("address", predicted, klass, Float64Array);
+        tables[name] = await run(columnsOf(raw, blob, name), (share) => breathe((done + share * raw.length) / total));
+        done += raw.length;
     }
-    if (address?.length !== begin.length)
-        throw damaged("address", "has another length than “begin”");
-    return { event, tick, begin, end, endOrder, klass, size, address, sizes, phases };
+    const { changes, allocations, ...named } = tables;
+    if (allocations.class.some((one) => one >= named.classes.rows))
+        throw damaged("allocations", "names a class that is not there");
+    const { begin, life, class: klass, bytes, address } = allocations;
+    const { end, endOrder } = await run(orderEnds(begin, life, changes.rows), () => breathe(1));
+    return { columns: { event: changes.event, tick: changes.tick, begin, end, endOrder, klass, bytes, address }, named };
 }

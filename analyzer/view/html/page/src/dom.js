@@ -12,6 +12,12 @@ export function visible(text) {
     });
 }
 
+/** @returns {any} what index.html has by this name */
+export const byId = (id) => document.getElementById(id);
+
+/** @returns {NodeListOf<any>} */
+export const allOf = (selector) => document.querySelectorAll(selector);
+
 /** An element; attributes that begin with "on" are listeners, null and false ones are left out. Children are
  * nodes or text. */
 export function h(tag, attributes, ...children) {

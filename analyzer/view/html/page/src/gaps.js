@@ -12,7 +12,13 @@ export function gapChanges(gaps, events) {
 export class Gaps {
     constructor(trace, changes) {
         const { first_event = [], end_event = [], omitted = [], t_ns = [], end_ns = [] } = trace.gaps ?? {};
-        Object.assign(this, { first_event, end_event, omitted, t_ns, end_ns, changes, count: omitted.length });
+        this.first_event = first_event;
+        this.end_event = end_event;
+        this.omitted = omitted;
+        this.t_ns = t_ns;
+        this.end_ns = end_ns;
+        this.changes = changes;
+        this.count = omitted.length;
     }
 
     // The gap that a change lies in, -1 = none.

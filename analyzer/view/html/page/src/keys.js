@@ -45,7 +45,7 @@ export function listen(page) {
         if (event.defaultPrevented || event.ctrlKey || event.metaKey || !page.model)
             return;
         const { target } = event;
-        if (target instanceof Element) {
+        if (target instanceof HTMLElement) {
             if (event.key === "Escape" && target.id === "search")
                 target.blur();
             if (WRITES.test(target.tagName) || target.closest("dialog"))

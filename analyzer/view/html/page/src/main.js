@@ -2,8 +2,9 @@
 
 import { Colours } from "./colours.js";
 import { DataError } from "./data.js";
-import { clear, h as el, visible } from "./dom.js";
+import { allOf, byId, clear, h as el } from "./dom.js";
 import * as format from "./format.js";
+import { showHeading, spoken } from "./heading.js";
 import { Instant } from "./instant.js";
 import { KEYS, listen, MOUSE } from "./keys.js";
 import { Model, TraceData } from "./model.js";
@@ -15,8 +16,6 @@ import { applyFragment, fromFragment, Store, toFragment } from "./state.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { splitter } from "./splitter.js";
-
-const byId = (id) => document.getElementById(id);
 
 class Page {
     constructor(head, base64, source) {
@@ -54,7 +53,8 @@ class Page {
 
     preview() {
         this.model = null;
-        this.heading();
+        showHeading(this.head, this.trace, this.store.get().trace, this.device);
+        this.showMore();
         document.body.classList.toggle("empty", !this.device);
         if (!this.device)
             return;
@@ -117,10 +117,7 @@ class Page {
 
     trouble(error) {
         console.error(error);
-        const box = byId("trouble");
-        box.hidden = false;
-        box.textContent = error instanceof DataError ? error.message : `The page could not show this trace: ${error.message}`;
-        document.body.dataset.ready = "no";
+        showTrouble(error instanceof DataError ? error.message : `The page could not show this trace: ${error.message}`);
     }
 
     // ---- Showing ----
@@ -147,7 +144,7 @@ class Page {
         if (changed("hover", "pinA", "pinB", "highlight", "axis", "zoom"))
             this.instant.update(state, this.model);
         if (changed("pinA", "pinB"))
-            this.announce(this.describe(state));
+            this.announce(spoken(this.model, state));
         this.slider(state);
         if (changed("tab", "axis", "zoom", "pinA", "pinB", "selection", "filter", "theme", "patterns", "hover", "highlight"))
             this.tabs.update(state);
@@ -174,29 +171,6 @@ class Page {
         }, 250);
     }
 
-    heading() {
-        const { trace, device } = this;
-        const command = this.head.traces.length > 1 || !this.head.title ? trace.command || trace.name : this.head.title;
-        document.title = `${visible(shortPaths(command))} · vramtrace`;
-        clear(byId("title"), el("bdi", { title: visible(command) }, visible(shortPaths(command))));
-        const fill = (select, items, chosen) => {
-            clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
-            select.hidden = items.length < 2;
-            select.value = String(chosen);
-        };
-        fill(byId("trace"), this.head.traces.map((t, i) => [i, visible(t.name)]), this.store.get().trace);
-        fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
-        clear(byId("facts"), ...[
-            !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
-            `${format.count(trace.events)} events`,
-        ].filter(Boolean).map((text) => el("span", {}, text)));
-        clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
-        const losses = [...trace.losses, ...(this.head.left_out ?? []).map((path) => `${path} is of this job, but could not be read: it is not in this page.`)];
-        clear(byId("losses"), ...losses.map((text) => el("p", {}, visible(text))));
-        byId("losses").hidden = !losses.length;
-        this.showMore();
-    }
-
     // "more", where the verdict is cut.
     showMore() {
         const verdict = byId("verdict");
@@ -217,21 +191,12 @@ class Page {
             this.tabs.update({ ...this.store.get() });
     }
 
-    describe(state) {
-        const now = this.model.state(state.pinA ?? this.model.peak);
-        const largest = this.model.stacked.filter((c) => now.categories[c]).sort((a, b) => now.categories[b] - now.categories[a]).slice(0, 3)
-            .map((c) => `${this.model.categories[c].label} ${format.bytes(now.categories[c])}`);
-        const before = state.pinB === null ? null : this.model.state(state.pinB);
-        return `${format.time(now.t_ns)}, ${now.step ? `step ${now.step}` : "before step 1"}, ${now.phase}: ${format.bytes(now.used_bytes)} in use${now.change === this.model.peak ? ", the peak" : ""}. ${largest.join(", ")}.${
-            before ? ` B: ${format.bytes(before.used_bytes)}, ${format.change(before.used_bytes - now.used_bytes)}.` : ""}`;
-    }
-
     slider(state) {
         const chart = byId("chart");
         chart.setAttribute("aria-valuemin", "0");
         chart.setAttribute("aria-valuemax", String(this.model.changes - 1));
         chart.setAttribute("aria-valuenow", String(this.pinned()));
-        chart.setAttribute("aria-valuetext", this.describe(state));
+        chart.setAttribute("aria-valuetext", spoken(this.model, state));
     }
 
     announce(text) {
@@ -258,7 +223,7 @@ class Page {
         byId("patterns").addEventListener("click", () => store.set({ patterns: !store.get().patterns }));
         byId("scale").addEventListener("change", (event) => store.set({ scale: event.target.value }));
         byId("whole").addEventListener("click", () => this.whole());
-        for (const input of document.querySelectorAll("input[name=axis]"))
+        for (const input of allOf("input[name=axis]"))
             input.addEventListener("change", () => this.setAxis(input.value));
         byId("more").addEventListener("click", () => {
             const open = document.body.classList.toggle("all-verdict");
@@ -306,7 +271,7 @@ class Page {
         byId("scale").value = state.scale;
         if (document.activeElement !== byId("search"))
             byId("search").value = state.filter;
-        for (const input of document.querySelectorAll("input[name=axis]"))
+        for (const input of allOf("input[name=axis]"))
             Object.assign(input, { checked: input.value === state.axis, disabled: input.value === "step" && Boolean(this.model) && !this.model.steps.length });
         const axis = this.model?.axis(state.axis);
         byId("whole").disabled = !axis || (state.zoom[0] <= axis.lo && state.zoom[1] >= axis.hi);
@@ -403,47 +368,25 @@ class Page {
     }
 }
 
-// Of several devices each has a heading; what is said of the shown one comes first.
-function verdictOf(trace, device) {
-    const common = [];
-    const own = [];
-    const others = [];
-    let to = common;
-    for (const text of trace.verdict) {
-        const named = trace.devices.find((one) => text === deviceName(one));
-        if (named)
-            to = named === device ? own : others;
-        if (!named || to === others)
-            to.push(text);
-    }
-    return [...common, ...own, ...others];
-}
-
-// "python torch/train.py": the program's name, and the last two parts of other paths.
-function shortPaths(command) {
-    return command.replace(/^\S*\/(?=[^\s/])/, "").replace(/(^|\s)\S*\/(?=[^\s/]+\/[^\s/]+)/g, "$1");
-}
-
-function deviceName(device) {
-    return `GPU ${device.index}${device.name ? ` ${visible(device.name)}` : ""}${device.total_bytes ? ` (${format.bytes(device.total_bytes)})` : ""}`;
+function showTrouble(text) {
+    byId("trouble").hidden = false;
+    byId("trouble").textContent = text;
+    document.body.dataset.ready = "no";
 }
 
 function start() {
     const source = document.currentScript?.textContent ?? "";
     try {
         const head = JSON.parse(byId("vramtrace-page").textContent);
-        if (head.format !== "vramtrace.page/1")
+        if (head.format !== "vramtrace.page/2")
             throw new DataError("This page's data is of another version than its program. Make it again with “vramtrace html”.");
         const data = byId("vramtrace-data");
         const base64 = data.textContent;
         data.remove(); // the text is not needed twice
         window.vramtrace = new Page(head, base64, source);
     } catch (error) {
-        const box = byId("trouble");
-        box.hidden = false;
-        box.textContent = error instanceof DataError ? error.message
-            : `The data in this page is damaged or incomplete (${error.message}). Copy the file again, or make it again with “vramtrace html”.`;
-        document.body.dataset.ready = "no";
+        showTrouble(error instanceof DataError ? error.message
+            : `The data in this page is damaged or incomplete (${error.message}). Copy the file again, or make it again with “vramtrace html”.`);
     }
 }
 

@@ -4,6 +4,7 @@ import { above, Largest, Walker } from "./walk.js";
 import { eventAxis, stepAxis, timeAxis } from "./axis.js";
 import { Gaps } from "./gaps.js";
 import { Names } from "./names.js";
+import { rowsOf } from "./data.js";
 
 // From the bottom of the picture, as in the terminal. What is not named here is not "in use".
 const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
@@ -27,8 +28,11 @@ export class TraceData {
         this.index = index;
         this.trace = head.traces[index];
         this.columns = read.columns;
-        this.names = new Names(this.trace, JSON.parse(read.names));
-        this.steps = read.steps ? JSON.parse(read.steps).devices : [];
+        const strings = JSON.parse(read.strings);
+        const { blobs } = this.trace;
+        this.names = new Names(this.trace, read.named, strings, JSON.parse(read.sources));
+        this.phases = { ...read.named.phases, phase: Array.from(read.named.phases.phase, (text) => strings[text]) };
+        this.steps = rowsOf(read.named.steps, blobs.steps, strings);
         this.readText = readText;
         this.documents = new Map();
         this.latest = this.latestEnds();
@@ -53,34 +57,33 @@ export class TraceData {
     }
 }
 
-function stepList(steps) {
-    if (!steps)
-        return [];
-    return steps.step.map((step, i) => ({
-        step, first_event: steps.first_event[i], last_event: steps.last_event[i], t_ns: steps.t_ns[i], duration_ns: steps.duration_ns[i],
-        peak_event: steps.peak_event[i], peak_bytes: steps.peak_bytes[i], end_bytes: steps.end_bytes[i],
-        large: Boolean(steps.stands_out[i] & 1), slow: Boolean(steps.stands_out[i] & 2),
-    }));
-}
-
 export class Model {
     constructor(data, deviceNumber) {
         const { columns, trace } = data;
         const { table, sums } = columns.devices[deviceNumber];
-        Object.assign(this, {
-            data, columns, trace, table, sums, head: data.head, traces: data.head.traces, names: data.names, device: trace.devices[deviceNumber],
-            deviceNumber, begin: columns.begin, end: columns.end, klass: columns.klass, sizes: columns.sizes, classes: data.names.classes,
-            changes: columns.event.length, allocations: columns.begin.length, categories: trace.categories, phases: columns.phases,
-        });
+        this.data = data;
+        this.columns = columns;
+        this.trace = trace;
+        this.table = table;
+        this.sums = sums;
+        this.traces = data.head.traces;
+        this.names = data.names;
+        this.device = trace.devices[deviceNumber];
+        this.begin = columns.begin;
+        this.end = columns.end;
+        this.klass = columns.klass;
+        this.classes = data.names.classes;
+        this.changes = columns.event.length;
+        this.allocations = columns.begin.length;
+        this.categories = trace.categories;
+        this.phases = data.phases;
         this.stacked = stackedOf(trace.categories);
         this.used = this.stacked;
         this.walker = new Walker(columns, table, sums);
         this.drawer = new Walker(columns, table, sums);
         this.largest = new Largest(sums.peakMeasure);
         this.pictures = [];
-        const own = data.steps.find((steps) => steps.index === this.device.index);
-        this.stepFacts = own || null;
-        this.steps = stepList(own);
+        this.steps = data.steps.filter((step) => step.device === this.device.index);
         this.stepFirstEvents = this.steps.map((step) => step.first_event);
         this.peak = this.device.peak_change;
         this.endChange = this.device.end_change;
@@ -95,12 +98,12 @@ export class Model {
     }
 
     bytes(allocation) {
-        return this.sizes[this.columns.size[allocation]];
+        return this.columns.bytes[allocation];
     }
 
     // 48 bits and a few more: exact in a double.
     address(allocation) {
-        return this.columns.address[allocation] * 256;
+        return this.columns.address[allocation];
     }
 
     // Whether a class is in the sum "in use" of this device.
@@ -135,7 +138,7 @@ export class Model {
     }
 
     phaseOf(change) {
-        return this.trace.phases[this.phases.kind[this.phaseRun(this.eventOf(change))]] ?? "other";
+        return this.phases.phase[this.phaseRun(this.eventOf(change))] ?? "other";
     }
 
     // ---- States ----
@@ -324,6 +327,6 @@ export class Model {
     }
 
     diff() {
-        return this.data.document("diff", this.head.diff);
+        return this.data.document("diff", this.data.head.diff);
     }
 }

@@ -1,36 +1,39 @@
 // Names of a trace: who made each class of allocations, with every reference followed.
 
+import { rowsOf } from "./data.js";
+
 export class Names {
-    constructor(trace, tables) {
-        const { strings } = tables;
-        const text = (index) => strings[index] ?? "";
-        this.frames = tables.frames.map(([kind, func, file, line, module, name]) => ({
-            kind: kind ? "python" : "native", function: text(func), file: text(file), line, module: text(module), name: text(name),
-        }));
-        this.stacks = tables.stacks.map((frames) => frames.map((frame) => this.frames[frame]));
-        this.places = tables.places.map((place, index) => index ? {
-            name: text(place[0]), file: text(place[1]), line: place[2], function: text(place[3]), frame: this.frames[place[4]] ?? null,
-        } : null);
-        this.tensors = tables.tensors.map(([name, role, module, dtype, shape, bytes, share, evidence]) => ({
-            name: text(name), role: text(role), module: text(module), dtype: text(dtype), shape: text(shape), bytes, share_bytes: share,
-            evidence: trace.evidence[evidence] ?? "",
-        }));
-        this.sources = {};
-        for (const [file, lines] of Object.entries(tables.sources || {}))
-            this.sources[text(file)] = lines;
-        this.classes = tables.classes.map((row) => this.classOf(trace, tables, row, text));
+    // `tables`: those that classes refer to; `sources`: { file: { line: text } }
+    constructor(trace, tables, strings, sources) {
+        const rows = (name) => rowsOf(tables[name], trace.blobs[name], strings);
+        const frames = new Map(rows("frames").map((frame) => [frame.frame, frame]));
+        const { stack, frame } = tables.stacks;
+        this.sources = sources;
+        this.stacks = new Map();
+        for (let i = 0; i < stack.length; i++) {
+            if (!this.stacks.has(stack[i]))
+                this.stacks.set(stack[i], []);
+            this.stacks.get(stack[i]).push(frames.get(frame[i]));
+        }
+        this.tensors = rows("tensors");
+        this.classes = rows("classes").map((row) => this.classOf(row));
     }
 
-    classOf(trace, tables, row, text) {
-        const [device, kind, category, evidence, phase, stack, forward, place, module, moduleClass, operator, rule, counted, cached, driver, tensors, label] = row;
+    classOf(row) {
+        const { place_name, place_file, place_line, place_function } = row;
         return {
-            device, kind: trace.kinds[kind] ?? "unknown", category: trace.categories[category]?.name ?? "unknown", categoryIndex: category,
-            evidence: trace.evidence[evidence] ?? "", phase: trace.phases[phase] ?? "other", phaseIndex: phase,
-            stackId: stack, stack: this.stacks[stack] ?? [], forwardId: forward, forward: this.stacks[forward] ?? [],
-            place: this.places[place] ?? null, module: text(module), moduleClass: text(moduleClass), operator: text(operator),
-            rule: text(tables.rules[rule]), counted: Boolean(counted), cached, driver: Boolean(driver),
-            tensors: tensors.map((tensor) => this.tensors[tensor]).filter(Boolean), label: text(label),
+            ...row, stack: this.stacks.get(row.stack) ?? [], forward: this.stacks.get(row.forward_stack) ?? [],
+            place: place_name ? { name: place_name, file: place_file, line: place_line, function: place_function } : null,
+            counted: Boolean(row.counted), driver: Boolean(row.driver), tensors: this.tensorsOf(row.tensors),
         };
+    }
+
+    // A list's number is that of its first tensor, from 1 on; each tensor has the number of the next.
+    tensorsOf(list) {
+        const found = [];
+        for (let tensor = this.tensors[list - 1]; tensor && found.length < this.tensors.length; tensor = this.tensors[tensor.next - 1])
+            found.push(tensor);
+        return found;
     }
 
     // Lines around a line of a file, as [number, text].

@@ -4,7 +4,7 @@ import { hatched } from "./gaps.js";
 // picture. Bands are parted by a line, so that neighbours stay apart without their colours.
 
 // `area` in points of the canvas. `scale` bytes = its height. `reserved`: what the driver gave beyond is shown too.
-export function paintBands(context, area, picture, source, scale, colours, { highlight, patterns, reserved }) {
+export function paintBands(context, area, picture, source, scale, colours, { highlight = null, patterns = false, reserved = false } = {}) {
     const { left, top, width, height } = area;
     if (width < 1 || height < 1)
         return;

@@ -1,6 +1,6 @@
 // Reads traces out of the page: in a worker where one may start, so that the page never stops; else in slices.
 
-import { DataError, fromBase64, inflate, readColumns, run } from "./data.js";
+import { DataError, fromBase64, inflate, readTables, run } from "./data.js";
 import { gapChanges } from "./gaps.js";
 import { contributions, makeSums } from "./walk.js";
 
@@ -26,27 +26,19 @@ export class Reader {
 
     async trace(index, breathe) {
         const trace = this.head.traces[index];
-        const text = await this.text(trace.blobs.names, "names");
-        const { classes } = JSON.parse(text);
-        const parts = 9 + trace.devices.length * 4;
-        let part = 0;
-        let before = 0;
-        const step = async (share) => {
-            if (share < before)
-                part++;
-            before = share;
-            await breathe(Math.min(1, (part + share) / parts));
-        };
-        const columns = await readColumns(this.all(), trace, classes.length, step);
+        const strings = await this.text(trace.blobs.strings, "strings");
+        const words = JSON.parse(strings);
+        const parts = 1 + trace.devices.length;
+        const { columns, named } = await readTables(this.all(), trace, (share) => breathe(share / parts));
         columns.gaps = gapChanges(trace.gaps, columns.event);
         columns.devices = [];
         for (const device of trace.devices) {
-            const table = contributions(classes, trace.categories, device.index, trace.kinds);
-            const sums = await run(makeSums(columns, table, device.has_blocks), step);
+            const done = 1 + columns.devices.length;
+            const table = contributions(named.classes, trace.categories, device.index, words);
+            const sums = await run(makeSums(columns, table, device.has_blocks), (share) => breathe((done + share) / parts));
             columns.devices.push({ table, sums });
         }
-        const steps = trace.blobs.steps ? await this.text(trace.blobs.steps, "steps") : "";
-        return { columns, names: text, steps };
+        return { columns, named, strings, sources: await this.text(trace.blobs.sources, "sources") };
     }
 }
 

@@ -61,7 +61,7 @@ export function usualAxis(trace) {
     const series = [overview.driver_bytes, ...Object.values(overview.categories)];
     let idle = 0;
     for (let i = 1; i < overview.columns; i++)
-        idle += series.every((bytes) => bytes[i] === bytes[i - 1]);
+        idle += Number(series.every((bytes) => bytes[i] === bytes[i - 1]));
     return idle > MOSTLY * overview.columns ? "event" : "time";
 }
 

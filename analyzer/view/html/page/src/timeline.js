@@ -1,15 +1,13 @@
 // The timeline: what a device held, stacked by category, with steps, phases, marks and pins.
 
-import { h as el, visible } from "./dom.js";
+import { h as el } from "./dom.js";
 import * as format from "./format.js";
+import { drawLanes, drawMarks, LANE, line } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom } from "./state.js";
-import { firstThat } from "./walk.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
-const LANE = 15;
-const MOST_LABELS = 200; // marks that get a name, if there is room
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
 
 export class Timeline {
@@ -107,8 +105,8 @@ export class Timeline {
         this.drawLabels(context, state);
         this.drawDriver(context);
         if (!this.source.isPreview) {
-            this.drawLanes(context, state);
-            this.drawMarks(context, state);
+            drawLanes(this, context, state);
+            drawMarks(this, context);
         }
         this.tip.hidden = true; // until the pointer moves
         this.legend.hidden = !this.picture.gap.includes(1);
@@ -237,160 +235,6 @@ export class Timeline {
         context.fillText(text, x, y);
     }
 
-    drawLanes(context, state) {
-        const { area, source, colours } = this;
-        const steps = area.top + area.height + 24;
-        const phases = steps + LANE + 1;
-        context.textBaseline = "middle";
-        context.textAlign = "right";
-        context.fillStyle = colours.css("--muted");
-        context.fillText("step", area.left - 8, steps + LANE / 2);
-        context.fillText("phase", area.left - 8, phases + LANE / 2);
-        context.save();
-        context.beginPath();
-        context.rect(area.left, area.top, area.width, this.height);
-        context.clip();
-        this.drawSteps(context, state, steps);
-        this.drawPhases(context, state, phases);
-        context.restore();
-    }
-
-    drawSteps(context, state, y) {
-        const { area, source, colours } = this;
-        const [lo, hi] = state.zoom;
-        const edges = source.steps.length;
-        const first = Math.max(0, firstThat(edges, (i) => this.axis.stepBegin(i) > lo) - 1);
-        let drawn = -Infinity;
-        let marked = -Infinity;
-        let inWindow = 0;
-        while (first + inWindow < edges && this.axis.stepBegin(first + inWindow) < hi)
-            inWindow++;
-        context.textAlign = "center";
-        for (let i = first; i < first + inWindow; i++) {
-            const step = source.steps[i];
-            const from = this.toX(this.axis.stepBegin(i));
-            const to = i + 1 < edges ? this.toX(this.axis.stepBegin(i + 1)) : this.toX(this.axis.hi);
-            const outlier = step.large || step.slow;
-            if (to < drawn + 1 && !(outlier && from > marked + 2))
-                continue;
-            if (outlier)
-                marked = from;
-            context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
-            context.fillRect(from, y, Math.max(1, to - from), LANE);
-            if (to - from >= 14 && i && step.step) {
-                context.strokeStyle = colours.css("--line");
-                context.globalAlpha = 0.6;
-                line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
-                context.globalAlpha = 1;
-            }
-            const text = step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init";
-            const left = Math.max(from, area.left);
-            const right = Math.min(to, area.left + area.width);
-            if (right - left > context.measureText(text).width + 4) {
-                context.fillStyle = colours.css("--fg");
-                context.fillText(text, (left + right) / 2, y + LANE / 2 + 1);
-            }
-            drawn = Math.max(drawn, to);
-        }
-    }
-
-    // Runs of one phase, as far as points can show them.
-    drawPhases(context, state, y) {
-        const { area, source, colours } = this;
-        const { phases, trace } = source;
-        const kindAt = (x) => {
-            const run = this.axis.runAt(this.toValue(x));
-            return run < 0 ? -1 : phases.kind[run];
-        };
-        context.textAlign = "center";
-        if (this.axis.runAt(state.zoom[1]) - this.axis.runAt(state.zoom[0]) > area.width / 3) {
-            context.fillStyle = colours.css("--lane-a");
-            context.fillRect(area.left, y, area.width, LANE);
-            context.fillStyle = colours.css("--muted");
-            context.fillText("zoom in to see phases", area.left + area.width / 2, y + LANE / 2 + 1);
-            return;
-        }
-        let from = area.left;
-        let kind = kindAt(from);
-        const put = (to) => {
-            if (kind >= 0) {
-                const name = trace.phases[kind];
-                context.fillStyle = colours.css(`--phase-${name}`) || colours.css("--lane-a");
-                context.fillRect(from, y, to - from, LANE);
-                const text = [name, name.slice(0, 3), name[0]].find((part) => context.measureText(part).width + 6 < to - from);
-                if (text) {
-                    context.fillStyle = colours.css("--fg");
-                    context.fillText(text, (from + to) / 2, y + LANE / 2 + 1);
-                }
-            }
-        };
-        for (let x = area.left + 1; x <= area.left + area.width; x++) {
-            const here = kindAt(x);
-            if (here !== kind) {
-                put(x);
-                from = x;
-                kind = here;
-            }
-        }
-        put(area.left + area.width);
-    }
-
-    // Peak, refusals and marks above the picture; a label only where none is yet.
-    drawMarks(context) {
-        const { area, source, colours } = this;
-        const taken = [[], []];
-        const put = (value, sign, text, colour, depth) => {
-            const x = this.toX(value);
-            if (x < area.left - 0.5 || x > area.left + area.width + 0.5)
-                return;
-            context.strokeStyle = context.fillStyle = colours.css(colour);
-            context.globalAlpha = 0.7;
-            line(context, Math.round(x) + 0.5, area.top - 4, Math.round(x) + 0.5, depth);
-            context.globalAlpha = 1;
-            if (!sign)
-                return;
-            const full = text ? `${sign} ${text}` : sign;
-            for (const [row, label] of [[1, full], [0, full], [1, sign], [0, sign]]) {
-                const wide = context.measureText(label).width;
-                const right = x + wide + 4 < area.left + area.width;
-                const from = right ? x - 5 : x - wide + 5;
-                if (taken[row].some(([a, b]) => from < b + 8 && from + wide > a - 8))
-                    continue;
-                taken[row].push([from, from + wide]);
-                context.textAlign = "left";
-                context.textBaseline = "middle";
-                context.fillText(label, from, area.top - 10 - (1 - row) * 15);
-                return;
-            }
-        };
-        const peak = source.state(source.peak);
-        const bottom = area.top + area.height;
-        if (source.changes)
-            put(this.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / this.scale) * area.height);
-        for (const refusal of source.trace.refusals.filter((r) => r.device === source.device.index))
-            put(this.placeOf(refusal), "✖", `out of memory: ${format.bytes(refusal.asked_bytes)} asked`, "--alarm", bottom);
-        const [first, behind] = this.marksInWindow();
-        const many = behind - first > MOST_LABELS;
-        for (let i = first; i < behind; i += Math.max(1, Math.floor((behind - first) / area.width))) {
-            const mark = source.trace.marks[i];
-            put(this.placeOf(mark), many ? "" : "▾", many ? "" : shorten(visible(mark.name), 28), "--muted", area.top + 4);
-        }
-    }
-
-    // Marks are in the order of time: numbers of the first that is seen, and of the first behind.
-    marksInWindow() {
-        const { marks } = this.source.trace;
-        const [lo, hi] = this.store.get().zoom;
-        const from = (value) => firstThat(marks.length, (i) => this.placeOf(marks[i]) >= value);
-        return [from(lo), from(hi)];
-    }
-
-    placeOf({ t_ns, event }) {
-        if (this.axis.name === "time")
-            return t_ns;
-        return this.axis.name === "event" ? event : this.axis.of(this.source.changeAtEvent(event));
-    }
-
     // ---- What follows the pointer ----
 
     drawOverlay() {
@@ -510,16 +354,4 @@ export class Timeline {
     whole() {
         this.store.set({ zoom: [this.axis.lo, this.axis.hi] });
     }
-}
-
-function line(context, x1, y1, x2, y2) {
-    context.beginPath();
-    context.moveTo(x1, y1);
-    context.lineTo(x2, y2);
-    context.stroke();
-}
-
-function shorten(text, length) {
-    const signs = [...text];
-    return signs.length > length ? `${signs.slice(0, length - 1).join("")}…` : text;
 }

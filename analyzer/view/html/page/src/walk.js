@@ -5,26 +5,26 @@
 const MOST_BINS = 65536;
 
 // What each class adds while alive, on one device. Host memory counts on every device.
-export function contributions(classes, categories, deviceIndex, kinds) {
-    const count = classes.length;
+export function contributions(classes, categories, deviceIndex, strings) {
+    const count = classes.rows;
+    const names = categories.map((category) => strings.indexOf(category.name));
     const cached = categories.findIndex((category) => category.name === "cached");
-    const block = kinds.indexOf("block");
+    const block = strings.indexOf("block");
     const table = {
         category: new Uint8Array(count), counted: new Int8Array(count), cached: new Int8Array(count), driver: new Int8Array(count),
         block: new Int8Array(count), any: new Uint8Array(count), cachedCategory: cached < 0 ? 0 : cached,
         driverAt: categories.length, blockAt: categories.length + 1, width: categories.length + 2,
     };
     for (let k = 0; k < count; k++) {
-        const [device, kind, category, , , , , , , , , , counted, inCache, driver] = classes[k];
-        const here = device === deviceIndex;
-        if (!here && device !== -1)
+        const here = classes.device[k] === deviceIndex;
+        if (!here && classes.device[k] !== -1)
             continue;
-        table.category[k] = category;
-        table.counted[k] = counted;
-        table.cached[k] = here ? inCache : 0;
-        table.driver[k] = here ? driver : 0;
-        table.block[k] = here && kind === block ? 1 : 0;
-        table.any[k] = counted || (here && (inCache || driver)) ? 1 : 0;
+        table.category[k] = names.indexOf(classes.category[k]);
+        table.counted[k] = classes.counted[k];
+        table.cached[k] = here ? classes.cached[k] : 0;
+        table.driver[k] = here ? classes.driver[k] : 0;
+        table.block[k] = here && classes.kind[k] === block ? 1 : 0;
+        table.any[k] = table.counted[k] || table.cached[k] || table.driver[k] ? 1 : 0;
     }
     return table;
 }
@@ -46,7 +46,7 @@ export class Walker {
         const k = columns.klass[allocation];
         if (!table.any[k])
             return;
-        const bytes = sign * columns.sizes[columns.size[allocation]];
+        const bytes = sign * columns.bytes[allocation];
         if (table.counted[k])
             vector[table.category[k]] += bytes;
         if (table.cached[k])
@@ -136,7 +136,7 @@ export function* makeSums(columns, table, hasBlocks) {
         for (; allocated < walker.born; allocated++) {
             const k = columns.klass[allocated];
             if (table.counted[k])
-                sums.allocated[(b + 1) * width + table.category[k]] += columns.sizes[columns.size[allocated]];
+                sums.allocated[(b + 1) * width + table.category[k]] += columns.bytes[allocated];
         }
         for (let c = 0; c < width; c++)
             sums.allocated[(b + 1) * width + c] += sums.allocated[b * width + c];

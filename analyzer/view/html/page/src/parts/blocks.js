@@ -128,8 +128,7 @@ function neighbour(scene, step) {
 
 function create(root, context) {
     const { store, model, format, colours } = context;
-    const keep =
-        Uint8Array.from(model.classes, (klass) => Number(isUsed(klass) && klass.device === model.device.index));
+    const keep = Uint8Array.from(model.classes.map((klass) => Number(isUsed(klass) && klass.device === model.device.index)));
     const scene = {
         model,
         format,

@@ -185,7 +185,7 @@ export function ranges(pieces) {
         if (last && address <= last.address + last.bytes)
             last.bytes = Math.max(last.bytes, address + bytes - last.address);
         else
-            found.push({ address, bytes });
+            found.push({ address, bytes, offset: 0 });
     }
     for (const range of found) {
         range.offset = offset;

@@ -39,7 +39,7 @@ function facts(context, entry, allocation) {
     const rows = [
         ["Category", h("span", {}, swatch(klass.category), categoryLabel(context.model, klass.category))],
         ["Evidence", EVIDENCE[klass.evidence] || klass.evidence],
-        ["Module", klass.module && name(klass.moduleClass ? `${klass.module} (${klass.moduleClass})` : klass.module)],
+        ["Module", klass.module && name(klass.module_class ? `${klass.module} (${klass.module_class})` : klass.module)],
         ["Operator", klass.operator && name(klass.operator)], ["Made in", klass.phase],
         ["Rule", klass.rule && name(klass.rule)], ["Kind", klass.kind]
     ];
@@ -102,7 +102,7 @@ export function createDetails(context, hint) {
                 return empty();
             const { klass } = entry, { place } = klass;
             const parts = [
-                h("h3", {}, name(klass.label || (place && place.name) || klass.kind)),
+                h("h3", {}, name(klass.owner || (place && place.name) || klass.kind)),
                 group && group.blocks > entry.blocks
                     ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes(group.bytes)} in ${
                           context.format.count(group.blocks)} blocks, this is what made most:`)

@@ -47,7 +47,7 @@ export function showButton(context, where, text = "Show in timeline") {
 }
 
 /** An article: heading with its figure, body, and a button that shows it in the timeline. */
-export function card({heading, figure, tone, button}, ...body) {
+export function card({heading, figure, tone = "", button = null}, ...body) {
     return h("article", { class: `vp-card${tone ? ` vp-${tone}` : ""}` },
         h("header", {}, h("h3", {}, heading), figure ? h("span", { class: "vp-figure" }, figure) : null,
             button || null),

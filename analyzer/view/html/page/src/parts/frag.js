@@ -1,5 +1,5 @@
 // Fragmentation at the instant: free memory that the process holds, and the blocks that keep it from being returned.
-import { h, name, clear } from "../dom.js";
+import { h, clear } from "../dom.js";
 import { instantOf, momentText } from "./view.js";
 import { mapAt, pinsOf, neverFreed } from "./map_layout.js";
 import { emptyState, factList } from "./findings.js";

@@ -41,8 +41,8 @@ const OF_DEVICE = new Set(["workspace", "communication"]); // named by their cat
 /** What the report calls the owner of a class without tensors: its label; else where it belongs, and its category. */
 export function labelOf(model, klass) {
     const where = klass.module || (OF_DEVICE.has(klass.category) ? "" : placeName(klass));
-    if (klass.label || (!where && klass.category === "unknown"))
-        return klass.label;
+    if (klass.owner || (!where && klass.category === "unknown"))
+        return klass.owner;
     return `${where}${where ? " · " : ""}${categoryLabel(model, klass.category)}`;
 }
 
@@ -96,7 +96,7 @@ function stackKey(frames) {
     return stackKeys.get(frames);
 }
 
-const classOf = (klass) => (klass.module && klass.moduleClass) || "";
+const classOf = (klass) => (klass.module && klass.module_class) || "";
 const placeName = (klass) => (klass.place && klass.place.name) || "";
 const join = (...parts) => JSON.stringify(parts);
 

@@ -64,7 +64,7 @@ function create(root, context) {
             column("blocks", "Blocks", "count", (segment) => segment.blocks.length, { sum: true }),
             column("pin", "Pinned by", "name",
                 (segment) => (segment.pin
-                        ? segment.pin.klass.label || segment.pin.klass.place?.name || segment.pin.klass.category
+                        ? segment.pin.klass.owner || segment.pin.klass.place?.name || segment.pin.klass.category
                         : ""),
                 { about: "The block that stays longest: the segment cannot be returned before it is freed" })
         ]
@@ -80,7 +80,7 @@ function create(root, context) {
             column("address", "Address", "text", (block) => hex(block.address), byAddress),
             column("bytes", "Bytes", "bytes", (block) => block.bytes, { sum: true }),
             categoryColumn(context, "Category", (block) => block.klass.category),
-            column("name", "Owner or line", "name", (block) => block.klass.label || block.klass.place?.name || "")
+            column("name", "Owner or line", "name", (block) => block.klass.owner || block.klass.place?.name || "")
         ]
     });
     const grown = growth(context);
@@ -177,7 +177,7 @@ function create(root, context) {
         hovered = under?.block ?? null;
         clear(hint);
         if (under?.block)
-            hint.append(name(under.block.klass.label || under.block.klass.place?.name || under.block.klass.category),
+            hint.append(name(under.block.klass.owner || under.block.klass.place?.name || under.block.klass.category),
                 ` ${format.bytes(under.block.bytes)} (${format.exact(under.block.bytes)}) at ${
                     hex(under.block.address)}${
                     under.block === under.segment.pin ? " · stays longest in this segment" : ""}`);

@@ -45,7 +45,7 @@ function refusalCard(context, refusal, number) {
 }
 
 function cardBar(context, card) {
-    const { format, model } = context;
+    const { model } = context;
     const pieces = [
         ...Object.entries(card.categories).map(([category,
             bytes]) => ({ category, title: categoryLabel(model, category), bytes })),

@@ -1,5 +1,5 @@
 // Several traces beside each other: ranks of one job, or A and B.
-import { name, clear } from "../dom.js";
+import { clear } from "../dom.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
 

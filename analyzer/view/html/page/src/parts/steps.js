@@ -12,7 +12,7 @@ function outliers(step) {
 }
 
 function create(root, context) {
-    const { model, format } = context, { steps, stepFacts } = model;
+    const { model, format } = context, { steps, device } = model;
     if (!steps.length) {
         root.append(emptyState(`No steps were found: no modules, no backward passes, no optimizer. ${MARKS}`));
         return {
@@ -23,8 +23,8 @@ function create(root, context) {
         };
     }
     const real = steps.filter((step) => step.step > 0), many = real.filter(outliers);
-    const before = new Map(steps.map((step, i) => [step, i ? steps[i - 1].end_bytes : null]));
-    const medianPeak = stepFacts?.median_peak_bytes, medianTime = stepFacts?.median_duration_ns;
+    const before = new Map(steps.map((step, i) => [step, i ? steps[i - 1].end_used_bytes : null]));
+    const medianPeak = device.median_peak_bytes, medianTime = device.median_duration_ns;
     root.append(
         h("p", { class: "vp-heading" }, `${format.count(real.length)} ${real.length === 1 ? "step" : "steps"}. `,
             medianPeak ? `Median peak ${format.bytes(medianPeak)}, median time ${format.duration(medianTime)}. ${
@@ -33,11 +33,11 @@ function create(root, context) {
     const columns = [
         column("step", "Step", "count", (step) => step.step,
             { cell: (step) => (step.step ? format.count(step.step) : "before") }),
-        column("peak", "Peak", "bytes", (step) => step.peak_bytes),
-        medianPeak ? column("over", "to median", "change", (step) => step.peak_bytes - medianPeak) : null,
-        column("end", "At its end", "bytes", (step) => step.end_bytes),
+        column("peak", "Peak", "bytes", (step) => step.peak_used_bytes),
+        medianPeak ? column("over", "to median", "change", (step) => step.peak_used_bytes - medianPeak) : null,
+        column("end", "At its end", "bytes", (step) => step.end_used_bytes),
         column("change", "Grew", "change",
-            (step) => (before.get(step) === null ? null : step.end_bytes - before.get(step)),
+            (step) => (before.get(step) === null ? null : step.end_used_bytes - before.get(step)),
             { about: "What is in use at its end, less that at the end of the step before" }),
         column("time", "Time", "duration", (step) => step.duration_ns),
         column("out", "Stands out by", "text", outliers),
@@ -69,15 +69,15 @@ function create(root, context) {
 
 /* A bar for each step's peak, as far as there is room for them; the table has all. */
 function bars(context, steps, choose) {
-    const { format } = context, most = Math.max(1, ...steps.map((step) => step.peak_bytes)),
+    const { format } = context, most = Math.max(1, ...steps.map((step) => step.peak_used_bytes)),
                    group = Math.ceil(steps.length / 400);
     const columns = [];
     for (let i = 0; i < steps.length; i += group)
-        columns.push(steps.slice(i, i + group).reduce((a, b) => (b.peak_bytes > a.peak_bytes ? b : a)));
+        columns.push(steps.slice(i, i + group).reduce((a, b) => (b.peak_used_bytes > a.peak_used_bytes ? b : a)));
     return h("div", { class: "vp-stepbars", "aria-hidden": "true" }, columns.map((step) => h("div", {
         class: outliers(step) ? "vp-out" : null,
-        style: `height:${(100 * step.peak_bytes) / most}%`,
-        title: `${group > 1 ? `largest of ${group}: ` : ""}step ${step.step}: ${format.bytes(step.peak_bytes)}, ${
+        style: `height:${(100 * step.peak_used_bytes) / most}%`,
+        title: `${group > 1 ? `largest of ${group}: ` : ""}step ${step.step}: ${format.bytes(step.peak_used_bytes)}, ${
             format.duration(step.duration_ns)}${outliers(step) ? `, stands out by ${outliers(step)}` : ""}`,
         onclick: () => choose(step)
     })));

@@ -1,0 +1,170 @@
+// What the timeline shows around its picture: steps and phases below, the peak, failed requests and marks above.
+
+import { visible } from "./dom.js";
+import * as format from "./format.js";
+import { firstThat } from "./walk.js";
+
+export const LANE = 15;
+const MOST_LABELS = 200; // marks that get a name, if there is room
+
+export function drawLanes(timeline, context, state) {
+    const { area, colours } = timeline;
+    const steps = area.top + area.height + 24;
+    const phases = steps + LANE + 1;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    context.fillStyle = colours.css("--muted");
+    context.fillText("step", area.left - 8, steps + LANE / 2);
+    context.fillText("phase", area.left - 8, phases + LANE / 2);
+    context.save();
+    context.beginPath();
+    context.rect(area.left, area.top, area.width, timeline.height);
+    context.clip();
+    drawSteps(timeline, context, state, steps);
+    drawPhases(timeline, context, state, phases);
+    context.restore();
+}
+
+function drawSteps(timeline, context, state, y) {
+    const { area, source, colours } = timeline;
+    const [lo, hi] = state.zoom;
+    const edges = source.steps.length;
+    const first = Math.max(0, firstThat(edges, (i) => timeline.axis.stepBegin(i) > lo) - 1);
+    let drawn = -Infinity;
+    let marked = -Infinity;
+    let inWindow = 0;
+    while (first + inWindow < edges && timeline.axis.stepBegin(first + inWindow) < hi)
+        inWindow++;
+    context.textAlign = "center";
+    for (let i = first; i < first + inWindow; i++) {
+        const step = source.steps[i];
+        const from = timeline.toX(timeline.axis.stepBegin(i));
+        const to = i + 1 < edges ? timeline.toX(timeline.axis.stepBegin(i + 1)) : timeline.toX(timeline.axis.hi);
+        const outlier = step.large || step.slow;
+        if (to < drawn + 1 && !(outlier && from > marked + 2))
+            continue;
+        if (outlier)
+            marked = from;
+        context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
+        context.fillRect(from, y, Math.max(1, to - from), LANE);
+        if (to - from >= 14 && i && step.step) {
+            context.strokeStyle = colours.css("--line");
+            context.globalAlpha = 0.6;
+            line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
+            context.globalAlpha = 1;
+        }
+        const text = step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init";
+        const left = Math.max(from, area.left);
+        const right = Math.min(to, area.left + area.width);
+        if (right - left > context.measureText(text).width + 4) {
+            context.fillStyle = colours.css("--fg");
+            context.fillText(text, (left + right) / 2, y + LANE / 2 + 1);
+        }
+        drawn = Math.max(drawn, to);
+    }
+}
+
+// Runs of one phase, as far as points can show them.
+function drawPhases(timeline, context, state, y) {
+    const { area, source, colours } = timeline;
+    const { phase } = source.phases;
+    const phaseAt = (x) => phase[timeline.axis.runAt(timeline.toValue(x))];
+    context.textAlign = "center";
+    if (timeline.axis.runAt(state.zoom[1]) - timeline.axis.runAt(state.zoom[0]) > area.width / 3) {
+        context.fillStyle = colours.css("--lane-a");
+        context.fillRect(area.left, y, area.width, LANE);
+        context.fillStyle = colours.css("--muted");
+        context.fillText("zoom in to see phases", area.left + area.width / 2, y + LANE / 2 + 1);
+        return;
+    }
+    let from = area.left;
+    let name = phaseAt(from);
+    const put = (to) => {
+        if (!name)
+            return;
+        context.fillStyle = colours.css(`--phase-${name}`) || colours.css("--lane-a");
+        context.fillRect(from, y, to - from, LANE);
+        const text = [name, name.slice(0, 3), name[0]].find((part) => context.measureText(part).width + 6 < to - from);
+        if (text) {
+            context.fillStyle = colours.css("--fg");
+            context.fillText(text, (from + to) / 2, y + LANE / 2 + 1);
+        }
+    };
+    for (let x = area.left + 1; x <= area.left + area.width; x++) {
+        const here = phaseAt(x);
+        if (here !== name) {
+            put(x);
+            from = x;
+            name = here;
+        }
+    }
+    put(area.left + area.width);
+}
+
+// Peak, refusals and marks above the picture; a label only where none is yet.
+export function drawMarks(timeline, context) {
+    const { area, source, colours } = timeline;
+    const taken = [[], []];
+    const put = (value, sign, text, colour, depth) => {
+        const x = timeline.toX(value);
+        if (x < area.left - 0.5 || x > area.left + area.width + 0.5)
+            return;
+        context.strokeStyle = context.fillStyle = colours.css(colour);
+        context.globalAlpha = 0.7;
+        line(context, Math.round(x) + 0.5, area.top - 4, Math.round(x) + 0.5, depth);
+        context.globalAlpha = 1;
+        if (!sign)
+            return;
+        const full = text ? `${sign} ${text}` : sign;
+        for (const [row, label] of [[1, full], [0, full], [1, sign], [0, sign]]) {
+            const wide = context.measureText(label).width;
+            const right = x + wide + 4 < area.left + area.width;
+            const from = right ? x - 5 : x - wide + 5;
+            if (taken[row].some(([a, b]) => from < b + 8 && from + wide > a - 8))
+                continue;
+            taken[row].push([from, from + wide]);
+            context.textAlign = "left";
+            context.textBaseline = "middle";
+            context.fillText(label, from, area.top - 10 - (1 - row) * 15);
+            return;
+        }
+    };
+    const peak = source.state(source.peak);
+    const bottom = area.top + area.height;
+    if (source.changes)
+        put(timeline.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / timeline.scale) * area.height);
+    for (const refusal of source.trace.refusals.filter((r) => r.device === source.device.index))
+        put(placeOf(timeline, refusal), "✖", `out of memory: ${format.bytes(refusal.asked_bytes)} asked`, "--alarm", bottom);
+    const [first, behind] = marksInWindow(timeline);
+    const many = behind - first > MOST_LABELS;
+    for (let i = first; i < behind; i += Math.max(1, Math.floor((behind - first) / area.width))) {
+        const mark = source.trace.marks[i];
+        put(placeOf(timeline, mark), many ? "" : "▾", many ? "" : shorten(visible(mark.name), 28), "--muted", area.top + 4);
+    }
+}
+
+// Marks are in the order of time: numbers of the first that is seen, and of the first behind.
+function marksInWindow(timeline) {
+    const { marks } = timeline.source.trace;
+    const [lo, hi] = timeline.store.get().zoom;
+    const from = (value) => firstThat(marks.length, (i) => placeOf(timeline, marks[i]) >= value);
+    return [from(lo), from(hi)];
+}
+
+function placeOf(timeline, { t_ns, event }) {
+    if (timeline.axis.name === "time")
+        return t_ns;
+    return timeline.axis.name === "event" ? event : timeline.axis.of(timeline.source.changeAtEvent(event));
+}
+
+export function line(context, x1, y1, x2, y2) {
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x2, y2);
+    context.stroke();
+}
+
+function shorten(text, length) {
+    const signs = [...text];
+    return signs.length > length ? `${signs.slice(0, length - 1).join("")}…` : text;
+}

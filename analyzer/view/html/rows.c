@@ -1,0 +1,31 @@
+#include "view/html/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int vt_rows_find(struct vt_rows *rows, const uint64_t *words, uint32_t *number)
+{
+    size_t bytes = rows->width * sizeof *words;
+    uint64_t hash = vt_hash_bytes(words, bytes, VT_HASH_START);
+
+    for (;; hash++) {
+        *number = vt_index_get(&rows->by_content, hash);
+        if (*number == VT_INDEX_NONE)
+            break;
+        if (!memcmp(vt_row_words(rows, *number), words, bytes))
+            return 0;
+    }
+    *number = (uint32_t)rows->count;
+    if (vt_reserve(&rows->words, &rows->capacity, rows->count + 1, bytes) ||
+        vt_index_put(&rows->by_content, hash, *number))
+        return -ENOMEM;
+    memcpy(rows->words + rows->width * rows->count++, words, bytes);
+    return 0;
+}
+
+void vt_rows_free(struct vt_rows *rows)
+{
+    vt_index_free(&rows->by_content);
+    free(rows->words);
+    *rows = (struct vt_rows){.width = rows->width};
+}

@@ -1,0 +1,165 @@
+#include "view/html/table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* What grows from row to row, or may be negative, is written as differences. */
+static enum vt_encoding encoding_of(const struct vt_column *column)
+{
+    if (column->kind == VT_CELL_TEXT)
+        return VT_ENCODING_TEXTS;
+    if (column->kind == VT_CELL_BOOL || column->unit == VT_UNIT_BYTES || column->unit == VT_UNIT_ADDRESS)
+        return VT_ENCODING_NUMBERS;
+    return VT_ENCODING_DELTAS;
+}
+
+void vt_page_table_add(struct vt_page_table *table, const char *name, enum vt_encoding encoding)
+{
+    table->columns[table->count++] = (struct vt_page_column){.name = name, .encoding = (uint8_t)encoding};
+}
+
+int vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
+                       const char *const *columns)
+{
+    *table = (struct vt_page_table){.page = page};
+    if (vt_columns_make(vt_table_object(id), &table->schema))
+        return -ENOMEM;
+    for (; *columns; columns++)
+        for (size_t i = 0; i < table->schema.count; i++)
+            if (!strcmp(table->schema.items[i].name, *columns)) {
+                vt_page_table_add(table, *columns, encoding_of(&table->schema.items[i]));
+                table->columns[table->count - 1].schema = table->schema.items[i];
+            }
+    return 0;
+}
+
+void vt_page_table_free(struct vt_page_table *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        vt_bytes_free(&table->columns[i].values);
+    vt_columns_free(&table->schema);
+    table->count = 0;
+}
+
+/* ---- Rows ---- */
+
+static uint64_t value_of(const struct vt_column *column, const struct vt_report *report, const void *row)
+{
+    struct vt_cell cell = vt_column_read(column, row);
+
+    if (cell.kind == VT_CELL_NULL)
+        return 0;
+    if (cell.kind == VT_CELL_TEXT)
+        return (uintptr_t)cell.text;
+    if (column->unit == VT_UNIT_EVENT)
+        return vt_report_event_number(report, cell.unsigned_value);
+    if (column->unit == VT_UNIT_LAST_EVENT)
+        return vt_report_last_event_number(report, cell.unsigned_value);
+    return cell.unsigned_value;
+}
+
+void vt_page_table_read(const struct vt_page_table *table, const void *row, uint64_t *values)
+{
+    for (size_t i = 0; i < table->count && table->columns[i].schema.name; i++)
+        values[i] = value_of(&table->columns[i].schema, table->page->report, row);
+}
+
+int vt_page_table_number(const struct vt_page_table *table, uint64_t *values)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < table->count && !result; i++) {
+        uint32_t number = 0;
+
+        if (table->columns[i].encoding != VT_ENCODING_TEXTS)
+            continue;
+        result = vt_strings_find(&table->page->strings, (const char *)(uintptr_t)values[i], &number, NULL);
+        values[i] = number;
+    }
+    return result;
+}
+
+void vt_page_table_put(struct vt_page_table *table, const uint64_t *values)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        struct vt_page_column *column = &table->columns[i];
+        uint64_t change = values[i] - column->last;
+        bool is_delta = column->encoding == VT_ENCODING_DELTAS;
+
+        column->last = values[i];
+        vt_bytes_varint(&column->values,
+                        is_delta ? change << 1 ^ (change >> 63 ? UINT64_MAX : 0) : values[i]);
+    }
+    table->rows++;
+}
+
+/* ---- Whole tables ---- */
+
+static void begin_blob(struct vt_page_trace *page, const char *name, struct vt_bytes *raw)
+{
+    struct vt_blob blob = vt_blob_add(page->blobs, raw);
+
+    vt_bytes_add(page->json, ",", page->json->count && page->json->data[page->json->count - 1] != '{');
+    vt_bytes_print(page->json, "\"%s\":{", name);
+    vt_blob_describe(&blob, page->json);
+}
+
+void vt_page_blob_add(struct vt_page_trace *page, const char *name, struct vt_bytes *raw)
+{
+    begin_blob(page, name, raw);
+    vt_bytes_add(page->json, "}", 1);
+}
+
+void vt_page_table_finish(struct vt_page_table *table, const char *name)
+{
+    static const char *const encodings[] = {"numbers", "deltas", "texts"};
+    struct vt_bytes *json = table->page->json, all = {0};
+
+    for (size_t i = 0; i < table->count; i++) {
+        struct vt_bytes *values = &table->columns[i].values;
+
+        vt_bytes_add(&all, values->data, values->count);
+        all.failed |= values->failed;
+        vt_bytes_free(values);
+    }
+    begin_blob(table->page, name, &all);
+    vt_bytes_print(json, ",\"rows\":%" PRIu64 ",\"columns\":{", table->rows);
+    for (size_t i = 0; i < table->count; i++)
+        vt_bytes_print(json, "%s\"%s\":\"%s\"", i ? "," : "", table->columns[i].name,
+                       encodings[table->columns[i].encoding]);
+    vt_bytes_add(json, "}}", 2);
+    vt_page_table_free(table);
+}
+
+struct copy {
+    struct vt_page_table table;
+    vt_row_filter *keep;
+    void *context;
+};
+
+static int copy_row(void *context, const void *row)
+{
+    struct copy *copy = context;
+    uint64_t values[VT_PAGE_COLUMNS_MAXIMUM];
+
+    if (copy->keep && !copy->keep(copy->context, row))
+        return 0;
+    vt_page_table_read(&copy->table, row, values);
+    if (vt_page_table_number(&copy->table, values))
+        return -ENOMEM;
+    vt_page_table_put(&copy->table, values);
+    return 0;
+}
+
+int vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
+                       vt_row_filter *keep, void *context)
+{
+    struct copy copy = {.keep = keep, .context = context};
+    int result = vt_page_table_make(&copy.table, page, id, columns);
+
+    if (!result)
+        result = vt_table_walk(page->tables, id, copy_row, &copy);
+    vt_page_table_finish(&copy.table, vt_table_names[id]);
+    return result;
+}
