@@ -3,6 +3,7 @@
 #define VT_COMMAND_H
 
 #include "attribute/attribute.h"
+#include "base/allocate.h"
 #include "diagnose/check.h"
 #include "report/needs.h"
 #include "view/text/style.h"
@@ -145,11 +146,13 @@ void vt_print_run_help(const struct vt_command *command, FILE *out);
 
 /* ---- output.c ---- */
 
-/* One line on stderr, safe for a terminal: "vramtrace report: ...". `command` NULL = none yet. */
-void vt_say(const struct vt_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* ... and returns VT_EXIT_WRONG_USE. */
-int vt_wrong_use(const struct vt_command *command, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* One line on stderr, safe for a terminal: vt_say(command, "%s", text) → "vramtrace report: ...". `command`
+ * NULL = none yet. */
+#define vt_say(command, ...) vt_say_text(command, vt_print_text(__VA_ARGS__))
+/* Frees `text`. */
+void vt_say_text(const struct vt_command *command, char *text);
+/* The same, and returns VT_EXIT_WRONG_USE. */
+#define vt_wrong_use(command, ...) (vt_say(command, __VA_ARGS__), (int)VT_EXIT_WRONG_USE)
 
 /* Columns of the terminal that it is; else of COLUMNS, else 80. */
 int vt_columns(FILE *out);
@@ -260,7 +263,7 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
 uint64_t vt_trace_start(const char *path, struct stat *status);
 /* The same, and the file's header: zeros where there is none. */
 uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header);
-/* TRACE or TRACE@MOMENT: the path, which the caller frees (NULL without memory), and the moment, NULL = none.
+/* TRACE or TRACE@MOMENT: the path, which the caller frees, and the moment, NULL = none.
  * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. If no file
  * matches, the path ends before the first @. */
 char *vt_split_moment(const char *operand, const char **moment);
@@ -292,8 +295,7 @@ uint64_t vt_thin_above(void);
  * is done with each of them. */
 int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
                    const char *what);
-/* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
- * bytes). */
+/* A report of an open trace; VT_EXIT_WRONG_USE with the reason in `error` (at least 512 bytes). */
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
                   struct vt_report **report, char *error, size_t error_bytes);
 /* The same with a line on stderr instead, and words about newer traces of that name. */
@@ -320,7 +322,8 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
-/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`. */
+/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`; the
+ * stream's own error is left to the caller. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
                    const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
                    size_t error_bytes);

@@ -51,10 +51,7 @@ static int list(const struct vt_command *command, struct vt_output *output)
     struct vt_recorder *recorders;
     size_t count;
 
-    if (vt_recorders_find(&recorders, &count)) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
+    vt_recorders_find(&recorders, &count);
     if (count)
         fprintf(output->stream, "%8s  %-9s%12s  %s\n", "PID", "STATE", "ALLOCATED", "TRACE");
     else
@@ -83,8 +80,8 @@ static const struct action *find_action(const struct vt_command *command, const 
             return &actions[i];
     }
     nearest = vt_nearest(word, words);
-    vt_wrong_use(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
-                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    vt_say(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
+           nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     return NULL;
 }
 
@@ -212,10 +209,7 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
         return vt_wrong_use(command, "unexpected argument '%s': vramtrace ctl PID %s%s%s",
                             operands[words - 1], action->word, action->takes ? " " : "",
                             action->takes ? action->takes : "");
-    if (vt_recorders_find(&recorders, &count)) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
+    vt_recorders_find(&recorders, &count);
     for (size_t i = 0; i < count; i++) {
         if (!is_meant(&recorders[i], operands[0]))
             continue;

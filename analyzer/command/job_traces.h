@@ -17,9 +17,9 @@ struct vt_job_request {
     const bool *brief; /* NULL, or for each trace: only its head is read. Then the job is brief (job/job.h) */
 };
 
-/* Reads on as many threads as there are processors, which tell how far they are, and merges. A trace that
- * cannot be read is in (*job)->unread, and the job may have none that can. An exit status; *job is NULL only
- * without memory. */
+/* Reads on as many threads as there are processors, which report their progress, and merges. A trace that
+ * cannot be read is in (*job)->unread, and the job may have none that can. 0 or VT_EXIT_WRONG_USE; there is a
+ * job either way. */
 int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job);
 
 #endif

@@ -61,9 +61,9 @@ static void consider(struct search *search, const char *name)
     uint64_t start_ns;
     char *path;
 
-    if (!search->matches(search, name) ||
-        asprintf(&path, "%s%s%s", search->folder, search->folder[0] ? "/" : "", name) < 0)
+    if (!search->matches(search, name))
         return;
+    path = vt_print_text("%s%s%s", search->folder, search->folder[0] ? "/" : "", name);
     start_ns = vt_trace_start(path, &status);
     if (!start_ns || (search->without && status.st_dev == search->without->st_dev &&
                       status.st_ino == search->without->st_ino)) {
@@ -104,10 +104,10 @@ static bool exists(const char *path)
 char *vt_split_moment(const char *operand, const char **moment)
 {
     const char *at = operand + strlen(operand);
-    char *path = strdup(operand);
+    char *path = vt_copy_text(operand);
 
     *moment = NULL;
-    while (path && !exists(path)) {
+    while (!exists(path)) {
         do
             at--;
         while (at > operand && *at != '@');
@@ -176,12 +176,12 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
     return 0;
 }
 
-/* "x" of "x.vrt"; NULL without memory or for another name. */
+/* "x" of "x.vrt"; NULL for another name. */
 static char *stem_of(const char *name)
 {
     size_t length = strlen(name);
 
-    return length > 4 && !strcmp(name + length - 4, ".vrt") ? strndup(name, length - 4) : NULL;
+    return length > 4 && !strcmp(name + length - 4, ".vrt") ? vt_copy_bytes(name, length - 4) : NULL;
 }
 
 /* "BASE.2.vrt": what the recorder calls a trace whose name is taken. */
@@ -204,8 +204,7 @@ static bool cut_number(const char *folder, char *stem)
     if (!dot || dot == stem || !dot[1] || dot[1 + strspn(dot + 1, "0123456789")])
         return false;
     *dot = '\0';
-    if (asprintf(&path, "%s%s%s.vrt", folder, folder[0] ? "/" : "", stem) < 0)
-        return false;
+    path = vt_print_text("%s%s%s.vrt", folder, folder[0] ? "/" : "", stem);
     there = !access(path, F_OK);
     free(path);
     return there;
@@ -229,14 +228,16 @@ static void warn_of_newer(const struct vt_command *command, const struct vt_argu
                           const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(""),
+    char *folder = vt_copy_bytes(path, !slash          ? 0
+                                       : slash == path ? 1
+                                                       : (size_t)(slash - path)),
          *stem = stem_of(name);
     struct stat status;
     uint64_t start_ns = stem ? vt_trace_start(path, &status) : 0;
     struct search search = {.folder = folder, .matches = is_sibling, .base = stem};
     char later[32];
 
-    if (folder && start_ns) {
+    if (start_ns) {
         find(&search);
         if (cut_number(folder, stem))
             find(&search);
@@ -383,25 +384,23 @@ static void add_needs(struct vt_needs *asked, const struct vt_needs *more)
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
              size_t error_bytes)
 {
-    for (int tries = 0; loaded->thinned; tries++) {
-        struct vt_needs needs;
-        char *path = strdup(loaded->trace->path);
-        int result = path ? vt_report_needs(loaded->attribution, options, &needs) : -ENOMEM;
+    int status = 0;
 
-        if (result)
-            snprintf(error, error_bytes, "out of memory");
-        if (!result && needs.count) {
-            add_needs(&loaded->asked, &needs);
-            close_trace(loaded);
-            result = open_again(loaded, path, tries < MOST_TRIES, error, error_bytes);
-        }
-        free(path);
-        if (result)
-            return VT_EXIT_UNREADABLE;
+    for (int tries = 0; !status && loaded->thinned; tries++) {
+        struct vt_needs needs;
+        char *path;
+
+        vt_report_needs(loaded->attribution, options, &needs);
         if (!needs.count)
             break;
+        add_needs(&loaded->asked, &needs);
+        path = vt_copy_text(loaded->trace->path);
+        close_trace(loaded);
+        if (open_again(loaded, path, tries < MOST_TRIES, error, error_bytes))
+            status = VT_EXIT_UNREADABLE;
+        free(path);
     }
-    return 0;
+    return status;
 }
 
 /* Opens it, and with `options` has what they ask for. */
@@ -445,17 +444,12 @@ void vt_unload(struct vt_loaded *loaded)
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
                   struct vt_report **report, char *error, size_t error_bytes)
 {
-    int result = vt_report_make(loaded->attribution, options, report, error, error_bytes);
-
-    if (!result) {
-        snprintf(error, error_bytes, "out of memory");
-        result = vt_diagnose(*report, wanted);
-        if (result)
-            vt_report_free(*report);
-    }
-    if (result)
+    if (vt_report_make(loaded->attribution, options, report, error, error_bytes)) {
         *report = NULL;
-    return !result ? 0 : result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+        return VT_EXIT_WRONG_USE;
+    }
+    vt_diagnose(*report, wanted);
+    return 0;
 }
 
 int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,

@@ -16,8 +16,7 @@ struct vt_export {
     unsigned table;   /* of vt_csv_table_write */
 };
 
-/* 0 or -errno; -ENOMEM for an export that could not be made whole. Failed writes of the stream may be left to
- * its error flag. */
+/* 0 or -errno. Failed writes of the stream may be left to its error flag. */
 typedef int vt_export_writer(const struct vt_export *export);
 
 vt_export_writer vt_folded_write, vt_perfetto_write, vt_pprof_write, vt_speedscope_write;

@@ -17,8 +17,7 @@ struct vt_stack_list {
     size_t stack_count, stack_capacity;
 };
 
-/* -ENOMEM. */
-int vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks);
+void vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks);
 void vt_stacks_free(struct vt_stack_list *stacks);
 
 #define VT_CHAIN_FRAMES 1100u /* two stacks of vt_table_walk, and what stands between them */
@@ -48,8 +47,7 @@ struct vt_sample_list {
     size_t count, capacity;
 };
 
-/* -ENOMEM. */
-int vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples);
+void vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples);
 void vt_samples_free(struct vt_sample_list *samples);
 /* Makes one of those that have the same device, category and stacks; the labels of the first stay. */
 void vt_samples_merge(struct vt_sample_list *samples);

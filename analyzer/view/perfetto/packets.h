@@ -33,7 +33,6 @@ struct vt_packets {
     FILE *out;
     uint64_t start_ns;    /* CLOCK_REALTIME when recording began */
     uint32_t sequence_id; /* of all packets */
-    bool failed;          /* there was no memory */
     const struct vt_stack_list *stacks;
     /* private to packets.c */
     struct vt_strings texts[VT_INTERNED_TEXTS];
@@ -49,8 +48,7 @@ struct vt_packets {
     size_t buffer_bytes;
 };
 
-/* Writes the packet that begins a sequence and tells its clock. All functions note a lack of memory in
- * `failed`. */
+/* Writes the packet that begins a sequence and says which clock it uses. */
 void vt_packets_begin(struct vt_packets *packets);
 void vt_packets_free(struct vt_packets *packets);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sqlite3.h>
 
+#include "base/allocate.h"
 #include "base/utf8.h"
 #include "report/columns.h"
 #include "view/exports.h"
@@ -45,6 +46,7 @@ struct writing {
     struct vt_columns columns;
 };
 
+/* 0 or -errno. */
 static int error_of(int code)
 {
     switch (code & 0xff) {
@@ -52,12 +54,22 @@ static int error_of(int code)
     case SQLITE_DONE:
         return 0;
     case SQLITE_NOMEM:
-        return -ENOMEM;
+        vt_end_out_of_memory();
     case SQLITE_FULL:
         return -ENOSPC;
     default:
         return -EIO;
     }
+}
+
+/* What was composed, which is to be freed by sqlite3_free(). */
+static char *text_of(sqlite3_str *composed)
+{
+    char *text = sqlite3_str_finish(composed);
+
+    if (!text)
+        vt_end_out_of_memory();
+    return text;
 }
 
 static int execute(struct writing *writing, const char *text)
@@ -82,17 +94,11 @@ static int bind_repaired(sqlite3_stmt *insert, int column, const char *text)
 {
     sqlite3_str *repaired = sqlite3_str_new(NULL);
     uint32_t code;
-    int result;
 
     for (size_t bytes; (bytes = vt_utf8_next(text, &code)) != 0; text += bytes)
         sqlite3_str_append(repaired, code == VT_REPLACEMENT ? VT_REPLACEMENT_TEXT : text,
                            code == VT_REPLACEMENT ? (int)sizeof VT_REPLACEMENT_TEXT - 1 : (int)bytes);
-    result = error_of(sqlite3_str_errcode(repaired));
-    if (!result)
-        result =
-            error_of(sqlite3_bind_text(insert, column, sqlite3_str_value(repaired), -1, SQLITE_TRANSIENT));
-    sqlite3_free(sqlite3_str_finish(repaired));
-    return result;
+    return error_of(sqlite3_bind_text(insert, column, text_of(repaired), -1, sqlite3_free));
 }
 
 static int bind(sqlite3_stmt *insert, int column, const struct vt_cell *cell)
@@ -138,13 +144,12 @@ static const char *type_of(unsigned kind)
 }
 
 /* Executes what was composed, and frees it. */
-static int execute_composed(struct writing *writing, sqlite3_str *text)
+static int execute_composed(struct writing *writing, sqlite3_str *composed)
 {
-    int result = error_of(sqlite3_str_errcode(text));
+    char *text = text_of(composed);
+    int result = execute(writing, text);
 
-    if (!result)
-        result = execute(writing, sqlite3_str_value(text));
-    sqlite3_free(sqlite3_str_finish(text));
+    sqlite3_free(text);
     return result;
 }
 
@@ -179,27 +184,25 @@ static int create_indexes(struct writing *writing, unsigned table)
 
 static int prepare_insert(struct writing *writing, unsigned table)
 {
-    sqlite3_str *text = sqlite3_str_new(writing->database);
+    sqlite3_str *composed = sqlite3_str_new(writing->database);
+    char *text;
     int result;
 
-    sqlite3_str_appendf(text, "INSERT INTO %s VALUES (", vt_table_names[table]);
+    sqlite3_str_appendf(composed, "INSERT INTO %s VALUES (", vt_table_names[table]);
     for (size_t i = 0; i < writing->columns.count; i++)
-        sqlite3_str_appendall(text, i ? ",?" : "?");
-    sqlite3_str_appendall(text, ")");
-    result = error_of(sqlite3_str_errcode(text));
-    if (!result)
-        result = error_of(
-            sqlite3_prepare_v2(writing->database, sqlite3_str_value(text), -1, &writing->insert, NULL));
-    sqlite3_free(sqlite3_str_finish(text));
+        sqlite3_str_appendall(composed, i ? ",?" : "?");
+    sqlite3_str_appendall(composed, ")");
+    text = text_of(composed);
+    result = error_of(sqlite3_prepare_v2(writing->database, text, -1, &writing->insert, NULL));
+    sqlite3_free(text);
     return result;
 }
 
 static int write_table(struct writing *writing, struct vt_tables *tables, unsigned table)
 {
-    int result = vt_columns_make(vt_table_object(table), &writing->columns);
+    int result;
 
-    if (result)
-        return result;
+    vt_columns_make(vt_table_object(table), &writing->columns);
     result = create_table(writing, table);
     if (!result)
         result = prepare_insert(writing, table);

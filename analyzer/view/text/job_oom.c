@@ -30,11 +30,11 @@ static void put_refusal(struct vt_print *print, const struct vt_job *job)
 /* "ranks 0, 1, 3" */
 static void put_who(FILE *out, const struct vt_job *job)
 {
-    uint32_t *members = calloc(job->neighbour_count, sizeof *members);
+    uint32_t *members = vt_allocate_zeros(job->neighbour_count, sizeof *members);
 
-    for (size_t i = 0; members && i < job->neighbour_count; i++)
+    for (size_t i = 0; i < job->neighbour_count; i++)
         members[i] = job->neighbours[i].process;
-    fputs(members ? VT_JOB_RANKS(job, members, job->neighbour_count) : "the others", out);
+    fputs(VT_JOB_RANKS(job, members, job->neighbour_count), out);
     free(members);
 }
 
@@ -123,10 +123,9 @@ static void put_others(struct vt_print *print, const struct vt_job *job)
         [ENDED] = "Of the others %s ended after it without being refused.",
         [KILLED] = "Of the others %s %s killed without being refused%s."};
     const struct vt_job_process *first = &job->processes[job->falls[0].process];
-    uint32_t *members = calloc(job->fall_count, sizeof *members);
+    uint32_t *members = vt_allocate_zeros(job->fall_count, sizeof *members);
 
-    print->failed |= !members;
-    for (unsigned kind = 0; members && kind < KINDS; kind++) {
+    for (unsigned kind = 0; kind < KINDS; kind++) {
         size_t count = 0;
         const char *who;
 
@@ -226,10 +225,8 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
 int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, NULL);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "oom");
     if (!job->fall_count) {
         nothing(&print, job);

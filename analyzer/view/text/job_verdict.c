@@ -183,12 +183,11 @@ static void group_lines(struct vt_print *print, const struct vt_job *job, const 
 static void incomplete_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
     const uint32_t index = (uint32_t)(run - job->runs);
-    uint32_t *members = calloc(job->process_count + 1, sizeof *members);
+    uint32_t *members = vt_allocate_zeros(job->process_count, sizeof *members);
     const char *join = VT_ALARM "Incomplete traces:" VT_RESET " ";
     bool any = false;
 
-    print->failed |= !members;
-    for (uint32_t i = 0; members && i < job->process_count; i++) {
+    for (uint32_t i = 0; i < job->process_count; i++) {
         const struct vt_job_process *first = &job->processes[i];
         size_t count = 0;
 

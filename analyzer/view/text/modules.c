@@ -229,10 +229,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
 
     if (!vt_has_names(groups) && !asked)
         return;
-    if (vt_fold_modules(groups, &families)) {
-        print->failed = true;
-        return;
-    }
+    vt_fold_modules(groups, &families);
     shown = shown_families(&families, rows, asked);
     for (size_t i = 0; i < shown; i++)
         classes |= !strstr(families.items[i].name, families.items[i].class_name);
@@ -290,10 +287,7 @@ void vt_text_owners(struct vt_print *print, const struct vt_device_report *devic
     size_t shown;
     bool repeated;
 
-    if (vt_fold_modules(groups, &families)) {
-        print->failed = true;
-        return;
-    }
+    vt_fold_modules(groups, &families);
     shown = shown_families(&families, rows, true);
     repeated = any_repeated(&families, shown);
     const struct vt_column columns[] = {{VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},

@@ -331,10 +331,8 @@ static void sections(struct vt_print *print)
 int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, report);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, "oom");
     if (!report->refusal_count && report->untold_limit)
         vt_print_paragraph(

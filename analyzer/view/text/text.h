@@ -23,10 +23,9 @@ void vt_text_header(struct vt_print *print, const char *command);
 void vt_text_device(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device);
 
-/* 0 or -errno */
-typedef int vt_text_section(struct vt_print *print, const struct vt_device_report *device);
-/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0 or
- * -errno. */
+typedef void vt_text_section(struct vt_print *print, const struct vt_device_report *device);
+/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0, or
+ * -errno of `out`. */
 int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
                  const char *command, const char *nothing, vt_text_section *section);
 
@@ -40,7 +39,8 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
 /* Every byte of the card, where NVML told, but in a brief page. */
 bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device);
-/* Of this process, where NVML told it from other processes; else what the card had in use before its first memory. */
+/* Of this process, where NVML told it from other processes; else what the card had in use before its first
+ * memory. */
 uint64_t vt_text_context_bytes(const struct vt_device_report *device);
 /* Devices on which the process has a context alone. */
 void vt_text_bare_contexts(struct vt_print *print);
