@@ -349,6 +349,8 @@ static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, 
     }
     if (!result)
         return 0;
+    if (result == -ENOMEM) /* to map the file */
+        vt_end_out_of_memory();
     if (unread)
         snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
     else
