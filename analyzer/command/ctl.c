@@ -1,4 +1,4 @@
-/* ctl: what the recorder of a running process shall do. */
+/* ctl: controls the recorder of a running process. */
 #include "command/command.h"
 
 #include <errno.h>
@@ -127,7 +127,7 @@ static void put_next(const char *options, const char *text, const char *trace, F
     fputc('\n', out);
 }
 
-/* A copy of the trace, with an inspection of this moment if the process comes to it. */
+/* A copy of the trace, with an inspection if the process gets to one. */
 static int snapshot(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
                     FILE *out)
 {

@@ -18,18 +18,18 @@ struct format {
     const char *name, *suffix; /* of the file that is made in a folder */
     bool binary;               /* not for a terminal */
     bool one_moment;           /* what is alive at --at; else the whole trace */
-    bool each_event;           /* holds each event or allocation: not of a trace that is thinned */
+    bool each_event;           /* holds every event or allocation: a thinned trace will not do */
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
     enum target output;
     const char *usual_moment; /* without --at; NULL = the peak */
     const char *open;         /* how to open it; %s in it stands for its path, once */
-    /* Turns what was written into what was asked for: NULL = it is. An exit status. */
+    /* Turns what was written into the format; NULL = it already is. An exit status. */
     int (*finish_folder)(const struct vt_command *command, const char *folder, const char *trace);
     int (*finish)(const struct vt_command *command, FILE *written, const struct vt_output *output);
 };
 
-/* Parquet is written by pyarrow: there is no library for C that systems have. */
+/* pyarrow writes Parquet: systems have no C library for it. */
 static int make_parquet(const struct vt_command *command, const char *folder, const char *trace)
 {
     const char *slash = strrchr(trace, '/'),
@@ -87,7 +87,7 @@ static const struct format one_table = {
     "csv",     ".csv", false,       false, false, OF_TABLES, vt_csv_table_write,
     TO_STREAM, NULL,   "one table", NULL,  NULL};
 
-/* Tables that have a row for each event or allocation, or are of the largest state of each. */
+/* Tables with a row for each event or allocation, or computed from all of them. */
 #define OF_EACH_EVENT                                                                                        \
     (1u << VT_TABLE_EVENTS | 1u << VT_TABLE_ALLOCATIONS | 1u << VT_TABLE_TENSORS | 1u << VT_TABLE_INSTANTS | \
      1u << VT_TABLE_STEPS | 1u << VT_TABLE_PHASES)
@@ -130,7 +130,7 @@ static char *target_of(const char *output, const char *trace, const struct forma
     return vt_print_text("%.*s/%.*s%s", (int)folder, output, (int)stem, name, format->suffix);
 }
 
-/* Two traces of one name, in different folders, would have one output file. */
+/* Two traces with the same name, in different folders, would get the same output file. */
 static int check_names(const struct vt_command *command, const struct vt_arguments *arguments,
                        const struct format *format)
 {
@@ -207,7 +207,7 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
                           arguments->summary ? VT_FIND_LEAKS : format->findings, loaded);
 }
 
-/* What the format is made of goes to a file without a name first. */
+/* Writes to a nameless file first, from which the format is made. */
 static int write_and_finish(const struct vt_command *command, const struct vt_arguments *arguments,
                             const struct format *format, struct vt_loaded *loaded, struct vt_output *output)
 {

@@ -39,7 +39,7 @@ static bool has_trace_name(const char *name)
     return length > 4 && !strcmp(name + length - 4, ".vrt");
 }
 
-/* One by its first bytes, of a file that is not called one. */
+/* By its first bytes: the file is not called *.vrt. */
 static bool looks_like_trace(int folder, const char *name)
 {
     char magic[sizeof(((struct vt_file_header *)0)->magic)] = "";

@@ -1,4 +1,4 @@
-/* Output that is a folder of files: made under another name, and renamed when it is complete. */
+/* A folder as output: made under another name, and renamed when it is complete. */
 #include "command/command.h"
 
 #include <errno.h>

@@ -70,9 +70,8 @@ static void compare(const struct vt_loaded sides[2], struct vt_html *page)
     vt_diff_free(diff);
 }
 
-/* To compare two traces both are needed at once; else each is freed before the next is read. Of a folder's
- * traces those that cannot be read are left out, and the page says so: a rank that died must not hide the
- * others. */
+/* A comparison needs both traces at once; otherwise each is freed before the next is read. Traces of a folder
+ * that cannot be read are left out, and the page says so: a rank that died must not hide the others. */
 static int add_traces(const struct vt_command *command, const struct vt_arguments *arguments,
                       const struct vt_files *files, size_t *left_out, struct vt_html *page)
 {

@@ -17,7 +17,7 @@ struct verification {
     uint64_t breaches;
 };
 
-/* `event_index` VT_NEVER = of the whole trace. */
+/* `event_index` VT_NEVER = the whole trace. */
 static void say_breach(void *context, uint32_t event_index, const char *what)
 {
     struct verification *verification = context;

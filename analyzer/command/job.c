@@ -1,4 +1,4 @@
-/* report and oom: of a folder or of several traces merged, as those of a job; of one trace by report.c. */
+/* report and oom for a folder or several traces, merged as one job; report.c does one trace. */
 #include "command/command.h"
 #include "command/files.h"
 #include "command/job_traces.h"
@@ -16,7 +16,7 @@ static bool is_oom(const struct vt_command *command)
 
 /* ---- Printing ---- */
 
-/* The page of the trace that memory ran out in first. */
+/* The page of the process that ran out of memory first. */
 static int print_first(const struct vt_command *command, const struct vt_arguments *arguments,
                        const struct vt_job *job, struct vt_output *output)
 {

@@ -109,8 +109,7 @@ static void *read_traces(void *context)
     return NULL;
 }
 
-/* On as many threads as there are processors, each with a trace of its own; this one says how far they are.
- */
+/* On as many threads as there are processors, one trace per thread; this thread reports the progress. */
 static void read_all(struct reading *reading)
 {
     pthread_t threads[VT_PROCESSORS_MAXIMUM];
@@ -147,8 +146,8 @@ static const char *reason(const char *error, const char *path)
                                                 : error;
 }
 
-/* Of several traces of one process, such as snapshots, the one with the most events stays; the others get an
- * error. */
+/* If several traces are of one process, such as snapshots, the one with the most events stays; the others get
+ * an error. */
 static void drop_copies(struct reading *reading, bool *is_copy)
 {
     static const uint8_t unknown[sizeof reading->processes->identity];
@@ -196,8 +195,8 @@ static struct vt_job *merge(struct reading *reading)
     return job;
 }
 
-/* What the neighbours of the first that ran out of memory had then: another moment of their traces than what
- * was read of them before the first was known. */
+/* Reads the neighbours of the first process that ran out of memory again, at that moment: which moment that
+ * is was not known before. */
 static void read_neighbours(const struct vt_job_request *request, struct vt_job *job)
 {
     uint64_t *own_ns = vt_allocate_zeros(job->neighbour_count, sizeof *own_ns);

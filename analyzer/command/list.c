@@ -43,7 +43,7 @@ static int newest_first(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-/* The job of all these traces, a brief one. */
+/* A brief job of all these traces. */
 static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
 {
     struct found *found = vt_allocate_zeros(files->count, sizeof *found);

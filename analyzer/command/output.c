@@ -1,5 +1,5 @@
-/* Where and how commands write: to the standard output, or to the file of -o, which gets its name only when
- * it is complete. */
+/* Where and how commands write: to standard output, or to the file of -o, which gets its name only when it is
+ * complete. */
 #include "command/command.h"
 
 #include <errno.h>

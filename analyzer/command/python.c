@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The folder of the program is no place for modules; -P is of Python 3.11. */
+/* Modules must not come from the program's folder; option -P is new in Python 3.11. */
 #define BEGIN "import sys\nif not getattr(sys.flags, 'safe_path', False):\n    del sys.path[0]\n"
 
 /* Made from python/vramtrace at build time. */

@@ -1,5 +1,5 @@
-/* Private to commands: programs of python/vramtrace that this program contains, for what has its library only
- * in Python. They run with VRAMTRACE_PYTHON, else python3 (of a wheel, the one beside this program). */
+/* Private to commands: programs of python/vramtrace that this program contains, for work whose library exists
+ * only in Python. They run with VRAMTRACE_PYTHON, else python3 (in a wheel, the one beside this program). */
 #ifndef VT_COMMAND_PYTHON_H
 #define VT_COMMAND_PYTHON_H
 

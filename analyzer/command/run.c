@@ -162,7 +162,7 @@ static const char *cannot_write(char *path, bool is_folder, char *reason, size_t
     return reason;
 }
 
-/* With a name of ours, setenv() lacks nothing but memory. */
+/* With a valid name, setenv() fails only for lack of memory. */
 static void set_variable(const char *name, const char *value, bool overwrite)
 {
     if (setenv(name, value, overwrite))
@@ -170,7 +170,7 @@ static void set_variable(const char *name, const char *value, bool overwrite)
 }
 
 /* Where traces go, as `who` gave it. It becomes an absolute path, since the command may change its folder.
- * What ends with a slash is a folder, which is made; else its folder must exist. */
+ * A path that ends with a slash is a folder, which is made; otherwise its folder must exist. */
 static int set_output(const struct vt_command *command, const char *who, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX] = "", reason[PATH_MAX * 2 + 128];
@@ -319,7 +319,7 @@ static void end_alike(void)
     _exit(vt_run_end_alike(&end));
 }
 
-/* Stays to print the last line; where there is none to be printed, becomes the command. */
+/* Stays to print the last line; if none is wanted, becomes the command. */
 static int start(const struct vt_command *command, char **words, bool records)
 {
     const bool silent = !records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner();

@@ -77,7 +77,7 @@ struct traces {
     bool incomplete; /* one could not be made, and a line said why; or it is not there any more */
 };
 
-/* Those that are there, of what was appended. */
+/* Reads the list, without traces that are gone. */
 static void read_list(int list, struct traces *traces)
 {
     struct stat status = {.st_size = 0}; /* a list that cannot be read is not complete */
@@ -129,7 +129,7 @@ static bool is_one_there(uint64_t begin_ns)
     return found;
 }
 
-/* ---- Of one trace ---- */
+/* ---- One trace ---- */
 
 static bool read_header(const char *path, int flags, int *file, struct vt_file_header *header)
 {
@@ -298,7 +298,7 @@ static const char *from_here(const char *path)
     return bytes > 1 && !strncmp(path, folder, bytes) && path[bytes] == '/' ? path + bytes + 1 : path;
 }
 
-/* What is read next: the trace or, with the slash, its folder. */
+/* What to read next: the trace, or its folder with the slash. */
 static void put_place(const char *path, bool folder, FILE *out)
 {
     const char *name = from_here(path), *slash = strrchr(name, '/');

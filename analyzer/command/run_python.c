@@ -56,8 +56,8 @@ static bool is_in_path(const char *name)
     return false;
 }
 
-/* That of a virtual environment whose `vramtrace` was called by its path; else of PATH, where an activated
- * one comes first. */
+/* The Python of a virtual environment whose `vramtrace` was called by its path; else the first in PATH, where
+ * an activated environment comes first. */
 static char *find_python(void)
 {
     static char beside[PATH_MAX + 16];

@@ -109,7 +109,7 @@ static int check_words(const struct live *live)
 
 /* ---- Samples ---- */
 
-/* With `settle`, what was recorded last is waited for. */
+/* With `settle`, waits for the latest events. */
 static void take(struct live *live, bool settle)
 {
     struct vt_recorder *recorders;
@@ -285,7 +285,7 @@ static void ask(struct shown *shown, enum vt_control_command what, const char *t
                  process->trace);
 }
 
-/* What is typed as a mark's name. */
+/* A key while the name of a mark is typed. */
 static void type(struct shown *shown, int key)
 {
     const size_t length = strlen(shown->typed);
@@ -305,7 +305,7 @@ static void type(struct shown *shown, int key)
     }
 }
 
-/* False: the key is none that selects. */
+/* False if the key selects nothing. */
 static bool move(struct shown *shown, int key)
 {
     static const struct {
@@ -405,7 +405,7 @@ static void show(struct live *live)
     }
 }
 
-/* An exit status; *taken: the terminal was one of which the screen could be taken. */
+/* An exit status; *taken: the terminal has a screen that could be taken. */
 static int take_screen(struct live *live, bool *taken)
 {
     const int result = vt_screen_begin(live->style.colour);

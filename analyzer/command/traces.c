@@ -24,7 +24,7 @@ struct search {
     const struct stat *without; /* a file to ignore; NULL = none */
     char *path;                 /* the newest, NULL = none; the caller frees it */
     uint64_t start_ns;          /* its start, CLOCK_REALTIME */
-    time_t written; /* of two with one start, a process's trace and its snapshots, the later counts */
+    time_t written; /* a process's trace and its snapshots start together: the last one written counts */
     unsigned count; /* traces that match */
 };
 
@@ -267,14 +267,14 @@ static const char *advice(int error)
     }
 }
 
-/* Traces with more events than this are thinned, unless all are asked for. */
+/* Traces with more events than this are thinned, except with --all-events. */
 #define THIN_ABOVE_EVENTS UINT64_C(2000000)
 #define BYTES_PER_EVENT 140u /* that an event takes in memory, at least */
-/* Readings for moments that are asked for. With them the events round a moment are known, which may show it
- * to be another one. */
+/* How often a trace is read again for the moments that are asked for: with the events around a moment known,
+ * it may turn out to be another one. */
 #define MOST_TRIES 2
 
-/* Those whose output is of each event; the tables and formats that are, export knows. */
+/* Commands whose output needs every event; export knows which of its tables and formats do. */
 #define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
 
 /* The variable is for tests. */
@@ -326,22 +326,21 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
     int result =
         vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
-    loaded->thinned = !result && loaded->trace->omitted_events > loaded->trace->unkept_events;
-    if (!result)
-        result = vt_replay_make(loaded->trace, &loaded->replay);
-    return result ? result
-                  : vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
-                                 reason_bytes);
+    if (result)
+        return result;
+    loaded->thinned = loaded->trace->omitted_events > loaded->trace->unkept_events;
+    vt_replay_make(loaded->trace, &loaded->replay);
+    return vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
+                        reason_bytes);
 }
 
-/* Reads a trace, with the moments that were asked for. */
+/* Reads a trace, with the events around the moments that are asked for. */
 static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, char *error,
                       size_t error_bytes)
 {
-    const char *rules = loaded->rules;
     char reason[PATH_MAX + 512] = "";
     int result = analyze(loaded, path, thinned, reason, sizeof reason);
-    bool unread = result && !loaded->trace;
+    bool unread;
 
     if (!result && loaded->thinned && !vt_steps_agree(loaded->attribution)) {
         close_trace(loaded);
@@ -351,13 +350,13 @@ static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, 
         return 0;
     if (result == -ENOMEM) /* to map the file */
         vt_end_out_of_memory();
+    unread = !loaded->trace;
     if (unread)
         snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
     else
-        snprintf(error, error_bytes, "%s: %s", rules && reason[0] ? "--rules" : path,
-                 reason[0] ? reason : strerror(-result));
+        snprintf(error, error_bytes, "--rules: %s", reason);
     vt_unload(loaded);
-    return !unread && rules && reason[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+    return unread ? VT_EXIT_UNREADABLE : VT_EXIT_WRONG_USE;
 }
 
 int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
@@ -373,7 +372,7 @@ int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t
     return open_again(loaded, path, true, error, error_bytes);
 }
 
-/* The latest that were asked for stay. */
+/* If there are too many, the oldest go. */
 static void add_needs(struct vt_needs *asked, const struct vt_needs *more)
 {
     for (size_t i = 0; i < more->count; i++) {

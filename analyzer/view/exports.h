@@ -1,4 +1,4 @@
-/* Writers of other tools' formats: all of a trace, or what was alive at the instant that a report shows. */
+/* Writers of other tools' formats: a whole trace, or the memory alive at the moment that a report shows. */
 #ifndef VT_EXPORTS_H
 #define VT_EXPORTS_H
 

@@ -50,5 +50,5 @@ def test_whole_or_not_there(command, trace, tmp_path):
                 assert content(out) == wanted, at
                 shutil.rmtree(out) if out.is_dir() else out.unlink()
             else:
-                assert done.returncode in (3, 4) and done.stderr, (at, done)
+                assert done.returncode == 5 and len(done.stderr.splitlines()) == 1, (at, done)
             assert [path.name for path in tmp_path.iterdir()] == ["whole"], at

@@ -58,7 +58,7 @@ static cJSON *make_name(const char *name)
     return name && name[0] ? cJSON_CreateString(name) : cJSON_CreateNull();
 }
 
-/* A number; of an event, the one that it has in the file. */
+/* A number; for an event, its number in the file. */
 static uint64_t read_number(const struct vt_json_style *style, const struct vt_field *field,
                             const void *member, size_t size)
 {
@@ -70,7 +70,7 @@ static uint64_t read_number(const struct vt_json_style *style, const struct vt_f
                                         : vt_report_last_event_number(style->report, number);
 }
 
-/* An array of numbers in one raw piece: thousands of items each would take long. */
+/* An array of numbers as one raw piece: an item for each of thousands would take long. */
 static cJSON *make_numbers(const struct vt_json_style *style, const struct vt_field *field,
                            const char *values, size_t count, size_t stride, size_t size)
 {
@@ -115,11 +115,11 @@ static cJSON *make_object(const struct vt_json_style *style, const struct vt_obj
     return object;
 }
 
-/* Without a name its fields come among those of `object`. */
+/* Without a name, its fields become fields of `object`. */
 static void put_object(const struct vt_json_style *style, cJSON *object, const struct vt_field *field,
                        const char *structure)
 {
-    /* in place of a structure that is not there: all zero */
+    /* all zero, in place of a missing structure */
     static const uint64_t nothing[64];
     const struct vt_object *described = field->object();
 
@@ -169,7 +169,7 @@ static cJSON *make_stack(const struct vt_json_style *style, const struct vt_fiel
     return array;
 }
 
-/* Of texts in the structure, or by enums of one byte that a member points to. */
+/* From texts in the structure, or from the enums of one byte that a member points to. */
 static cJSON *make_texts(const struct vt_field *field, const char *items, size_t count)
 {
     cJSON *array = cJSON_CreateArray();

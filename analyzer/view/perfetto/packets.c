@@ -183,7 +183,7 @@ static void add_frame(struct vt_packets *packets, uint64_t iid, const struct vt_
     frame->function_name_id = vt_packets_text(packets, VT_INTERNED_FUNCTION, from->function);
     /* readers put a slash before it */
     frame->mapping_id = mapping_of(packets, !native ? "python" : from->module + (from->module[0] == '/'));
-    /* Readers take frames of one object and address for the same: Python's get their number. */
+    /* Readers merge frames with the same object and address: Python's frames get their number as address. */
     frame->rel_pc = native && from->address ? from->address : iid;
     frame->kind = native ? KIND_NATIVE : KIND_INTERPRETED;
     if (from->file[0]) {

@@ -12,9 +12,9 @@
 #define UNIT_BYTES 3u
 #define ORDER_BY_RANK 3u
 
-/* Tracks of the process have these numbers, those of a device come behind them. */
+/* The process's tracks have these numbers; the devices' tracks come after them. */
 enum { TRACK_PROCESS, TRACK_MARKS, TRACK_REFUSALS, TRACK_HOST_PINNED, TRACK_HOST_ALLOCATIONS };
-/* Of a device; counters of categories come behind them. */
+/* A device's tracks; the counters of categories come after them. */
 enum {
     TRACK_DEVICE,
     TRACK_STEPS,
@@ -131,7 +131,7 @@ static void put_tracks(struct writer *writer)
 
 /* ---- Counters ---- */
 
-/* One of the device at hand. Those of what is in use have one scale. */
+/* Of the current device. Counters of memory in use share one scale. */
 static void count(struct writer *writer, unsigned track, const char *name, uint64_t t_ns, uint64_t value)
 {
     bool in_use = track != TRACK_DRIVER && track != TRACK_CATEGORIES + VT_CATEGORY_CONTEXT &&
@@ -145,7 +145,7 @@ static void count(struct writer *writer, unsigned track, const char *name, uint6
     char key[32];
 
     if (value == writer->last[track] || (of_process && writer->device))
-        return; /* nor is there a counter of what is always 0 */
+        return; /* a counter that is always 0 is left out */
     writer->last[track] = value;
     if (!writer->counted[track]) {
         snprintf(key, sizeof key, "%" PRIx64, parent);
@@ -323,7 +323,7 @@ static int put_allocation(void *context, const void *item)
 
 /* ---- The heap profile ---- */
 
-/* What the messages of the profile are made of, one for each device and for each sample. */
+/* The messages of the profile: one for each device and one for each sample. */
 struct profile {
     Perfetto__ProcessHeapSamples *dumps, **dump_list;
     Perfetto__HeapSample *samples, **sample_list;

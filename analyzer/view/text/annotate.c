@@ -38,7 +38,7 @@ static void add_peaks(struct layout *layout, const struct vt_print *print, const
         add_column(layout, (struct vt_column){"own peak", .right = true});
 }
 
-/* In the colour of what most of them are. */
+/* In the colour of the largest category. */
 static void put_bytes(struct vt_table *table, uint64_t bytes, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     if (bytes)
@@ -69,7 +69,7 @@ static void put_category(struct vt_table *table, const struct vt_line_use *use)
         vt_table_cells(table, "");
 }
 
-/* Nothing where it is the line's own alone. */
+/* Empty if the line called nothing that allocated. */
 static void put_through(struct vt_table *table, const struct vt_line_use *own,
                         const struct vt_line_use *through)
 {

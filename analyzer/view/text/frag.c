@@ -88,7 +88,7 @@ static void map_key(struct vt_print *print, const bool used[VT_CATEGORY_COUNT])
     vt_end_paragraph(print, 2, 2);
 }
 
-/* The largest segment with free bytes; without free bytes, of all. */
+/* The largest segment with free bytes; if none has any, the largest of all. */
 static uint64_t largest_drawn(const struct vt_fragmentation *found)
 {
     uint64_t largest = 1;

@@ -10,7 +10,7 @@
 #define LABEL_COLUMNS 12
 #define UUID_COLUMNS 12 /* GPU-73746172 */
 
-/* One process, no rank: what it runs tells it from others. */
+/* One process without a rank: its command tells it from others. */
 static bool is_alone(const struct vt_job_run *run)
 {
     return !run->has_ranks && run->member_count < 2;
@@ -229,8 +229,9 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
 
 /* ---- Cards ---- */
 
-/* Of a card that shares its number with another of its node, where a process did not tell which cards it may
- * use. */
+/* True if another GPU of the node has the same number, because a process did not report which GPUs it may
+ * use.
+ */
 static bool is_ambiguous(const struct vt_job *job, const struct vt_job_card *card)
 {
     for (size_t i = 0; i < job->card_count; i++)

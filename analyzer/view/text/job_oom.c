@@ -1,4 +1,5 @@
-/* Out of memory in a job: who fell first, what differed from its neighbours, and who fell because of it. */
+/* Out of memory in a job: which process failed first, how it differed from its neighbours, and which failed
+ * because of it. */
 #include "view/text/job_parts.h"
 #include "view/text/views.h"
 
@@ -68,7 +69,7 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
-/* What else is on its card: a process that differs from nobody may share it. */
+/* What else is on its GPU: a process like all others may share it with another. */
 static void put_card(struct vt_print *print, const struct vt_job *job)
 {
     const struct vt_job_card *card = job->first_card;
@@ -97,7 +98,7 @@ static void put_card(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
-/* Of the processes that fell later. */
+/* How a process failed later. */
 enum kind { REFUSED_THERE, REFUSED, ENDED, KILLED, KINDS };
 
 static enum kind kind_of(const struct vt_job_fall *fall)
@@ -155,7 +156,7 @@ static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
         vt_table_cells(table, VT_DURATION((uint64_t)fall->after_ns));
 }
 
-/* The card's number, as in the other tables: a process may count its cards otherwise. */
+/* The GPU's number as in the other tables: a process may number its GPUs differently. */
 static void card_cell(struct vt_table *table, const struct vt_job *job, const struct vt_job_process *process,
                       int32_t index)
 {

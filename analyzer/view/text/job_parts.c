@@ -77,7 +77,7 @@ char *vt_job_numbers(const uint32_t *numbers, size_t count, char *text)
     return text;
 }
 
-/* "run 1 rank 0 and pid 4711": of several runs, or with helpers. */
+/* "run 1 rank 0 and pid 4711": for several runs, or with helpers. */
 static void list_labels(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
 {
     size_t used = 0;

@@ -286,7 +286,7 @@ static void each_time(struct vt_print *print, size_t rows)
     fputc('\n', print->stream);
 }
 
-/* For who reads no further: what kept growing, what filled the card, what would have helped. */
+/* For readers who stop here: what kept growing, what filled the GPU, what would have helped. */
 static void first_page(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
     const struct vt_leaks *leaks = &shortage->device->leaks;

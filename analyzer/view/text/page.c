@@ -7,7 +7,7 @@
 
 #include "base/memory_stream.h"
 
-#define WEAK_WRONG_PART 4u /* of weak bytes, at most one part in this was wrong: docs/attribution.md */
+#define WEAK_WRONG_PART 4u /* at most 1 of 4 weak bytes is in a wrong category: docs/attribution.md */
 
 const char *vt_text_whole(const struct vt_device_report *device)
 {
@@ -110,7 +110,7 @@ static void print_losses(struct vt_print *print, const struct vt_trace_facts *fa
         fputc('\n', print->stream);
 }
 
-/* What is missing from a trace comes before all else. */
+/* Losses come before all else. */
 void vt_text_header(struct vt_print *print, const char *command)
 {
     const struct vt_report *report = print->report;
@@ -188,7 +188,7 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     }
     if (print->report->facts.dropped_events)
         fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(print->report->facts.dropped_events));
-    else /* of a damaged file nobody knows */
+    else /* in a damaged file, nobody knows */
         fputs(is_damaged(&print->report->facts) ? "." : ". No events were lost.", print->paragraph);
     vt_end_paragraph(print, 0, 2);
 }

@@ -1,5 +1,5 @@
-/* The text report: verdict, picture, tables, the card, evidence, further commands. And the timeline, its
- * picture alone. */
+/* The text report: verdict, picture, tables, the GPU, evidence, further commands. And timeline, which is only
+ * the picture. */
 #include "view/text/chart.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -101,7 +101,7 @@ static void picture(struct vt_print *print, const struct vt_device_report *devic
     free(legend);
 }
 
-/* What the picture's axis is, unless it is all of the time. */
+/* The title of the picture's axis, unless it shows all of the time. */
 static void axis_title(struct vt_print *print, const struct vt_device_report *device, int indent)
 {
     const struct vt_timeline *timeline = &device->timeline;
@@ -174,7 +174,7 @@ static void more(struct vt_print *print)
     vt_table_print(&table, print);
 }
 
-/* The table that was asked for is all that is wanted. */
+/* True if the page is only the table of --by. */
 static bool one_table(const struct vt_print *print)
 {
     return print->style->brief && print->style->by >= 0;
@@ -215,7 +215,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     vt_text_advice(print, device);
 }
 
-/* Why there is nothing to tell of any device. */
+/* Says why there is nothing to report, if so. */
 static void print_nothing(struct vt_print *print)
 {
     const struct vt_report *report = print->report;

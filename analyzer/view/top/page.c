@@ -135,7 +135,7 @@ static const struct column row_columns[ROW_COLUMNS] = {
     [COMMAND] = {"COMMAND", 0, 0, true, false, VT_TOP_BY_COMMAND},
 };
 
-/* The largest of each part of the history, compared with the peak. */
+/* The maximum of each part of the history, compared with the peak. */
 static void put_history(const struct vt_top_use *use, int cells, bool unicode, char *text)
 {
     static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};

@@ -1,4 +1,4 @@
-/* The whole screen of a terminal, by ncurses, which sends only what changes. */
+/* The whole screen of a terminal, with ncurses, which sends only changes. */
 #include "view/top/top.h"
 
 #include <curses.h>
@@ -79,7 +79,7 @@ static void put(int line, chtype look, const char *text, size_t bytes)
     attrset(A_NORMAL);
 }
 
-/* A text of ours, made safe and cut to the screen. */
+/* A text, made safe and cut to the width of the screen. */
 static void put_text(int line, chtype look, const struct vt_view_style *style, const char *text)
 {
     struct vt_print print;

@@ -1,4 +1,4 @@
-/* `vramtrace top` as text, and on a terminal of which it takes the whole screen. */
+/* `vramtrace top` as text, and on the whole screen of a terminal. */
 #ifndef VT_VIEW_TOP_H
 #define VT_VIEW_TOP_H
 
