@@ -192,22 +192,21 @@ static int unknown_option(const struct vt_command *command, const char *text)
     const char *names[OPTION_COUNT + 1] = {0}, *nearest;
     size_t count = 0, length = strcspn(text, "=");
     const char *full = text[1] != '-' ? name_of_letter(text[1]) : NULL;
-    char *name = full ? strdup(full) : strndup(text, length);
+    char *name = full ? vt_copy_text(full) : vt_copy_bytes(text, length);
 
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (options[i].commands & command->bit)
             names[count++] = options[i].name;
-        else if (name && !strcmp(name, options[i].name)) {
+        else if (!strcmp(name, options[i].name)) {
             free(name);
             return not_an_option(command, &options[i]);
         }
     }
-    nearest = name ? vt_nearest(name, names) : NULL;
+    nearest = vt_nearest(name, names);
     if (nearest)
-        vt_wrong_use(command, "unknown option '%s'; did you mean %s?", name, nearest);
+        vt_say(command, "unknown option '%s'; did you mean %s?", name, nearest);
     else
-        vt_wrong_use(command, "unknown option '%s'; vramtrace help %s lists them", name ? name : text,
-                     command->name);
+        vt_say(command, "unknown option '%s'; vramtrace help %s lists them", name, command->name);
     free(name);
     return VT_EXIT_WRONG_USE;
 }

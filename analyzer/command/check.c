@@ -1,7 +1,6 @@
 /* check: a trace against limits, for a job that must not grow. */
 #include "command/command.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,15 +40,9 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
 
     if (result)
         return result;
-    result = vt_check_make(loaded.report, baseline, &arguments->limits, checks);
-    if (result) {
-        vt_say(command, "out of memory");
-        result = VT_EXIT_UNREADABLE;
-    } else {
-        result = checks->breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
-    }
+    vt_check_make(loaded.report, baseline, &arguments->limits, checks);
     vt_unload(&loaded);
-    return result;
+    return checks->breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 
 /* "peak 1.23 GiB of 20.00 GiB": what came nearest to its limit, over all devices. */
@@ -85,14 +78,13 @@ static void put_measured(const struct vt_checks *checks, const struct vt_limits 
 static void say_passed(const struct vt_command *command, const struct vt_limits *limits, const char *path,
                        const struct vt_checks *checks)
 {
-    char *text = NULL;
-    size_t bytes = 0;
+    char *text;
+    size_t bytes;
     FILE *out = vt_memory_stream(&text, &bytes);
 
-    if (out)
-        put_measured(checks, limits, out);
-    if (out && !fclose(out))
-        vt_say(command, "%s: all limits hold%s", path, text);
+    put_measured(checks, limits, out);
+    fclose(out);
+    vt_say(command, "%s: all limits hold%s", path, text);
     free(text);
 }
 
@@ -113,14 +105,13 @@ static int write_list(const struct vt_check_list *list, int format, FILE *out)
 static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
                      const struct vt_report *baseline, struct vt_output *output)
 {
-    const size_t count = (size_t)arguments->operand_count + 1;
-    struct vt_check_list list = {.items = calloc(count, sizeof *list.items),
-                                 .unread = calloc(count, sizeof *list.unread)};
+    const size_t count = (size_t)arguments->operand_count;
+    struct vt_check_list list = {.items = vt_allocate_zeros(count, sizeof *list.items),
+                                 .unread = vt_allocate_zeros(count, sizeof *list.unread)};
     const int format = arguments->json ? VT_CHECK_JSON : arguments->check_format;
-    const bool ready = list.items && list.unread;
-    int worst = ready ? 0 : VT_EXIT_UNREADABLE, written = ready ? 0 : -ENOMEM;
+    int worst = 0, written;
 
-    for (int i = 0; ready && i < arguments->operand_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const char *path = arguments->operands[i];
         struct vt_checks *checks = &list.items[list.count];
         int result = check_one(command, arguments, path, baseline, checks);
@@ -137,9 +128,7 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
             say_passed(command, &arguments->limits, path, checks);
     }
     list.passed = !worst;
-    if (ready)
-        written = write_list(&list, format, output->stream);
-    written = vt_written(command, output, written);
+    written = vt_written(command, output, write_list(&list, format, output->stream));
     for (size_t i = 0; i < list.count; i++)
         vt_check_free(&list.items[i]);
     free(list.items);

@@ -3,6 +3,7 @@
 #define VT_COMMAND_H
 
 #include "attribute/attribute.h"
+#include "base/allocate.h"
 #include "base/exit_status.h"
 #include "diagnose/check.h"
 #include "report/needs.h"
@@ -95,7 +96,7 @@ struct vt_arguments {
     bool json, events, stacks, verify, help, diff, no_pager;
     bool all; /* steps, annotate */
     bool all_events;
-    bool each;               /* of several traces: not merged */
+    bool each;               /* several traces are not merged */
     bool open;               /* html */
     struct vt_limits limits; /* check */
     int check_format;        /* enum vt_check_format */
@@ -139,13 +140,15 @@ void vt_print_run_help(const struct vt_command *command, FILE *out);
 
 /* ---- output.c ---- */
 
-/* One line on stderr, safe for a terminal: "vramtrace report: ...". `command` NULL = none yet. */
-void vt_say(const struct vt_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* ... and returns VT_EXIT_WRONG_USE. */
-int vt_wrong_use(const struct vt_command *command, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* One line on stderr, safe for a terminal: vt_say(command, "%s", text) → "vramtrace report: ...". `command`
+ * NULL = none yet. */
+#define vt_say(command, ...) vt_say_text(command, vt_print_text(__VA_ARGS__))
+/* Frees `text`. */
+void vt_say_text(const struct vt_command *command, char *text);
+/* The same, and returns VT_EXIT_WRONG_USE. */
+#define vt_wrong_use(command, ...) (vt_say(command, __VA_ARGS__), (int)VT_EXIT_WRONG_USE)
 
-/* Columns of the terminal that it is; else of COLUMNS, else 80. */
+/* The width of `out` if it is a terminal, else COLUMNS, else 80. */
 int vt_columns(FILE *out);
 /* How to write there, from the arguments, the terminal and the environment. */
 struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct vt_output *output);
@@ -162,11 +165,11 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
 
 /* ---- temporary.c ---- */
 
-/* Makes a file or a folder whose NAME ends in XXXXXX, which is replaced. It stays known, as NAME must, until
- * it is kept or removed; one at a time. The descriptor of the file, of a folder 0; -1 with errno. */
+/* Makes a file or a folder whose NAME ends in XXXXXX, which is replaced. NAME must live until it is kept or
+ * removed; one at a time. Returns the file's descriptor, 0 for a folder, -1 with errno. */
 int vt_temporary_make(char *name, bool folder);
-/* Runs a program that writes there; a signal that ends us ends it too. 0 with its status, as of waitpid(), or
- * an errno. */
+/* Runs a program that writes there; a signal that ends us also ends it. 0 with its waitpid() status, or an
+ * errno. */
 int vt_temporary_run(char *const arguments[], int *status);
 /* Gives it its name. 0 or an errno; then it is still there. */
 int vt_temporary_keep(const char *target);
@@ -175,8 +178,8 @@ void vt_temporary_remove(void);
 
 /* ---- progress.c ---- */
 
-/* From here on a terminal shows what base/progress.h is told, if it takes over a second; `new_trace`: from
- * the start. */
+/* From here on a terminal shows the progress (base/progress.h) of work that takes over a second. `new_trace`:
+ * the clock starts again. */
 void vt_progress_begin(bool new_trace);
 /* Erases it. */
 void vt_progress_end(void);
@@ -246,15 +249,14 @@ void vt_print_help(FILE *out);
 
 /* ---- traces.c ---- */
 
-/* Where none is named: the newest *.vrt of the folder becomes the operand, and stderr says which.
- */
+/* If none is named, the newest *.vrt of the folder becomes the operand, and stderr says which. */
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments);
 /* When recording began, CLOCK_REALTIME in ns; if the process ended before that, when the file was made. 0 =
  * no trace. */
 uint64_t vt_trace_start(const char *path, struct stat *status);
 /* The same, and the file's header: zeros where there is none. */
 uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header);
-/* TRACE or TRACE@MOMENT: the path, which the caller frees (NULL without memory), and the moment, NULL = none.
+/* TRACE or TRACE@MOMENT: the path, which the caller frees, and the moment, NULL = none.
  * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. If no file
  * matches, the path ends before the first @. */
 char *vt_split_moment(const char *operand, const char **moment);
@@ -267,27 +269,26 @@ struct vt_loaded {
     struct vt_report *report; /* NULL = none was made */
     const char *rules;        /* NULL = the built-in ones only; as long as this */
     bool head_only;           /* only its first chunk was read */
-    bool thinned;             /* not each of its events is here */
-    struct vt_needs asked;    /* of a thinned trace: events that were asked for */
+    bool thinned;             /* some of its events were left out */
+    struct vt_needs asked;    /* the events that a thinned trace must keep */
 };
-/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `thinned`: of a
- * long trace not all events are kept. */
+/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `thinned`: a
+ * long trace is thinned. */
 int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
             size_t error_bytes);
 /* Reads only who was recorded, and the first events. */
 int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t error_bytes);
-/* Reads a thinned trace again if it has not all events round the moments that `options` ask for; what was
- * made of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
+/* Reads a thinned trace again if events around the moments in `options` were left out; what was made of it
+ * before is then invalid. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
              size_t error_bytes);
-/* Of traces with more events than that, not all are kept. */
+/* A trace with more events than this is thinned. */
 uint64_t vt_thin_above(void);
-/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what`
- * is done with each of them. */
+/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long and --all-events was not given. `what` the
+ * command does with each event, for that line. */
 int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
                    const char *what);
-/* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
- * bytes). */
+/* A report of an open trace; VT_EXIT_WRONG_USE with the reason in `error` (at least 512 bytes). */
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
                   struct vt_report **report, char *error, size_t error_bytes);
 /* The same with a line on stderr instead, and words about newer traces of that name. */
@@ -314,7 +315,8 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
-/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`. */
+/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`; the
+ * stream's own error is left to the caller. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
                    const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
                    size_t error_bytes);

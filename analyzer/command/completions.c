@@ -84,7 +84,7 @@ static const char *files_of(const struct vt_command *command)
     return command->takes == VT_TAKES_TWO || strstr(command->arguments, "TRACE") ? ".vrt" : NULL;
 }
 
-/* Options of run that take the next word. */
+/* Options of run whose value is the next word. */
 static void put_valued(const struct vt_command *command, FILE *out)
 {
     struct vt_option_text option;

@@ -1,4 +1,4 @@
-/* ctl: what the recorder of a running process shall do. */
+/* ctl: controls the recorder of a running process. */
 #include "command/command.h"
 
 #include <errno.h>
@@ -51,10 +51,7 @@ static int list(const struct vt_command *command, struct vt_output *output)
     struct vt_recorder *recorders;
     size_t count;
 
-    if (vt_recorders_find(&recorders, &count)) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
+    vt_recorders_find(&recorders, &count);
     if (count)
         fprintf(output->stream, "%8s  %-9s%12s  %s\n", "PID", "STATE", "ALLOCATED", "TRACE");
     else
@@ -83,8 +80,8 @@ static const struct action *find_action(const struct vt_command *command, const 
             return &actions[i];
     }
     nearest = vt_nearest(word, words);
-    vt_wrong_use(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
-                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    vt_say(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
+           nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     return NULL;
 }
 
@@ -130,7 +127,7 @@ static void put_next(const char *options, const char *text, const char *trace, F
     fputc('\n', out);
 }
 
-/* A copy of the trace, with an inspection of this moment if the process comes to it. */
+/* A copy of the trace, with an inspection if the process gets to one. */
 static int snapshot(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
                     FILE *out)
 {
@@ -212,10 +209,7 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
         return vt_wrong_use(command, "unexpected argument '%s': vramtrace ctl PID %s%s%s",
                             operands[words - 1], action->word, action->takes ? " " : "",
                             action->takes ? action->takes : "");
-    if (vt_recorders_find(&recorders, &count)) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
+    vt_recorders_find(&recorders, &count);
     for (size_t i = 0; i < count; i++) {
         if (!is_meant(&recorders[i], operands[0]))
             continue;

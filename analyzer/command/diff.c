@@ -61,13 +61,8 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
     bool same;
     int result = 0;
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         sides[i].path = vt_split_moment(arguments->operands[i], &sides[i].moment);
-        if (!sides[i].path) {
-            vt_say(command, "out of memory");
-            return VT_EXIT_UNREADABLE;
-        }
-    }
     same = !strcmp(sides[0].path, sides[1].path);
     for (int i = 0; !result && i < (same ? 1 : 2); i++)
         result = vt_load(command, arguments, sides[i].path, &sides[i].loaded);
@@ -85,13 +80,12 @@ static int show(const struct vt_command *command, const struct vt_arguments *arg
     const struct vt_json_style json = {.top = arguments->top};
     unsigned groups = groups_for(arguments);
     struct vt_diff *diff;
-    int result = vt_diff_make(sides[0].report, sides[1].report, groups, &diff);
+    int result;
 
-    if (!result) {
-        result = arguments->json ? vt_json_write(&vt_diff_document, diff, &json, output->stream)
-                                 : vt_diff_text(diff, &style, output->stream);
-        vt_diff_free(diff);
-    }
+    vt_diff_make(sides[0].report, sides[1].report, groups, &diff);
+    result = arguments->json ? vt_json_write(&vt_diff_document, diff, &json, output->stream)
+                             : vt_diff_text(diff, &style, output->stream);
+    vt_diff_free(diff);
     return vt_written(command, output, result);
 }
 

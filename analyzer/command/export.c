@@ -18,18 +18,18 @@ struct format {
     const char *name, *suffix; /* of the file that is made in a folder */
     bool binary;               /* not for a terminal */
     bool one_moment;           /* what is alive at --at; else the whole trace */
-    bool each_event;           /* holds each event or allocation: not of a trace that is thinned */
+    bool each_event;           /* holds every event or allocation: a thinned trace will not do */
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
     enum target output;
     const char *usual_moment; /* without --at; NULL = the peak */
     const char *open;         /* how to open it; %s in it stands for its path, once */
-    /* Turns what was written into what was asked for: NULL = it is. An exit status. */
+    /* Turns what was written into the format; NULL = it already is. An exit status. */
     int (*finish_folder)(const struct vt_command *command, const char *folder, const char *trace);
     int (*finish)(const struct vt_command *command, FILE *written, const struct vt_output *output);
 };
 
-/* Parquet is written by pyarrow: there is no library for C that systems have. */
+/* pyarrow writes Parquet: systems have no C library for it. */
 static int make_parquet(const struct vt_command *command, const char *folder, const char *trace)
 {
     const char *slash = strrchr(trace, '/'),
@@ -87,7 +87,7 @@ static const struct format one_table = {
     "csv",     ".csv", false,       false, false, OF_TABLES, vt_csv_table_write,
     TO_STREAM, NULL,   "one table", NULL,  NULL};
 
-/* Tables that have a row for each event or allocation, or are of the largest state of each. */
+/* Tables with a row for each event or allocation, or computed from all of them. */
 #define OF_EACH_EVENT                                                                                        \
     (1u << VT_TABLE_EVENTS | 1u << VT_TABLE_ALLOCATIONS | 1u << VT_TABLE_TENSORS | 1u << VT_TABLE_INSTANTS | \
      1u << VT_TABLE_STEPS | 1u << VT_TABLE_PHASES)
@@ -105,45 +105,42 @@ static const struct format *find_format(const struct vt_command *command, const 
     }
     nearest = name ? vt_nearest(name, names) : NULL;
     if (!name)
-        vt_wrong_use(command, "--format is required: %s", list);
+        vt_say(command, "--format is required: %s", list);
     else if (nearest)
-        vt_wrong_use(command, "unknown format '%s'; did you mean %s?", name, nearest);
+        vt_say(command, "unknown format '%s'; did you mean %s?", name, nearest);
     else
-        vt_wrong_use(command, "unknown format '%s'; --format takes %s", name, list);
+        vt_say(command, "unknown format '%s'; --format takes %s", name, list);
     return NULL;
 }
 
 /* ---- Where to ---- */
 
-/* The output of a trace: -o, or in the folder -o a file named after the trace. Owned; NULL without memory. */
+/* The output of a trace: -o, or in the folder -o a file named after the trace. The caller frees it. */
 static char *target_of(const char *output, const char *trace, const struct format *format)
 {
     const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
     size_t stem = strlen(name), folder = strlen(output);
-    char *path;
 
     if (!vt_is_folder(output))
-        return strdup(output);
+        return vt_copy_text(output);
     while (folder > 1 && output[folder - 1] == '/')
         folder--;
     if (stem > 4 && !strcmp(name + stem - 4, ".vrt"))
         stem -= 4;
-    return asprintf(&path, "%.*s/%.*s%s", (int)folder, output, (int)stem, name, format->suffix) < 0 ? NULL
-                                                                                                    : path;
+    return vt_print_text("%.*s/%.*s%s", (int)folder, output, (int)stem, name, format->suffix);
 }
 
-/* Two traces of one name, in different folders, would have one output file. */
+/* Two traces with the same name, in different folders, would get the same output file. */
 static int check_names(const struct vt_command *command, const struct vt_arguments *arguments,
                        const struct format *format)
 {
-    char *last = NULL;
     int result = 0;
 
     for (int i = 0; i < arguments->operand_count && !result; i++) {
         char *one = target_of(arguments->export_path, arguments->operands[i], format);
-        for (int k = 0; k < i && one && !result; k++) {
-            last = target_of(arguments->export_path, arguments->operands[k], format);
-            if (last && !strcmp(last, one))
+        for (int k = 0; k < i && !result; k++) {
+            char *last = target_of(arguments->export_path, arguments->operands[k], format);
+            if (!strcmp(last, one))
                 result = vt_wrong_use(command,
                                       "%s and %s would both become %s: export them into different folders",
                                       arguments->operands[k], arguments->operands[i], one);
@@ -190,11 +187,10 @@ static int write_export(const struct vt_report *report, const struct vt_argument
 {
     struct vt_export export = {
         .report = report, .stream = stream, .path = path, .table = (unsigned)arguments->table};
-    int result =
-        vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES, &export.tables);
+    int result;
 
-    if (!result)
-        result = format->write(&export);
+    vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES, &export.tables);
+    result = format->write(&export);
     vt_tables_free(export.tables);
     return result;
 }
@@ -211,7 +207,7 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
                           arguments->summary ? VT_FIND_LEAKS : format->findings, loaded);
 }
 
-/* What the format is made of goes to a file without a name first. */
+/* Writes to a nameless file first, from which the format is made. */
 static int write_and_finish(const struct vt_command *command, const struct vt_arguments *arguments,
                             const struct format *format, struct vt_loaded *loaded, struct vt_output *output)
 {
@@ -234,11 +230,11 @@ static int write_and_finish(const struct vt_command *command, const struct vt_ar
 static void say_written(const struct vt_command *command, const struct format *format, const char *path)
 {
     struct stat status;
-    char size[32] = "", *open = NULL;
+    char size[32] = "", *open;
 
-    if (stat(path, &status) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) ||
-        asprintf(&open, format->open, path) < 0)
+    if (stat(path, &status) || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
         return;
+    open = vt_print_text(format->open, path);
     if (S_ISREG(status.st_mode))
         vt_say(command, "wrote %s (%s) · %s", path, vt_format_bytes((uint64_t)status.st_size, size), open);
     else
@@ -294,19 +290,11 @@ static int export_one(const struct vt_command *command, const struct vt_argument
     char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
     const bool each_event = (format->each_event && !arguments->summary) ||
                             (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
-    int status;
+    int status = each_event ? vt_refuse_long(command, arguments, path, "this format holds") : 0;
 
-    if (arguments->export_path && !target) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
-    status = each_event ? vt_refuse_long(command, arguments, path, "this format holds") : 0;
-    if (status) {
-        free(target);
-        return status;
-    }
-    status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
-                                                                               format, target);
+    if (!status)
+        status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
+                                                                                   format, target);
     if (!status && target && strcmp(target, "-") != 0)
         say_written(command, format, target);
     free(target);

@@ -28,11 +28,8 @@ static void add_file(struct vt_files *files, const char *path, const struct stat
     for (size_t i = 0; files->once && status->st_ino && i < files->count; i++)
         if (files->items[i].device == file.device && files->items[i].inode == file.inode)
             return;
-    file.path = strdup(path);
-    if (!file.path || VT_APPEND(files->items, files->count, files->capacity, file)) {
-        free(file.path);
-        files->failed = true;
-    }
+    file.path = vt_copy_text(path);
+    VT_APPEND(files->items, files->count, files->capacity, file);
 }
 
 static bool has_trace_name(const char *name)
@@ -42,7 +39,7 @@ static bool has_trace_name(const char *name)
     return length > 4 && !strcmp(name + length - 4, ".vrt");
 }
 
-/* One by its first bytes, of a file that is not called one. */
+/* By its first bytes: the file is not called *.vrt. */
 static bool looks_like_trace(int folder, const char *name)
 {
     char magic[sizeof(((struct vt_file_header *)0)->magic)] = "";
@@ -57,6 +54,30 @@ static bool looks_like_trace(int folder, const char *name)
     return !memcmp(magic, VT_MAGIC, sizeof magic);
 }
 
+static int add_folder(struct vt_files *files, const char *path, int depth);
+
+/* `folder`: an open descriptor of the folder at `path`, in which `name` is. */
+static void add_entry(struct vt_files *files, const char *path, int folder, const char *name, int depth)
+{
+    struct stat status;
+    bool is_link;
+    char *inner;
+
+    if (name[0] == '.' || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW))
+        return;
+    is_link = S_ISLNK(status.st_mode) && !fstatat(folder, name, &status, 0);
+    inner = vt_print_text("%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", name);
+    if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH) {
+        if (add_folder(files, inner, depth + 1)) /* the attempt to read it says why */
+            add_file(files, inner, &status, true);
+    } else if (!S_ISDIR(status.st_mode) &&
+               (has_trace_name(name) ||
+                (!files->by_name && S_ISREG(status.st_mode) && looks_like_trace(folder, name)))) {
+        add_file(files, inner, &status, true);
+    }
+    free(inner);
+}
+
 /* 0 or an errno. */
 static int add_folder(struct vt_files *files, const char *path, int depth)
 {
@@ -64,30 +85,12 @@ static int add_folder(struct vt_files *files, const char *path, int depth)
     int count = scandir(path, &entries, NULL, versionsort),
         folder = count < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
+    if (count < 0 && errno == ENOMEM)
+        vt_end_out_of_memory();
     if (count < 0)
         return errno;
     for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        struct stat status;
-        char *inner;
-
-        if (name[0] != '.' && !fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW)) {
-            if (asprintf(&inner, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", name) < 0) {
-                files->failed = true;
-            } else {
-                bool is_link = S_ISLNK(status.st_mode) && !fstatat(folder, name, &status, 0);
-
-                if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH) {
-                    if (add_folder(files, inner, depth + 1)) /* reading it tells why */
-                        add_file(files, inner, &status, true);
-                } else if (!S_ISDIR(status.st_mode) &&
-                           (has_trace_name(name) ||
-                            (!files->by_name && S_ISREG(status.st_mode) && looks_like_trace(folder, name)))) {
-                    add_file(files, inner, &status, true);
-                }
-                free(inner);
-            }
-        }
+        add_entry(files, path, folder, entries[i]->d_name, depth);
         free(entries[i]);
     }
     free(entries);
@@ -115,7 +118,7 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
         int error;
 
         if (stat(path, &status) || !S_ISDIR(status.st_mode)) {
-            add_file(files, path, &status, false); /* what is wrong with it, reading it tells */
+            add_file(files, path, &status, false); /* the attempt to read it says what is wrong */
             continue;
         }
         error = add_folder(files, path, 0);
@@ -128,10 +131,7 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
             return VT_EXIT_UNREADABLE;
         }
     }
-    if (!files->failed)
-        return 0;
-    vt_say(command, "out of memory");
-    return VT_EXIT_UNREADABLE;
+    return 0;
 }
 
 int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *arguments,
@@ -147,11 +147,7 @@ int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *
     status = vt_files_find(command, arguments, files);
     if (status)
         return status;
-    files->operands = calloc(files->count + 1, sizeof *files->operands);
-    if (!files->operands) {
-        vt_say(command, "out of memory");
-        return VT_EXIT_UNREADABLE;
-    }
+    files->operands = vt_allocate_zeros(files->count + 1, sizeof *files->operands);
     for (size_t i = 0; i < files->count; i++)
         files->operands[i] = files->items[i].path;
     arguments->operands = files->operands;

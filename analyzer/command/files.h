@@ -22,7 +22,6 @@ struct vt_files {
     char **operands; /* owned: their paths, if they became the operands */
     bool once;       /* given: each file, however often it is named */
     bool by_name;    /* given: of a folder, only files called *.vrt */
-    bool failed;     /* no memory for one */
 };
 
 /* Adds the operands, and instead of a folder the traces in it and in its folders. An exit status, with a line

@@ -1,4 +1,4 @@
-/* Output that is a folder of files: made under another name, and renamed when it is complete. */
+/* A folder as output: made under another name, and renamed when it is complete. */
 #include "command/command.h"
 
 #include <errno.h>
@@ -15,6 +15,8 @@ static int cannot_write(const struct vt_command *command, const char *path, int 
                          : error == EEXIST ? "; remove it, or give another folder with -o FOLDER"
                                            : "";
 
+    if (error == ENOMEM)
+        vt_end_out_of_memory();
     vt_say(command, "cannot write %s: %s%s", path, strerror(error), advice);
     return VT_EXIT_NOT_WRITTEN;
 }
@@ -23,7 +25,7 @@ int vt_folder_begin(const struct vt_command *command, const char *path, struct v
 {
     struct stat status;
     size_t length = strlen(path);
-    int error = 0;
+    int error;
 
     *folder = (struct vt_folder){.path = path};
     if (!length)
@@ -31,15 +33,12 @@ int vt_folder_begin(const struct vt_command *command, const char *path, struct v
     while (length > 1 && path[length - 1] == '/')
         length--;
     if (!lstat(path, &status))
-        error = EEXIST; /* known before the work, not after */
-    else if (asprintf(&folder->temporary, "%.*s.XXXXXX", (int)length, path) < 0)
-        error = ENOMEM;
-    else if (vt_temporary_make(folder->temporary, true))
-        error = errno;
-    if (!error)
+        return cannot_write(command, path, EEXIST); /* known before the work, not after */
+    folder->temporary = vt_print_text("%.*s.XXXXXX", (int)length, path);
+    if (!vt_temporary_make(folder->temporary, true))
         return 0;
-    if (error != EEXIST && error != ENOMEM)
-        free(folder->temporary);
+    error = errno;
+    free(folder->temporary);
     folder->temporary = NULL;
     return cannot_write(command, path, error);
 }
@@ -52,12 +51,8 @@ int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, in
     if (!status && !result)
         result = chmod(folder->temporary, 0777 & ~mask) ? -errno : -vt_temporary_keep(folder->path);
     vt_temporary_remove();
-    if (result == -ENOMEM) {
-        vt_say(command, "out of memory");
-        status = VT_EXIT_UNREADABLE;
-    } else if (result) {
+    if (result)
         status = cannot_write(command, folder->path, -result);
-    }
     free(folder->temporary);
     folder->temporary = NULL;
     return status;

@@ -14,12 +14,6 @@
 #define FOLDER_PAGE "vramtrace.html" /* in a folder of traces */
 #define EVERY_GROUP ((1u << VT_BY_COUNT) - 1)
 
-static int no_memory(const struct vt_command *command)
-{
-    vt_say(command, "out of memory");
-    return VT_EXIT_UNREADABLE;
-}
-
 /* ---- Which traces, and where to ---- */
 
 static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
@@ -33,20 +27,16 @@ static int list_traces(const struct vt_command *command, const struct vt_argumen
     return status;
 }
 
-/* "run.html" of "run.vrt"; of a folder, a file in it. NULL without memory; the caller frees it. */
+/* "run.html" of "run.vrt"; of a folder, a file in it. The caller frees it. */
 static char *usual_output(const char *operand)
 {
     size_t length = strlen(operand);
-    char *path = NULL;
 
-    if (vt_is_folder(operand)) {
-        if (asprintf(&path, "%s%s" FOLDER_PAGE, operand, operand[length - 1] == '/' ? "" : "/") < 0)
-            path = NULL;
-        return path;
-    }
+    if (vt_is_folder(operand))
+        return vt_print_text("%s%s" FOLDER_PAGE, operand, operand[length - 1] == '/' ? "" : "/");
     if (length > 4 && !strcmp(operand + length - 4, ".vrt"))
         length -= 4;
-    return asprintf(&path, "%.*s.html", (int)length, operand) < 0 ? NULL : path;
+    return vt_print_text("%.*s.html", (int)length, operand);
 }
 
 /* ---- The page ---- */
@@ -70,20 +60,18 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
     return vt_make_report(command, path, loaded, &options, VT_FIND_LEAKS | VT_FIND_SHORTAGE, oom);
 }
 
-static int compare(const struct vt_command *command, const struct vt_loaded sides[2], struct vt_html *page)
+static void compare(const struct vt_loaded sides[2], struct vt_html *page)
 {
-    struct vt_diff *diff = NULL;
-    int result = vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP, &diff);
+    struct vt_diff *diff;
 
-    if (!result)
-        result = vt_html_compare(page, diff);
+    vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP, &diff);
+    if (vt_html_compare(page, diff))
+        vt_end_out_of_memory();
     vt_diff_free(diff);
-    return result ? no_memory(command) : 0;
 }
 
-/* To compare two traces both are needed at once; else each is freed before the next is read. Of a folder's
- * traces those that cannot be read are left out, and the page says so: a rank that died must not hide the
- * others. */
+/* A comparison needs both traces at once; otherwise each is freed before the next is read. Traces of a folder
+ * that cannot be read are left out, and the page says so: a rank that died must not hide the others. */
 static int add_traces(const struct vt_command *command, const struct vt_arguments *arguments,
                       const struct vt_files *files, size_t *left_out, struct vt_html *page)
 {
@@ -97,7 +85,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         vt_unload(at);
         result = load(command, arguments, files->items[i].path, at, &oom);
         if (!result && vt_html_add(page, at->report, oom))
-            result = no_memory(command);
+            vt_end_out_of_memory();
         vt_report_free(oom);
         if (result != VT_EXIT_UNREADABLE || !files->items[i].found || arguments->diff)
             continue;
@@ -105,7 +93,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         result = ++*left_out < files->count ? 0 : result;
     }
     if (!result && arguments->diff)
-        result = compare(command, loaded, page);
+        compare(loaded, page);
     vt_unload(&loaded[0]);
     vt_unload(&loaded[1]);
     return result;
@@ -118,13 +106,11 @@ static void open_page(const struct vt_command *command, const char *path)
     const char *browser = getenv("BROWSER");
     const char *program = browser && browser[0] ? browser : "xdg-open";
     char *full = realpath(path, NULL);
-    char *script = NULL;
+    char *script =
+        vt_print_text("set -- %s \"$1\"; command -v \"$1\" >/dev/null || exit 127; exec \"$@\"", program);
     int ended = -1;
 
-    if (full &&
-        asprintf(&script, "set -- %s \"$1\"; command -v \"$1\" >/dev/null || exit 127; exec \"$@\"",
-                 program) >= 0 &&
-        (vt_temporary_run((char *[]){"sh", "-c", script, "sh", full, NULL}, &ended) || ended))
+    if (full && (vt_temporary_run((char *[]){"sh", "-c", script, "sh", full, NULL}, &ended) || ended))
         vt_say(command, "%s could not open %s; set BROWSER to a browser, or open it yourself", program, path);
     free(script);
     free(full);
@@ -156,14 +142,13 @@ static int write_page(const struct vt_command *command, const struct vt_argument
                       const struct vt_files *files, struct vt_output *output)
 {
     char *usual = arguments->output ? NULL : usual_output(arguments->operands[0]);
-    struct vt_html *page = NULL;
+    struct vt_html *page;
     size_t left_out = 0;
-    int status = 0;
+    int status;
 
-    if (vt_html_make(&page) || (!arguments->output && !usual))
-        status = no_memory(command);
-    else
-        status = add_traces(command, arguments, files, &left_out, page);
+    if (vt_html_make(&page))
+        vt_end_out_of_memory();
+    status = add_traces(command, arguments, files, &left_out, page);
     if (!status && usual)
         status = vt_output_begin(command, usual, output);
     if (!status)

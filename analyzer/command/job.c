@@ -1,4 +1,4 @@
-/* report and oom: of a folder or of several traces merged, as those of a job; of one trace by report.c. */
+/* report and oom for a folder or several traces, merged as one job; report.c does one trace. */
 #include "command/command.h"
 #include "command/files.h"
 #include "command/job_traces.h"
@@ -16,7 +16,7 @@ static bool is_oom(const struct vt_command *command)
 
 /* ---- Printing ---- */
 
-/* The page of the trace that memory ran out in first. */
+/* The page of the process that ran out of memory first. */
 static int print_first(const struct vt_command *command, const struct vt_arguments *arguments,
                        const struct vt_job *job, struct vt_output *output)
 {
@@ -106,29 +106,21 @@ static int read_job(const struct vt_command *command, const struct vt_arguments 
 {
     const char *first = arguments->operands[0];
     const bool one = arguments->operand_count == 1;
-    const char **paths = calloc(files->count + 1, sizeof *paths);
-    char *what = NULL;
-    int status = VT_EXIT_UNREADABLE;
+    const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
+    char *what = one ? NULL : vt_print_text("%s and %d more", first, arguments->operand_count - 1);
+    int status;
 
-    *job = NULL;
-    if (!one && asprintf(&what, "%s and %d more", first, arguments->operand_count - 1) < 0)
-        what = NULL;
-    for (size_t i = 0; paths && i < files->count; i++)
+    for (size_t i = 0; i < files->count; i++)
         paths[i] = files->items[i].path;
-    if (paths)
-        status = vt_job_traces_read(&(struct vt_job_request){.paths = paths,
-                                                             .count = files->count,
-                                                             .what = what ? what : first,
-                                                             .rules = arguments->rules,
-                                                             .all_events = arguments->all_events,
-                                                             .oom = is_oom(command)},
-                                    job);
+    status = vt_job_traces_read(&(struct vt_job_request){.paths = paths,
+                                                         .count = files->count,
+                                                         .what = one ? first : what,
+                                                         .rules = arguments->rules,
+                                                         .all_events = arguments->all_events,
+                                                         .oom = is_oom(command)},
+                                job);
     free(paths);
     free(what);
-    if (!*job) {
-        vt_say(command, "out of memory");
-        return status;
-    }
     (*job)->operand = one ? first : NULL;
     for (size_t i = 0; i < (*job)->unread_count; i++) {
         const struct vt_job_unread *unread = &(*job)->unread[i];
@@ -147,7 +139,7 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
     struct vt_job *job;
     int status = read_job(command, arguments, files, &job);
 
-    if (job && job->process_count) {
+    if (job->process_count) {
         int printed = print(command, arguments, job, output);
 
         status = printed > status ? printed : status;

@@ -3,7 +3,6 @@
 #include "command/command.h"
 #include "job/job.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -39,14 +38,14 @@ static void end_reading(struct reading *reading)
 {
     for (size_t i = 0; reading->processes && i < reading->count; i++)
         vt_job_process_free(&reading->processes[i]);
-    for (size_t i = 0; reading->errors && i < reading->count; i++)
+    for (size_t i = 0; i < reading->count; i++)
         free(reading->errors[i]);
     free(reading->errors);
     free(reading->processes);
     free(reading->paths);
 }
 
-static int begin_reading(struct reading *reading, const struct vt_job_request *request, size_t count)
+static void begin_reading(struct reading *reading, const struct vt_job_request *request, size_t count)
 {
     *reading = (struct reading){.request = request,
                                 .options = {.device_index = -1,
@@ -54,15 +53,11 @@ static int begin_reading(struct reading *reading, const struct vt_job_request *r
                                             .shown_only = true,
                                             .axis = VT_AXIS_TIME},
                                 .count = count,
-                                .paths = calloc(count + 1, sizeof *reading->paths),
-                                .processes = calloc(count + 1, sizeof *reading->processes),
-                                .errors = calloc(count + 1, sizeof *reading->errors),
+                                .paths = vt_allocate_zeros(count, sizeof *reading->paths),
+                                .processes = vt_allocate_zeros(count, sizeof *reading->processes),
+                                .errors = vt_allocate_zeros(count, sizeof *reading->errors),
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .one_done = PTHREAD_COND_INITIALIZER};
-    if (reading->paths && reading->processes && reading->errors)
-        return 0;
-    end_reading(reading);
-    return -ENOMEM;
 }
 
 static int read_one(struct reading *reading, size_t index, char *error)
@@ -84,11 +79,10 @@ static int read_one(struct reading *reading, size_t index, char *error)
     }
     if (!result)
         result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error, ERROR_BYTES);
-    if (!result && (brief ? vt_job_process_read_brief(loaded.report, brief[index], &reading->processes[index])
-                          : vt_job_process_read(loaded.report, &reading->processes[index]))) {
-        snprintf(error, ERROR_BYTES, "out of memory");
-        result = VT_EXIT_UNREADABLE;
-    }
+    if (!result && brief)
+        vt_job_process_read_brief(loaded.report, brief[index], &reading->processes[index]);
+    else if (!result)
+        vt_job_process_read(loaded.report, &reading->processes[index]);
     vt_unload(&loaded);
     return result;
 }
@@ -97,15 +91,15 @@ static int read_one(struct reading *reading, size_t index, char *error)
 static void *read_traces(void *context)
 {
     struct reading *reading = context;
-    char *error = malloc(ERROR_BYTES);
+    char *error = vt_allocate(ERROR_BYTES);
 
     for (size_t i; (i = atomic_fetch_add(&reading->next, 1)) < reading->count;) {
-        int result = error ? read_one(reading, i, error) : VT_EXIT_UNREADABLE;
+        int result = read_one(reading, i, error);
 
         if (result == VT_EXIT_WRONG_USE)
             atomic_store(&reading->wrong_use, 1);
         if (result)
-            reading->errors[i] = strdup(error ? error : "out of memory");
+            reading->errors[i] = vt_copy_text(error);
         pthread_mutex_lock(&reading->lock);
         reading->done++;
         pthread_cond_signal(&reading->one_done);
@@ -115,8 +109,7 @@ static void *read_traces(void *context)
     return NULL;
 }
 
-/* On as many threads as there are processors, each with a trace of its own; this one says how far they are.
- */
+/* On as many threads as there are processors, one trace per thread; this thread reports the progress. */
 static void read_all(struct reading *reading)
 {
     pthread_t threads[VT_PROCESSORS_MAXIMUM];
@@ -153,8 +146,8 @@ static const char *reason(const char *error, const char *path)
                                                 : error;
 }
 
-/* Of several traces of one process, such as snapshots, the one with the most events stays; the others get an
- * error. */
+/* If several traces are of one process, such as snapshots, the one with the most events stays; the others get
+ * an error. */
 static void drop_copies(struct reading *reading, bool *is_copy)
 {
     static const uint8_t unknown[sizeof reading->processes->identity];
@@ -168,56 +161,48 @@ static void drop_copies(struct reading *reading, bool *is_copy)
             if (!a->owner || memcmp(a->identity, b->identity, sizeof unknown) != 0 ||
                 !memcmp(a->identity, unknown, sizeof unknown))
                 continue;
-            if (asprintf(&reading->errors[dropped], "a trace of the same process as %s, which has %s",
-                         reading->paths[later ? i : k],
-                         a->event_count == b->event_count ? "as many events" : "more events") < 0)
-                reading->errors[dropped] = NULL;
+            reading->errors[dropped] = vt_print_text(
+                "a trace of the same process as %s, which has %s", reading->paths[later ? i : k],
+                a->event_count == b->event_count ? "as many events" : "more events");
             is_copy[dropped] = true;
             vt_job_process_free(&reading->processes[dropped]);
         }
 }
 
 /* Moves what was read to the front, lists what was not, and makes the job of both. */
-static int merge(struct reading *reading, struct vt_job **job)
+static struct vt_job *merge(struct reading *reading)
 {
     size_t read = 0, unread_count = 0;
-    struct vt_job_unread *unread = calloc(reading->count + 1, sizeof *unread);
-    bool *is_copy = calloc(reading->count + 1, sizeof *is_copy);
-    int result = -ENOMEM;
+    struct vt_job_unread *unread = vt_allocate_zeros(reading->count, sizeof *unread);
+    bool *is_copy = vt_allocate_zeros(reading->count, sizeof *is_copy);
+    struct vt_job *job;
 
-    if (unread && is_copy)
-        drop_copies(reading, is_copy);
-    for (size_t i = 0; unread && is_copy && i < reading->count; i++) {
-        const char *path = reading->paths[i], *error = reading->errors[i];
+    drop_copies(reading, is_copy);
+    for (size_t i = 0; i < reading->count; i++) {
+        const char *path = reading->paths[i];
 
         if (reading->processes[i].owner)
             reading->processes[read++] = reading->processes[i];
         else
             unread[unread_count++] =
-                (struct vt_job_unread){path, error ? reason(error, path) : "out of memory", is_copy[i]};
+                (struct vt_job_unread){path, reason(reading->errors[i], path), is_copy[i]};
     }
-    if (unread && is_copy) {
-        result = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
-                             reading->request->brief, job);
-        reading->processes = NULL;
-    }
+    vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
+                reading->request->brief, &job);
+    reading->processes = NULL;
     free(unread);
     free(is_copy);
-    return result;
+    return job;
 }
 
-/* What the neighbours of the first that ran out of memory had then: another moment of their traces than what
- * was read of them before the first was known. */
-static int read_neighbours(const struct vt_job_request *request, struct vt_job *job)
+/* Reads the neighbours of the first process that ran out of memory again, at that moment: which moment that
+ * is was not known before. */
+static void read_neighbours(const struct vt_job_request *request, struct vt_job *job)
 {
-    uint64_t *own_ns = calloc(job->neighbour_count + 1, sizeof *own_ns);
+    uint64_t *own_ns = vt_allocate_zeros(job->neighbour_count, sizeof *own_ns);
     struct reading reading;
-    int result = own_ns ? begin_reading(&reading, request, job->neighbour_count) : -ENOMEM;
 
-    if (result) {
-        free(own_ns);
-        return result;
-    }
+    begin_reading(&reading, request, job->neighbour_count);
     reading.own_ns = own_ns;
     reading.options.timeline_columns = VT_NO_TIMELINE;
     for (size_t i = 0; i < reading.count; i++) {
@@ -231,30 +216,23 @@ static int read_neighbours(const struct vt_job_request *request, struct vt_job *
     }
     end_reading(&reading);
     free(own_ns);
-    return vt_job_compare_first(job);
+    vt_job_compare_first(job);
 }
 
 int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job)
 {
     struct reading reading;
-    int result = begin_reading(&reading, request, request->count);
 
-    *job = NULL;
-    if (result)
-        return VT_EXIT_UNREADABLE;
+    begin_reading(&reading, request, request->count);
     memcpy(reading.paths, request->paths, request->count * sizeof *reading.paths);
     reading.options.oom = request->oom ? VT_AT_OOM_ONLY : VT_AT_OOM_NEVER;
     reading.options.timeline_columns = request->brief ? VT_NO_TIMELINE : VT_JOB_OWN_COLUMNS;
     reading.options.groups = request->brief ? VT_NO_GROUPS : reading.options.groups;
     reading.findings = request->brief ? 0 : VT_FIND_LEAKS | VT_FIND_CARD;
     read_all(&reading);
-    result = merge(&reading, job);
-    if (!result && request->oom && (*job)->fall_count)
-        result = read_neighbours(request, *job);
-    if (result) {
-        vt_job_free(*job);
-        *job = NULL;
-    }
+    *job = merge(&reading);
+    if (request->oom && (*job)->fall_count)
+        read_neighbours(request, *job);
     end_reading(&reading);
-    return result ? VT_EXIT_UNREADABLE : reading.wrong_use ? VT_EXIT_WRONG_USE : 0;
+    return reading.wrong_use ? VT_EXIT_WRONG_USE : 0;
 }

@@ -13,13 +13,13 @@ struct vt_job_request {
     const char *what;  /* what was named, for people */
     const char *rules; /* NULL = the program's own */
     bool all_events;   /* else long traces are thinned */
-    bool oom;          /* of what memory ran out in, that moment; else peaks */
+    bool oom;          /* read the moment when memory ran out; otherwise the peak */
     const bool *brief; /* NULL, or for each trace: only its head is read. Then the job is brief (job/job.h) */
 };
 
-/* Reads on as many threads as there are processors, which tell how far they are, and merges. A trace that
- * cannot be read is in (*job)->unread, and the job may have none that can. An exit status; *job is NULL only
- * without memory. */
+/* Reads on as many threads as there are processors, which report their progress, and merges. A trace that
+ * cannot be read is in (*job)->unread, and the job may have none that can. 0 or VT_EXIT_WRONG_USE; there is a
+ * job either way. */
 int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job);
 
 #endif

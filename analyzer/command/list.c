@@ -43,28 +43,26 @@ static int newest_first(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-/* The job of all these traces, a brief one. NULL without memory. */
+/* A brief job of all these traces. */
 static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
 {
-    struct found *found = calloc(files->count + 1, sizeof *found);
-    const char **paths = calloc(files->count + 1, sizeof *paths);
-    bool *head_only = calloc(files->count + 1, sizeof *head_only);
-    struct vt_job *job = NULL;
+    struct found *found = vt_allocate_zeros(files->count, sizeof *found);
+    const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
+    bool *head_only = vt_allocate_zeros(files->count, sizeof *head_only);
+    struct vt_job *job;
     uint64_t left = all_events ? UINT64_MAX : THIN_TRACES * vt_thin_above();
 
-    for (size_t i = 0; found && i < files->count; i++)
+    for (size_t i = 0; i < files->count; i++)
         found[i] = look_at(files->items[i].path);
-    if (found && files->count)
-        qsort(found, files->count, sizeof *found, newest_first);
-    for (size_t i = 0; found && paths && head_only && i < files->count; i++) {
+    qsort(found, files->count, sizeof *found, newest_first);
+    for (size_t i = 0; i < files->count; i++) {
         paths[i] = found[i].path;
         head_only[i] = found[i].events > left;
         left -= head_only[i] ? 0 : found[i].events;
     }
-    if (found && paths && head_only)
-        vt_job_traces_read(
-            &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only},
-            &job);
+    vt_job_traces_read(
+        &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only},
+        &job);
     free(found);
     free(paths);
     free(head_only);
@@ -84,14 +82,32 @@ static int print(const struct vt_command *command, const struct vt_arguments *ar
                                       : vt_text_list(list, &style, output->stream));
 }
 
+static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
+                       const struct vt_files *files, struct vt_output *output)
+{
+    struct vt_job *job = read_traces(files, arguments->all_events);
+    struct vt_list list;
+    int status = 0, unread = 0;
+
+    vt_list_make(job, &list);
+    for (size_t i = 0; i < job->unread_count; i++)
+        if (!job->unread[i].is_copy) {
+            vt_say(command, "%s: %s", job->unread[i].path, job->unread[i].why);
+            unread = VT_EXIT_UNREADABLE;
+        }
+    if (list.row_count || arguments->json)
+        status = print(command, arguments, &list, output);
+    vt_list_free(&list);
+    vt_job_free(job);
+    return status > unread ? status : unread;
+}
+
 int vt_command_list(const struct vt_command *command, struct vt_arguments *arguments,
                     struct vt_output *output)
 {
     static char *here[] = {".", NULL};
     struct vt_files files = {.once = true, .by_name = !arguments->operand_count};
-    struct vt_job *job = NULL;
-    struct vt_list list;
-    int status, unread = 0;
+    int status;
 
     if (!arguments->operand_count) {
         arguments->operands = here;
@@ -99,22 +115,7 @@ int vt_command_list(const struct vt_command *command, struct vt_arguments *argum
     }
     status = vt_files_find(command, arguments, &files);
     if (!status)
-        job = read_traces(&files, arguments->all_events);
-    if (!status && (!job || vt_list_make(job, &list))) {
-        vt_say(command, "out of memory");
-        status = VT_EXIT_UNREADABLE;
-    }
-    if (!status) {
-        for (size_t i = 0; i < job->unread_count; i++)
-            if (!job->unread[i].is_copy) {
-                vt_say(command, "%s: %s", job->unread[i].path, job->unread[i].why);
-                unread = VT_EXIT_UNREADABLE;
-            }
-        if (list.row_count || arguments->json)
-            status = print(command, arguments, &list, output);
-        vt_list_free(&list);
-    }
-    vt_job_free(job);
+        status = list_traces(command, arguments, &files, output);
     vt_files_free(&files);
-    return status > unread ? status : unread;
+    return status;
 }

@@ -7,15 +7,15 @@
 int vt_command_mcp(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
     size_t count = (size_t)arguments->operand_count;
-    const char **words = calloc(count + 5, sizeof *words);
+    const char **words;
     char program[PATH_MAX];
 
     (void)output;
-    if (!words || !realpath("/proc/self/exe", program)) {
-        vt_say(command, words ? "/proc is not mounted" : "out of memory");
-        free(words);
+    if (!realpath("/proc/self/exe", program)) {
+        vt_say(command, "/proc is not mounted");
         return VT_EXIT_UNREADABLE;
     }
+    words = vt_allocate_zeros(count + 5, sizeof *words);
     words[2] = program;
     words[3] = "--";
     for (size_t i = 0; i < count; i++)

@@ -1,12 +1,11 @@
-/* Where and how commands write: to the standard output, or to the file of -o, which gets its name only when
- * it is complete. */
+/* Where and how commands write: to standard output, or to the file of -o, which gets its name only when it is
+ * complete. */
 #include "command/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -19,49 +18,20 @@
 
 #define WIDEST 240 /* longer lines are hard to read */
 
-static void put_line(const struct vt_command *command, const char *text, FILE *out)
+/* By one write: all ranks of a job may say it at once, into one terminal. */
+void vt_say_text(const struct vt_command *command, char *text)
 {
-    fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
-    vt_put_clean(text ? text : "out of memory", out); /* it may quote a trace, or a file's name */
-    fputc('\n', out);
-}
-
-/* By one write: all ranks of a job may say it at once, into one terminal. Without memory by several. */
-static void say(const struct vt_command *command, const char *format, va_list arguments)
-{
-    char *text = NULL, *line = NULL;
-    size_t bytes = 0;
+    char *line;
+    size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
-    if (out)
-        put_line(command, text, out);
-    if (out && !fclose(out))
-        fwrite(line, 1, bytes, stderr);
-    else
-        put_line(command, text, stderr);
+    fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
+    vt_put_clean(text, out); /* it may quote a trace, or a file's name */
+    fputc('\n', out);
+    fclose(out);
+    fwrite(line, 1, bytes, stderr);
     free(line);
     free(text);
-}
-
-void vt_say(const struct vt_command *command, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    say(command, format, arguments);
-    va_end(arguments);
-}
-
-int vt_wrong_use(const struct vt_command *command, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    say(command, format, arguments);
-    va_end(arguments);
-    return VT_EXIT_WRONG_USE;
 }
 
 /* ---- The terminal ---- */
@@ -116,6 +86,8 @@ static const char *advice(int error)
 
 static int cannot_write(const struct vt_command *command, struct vt_output *output, int error)
 {
+    if (error == ENOMEM)
+        vt_end_out_of_memory();
     if (!output->broken) /* once is enough */
         vt_say(command, "cannot write %s: %s%s", output->path ? output->path : "to the standard output",
                strerror(error), advice(error));
@@ -146,13 +118,9 @@ static bool is_trace(const char *path)
 
 static int open_temporary(struct vt_output *output, mode_t mode)
 {
-    int file = asprintf(&output->temporary, "%s.XXXXXX", output->target) < 0 ? -1 : 0;
+    int file;
 
-    if (file < 0) {
-        output->temporary = NULL;
-        errno = ENOMEM;
-        return -1;
-    }
+    output->temporary = vt_print_text("%s.XXXXXX", output->target);
     file = vt_temporary_make(output->temporary, false);
     if (file >= 0 && !fchmod(file, mode))
         return file;
@@ -190,7 +158,7 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     if (exists && S_ISREG(status.st_mode) && is_trace(path))
         return vt_wrong_use(command, "-o %s would overwrite a trace; give another file", path);
     /* Through links; a pipe or a device is written in place. */
-    output->target = exists ? realpath(path, NULL) : strdup(path);
+    output->target = exists ? realpath(path, NULL) : vt_copy_text(path);
     if (!output->target)
         return cannot_write(command, output, errno);
     file = exists && !S_ISREG(status.st_mode)
@@ -219,11 +187,6 @@ static int reason(const struct vt_output *output)
 
 int vt_written(const struct vt_command *command, struct vt_output *output, int result)
 {
-    if (result == -ENOMEM && !ferror(output->stream)) {
-        vt_say(command, "out of memory");
-        output->broken = true;
-        return VT_EXIT_UNREADABLE;
-    }
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
         result = errno ? -errno : result && result != -EIO ? result : -reason(output);

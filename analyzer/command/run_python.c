@@ -1,4 +1,5 @@
 /* `run train.py` and `run -m package`: Python runs them. */
+#include "base/allocate.h"
 #include "command/run.h"
 
 #include <errno.h>
@@ -55,8 +56,8 @@ static bool is_in_path(const char *name)
     return false;
 }
 
-/* That of a virtual environment whose `vramtrace` was called by its path; else of PATH, where an activated
- * one comes first. */
+/* The Python of a virtual environment whose `vramtrace` was called by its path; else the first in PATH, where
+ * an activated environment comes first. */
 static char *find_python(void)
 {
     static char beside[PATH_MAX + 16];
@@ -81,7 +82,7 @@ char **vt_run_with_python(char **words)
     bool has_interpreter = interpreter && interpreter[0];
 
     if (!strcmp(words[0], "-m") || is_script(words[0], has_interpreter)) {
-        interpreter = has_interpreter ? strdup(interpreter) : find_python();
+        interpreter = has_interpreter ? vt_copy_text(interpreter) : find_python();
         *--words = interpreter;
     }
     unsetenv("VRAMTRACE_INTERPRETER");

@@ -37,8 +37,8 @@ static void close_from(unsigned first, unsigned last)
             close((int)first);
 }
 
-/* Who waits for the end of a file that the command has closed must not wait for us. The standard error and
- * the two stay open. */
+/* A reader that waits for the end of a pipe must not wait for us after the command has closed it. Standard
+ * error and the two descriptors stay open. */
 static void close_others(int one, int other)
 {
     const unsigned low = (unsigned)(one < other ? one : other), high = (unsigned)(one < other ? other : one);
@@ -54,8 +54,8 @@ static void close_others(int one, int other)
 
 /* ---- The witness ---- */
 
-/* A process that only notes which signals it gets. What it gets too was sent to the group, or to every
- * process of a service: then the command has it. */
+/* A process that only notes which signals it gets. A signal that it also gets was sent to the whole group, or
+ * to every process of a service: then the command has it. */
 #define WITNESS_NS UINT64_C(50000000)
 
 struct note {

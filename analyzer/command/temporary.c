@@ -1,5 +1,5 @@
-/* What is not complete yet has a temporary name, and nothing of it stays when a signal ends the command. Here
- * nothing needs memory: lack of it is one of the reasons to remove something. */
+/* Incomplete output has a temporary name, and is removed when a signal ends the command. Nothing here
+ * allocates: it also runs when memory is out. */
 #include "command/command.h"
 
 #include "base/allocate.h"
@@ -21,7 +21,7 @@ extern char **environ;
 static const char *volatile unfinished; /* NULL = nothing */
 static volatile pid_t writer;           /* a child that writes there, 0 = none */
 
-/* Removes the files of a folder that has no folders. */
+/* Removes the files of a folder without subfolders. */
 static void empty(int folder)
 {
     _Alignas(struct dirent64) char entries[4096];
@@ -112,17 +112,14 @@ int vt_temporary_run(char *const arguments[], int *status)
     posix_spawnattr_t attributes;
     sigset_t numbers, before;
     siginfo_t ended;
-    pid_t child = 0;
-    int error = posix_spawnattr_init(&attributes);
+    pid_t child;
+    int error;
 
-    if (error)
-        return error;
     block(&numbers, &before); /* it runs and is known at once */
-    error = posix_spawnattr_setsigmask(&attributes, &before);
-    if (!error)
-        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    if (!error)
-        error = posix_spawnp(&child, arguments[0], NULL, &attributes, arguments, environ);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &before);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    error = posix_spawnp(&child, arguments[0], NULL, &attributes, arguments, environ);
     writer = error ? 0 : child;
     sigprocmask(SIG_SETMASK, &before, NULL);
     posix_spawnattr_destroy(&attributes);

@@ -109,34 +109,27 @@ static int check_words(const struct live *live)
 
 /* ---- Samples ---- */
 
-/* With `settle`, what was recorded last is waited for. 0 or -ENOMEM. */
-static int take(struct live *live, bool settle)
+/* With `settle`, waits for the latest events. */
+static void take(struct live *live, bool settle)
 {
     struct vt_recorder *recorders;
     size_t count, kept = 0;
-    int error = vt_recorders_find(&recorders, &count);
-    bool *settled = error ? NULL : calloc(count + 1, sizeof *settled);
-    if (!error && !settled)
-        error = -ENOMEM;
-    for (size_t i = 0; !error && i < count; i++) {
+    vt_recorders_find(&recorders, &count);
+    bool *settled = vt_allocate_zeros(count, sizeof *settled);
+    for (size_t i = 0; i < count; i++) {
         if (!is_wanted(live, &recorders[i].header))
             continue;
         settled[kept] = settle && vt_recorder_settle(&recorders[i], SETTLE_MS);
         recorders[kept++] = recorders[i];
     }
-    if (!error)
-        error = vt_top_take(&live->top, recorders, settled, kept);
-    if (!error)
-        vt_top_sort(&live->top, live->key, live->reverse);
+    vt_top_take(&live->top, recorders, settled, kept);
+    vt_top_sort(&live->top, live->key, live->reverse);
     if (kept)
         snprintf(live->ended, sizeof live->ended, "%s", recorders[kept - 1].header.trace_path);
     free(settled);
     free(live->recorders);
-    live->recorders = error ? NULL : recorders;
-    live->recorder_count = error ? 0 : kept;
-    if (error)
-        free(recorders);
-    return error;
+    live->recorders = recorders;
+    live->recorder_count = kept;
 }
 
 static bool names_only_processes(const struct vt_arguments *arguments)
@@ -158,12 +151,6 @@ static int say_over(const struct live *live)
     vt_say(live->command, "%s ended; next: vramtrace report %s",
            live->arguments->operand_count > 1 ? "the processes have" : "the process has", live->ended);
     return 0;
-}
-
-static int say_no_memory(const struct live *live)
-{
-    vt_say(live->command, "out of memory");
-    return VT_EXIT_UNREADABLE;
 }
 
 /* ---- Printed ---- */
@@ -213,8 +200,7 @@ static int print_all(struct live *live, struct vt_output *output)
             add_seconds(&next, interval);
             while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
                 continue;
-            if (take(live, true))
-                return say_no_memory(live);
+            take(live, true);
             if (is_over(live))
                 return say_over(live);
             if (!arguments->json && !arguments->prometheus && !arguments->export_path)
@@ -299,7 +285,7 @@ static void ask(struct shown *shown, enum vt_control_command what, const char *t
                  process->trace);
 }
 
-/* What is typed as a mark's name. */
+/* A key while the name of a mark is typed. */
 static void type(struct shown *shown, int key)
 {
     const size_t length = strlen(shown->typed);
@@ -319,7 +305,7 @@ static void type(struct shown *shown, int key)
     }
 }
 
-/* False: the key is none that selects. */
+/* False if the key selects nothing. */
 static bool move(struct shown *shown, int key)
 {
     static const struct {
@@ -391,18 +377,18 @@ static void press(struct shown *shown, int key)
         obey(shown, key);
 }
 
-static int show(struct live *live)
+static void show(struct live *live)
 {
     const int interval = live->arguments->interval ? live->arguments->interval : 1;
     struct shown shown = {.live = live, .screen = {.interval_s = (unsigned)interval}};
     uint64_t next_ms = now_ms() + (uint64_t)interval * 1000;
-    int samples = 1, error = 0;
+    int samples = 1;
     shown.screen.message = shown.message;
     shown.screen.typed = shown.typed;
     select_row(&shown, 0);
     sort_again(&shown);
-    while (!shown.quit && !ended_by && !error) {
-        error = vt_screen_draw(&shown.screen, &live->top, &live->style);
+    while (!shown.quit && !ended_by) {
+        vt_screen_draw(&shown.screen, &live->top, &live->style);
         const uint64_t now = now_ms();
         const int key = vt_screen_key(now < next_ms ? (int)(next_ms - now) : 0);
         press(&shown, key);
@@ -411,16 +397,15 @@ static int show(struct live *live)
         next_ms = now_ms() + (uint64_t)interval * 1000;
         if (live->arguments->count && samples++ >= live->arguments->count)
             break;
-        if (!error && !shown.screen.paused) {
-            error = take(live, false);
+        if (!shown.screen.paused) {
+            take(live, false);
             sort_again(&shown);
             shown.quit = shown.quit || is_over(live);
         }
     }
-    return error;
 }
 
-/* An exit status; *taken: the terminal was one of which the screen could be taken. */
+/* An exit status; *taken: the terminal has a screen that could be taken. */
 static int take_screen(struct live *live, bool *taken)
 {
     const int result = vt_screen_begin(live->style.colour);
@@ -434,14 +419,12 @@ static int take_screen(struct live *live, bool *taken)
     sigaction(SIGINT, &note, NULL);
     sigaction(SIGTERM, &note, NULL);
     sigaction(SIGHUP, &note, NULL);
-    const int error = show(live);
+    show(live);
     vt_screen_end();
     if (ended_by == SIGTERM || ended_by == SIGHUP) {
         signal(ended_by, SIG_DFL);
         raise(ended_by);
     }
-    if (error)
-        return say_no_memory(live);
     return is_over(live) ? say_over(live) : 0;
 }
 
@@ -471,10 +454,8 @@ int vt_command_top(const struct vt_command *command, struct vt_arguments *argume
         live.style.colour = false;
         live.style.width = arguments->width ? arguments->width : 120;
     }
-    if (take(&live, true))
-        status = say_no_memory(&live);
-    if (!status)
-        status = check_words(&live);
+    take(&live, true);
+    status = check_words(&live);
     if (!status && !printed)
         status = take_screen(&live, &taken);
     if (!status && !taken)

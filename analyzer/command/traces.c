@@ -24,7 +24,7 @@ struct search {
     const struct stat *without; /* a file to ignore; NULL = none */
     char *path;                 /* the newest, NULL = none; the caller frees it */
     uint64_t start_ns;          /* its start, CLOCK_REALTIME */
-    time_t written; /* of two with one start, a process's trace and its snapshots, the later counts */
+    time_t written; /* a process's trace and its snapshots start together: the last one written counts */
     unsigned count; /* traces that match */
 };
 
@@ -61,9 +61,9 @@ static void consider(struct search *search, const char *name)
     uint64_t start_ns;
     char *path;
 
-    if (!search->matches(search, name) ||
-        asprintf(&path, "%s%s%s", search->folder, search->folder[0] ? "/" : "", name) < 0)
+    if (!search->matches(search, name))
         return;
+    path = vt_print_text("%s%s%s", search->folder, search->folder[0] ? "/" : "", name);
     start_ns = vt_trace_start(path, &status);
     if (!start_ns || (search->without && status.st_dev == search->without->st_dev &&
                       status.st_ino == search->without->st_ino)) {
@@ -104,10 +104,10 @@ static bool exists(const char *path)
 char *vt_split_moment(const char *operand, const char **moment)
 {
     const char *at = operand + strlen(operand);
-    char *path = strdup(operand);
+    char *path = vt_copy_text(operand);
 
     *moment = NULL;
-    while (path && !exists(path)) {
+    while (!exists(path)) {
         do
             at--;
         while (at > operand && *at != '@');
@@ -176,12 +176,12 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
     return 0;
 }
 
-/* "x" of "x.vrt"; NULL without memory or for another name. */
+/* "x" of "x.vrt"; NULL for another name. */
 static char *stem_of(const char *name)
 {
     size_t length = strlen(name);
 
-    return length > 4 && !strcmp(name + length - 4, ".vrt") ? strndup(name, length - 4) : NULL;
+    return length > 4 && !strcmp(name + length - 4, ".vrt") ? vt_copy_bytes(name, length - 4) : NULL;
 }
 
 /* "BASE.2.vrt": what the recorder calls a trace whose name is taken. */
@@ -204,8 +204,7 @@ static bool cut_number(const char *folder, char *stem)
     if (!dot || dot == stem || !dot[1] || dot[1 + strspn(dot + 1, "0123456789")])
         return false;
     *dot = '\0';
-    if (asprintf(&path, "%s%s%s.vrt", folder, folder[0] ? "/" : "", stem) < 0)
-        return false;
+    path = vt_print_text("%s%s%s.vrt", folder, folder[0] ? "/" : "", stem);
     there = !access(path, F_OK);
     free(path);
     return there;
@@ -229,14 +228,16 @@ static void warn_of_newer(const struct vt_command *command, const struct vt_argu
                           const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(""),
+    char *folder = vt_copy_bytes(path, !slash          ? 0
+                                       : slash == path ? 1
+                                                       : (size_t)(slash - path)),
          *stem = stem_of(name);
     struct stat status;
     uint64_t start_ns = stem ? vt_trace_start(path, &status) : 0;
     struct search search = {.folder = folder, .matches = is_sibling, .base = stem};
     char later[32];
 
-    if (folder && start_ns) {
+    if (start_ns) {
         find(&search);
         if (cut_number(folder, stem))
             find(&search);
@@ -266,14 +267,14 @@ static const char *advice(int error)
     }
 }
 
-/* Traces with more events than this are thinned, unless all are asked for. */
+/* Traces with more events than this are thinned, except with --all-events. */
 #define THIN_ABOVE_EVENTS UINT64_C(2000000)
 #define BYTES_PER_EVENT 140u /* that an event takes in memory, at least */
-/* Readings for moments that are asked for. With them the events round a moment are known, which may show it
- * to be another one. */
+/* How often a trace is read again for the moments that are asked for: with the events around a moment known,
+ * it may turn out to be another one. */
 #define MOST_TRIES 2
 
-/* Those whose output is of each event; the tables and formats that are, export knows. */
+/* Commands whose output needs every event; export knows which of its tables and formats do. */
 #define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
 
 /* The variable is for tests. */
@@ -325,22 +326,21 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
     int result =
         vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
-    loaded->thinned = !result && loaded->trace->omitted_events > loaded->trace->unkept_events;
-    if (!result)
-        result = vt_replay_make(loaded->trace, &loaded->replay);
-    return result ? result
-                  : vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
-                                 reason_bytes);
+    if (result)
+        return result;
+    loaded->thinned = loaded->trace->omitted_events > loaded->trace->unkept_events;
+    vt_replay_make(loaded->trace, &loaded->replay);
+    return vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
+                        reason_bytes);
 }
 
-/* Reads a trace, with the moments that were asked for. */
+/* Reads a trace, with the events around the moments that are asked for. */
 static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, char *error,
                       size_t error_bytes)
 {
-    const char *rules = loaded->rules;
     char reason[PATH_MAX + 512] = "";
     int result = analyze(loaded, path, thinned, reason, sizeof reason);
-    bool unread = result && !loaded->trace;
+    bool unread;
 
     if (!result && loaded->thinned && !vt_steps_agree(loaded->attribution)) {
         close_trace(loaded);
@@ -348,13 +348,15 @@ static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, 
     }
     if (!result)
         return 0;
+    if (result == -ENOMEM) /* to map the file */
+        vt_end_out_of_memory();
+    unread = !loaded->trace;
     if (unread)
         snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
     else
-        snprintf(error, error_bytes, "%s: %s", rules && reason[0] ? "--rules" : path,
-                 reason[0] ? reason : strerror(-result));
+        snprintf(error, error_bytes, "--rules: %s", reason);
     vt_unload(loaded);
-    return !unread && rules && reason[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+    return unread ? VT_EXIT_UNREADABLE : VT_EXIT_WRONG_USE;
 }
 
 int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
@@ -370,7 +372,7 @@ int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t
     return open_again(loaded, path, true, error, error_bytes);
 }
 
-/* The latest that were asked for stay. */
+/* If there are too many, the oldest go. */
 static void add_needs(struct vt_needs *asked, const struct vt_needs *more)
 {
     for (size_t i = 0; i < more->count; i++) {
@@ -383,25 +385,23 @@ static void add_needs(struct vt_needs *asked, const struct vt_needs *more)
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
              size_t error_bytes)
 {
-    for (int tries = 0; loaded->thinned; tries++) {
-        struct vt_needs needs;
-        char *path = strdup(loaded->trace->path);
-        int result = path ? vt_report_needs(loaded->attribution, options, &needs) : -ENOMEM;
+    int status = 0;
 
-        if (result)
-            snprintf(error, error_bytes, "out of memory");
-        if (!result && needs.count) {
-            add_needs(&loaded->asked, &needs);
-            close_trace(loaded);
-            result = open_again(loaded, path, tries < MOST_TRIES, error, error_bytes);
-        }
-        free(path);
-        if (result)
-            return VT_EXIT_UNREADABLE;
+    for (int tries = 0; !status && loaded->thinned; tries++) {
+        struct vt_needs needs;
+        char *path;
+
+        vt_report_needs(loaded->attribution, options, &needs);
         if (!needs.count)
             break;
+        add_needs(&loaded->asked, &needs);
+        path = vt_copy_text(loaded->trace->path);
+        close_trace(loaded);
+        if (open_again(loaded, path, tries < MOST_TRIES, error, error_bytes))
+            status = VT_EXIT_UNREADABLE;
+        free(path);
     }
-    return 0;
+    return status;
 }
 
 /* Opens it, and with `options` has what they ask for. */
@@ -445,17 +445,12 @@ void vt_unload(struct vt_loaded *loaded)
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
                   struct vt_report **report, char *error, size_t error_bytes)
 {
-    int result = vt_report_make(loaded->attribution, options, report, error, error_bytes);
-
-    if (!result) {
-        snprintf(error, error_bytes, "out of memory");
-        result = vt_diagnose(*report, wanted);
-        if (result)
-            vt_report_free(*report);
-    }
-    if (result)
+    if (vt_report_make(loaded->attribution, options, report, error, error_bytes)) {
         *report = NULL;
-    return !result ? 0 : result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+        return VT_EXIT_WRONG_USE;
+    }
+    vt_diagnose(*report, wanted);
+    return 0;
 }
 
 int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,

@@ -1,4 +1,4 @@
-/* Writers of other tools' formats: all of a trace, or what was alive at the instant that a report shows. */
+/* Writers of other tools' formats: a whole trace, or the memory alive at the moment that a report shows. */
 #ifndef VT_EXPORTS_H
 #define VT_EXPORTS_H
 
@@ -16,8 +16,7 @@ struct vt_export {
     unsigned table;   /* of vt_csv_table_write */
 };
 
-/* 0 or -errno; -ENOMEM for an export that could not be made whole. Failed writes of the stream may be left to
- * its error flag. */
+/* 0 or -errno. Failed writes of the stream may be left to its error flag. */
 typedef int vt_export_writer(const struct vt_export *export);
 
 vt_export_writer vt_folded_write, vt_perfetto_write, vt_pprof_write, vt_speedscope_write;

@@ -1,35 +1,30 @@
 /* Reads stacks and samples from the tables. */
 #include "view/samples.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 /* ---- Stacks ---- */
 
-static int end_stacks(struct vt_stack_list *stacks, size_t count)
+static void end_stacks(struct vt_stack_list *stacks, size_t count)
 {
-    int result = 0;
-
-    while (!result && stacks->stack_count < count)
-        result =
-            VT_APPEND(stacks->ends, stacks->stack_count, stacks->stack_capacity, (uint32_t)stacks->id_count);
-    return result;
+    while (stacks->stack_count < count)
+        VT_APPEND(stacks->ends, stacks->stack_count, stacks->stack_capacity, (uint32_t)stacks->id_count);
 }
 
 static int read_stack_row(void *context, const void *item)
 {
     struct vt_stack_list *stacks = context;
     const struct vt_stack_row *row = item;
-    int result = end_stacks(stacks, row->stack_id); /* those before it */
 
-    if (!result && stacks->id_count >= UINT32_MAX)
-        result = -ENOMEM;
-    if (!result)
-        result = VT_APPEND(stacks->frame_ids, stacks->id_count, stacks->id_capacity, row->frame);
-    return result;
+    end_stacks(stacks, row->stack_id); /* those before it */
+    if (stacks->id_count >= UINT32_MAX)
+        vt_end_out_of_memory();
+    VT_APPEND(stacks->frame_ids, stacks->id_count, stacks->id_capacity, row->frame);
+    return 0;
 }
 
 static int read_frame_row(void *context, const void *item)
@@ -37,10 +32,11 @@ static int read_frame_row(void *context, const void *item)
     struct vt_stack_list *stacks = context;
     const struct vt_frame_row *row = item;
 
-    return VT_APPEND(stacks->frames, stacks->frame_count, stacks->frame_capacity, *row);
+    VT_APPEND(stacks->frames, stacks->frame_count, stacks->frame_capacity, *row);
+    return 0;
 }
 
-int vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks)
+void vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks)
 {
     struct vt_frame_row border = {.frame = {.kind = VT_FRAME_PYTHON,
                                             .function = "backward of",
@@ -48,16 +44,13 @@ int vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks)
                                             .file = "",
                                             .module = ""},
                                   .name = "backward of"};
-    int result;
 
     *stacks = (struct vt_stack_list){.frames = NULL};
-    result = vt_table_walk(tables, VT_TABLE_STACKS, read_stack_row, stacks);
-    if (!result)
-        result = end_stacks(stacks, stacks->stack_count + 1); /* the last one */
-    if (!result)
-        result = vt_table_walk(tables, VT_TABLE_FRAMES, read_frame_row, stacks);
+    vt_table_walk(tables, VT_TABLE_STACKS, read_stack_row, stacks);
+    end_stacks(stacks, stacks->stack_count + 1); /* the last one */
+    vt_table_walk(tables, VT_TABLE_FRAMES, read_frame_row, stacks);
     border.id = (uint32_t)stacks->frame_count;
-    return result ? result : read_frame_row(stacks, &border);
+    read_frame_row(stacks, &border);
 }
 
 void vt_stacks_free(struct vt_stack_list *stacks)
@@ -121,24 +114,23 @@ static int read_allocation(void *context, const void *item)
         block->alloc_event > state->event_index || (block->freed && block->free_event <= state->event_index))
         return 0;
     tensors = vt_row_tensors(reading->tables, row);
-    if (row->tensor_count && !tensors)
-        return -ENOMEM;
-    return VT_APPEND(reading->samples->items, reading->samples->count, reading->samples->capacity,
-                     (struct vt_sample){.device_index = row->device_index,
-                                        .category = block->category,
-                                        .phase = block->phase,
-                                        .evidence = block->evidence,
-                                        .stack_id = row->stack_id,
-                                        .forward_stack_id = row->forward_stack_id,
-                                        .step = block->step,
-                                        .bytes = row->counted_bytes,
-                                        .count = 1,
-                                        .kind = block->kind,
-                                        .owner = block->owner,
-                                        .module = block->module,
-                                        .module_class = row->module_class,
-                                        .operator_name = block->operator_name,
-                                        .dtype = tensors ? tensors[0].dtype : NULL});
+    VT_APPEND(reading->samples->items, reading->samples->count, reading->samples->capacity,
+              (struct vt_sample){.device_index = row->device_index,
+                                 .category = block->category,
+                                 .phase = block->phase,
+                                 .evidence = block->evidence,
+                                 .stack_id = row->stack_id,
+                                 .forward_stack_id = row->forward_stack_id,
+                                 .step = block->step,
+                                 .bytes = row->counted_bytes,
+                                 .count = 1,
+                                 .kind = block->kind,
+                                 .owner = block->owner,
+                                 .module = block->module,
+                                 .module_class = row->module_class,
+                                 .operator_name = block->operator_name,
+                                 .dtype = tensors ? tensors[0].dtype : NULL});
+    return 0;
 }
 
 static int compare_samples(const void *left, const void *right)
@@ -154,29 +146,27 @@ static int compare_samples(const void *left, const void *right)
     return vt_order(a->stack_id, b->stack_id);
 }
 
-int vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples)
+void vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples)
 {
     struct reading reading = {.report = export->report, .tables = export->tables, .samples = samples};
-    int result;
 
     *samples = (struct vt_sample_list){.items = NULL};
-    result = vt_table_walk(export->tables, VT_TABLE_ALLOCATIONS, read_allocation, &reading);
-    for (size_t i = 0; i < export->report->device_count && !result; i++) {
+    vt_table_walk(export->tables, VT_TABLE_ALLOCATIONS, read_allocation, &reading);
+    for (size_t i = 0; i < export->report->device_count; i++) {
         const struct vt_device_report *device = &export->report->devices[i];
         uint64_t cached = device->shown->state.categories[VT_CATEGORY_CACHED];
 
         if (device->shown->state.present && cached)
-            result = VT_APPEND(samples->items, samples->count, samples->capacity,
-                               (struct vt_sample){.device_index = device->index,
-                                                  .category = VT_CATEGORY_CACHED,
-                                                  .phase = VT_PHASE_COUNT,
-                                                  .evidence = VT_EVIDENCE_COUNT,
-                                                  .bytes = cached,
-                                                  .kind = "cached"});
+            VT_APPEND(samples->items, samples->count, samples->capacity,
+                      (struct vt_sample){.device_index = device->index,
+                                         .category = VT_CATEGORY_CACHED,
+                                         .phase = VT_PHASE_COUNT,
+                                         .evidence = VT_EVIDENCE_COUNT,
+                                         .bytes = cached,
+                                         .kind = "cached"});
     }
-    if (!result && samples->count)
+    if (samples->count)
         qsort(samples->items, samples->count, sizeof *samples->items, compare_samples);
-    return result;
 }
 
 void vt_samples_free(struct vt_sample_list *samples)

@@ -1,5 +1,5 @@
-/* What exports that show call stacks have in common: all stacks of a trace, and what was alive at the instant
- * that each device of the report shows. */
+/* Shared by exports that show call stacks: all stacks of a trace, and the memory alive at the moment that
+ * each device of the report shows. */
 #ifndef VT_SAMPLES_H
 #define VT_SAMPLES_H
 
@@ -17,8 +17,7 @@ struct vt_stack_list {
     size_t stack_count, stack_capacity;
 };
 
-/* -ENOMEM. */
-int vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks);
+void vt_stacks_read(struct vt_tables *tables, struct vt_stack_list *stacks);
 void vt_stacks_free(struct vt_stack_list *stacks);
 
 #define VT_CHAIN_FRAMES 1100u /* two stacks of vt_table_walk, and what stands between them */
@@ -36,22 +35,21 @@ struct vt_sample {
     int device_index;
     uint8_t category, phase, evidence;
     uint32_t stack_id, forward_stack_id, step; /* stack 0 = none */
-    uint64_t bytes, count;                     /* count: allocations; 0 of the cache, which is none */
+    uint64_t bytes, count;                     /* count: allocations; 0 for the cache */
     const char *kind, *owner, *module, *module_class, *operator_name, *dtype;
 };
 
-/* Samples of all devices of the report, each at its own shown instant: one for each allocation, and one for
- * the device's cache. Of a device they sum to the categories of that instant, and so to its driver bytes;
- * page-locked host memory is no part of it. In order of device, category and stacks. */
+/* Samples of all devices of the report, each at the moment it shows: one for each allocation, and one for the
+ * device's cache. For each device they add up to the categories of that moment, and so to its driver bytes;
+ * page-locked host memory is left out. In order of device, category and stacks. */
 struct vt_sample_list {
     struct vt_sample *items;
     size_t count, capacity;
 };
 
-/* -ENOMEM. */
-int vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples);
+void vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples);
 void vt_samples_free(struct vt_sample_list *samples);
-/* Makes one of those that have the same device, category and stacks; the labels of the first stay. */
+/* Merges samples with the same device, category and stacks; the labels of the first stay. */
 void vt_samples_merge(struct vt_sample_list *samples);
 
 /* "GPU 0", with a name. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 /* True if the text is there; else *hash is where to put it. */
 static bool look_up(const struct vt_strings *strings, const char *text, uint64_t *hash, uint32_t *number)
 {
@@ -16,29 +18,28 @@ static bool look_up(const struct vt_strings *strings, const char *text, uint64_t
     }
 }
 
-int vt_strings_find(struct vt_strings *strings, const char *text, uint32_t *number, bool *is_new)
+uint32_t vt_strings_find(struct vt_strings *strings, const char *text, bool *is_new)
 {
     const char *clean;
     uint64_t hash;
+    uint32_t number;
 
     if (is_new)
         *is_new = false;
-    if (look_up(strings, text ? text : "", &hash, number))
-        return 0;
+    if (look_up(strings, text ? text : "", &hash, &number))
+        return number;
     /* A name that was cut to fit may end within a letter. */
     clean = vt_arena_text(&strings->arena, text ? text : "", text ? strlen(text) : 0);
-    if (!clean || strings->count >= VT_INDEX_NONE)
-        return -ENOMEM;
-    if (look_up(strings, clean, &hash, number))
-        return 0;
-    *number = (uint32_t)strings->count;
-    if (vt_reserve(&strings->items, &strings->capacity, strings->count + 1, sizeof *strings->items) ||
-        vt_index_put(&strings->index, hash, *number))
-        return -ENOMEM;
-    strings->items[strings->count++] = clean;
+    if (look_up(strings, clean, &hash, &number))
+        return number;
+    if (strings->count >= VT_INDEX_NONE)
+        vt_end_out_of_memory();
+    number = (uint32_t)strings->count;
+    VT_APPEND(strings->items, strings->count, strings->capacity, clean);
+    vt_index_put(&strings->index, hash, number);
     if (is_new)
         *is_new = true;
-    return 0;
+    return number;
 }
 
 void vt_strings_free(struct vt_strings *strings)

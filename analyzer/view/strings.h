@@ -14,8 +14,8 @@ struct vt_strings {
     size_t count, capacity;
 };
 
-/* The number of a text, from 0 on; NULL is "". *is_new (may be NULL): it was not there before. -ENOMEM. */
-int vt_strings_find(struct vt_strings *strings, const char *text, uint32_t *number, bool *is_new);
+/* The number of a text, from 0 on; NULL is "". *is_new (may be NULL): it was not there before. */
+uint32_t vt_strings_find(struct vt_strings *strings, const char *text, bool *is_new);
 void vt_strings_free(struct vt_strings *strings);
 
 #endif

@@ -15,6 +15,7 @@ from .mcp_traces import MAX_FILES, Failure, Found, Trace, Traces, bytes_text, cl
 
 FEW, FEW_LINES, FEW_RANKS, FEW_TRACES, FEW_ROWS = 6, 12, 16, 20, 20  # rows, where none are asked for
 KEPT_ANSWERS, KEPT_DATABASES = 64, 4
+OUT_OF_MEMORY = 5  # vramtrace's exit status
 # What one answer may take: memory, of vramtrace too; events of all traces that it reads; of one that is read whole.
 MEMORY_BYTES = int(os.environ.get("VRAMTRACE_MCP_MEMORY") or 8 << 30)
 MAX_EVENTS, MAX_WHOLE_EVENTS = 40_000_000, 20_000_000
@@ -43,7 +44,7 @@ class Program:
         if not done.returncode or (some and text):
             return text
         lines = done.stderr.decode("utf-8", "replace").splitlines()
-        if done.returncode < 0 or not lines or lines[-1].endswith(("out of memory", "Cannot allocate memory")):
+        if done.returncode < 0 or done.returncode == OUT_OF_MEMORY or not lines:
             raise Failure(f"this takes more than {bytes_text(MEMORY_BYTES)} of memory, the limit of an answer: choose another trace or "
                           "tool, or give the server more with VRAMTRACE_MCP_MEMORY=BYTES")
         reason = lines[-1].removeprefix(f"vramtrace {words[0]}: ")

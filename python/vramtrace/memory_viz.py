@@ -17,11 +17,12 @@ import gc
 import json
 import os
 import pickle
+import resource
 import sys
 from array import array
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, TextIO, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TextIO, Tuple
 
-NOT_WRITTEN = 4
+NOT_WRITTEN, MEMORY_RAN_OUT = 4, 5
 FIRST_MADE_UP_ADDRESS = 1 << 48  # above every address of a process, below what a number of JavaScript can hold
 NEVER = 1 << 62
 # How actions of one event are ordered.
@@ -152,16 +153,18 @@ class Snapshot:
         segment["blocks"] = blocks
         return segment
 
-    def segments(self) -> Iterator[Entry]:
+    def segments(self) -> List[Entry]:
+        segments: List[Entry] = []
         for device in self.shown["devices"]:
             for found in device["segments"]:
                 blocks = [self.block(address, size, self.memory[number] if number >= 0 else None)
                           for address, size, number in found["blocks"]]
-                yield self.segment(self.memory[found["allocation"]], found["bytes"], self.text(found["pool"]), blocks)
+                segments.append(self.segment(self.memory[found["allocation"]], found["bytes"], self.text(found["pool"]), blocks))
             for memory in self.memory:
                 if (memory.role == "direct" and memory.device == device["index"] and
                         memory.alloc_event <= device["event"] < memory.free_event):
-                    yield self.segment(memory, memory.size, "large", [self.block(memory.address, memory.size, memory)])
+                    segments.append(self.segment(memory, memory.size, "large", [self.block(memory.address, memory.size, memory)]))
+        return segments
 
     # ---- What the allocators did ----
 
@@ -172,20 +175,18 @@ class Snapshot:
             entry["category"] = category
         return entry
 
-    def entries_of(self, what: int, memory: Memory) -> Iterator[Entry]:
-        if what in (FREE, ALLOC):
-            size = memory.size - memory.rounding
-            if what == ALLOC:
-                yield self.entry("alloc", memory.address, size, memory.t_ns, memory.stack, memory.about, memory.category)
-            else:
-                for action in ("free_requested", "free_completed"):
-                    yield self.entry(action, memory.address, size, memory.free_t_ns, memory.free_stack, memory.about, memory.category)
-        elif what == SEGMENT_ALLOC:
+    def entries_of(self, what: int, memory: Memory) -> List[Entry]:
+        size = memory.size - memory.rounding
+        if what == ALLOC:
+            return [self.entry("alloc", memory.address, size, memory.t_ns, memory.stack, memory.about, memory.category)]
+        if what == FREE:
+            return [self.entry(action, memory.address, size, memory.free_t_ns, memory.free_stack, memory.about, memory.category)
+                    for action in ("free_requested", "free_completed")]
+        if what == SEGMENT_ALLOC:
             action = "segment_map" if memory.role == "mapped" else "segment_alloc"
-            yield self.entry(action, memory.address, memory.size, memory.t_ns, memory.stack, memory.about, None)
-        else:
-            action = "segment_unmap" if memory.role == "mapped" else "segment_free"
-            yield self.entry(action, memory.address, memory.size, memory.free_t_ns, memory.free_stack, memory.about, None)
+            return [self.entry(action, memory.address, memory.size, memory.t_ns, memory.stack, memory.about, None)]
+        action = "segment_unmap" if memory.role == "mapped" else "segment_free"
+        return [self.entry(action, memory.address, memory.size, memory.free_t_ns, memory.free_stack, memory.about, None)]
 
     def actions(self, device: int, last: int) -> List[Action]:
         """Up to the last event that is shown, in order."""
@@ -219,37 +220,42 @@ class Snapshot:
             entries.append(self.entry("snapshot", 0, device["segment_bytes"], device["t_ns"], 0, "", self.text("unknown")))
         return entries
 
-    def annotations(self) -> Iterator[Entry]:
-        for device in self.shown["devices"]:
-            for name, *times in self.spans:
-                for stage, t_ns in zip(("START", "END"), times):
-                    if t_ns <= device["t_ns"]:
-                        yield {"device": device["index"], "name": name, "stage": stage, "time_us": self.time_us(t_ns)}
+    def annotations(self) -> List[Entry]:
+        return [{"device": device["index"], "name": name, "stage": stage, "time_us": self.time_us(t_ns)}
+                for device in self.shown["devices"] for name, *times in self.spans
+                for stage, t_ns in zip(("START", "END"), times) if t_ns <= device["t_ns"]]
 
     def make(self) -> Entry:
         devices = {device["index"]: device for device in self.shown["devices"]}
         return {
-            "segments": list(self.segments()),
+            "segments": self.segments(),
             "device_traces": [self.trace_of(devices[index]) if index in devices else [] for index in range(max(devices, default=-1) + 1)],
             # Of PyTorch's settings a trace shows one.
             "allocator_settings": {"expandable_segments": any(memory.role == "mapped" for memory in self.memory)},
-            "external_annotations": list(self.annotations())}
+            "external_annotations": self.annotations()}
 
 
 def main() -> int:
     gc.disable()  # nothing here is in a circle, and there is much of it
     csv.field_size_limit(1 << 30)
+    # Without any memory CPython before 3.14 loops for ever where an error leaves a `with` or a generator: none here.
+    reserve = bytearray(8 << 20)
     try:
-        with open(int(sys.argv[1]), encoding="utf-8", errors="replace", newline="") as source:
-            snapshot = Snapshot(source).make()
-        with open(int(sys.argv[2]), "wb") as target:
-            pickle.dump(snapshot, target, protocol=4)
+        source = open(int(sys.argv[1]), encoding="utf-8", errors="replace", newline="")
+        snapshot = Snapshot(source).make()
+        target = open(int(sys.argv[2]), "wb")
+        pickle.dump(snapshot, target, protocol=4)
+        target.close()
     except BrokenPipeError:  # a reader that went away is no error
         os._exit(0)
-    except (OSError, MemoryError) as error:
-        reason = getattr(error, "strerror", None) or "out of memory"
-        print("vramtrace export: cannot write %s: %s" % (sys.argv[3], reason), file=sys.stderr)
+    except OSError as error:
+        print("vramtrace export: cannot write %s: %s" % (sys.argv[3], error.strerror), file=sys.stderr)
         return NOT_WRITTEN
+    except MemoryError:
+        del reserve
+        print("vramtrace export: out of memory with %.2f GiB in use; raise the limit (ulimit -v, container), or use a machine with more "
+              "memory" % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)), file=sys.stderr)
+        return MEMORY_RAN_OUT
     return 0
 
 

@@ -8,16 +8,17 @@ several traces can be read as one. A column's meaning and unit are in its metada
 import argparse
 import csv
 import os
+import resource
 import sys
 from typing import Any, Dict, Iterator, List, NoReturn
 
-NOT_WRITTEN = 4
+NOT_WRITTEN, OUT_OF_MEMORY = 4, 5
 Tables = Dict[str, List[Dict[str, str]]]
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, status: int = NOT_WRITTEN) -> NoReturn:
     print(f"vramtrace export: {message}", file=sys.stderr)
-    sys.exit(NOT_WRITTEN)
+    sys.exit(status)
 
 
 def types() -> Dict[str, Any]:
@@ -84,7 +85,11 @@ def main() -> None:
             path = os.path.join(arguments.folder, table)
             convert(f"{path}.csv", f"{path}.parquet", trace, columns)
             os.remove(f"{path}.csv")
-    except (OSError, MemoryError, pyarrow.ArrowException) as error:
+    except MemoryError:
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+        fail(f"out of memory with {used:.2f} GiB in use; raise the limit (ulimit -v, container), or use a machine with more memory",
+             OUT_OF_MEMORY)
+    except (OSError, pyarrow.ArrowException) as error:
         fail(f"cannot write Parquet in {arguments.folder}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""One allocation fails, or all from one on: what a command writes is whole, or it is an error and nothing is there."""
+"""One allocation fails, or all from one on: what a command writes is whole, or nothing is there and the exit status is 5."""
 import os
 import pathlib
 import shutil
@@ -46,9 +46,11 @@ def test_whole_or_not_there(command, trace, tmp_path):
     for at in range(1, count, max(1, count // POINTS)):
         for settings in ({}, {"FAIL_ON": "1"}):
             done = run(command, trace, out, FAIL_AT=str(at), **settings)
-            if done.returncode == 0:
+            if "memory-viz" in command and done.returncode == 4:
+                assert "python" in done.stderr, (at, done)  # its allocations fail, too: it may not even start
+            elif done.returncode:
+                assert done.returncode == 5 and len(done.stderr.splitlines()) == 1, (at, done)
+            if done.returncode == 0 or out.exists():  # there may be no memory to say what was written
                 assert content(out) == wanted, at
                 shutil.rmtree(out) if out.is_dir() else out.unlink()
-            else:
-                assert done.returncode in (3, 4) and done.stderr, (at, done)
             assert [path.name for path in tmp_path.iterdir()] == ["whole"], at

@@ -37,7 +37,7 @@ def test_whole_or_not_at_all(trace, tmp_path, name):
     words, target = COMMANDS[name]
     target = tmp_path / target
     seen = set()
-    for mebibytes in range(20, 200, 9):
+    for mebibytes in range(20, 320, 15):
         done = limited(mebibytes, [*words, trace, "-o", target])
         if done.returncode == 127:  # too little for the loader
             continue

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/utf8.h"
 #include "report/columns.h"
 #include "view/exports.h"
@@ -98,10 +99,9 @@ static int put_row(void *context, const void *row)
 static int write_table(struct vt_tables *tables, unsigned table, FILE *out)
 {
     struct writing writing = {.out = out};
-    int result = vt_columns_make(vt_table_object(table), &writing.columns);
+    int result;
 
-    if (result)
-        return result;
+    vt_columns_make(vt_table_object(table), &writing.columns);
     for (size_t i = 0; i < writing.columns.count; i++) {
         fputs_unlocked(writing.columns.items[i].name, out);
         end_cell(&writing, i);
@@ -118,14 +118,9 @@ int vt_csv_table_write(const struct vt_export *export)
 
 static int write_file(const struct vt_export *export, unsigned table)
 {
-    char *path;
-    FILE *file;
-    int result;
-
-    if (asprintf(&path, "%s/%s.csv", export->path, vt_table_names[table]) < 0)
-        return -ENOMEM;
-    file = fopen(path, "wxe");
-    result = file ? write_table(export->tables, table, file) : -errno;
+    char *path = vt_print_text("%s/%s.csv", export->path, vt_table_names[table]);
+    FILE *file = fopen(path, "wxe");
+    int result = file ? write_table(export->tables, table, file) : -errno;
     if (file && fflush(file))
         result = -errno;
     if (file && fclose(file) && !result)

@@ -7,21 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "base/utf8.h"
 
 #define FRAMES 512
-
-struct writer {
-    const struct vt_json_style *style;
-    /* Something could not be made. A document that lacks something must not be taken for a whole one. */
-    bool incomplete;
-};
-
-static void need(struct writer *writer, bool made)
-{
-    writer->incomplete = writer->incomplete || !made;
-}
 
 /* ---- Reading members ---- */
 
@@ -68,78 +58,68 @@ static cJSON *make_name(const char *name)
     return name && name[0] ? cJSON_CreateString(name) : cJSON_CreateNull();
 }
 
-/* A number; of an event, the one that it has in the file. */
-static uint64_t read_number(const struct writer *writer, const struct vt_field *field, const void *member,
-                            size_t size)
+/* A number; for an event, its number in the file. */
+static uint64_t read_number(const struct vt_json_style *style, const struct vt_field *field,
+                            const void *member, size_t size)
 {
     uint64_t number = vt_read_unsigned(member, size);
 
-    if (!writer->style->report || (field->unit != VT_UNIT_EVENT && field->unit != VT_UNIT_LAST_EVENT))
+    if (!style->report || (field->unit != VT_UNIT_EVENT && field->unit != VT_UNIT_LAST_EVENT))
         return number;
-    return field->unit == VT_UNIT_EVENT ? vt_report_event_number(writer->style->report, number)
-                                        : vt_report_last_event_number(writer->style->report, number);
+    return field->unit == VT_UNIT_EVENT ? vt_report_event_number(style->report, number)
+                                        : vt_report_last_event_number(style->report, number);
 }
 
-/* An array of numbers in one raw piece: thousands of items each would take long. */
-static cJSON *make_numbers(const struct writer *writer, const struct vt_field *field, const char *values,
-                           size_t count, size_t stride, size_t size)
+/* An array of numbers as one raw piece: an item for each of thousands would take long. */
+static cJSON *make_numbers(const struct vt_json_style *style, const struct vt_field *field,
+                           const char *values, size_t count, size_t stride, size_t size)
 {
-    char *text = NULL;
+    char *text;
     size_t bytes;
     FILE *stream = vt_memory_stream(&text, &bytes);
-    bool made = stream != NULL;
-    cJSON *item = NULL;
+    cJSON *item;
 
-    for (size_t i = 0; made && i < count; i++)
-        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', read_number(writer, field, values + i * stride, size));
-    if (made)
-        fputs(count ? "]" : "[]", stream);
-    made = made && !ferror(stream);
-    if (stream && fclose(stream))
-        made = false;
-    if (made)
-        item = cJSON_CreateRaw(text);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', read_number(style, field, values + i * stride, size));
+    fputs(count ? "]" : "[]", stream);
+    fclose(stream);
+    item = cJSON_CreateRaw(text);
     free(text);
     return item;
 }
 
 /* ---- Objects ---- */
 
-static void put(struct writer *writer, cJSON *object, const char *name, cJSON *item)
+/* Without memory the item is NULL, or it is not added: then these end the command. */
+static void put(cJSON *object, const char *name, cJSON *item)
 {
-    bool added = item && cJSON_AddItemToObject(object, name, item);
-
-    if (!added)
-        cJSON_Delete(item);
-    need(writer, added);
+    if (!cJSON_AddItemToObject(object, name, item))
+        vt_end_out_of_memory();
 }
 
-static void append(struct writer *writer, cJSON *array, cJSON *item)
+static void append(cJSON *array, cJSON *item)
 {
-    bool added = item && cJSON_AddItemToArray(array, item);
-
-    if (!added)
-        cJSON_Delete(item);
-    need(writer, added);
+    if (!cJSON_AddItemToArray(array, item))
+        vt_end_out_of_memory();
 }
 
-static void put_fields(struct writer *writer, cJSON *object, const struct vt_object *described,
+static void put_fields(const struct vt_json_style *style, cJSON *object, const struct vt_object *described,
                        const char *structure);
 
-static cJSON *make_object(struct writer *writer, const struct vt_object *described, const char *structure)
+static cJSON *make_object(const struct vt_json_style *style, const struct vt_object *described,
+                          const char *structure)
 {
     cJSON *object = cJSON_CreateObject();
 
-    if (object)
-        put_fields(writer, object, described, structure);
+    put_fields(style, object, described, structure);
     return object;
 }
 
-/* Without a name its fields come among those of `object`. */
-static void put_object(struct writer *writer, cJSON *object, const struct vt_field *field,
+/* Without a name, its fields become fields of `object`. */
+static void put_object(const struct vt_json_style *style, cJSON *object, const struct vt_field *field,
                        const char *structure)
 {
-    /* in place of a structure that is not there: all zero */
+    /* all zero, in place of a missing structure */
     static const uint64_t nothing[64];
     const struct vt_object *described = field->object();
 
@@ -148,93 +128,93 @@ static void put_object(struct writer *writer, cJSON *object, const struct vt_fie
     if (!structure)
         return;
     if (field->name)
-        put(writer, object, field->name, make_object(writer, described, structure));
+        put(object, field->name, make_object(style, described, structure));
     else
-        put_fields(writer, object, described, structure);
+        put_fields(style, object, described, structure);
 }
 
-static cJSON *make_list(struct writer *writer, const struct vt_field *field, const char *items, size_t count)
+static cJSON *make_list(const struct vt_json_style *style, const struct vt_field *field, const char *items,
+                        size_t count)
 {
     const struct vt_object *described = field->object();
     cJSON *array = cJSON_CreateArray();
 
-    if ((field->limited || writer->style->brief) && writer->style->top > 0 &&
-        count > (size_t)writer->style->top)
-        count = (size_t)writer->style->top;
-    for (size_t i = 0; array && i < count; i++)
-        append(writer, array, make_object(writer, described, items + i * field->size));
+    if ((field->limited || style->brief) && style->top > 0 && count > (size_t)style->top)
+        count = (size_t)style->top;
+    for (size_t i = 0; i < count; i++)
+        append(array, make_object(style, described, items + i * field->size));
     return array;
 }
 
-static cJSON *make_map(struct writer *writer, const struct vt_field *field, const char *items, size_t count)
+static cJSON *make_map(const struct vt_json_style *style, const struct vt_field *field, const char *items,
+                       size_t count)
 {
     const struct vt_object *described = field->object();
     cJSON *object = cJSON_CreateObject();
 
-    for (size_t i = 0; object && i < count; i++)
-        put(writer, object, read_pointer(items + i * field->size),
-            make_object(writer, described, items + i * field->size));
+    for (size_t i = 0; i < count; i++)
+        put(object, read_pointer(items + i * field->size),
+            make_object(style, described, items + i * field->size));
     return object;
 }
 
-static cJSON *make_stack(struct writer *writer, const struct vt_field *field, uint32_t stack_id)
+static cJSON *make_stack(const struct vt_json_style *style, const struct vt_field *field, uint32_t stack_id)
 {
     struct vt_frame frames[FRAMES];
-    size_t count = vt_stack_frames(writer->style->places, stack_id, frames, FRAMES);
+    size_t count = vt_stack_frames(style->places, stack_id, frames, FRAMES);
     cJSON *array = cJSON_CreateArray();
 
-    for (size_t i = 0; array && i < count && i < FRAMES; i++)
-        append(writer, array, make_object(writer, field->object(), (const char *)&frames[i]));
+    for (size_t i = 0; i < count && i < FRAMES; i++)
+        append(array, make_object(style, field->object(), (const char *)&frames[i]));
     return array;
 }
 
-/* Of texts in the structure, or by enums of one byte that a member points to. */
-static cJSON *make_texts(struct writer *writer, const struct vt_field *field, const char *items, size_t count)
+/* From texts in the structure, or from the enums of one byte that a member points to. */
+static cJSON *make_texts(const struct vt_field *field, const char *items, size_t count)
 {
     cJSON *array = cJSON_CreateArray();
 
-    for (size_t i = 0; array && i < count; i++)
-        append(
-            writer, array,
-            make_text(field->word ? field->word((uint8_t)items[i]) : read_pointer(items + i * field->size)));
+    for (size_t i = 0; i < count; i++)
+        append(array, make_text(field->word ? field->word((uint8_t)items[i])
+                                            : read_pointer(items + i * field->size)));
     return array;
 }
 
 /* Numbers, differences or columns of numbers, by the names of an enum. */
-static void put_by_word(struct writer *writer, cJSON *object, const struct vt_field *field,
+static void put_by_word(const struct vt_json_style *style, cJSON *object, const struct vt_field *field,
                         const char *structure, size_t columns)
 {
     const uint64_t *values = (const void *)(structure + field->offset);
     const uint64_t *others = (const void *)(structure + field->other);
 
     for (uint32_t word = 0; word < field->count; word++) {
-        cJSON *item = NULL;
+        cJSON *item;
 
         if (word + 1 == field->skipped || (field->nonzero && !values[word]))
             continue;
         if (field->kind == VT_FIELD_BY_WORD)
             item = make_unsigned(values[word]);
         else if (field->kind == VT_FIELD_COLUMNS_BY_WORD)
-            item = make_numbers(writer, field, (const char *)read_pointer(values) + word * sizeof *values,
+            item = make_numbers(style, field, (const char *)read_pointer(values) + word * sizeof *values,
                                 columns, field->size, sizeof *values);
         else if (values[word] != others[word])
             item = make_change(values[word], others[word]);
         else
             continue;
-        put(writer, object, field->word(word), item);
+        put(object, field->word(word), item);
     }
 }
 
 /* ---- Fields ---- */
 
-static cJSON *make_value(struct writer *writer, const struct vt_field *field, const char *structure,
-                         size_t count)
+static cJSON *make_value(const struct vt_json_style *style, const struct vt_field *field,
+                         const char *structure, size_t count)
 {
     const char *member = structure + field->offset;
 
     switch ((enum vt_field_kind)field->kind) {
     case VT_FIELD_UNSIGNED:
-        return make_unsigned(read_number(writer, field, member, field->size));
+        return make_unsigned(read_number(style, field, member, field->size));
     case VT_FIELD_SIGNED:
         return make_signed(member, field->size);
     case VT_FIELD_BOOL:
@@ -253,25 +233,25 @@ static cJSON *make_value(struct writer *writer, const struct vt_field *field, co
         return make_change(vt_read_unsigned(member, field->size),
                            vt_read_unsigned(structure + field->other, field->size));
     case VT_FIELD_NUMBERS:
-        return make_numbers(writer, field, read_pointer(member), count, field->size, field->size);
+        return make_numbers(style, field, read_pointer(member), count, field->size, field->size);
     case VT_FIELD_WORDS:
-        return make_texts(writer, field, read_pointer(member), count);
+        return make_texts(field, read_pointer(member), count);
     case VT_FIELD_TEXTS:
-        return make_texts(writer, field, member, count);
+        return make_texts(field, member, count);
     case VT_FIELD_LIST:
-        return make_list(writer, field, read_pointer(member), count);
+        return make_list(style, field, read_pointer(member), count);
     case VT_FIELD_ARRAY:
-        return make_list(writer, field, member, count);
+        return make_list(style, field, member, count);
     case VT_FIELD_MAP:
-        return make_map(writer, field, read_pointer(member), count);
+        return make_map(style, field, read_pointer(member), count);
     case VT_FIELD_STACK:
-        return make_stack(writer, field, (uint32_t)vt_read_unsigned(member, field->size));
+        return make_stack(style, field, (uint32_t)vt_read_unsigned(member, field->size));
     default:
         return NULL;
     }
 }
 
-static void put_field(struct writer *writer, cJSON *object, const struct vt_field *field,
+static void put_field(const struct vt_json_style *style, cJSON *object, const struct vt_field *field,
                       const char *structure)
 {
     const char *member = structure + field->offset;
@@ -281,36 +261,33 @@ static void put_field(struct writer *writer, cJSON *object, const struct vt_fiel
 
     switch ((enum vt_field_kind)field->kind) {
     case VT_FIELD_OBJECT:
-        put_object(writer, object, field, member);
+        put_object(style, object, field, member);
         return;
     case VT_FIELD_POINTER:
-        put_object(writer, object, field, read_pointer(member));
+        put_object(style, object, field, read_pointer(member));
         return;
     case VT_FIELD_BY_WORD:
     case VT_FIELD_CHANGES_BY_WORD:
     case VT_FIELD_COLUMNS_BY_WORD:
-        if (field->name) {
-            inner = cJSON_AddObjectToObject(object, field->name);
-            need(writer, inner);
-        }
-        if (inner)
-            put_by_word(writer, inner, field, structure, count);
+        if (field->name)
+            put(object, field->name, inner = cJSON_CreateObject());
+        put_by_word(style, inner, field, structure, count);
         return;
     default:
-        put(writer, object, field->name, make_value(writer, field, structure, count));
+        put(object, field->name, make_value(style, field, structure, count));
     }
 }
 
-static void put_fields(struct writer *writer, cJSON *object, const struct vt_object *described,
+static void put_fields(const struct vt_json_style *style, cJSON *object, const struct vt_object *described,
                        const char *structure)
 {
     for (const struct vt_field *field = described->fields; field->kind != VT_FIELD_END; field++) {
-        if (field->kind == VT_FIELD_STACK && writer->style->brief)
+        if (field->kind == VT_FIELD_STACK && style->brief)
             continue;
         if (!field->needs_size || !vt_is_zero(structure + field->needs_offset, field->needs_size))
-            put_field(writer, object, field, structure);
+            put_field(style, object, field, structure);
         else if (field->absence == VT_NULL)
-            put(writer, object, field->name, cJSON_CreateNull());
+            put(object, field->name, cJSON_CreateNull());
     }
 }
 
@@ -341,39 +318,33 @@ static void print_safe(const char *text, FILE *out)
     fwrite(start, 1, (size_t)(text - start), out);
 }
 
-int vt_json_text(const char *text, FILE *out)
+/* Frees the item. */
+static void print_item(cJSON *item, bool compact, FILE *out)
 {
-    cJSON *item = cJSON_CreateStringReference(text);
-    char *quoted = item ? cJSON_PrintUnformatted(item) : NULL;
+    char *text = compact ? cJSON_PrintUnformatted(item) : cJSON_Print(item);
 
+    if (!text)
+        vt_end_out_of_memory();
     cJSON_Delete(item);
-    if (!quoted)
-        return -ENOMEM;
-    print_safe(quoted, out);
-    cJSON_free(quoted);
-    return 0;
+    print_safe(text, out);
+    cJSON_free(text);
+}
+
+void vt_json_text(const char *text, FILE *out)
+{
+    print_item(cJSON_CreateStringReference(text), true, out);
 }
 
 int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
                   FILE *out)
 {
-    struct writer writer = {.style = style};
     cJSON *object = cJSON_CreateObject();
-    char *text = NULL;
 
-    need(&writer, object);
-    if (object && document->format)
-        put(&writer, object, "format", cJSON_CreateString(document->format));
-    if (object)
-        put_fields(&writer, object, document->root(), root);
-    if (!writer.incomplete)
-        text = style->compact ? cJSON_PrintUnformatted(object) : cJSON_Print(object);
-    cJSON_Delete(object);
-    if (!text)
-        return -ENOMEM;
+    if (document->format)
+        put(object, "format", cJSON_CreateString(document->format));
+    put_fields(style, object, document->root(), root);
     errno = 0;
-    print_safe(text, out);
+    print_item(object, style->compact, out);
     fputc('\n', out);
-    cJSON_free(text);
     return ferror(out) ? (errno ? -errno : -EIO) : 0;
 }

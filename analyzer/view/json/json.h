@@ -18,11 +18,11 @@ struct vt_json_style {
 
 /* Prints a document and a line break: all of it or nothing. What is printed is valid JSON and UTF-8, and
  * nothing in it moves a terminal's cursor. `root` is the document's structure. One document at a time, by one
- * thread. 0 or -errno, -ENOMEM for a document that could not be made whole. */
+ * thread. 0, or -errno of `out`. */
 int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
                   FILE *out);
 
-/* Prints a text as a JSON string, as safely, with its quotes. -ENOMEM. */
-int vt_json_text(const char *text, FILE *out);
+/* Prints a text as a JSON string, as safely, with its quotes. */
+void vt_json_text(const char *text, FILE *out);
 
 #endif

@@ -58,7 +58,7 @@ int vt_memory_viz_write(const struct vt_export *export)
         put_device(&report->devices[i], export->stream);
     }
     fputs("],\"free_bytes\":[",
-          export->stream); /* by out of memory: the table has what was told, not what is known */
+          export->stream); /* for each out of memory: the table has only what was reported */
     for (size_t i = 0; i < report->refusal_count; i++)
         fprintf(export->stream, "%s%" PRIu64, i ? "," : "", report->refusals[i].free_bytes);
     fputs("]}\n", export->stream);

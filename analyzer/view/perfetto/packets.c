@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 #define FIRST_OF_SEQUENCE 1u /* what was written before does not count */
 #define NEEDS_WHAT_WAS_BEFORE 2u
 #define CLOCK_REAL 1u
@@ -34,16 +36,13 @@ static const struct {
 #undef MEMBER
 };
 
-/* A message that is pending, `initial` at first; NULL without memory. */
+/* A message that is pending, `initial` at first. */
 static void *add_pending(struct vt_packets *packets, enum vt_interned kind, const void *initial, size_t bytes)
 {
     struct vt_pending *pending = &packets->pending[kind];
     void *message = vt_arena_take(&packets->arena, bytes);
 
-    if (!message || VT_APPEND(pending->items, pending->count, pending->capacity, message)) {
-        packets->failed = true;
-        return NULL;
-    }
+    VT_APPEND(pending->items, pending->count, pending->capacity, message);
     return memcpy(message, initial, bytes);
 }
 
@@ -74,10 +73,7 @@ void vt_packet_put(struct vt_packets *packets, Perfetto__TracePacket *packet)
     trace.packet = &packet;
     trace.n_packet = 1;
     bytes = perfetto__trace__get_packed_size(&trace);
-    if (vt_reserve(&packets->buffer, &packets->buffer_bytes, bytes, 1)) {
-        packets->failed = true;
-        return;
-    }
+    vt_reserve(&packets->buffer, &packets->buffer_bytes, bytes, 1);
     perfetto__trace__pack(&trace, packets->buffer);
     fwrite(packets->buffer, 1, bytes, packets->out);
     for (size_t i = 0; i < VT_INTERNED_KINDS; i++)
@@ -93,8 +89,8 @@ void vt_packets_begin(struct vt_packets *packets)
     Perfetto__Clock clocks[3], *list[3];
     const uint32_t ids[3] = {CLOCK_REAL, CLOCK_OF_PROFILES, CLOCK_OF_OLD_READERS};
 
-    packets->has_frame = calloc(packets->stacks->frame_count + VT_CATEGORY_COUNT, sizeof *packets->has_frame);
-    packets->failed = packets->failed || !packets->has_frame;
+    packets->has_frame =
+        vt_allocate_zeros(packets->stacks->frame_count + VT_CATEGORY_COUNT, sizeof *packets->has_frame);
     /* The real time is all that we know: the others stand for it. */
     for (size_t i = 0; i < 3; i++) {
         clocks[i] = (Perfetto__Clock)PERFETTO__CLOCK__INIT;
@@ -134,12 +130,12 @@ uint64_t vt_packets_text(struct vt_packets *packets, enum vt_interned kind, cons
 {
     struct vt_strings *texts = &packets->texts[kind];
     Perfetto__InternedText *item;
-    uint32_t number = 0;
-    bool is_new = false;
+    bool is_new;
+    uint32_t number = vt_strings_find(texts, text, &is_new);
 
-    packets->failed |= vt_strings_find(texts, text, &number, &is_new) != 0;
-    if (is_new && (item = add_pending(packets, kind, &(Perfetto__InternedText)PERFETTO__INTERNED_TEXT__INIT,
-                                      sizeof *item))) {
+    if (is_new) {
+        item =
+            add_pending(packets, kind, &(Perfetto__InternedText)PERFETTO__INTERNED_TEXT__INIT, sizeof *item);
         item->has_iid = true;
         item->iid = number + UINT64_C(1);
         item->text = (char *)texts->items[number];
@@ -149,10 +145,7 @@ uint64_t vt_packets_text(struct vt_packets *packets, enum vt_interned kind, cons
 
 char *vt_packets_clean(struct vt_packets *packets, const char *text)
 {
-    const char *clean = vt_arena_text(&packets->arena, text, strlen(text));
-
-    packets->failed |= !clean;
-    return (char *)clean;
+    return (char *)vt_arena_text(&packets->arena, text, strlen(text));
 }
 
 /* The object that a frame's code is in; Python's code is in "python". */
@@ -162,10 +155,7 @@ static uint64_t mapping_of(struct vt_packets *packets, const char *path)
     size_t known = packets->mapping_capacity;
     Perfetto__Mapping *mapping;
 
-    if (vt_reserve(&packets->has_mapping, &packets->mapping_capacity, iid + 1, 1)) {
-        packets->failed = true;
-        return 0;
-    }
+    vt_reserve(&packets->has_mapping, &packets->mapping_capacity, iid + 1, 1);
     memset(packets->has_mapping + known, 0, packets->mapping_capacity - known);
     if (packets->has_mapping[iid])
         return iid;
@@ -173,9 +163,6 @@ static uint64_t mapping_of(struct vt_packets *packets, const char *path)
     mapping = add_pending(packets, VT_INTERNED_MAPPING, &(Perfetto__Mapping)PERFETTO__MAPPING__INIT,
                           sizeof *mapping);
     path_id = vt_arena_take(&packets->arena, sizeof *path_id);
-    packets->failed = packets->failed || !path_id;
-    if (!mapping || !path_id)
-        return 0;
     *path_id = iid;
     mapping->has_iid = true;
     mapping->iid = iid;
@@ -190,15 +177,13 @@ static void add_frame(struct vt_packets *packets, uint64_t iid, const struct vt_
     Perfetto__Frame *frame =
         add_pending(packets, VT_INTERNED_FRAME, &(Perfetto__Frame)PERFETTO__FRAME__INIT, sizeof *frame);
 
-    if (!frame)
-        return;
     frame->has_iid = frame->has_function_name_id = frame->has_mapping_id = frame->has_rel_pc =
         frame->has_kind = true;
     frame->iid = iid;
     frame->function_name_id = vt_packets_text(packets, VT_INTERNED_FUNCTION, from->function);
     /* readers put a slash before it */
     frame->mapping_id = mapping_of(packets, !native ? "python" : from->module + (from->module[0] == '/'));
-    /* Readers take frames of one object and address for the same: Python's get their number. */
+    /* Readers merge frames with the same object and address: Python's frames get their number as address. */
     frame->rel_pc = native && from->address ? from->address : iid;
     frame->kind = native ? KIND_NATIVE : KIND_INTERPRETED;
     if (from->file[0]) {
@@ -240,9 +225,6 @@ uint64_t vt_packets_stack(struct vt_packets *packets, uint32_t stack_id, uint32_
     frames = vt_arena_take(&packets->arena, (count + 1) * sizeof *frames);
     stack = add_pending(packets, VT_INTERNED_STACK, &(Perfetto__Callstack)PERFETTO__CALLSTACK__INIT,
                         sizeof *stack);
-    packets->failed = packets->failed || !frames || !packets->has_frame;
-    if (packets->failed)
-        return 0;
     if (!plain)
         frames[used++] = frame_of(packets, packets->stacks->frame_count + category);
     while (count--)
@@ -252,7 +234,7 @@ uint64_t vt_packets_stack(struct vt_packets *packets, uint32_t stack_id, uint32_
     stack->frame_ids = frames;
     stack->n_frame_ids = used;
     if (plain)
-        packets->failed |= vt_index_put(&packets->stack_iids, key, (uint32_t)stack->iid) != 0;
+        vt_index_put(&packets->stack_iids, key, (uint32_t)stack->iid);
     return stack->iid;
 }
 

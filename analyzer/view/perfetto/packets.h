@@ -8,7 +8,7 @@
 
 #define VT_PACKET_NOTES 24
 
-/* What has numbers of its own in InternedData. */
+/* What is numbered in InternedData, each kind by itself. */
 enum vt_interned {
     VT_INTERNED_CATEGORY, /* of events: for Perfetto's filters */
     VT_INTERNED_NAME,     /* of events */
@@ -33,7 +33,6 @@ struct vt_packets {
     FILE *out;
     uint64_t start_ns;    /* CLOCK_REALTIME when recording began */
     uint32_t sequence_id; /* of all packets */
-    bool failed;          /* there was no memory */
     const struct vt_stack_list *stacks;
     /* private to packets.c */
     struct vt_strings texts[VT_INTERNED_TEXTS];
@@ -49,8 +48,7 @@ struct vt_packets {
     size_t buffer_bytes;
 };
 
-/* Writes the packet that begins a sequence and tells its clock. All functions note a lack of memory in
- * `failed`. */
+/* Writes the packet that begins a sequence and says which clock it uses. */
 void vt_packets_begin(struct vt_packets *packets);
 void vt_packets_free(struct vt_packets *packets);
 
@@ -61,7 +59,7 @@ void vt_packet_put(struct vt_packets *packets, Perfetto__TracePacket *packet);
 uint64_t vt_packets_text(struct vt_packets *packets, enum vt_interned kind, const char *text);
 /* A text for the next packet itself, in valid UTF-8. */
 char *vt_packets_clean(struct vt_packets *packets, const char *text);
-/* A call stack (samples.h), or 0 for none. With a category, which is no VT_CATEGORY_COUNT, that is the
+/* A call stack (samples.h), or 0 for none. A category other than VT_CATEGORY_COUNT becomes the
  * outermost frame, and the stack is always a new one. */
 uint64_t vt_packets_stack(struct vt_packets *packets, uint32_t stack_id, uint32_t forward_stack_id,
                           unsigned category);

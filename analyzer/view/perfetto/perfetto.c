@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 #define TRACKS_EACH 64 /* numbers that a device's tracks may have */
 #define UNIT_BYTES 3u
 #define ORDER_BY_RANK 3u
 
-/* Tracks of the process have these numbers, those of a device come behind them. */
+/* The process's tracks have these numbers; the devices' tracks come after them. */
 enum { TRACK_PROCESS, TRACK_MARKS, TRACK_REFUSALS, TRACK_HOST_PINNED, TRACK_HOST_ALLOCATIONS };
-/* Of a device; counters of categories come behind them. */
+/* A device's tracks; the counters of categories come after them. */
 enum {
     TRACK_DEVICE,
     TRACK_STEPS,
@@ -129,7 +131,7 @@ static void put_tracks(struct writer *writer)
 
 /* ---- Counters ---- */
 
-/* One of the device at hand. Those of what is in use have one scale. */
+/* Of the current device. Counters of memory in use share one scale. */
 static void count(struct writer *writer, unsigned track, const char *name, uint64_t t_ns, uint64_t value)
 {
     bool in_use = track != TRACK_DRIVER && track != TRACK_CATEGORIES + VT_CATEGORY_CONTEXT &&
@@ -143,7 +145,7 @@ static void count(struct writer *writer, unsigned track, const char *name, uint6
     char key[32];
 
     if (value == writer->last[track] || (of_process && writer->device))
-        return; /* nor is there a counter of what is always 0 */
+        return; /* a counter that is always 0 is left out */
     writer->last[track] = value;
     if (!writer->counted[track]) {
         snprintf(key, sizeof key, "%" PRIx64, parent);
@@ -173,7 +175,7 @@ static int put_instant(void *context, const void *item)
     count(writer, TRACK_DRIVER, "driver", state->t_ns, state->driver_bytes);
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         count(writer, TRACK_CATEGORIES + c, vt_category_name(c), state->t_ns, state->categories[c]);
-    return writer->packets.failed ? -ENOMEM : 0;
+    return 0;
 }
 
 /* ---- Steps and phases ---- */
@@ -234,13 +236,11 @@ static int put_phase(void *context, const void *item)
     return 0;
 }
 
-static int put_phases(struct writer *writer)
+static void put_phases(struct writer *writer)
 {
-    int result = vt_table_walk(writer->export->tables, VT_TABLE_PHASES, put_phase, writer);
-
+    vt_table_walk(writer->export->tables, VT_TABLE_PHASES, put_phase, writer);
     for (size_t i = 0; i < writer->report->device_count && writer->open; i++)
         put_slice(writer, i, VT_SLICE_END, writer->open->end_ns, NULL, NULL);
-    return result;
 }
 
 /* ---- Marks and out of memory ---- */
@@ -318,12 +318,12 @@ static int put_allocation(void *context, const void *item)
                               .stack_iid = vt_packets_stack(packets, row->stack_id, row->forward_stack_id,
                                                             VT_CATEGORY_COUNT),
                               .bytes = block->bytes});
-    return packets->failed ? -ENOMEM : 0;
+    return 0;
 }
 
 /* ---- The heap profile ---- */
 
-/* What the messages of the profile are made of, one for each device and for each sample. */
+/* The messages of the profile: one for each device and one for each sample. */
 struct profile {
     Perfetto__ProcessHeapSamples *dumps, **dump_list;
     Perfetto__HeapSample *samples, **sample_list;
@@ -357,48 +357,38 @@ static void fill_dump(struct writer *writer, const struct vt_device_report *devi
     dump->n_samples = *first - begin;
 }
 
-static int put_profile(struct writer *writer, const struct vt_sample_list *samples)
+static void put_profile(struct writer *writer, const struct vt_sample_list *samples)
 {
     size_t devices = writer->report->device_count, first = 0;
-    struct profile parts = {.dumps = calloc(devices, sizeof *parts.dumps),
-                            .dump_list = calloc(devices, sizeof *parts.dump_list),
-                            .samples = calloc(samples->count, sizeof *parts.samples),
-                            .sample_list = calloc(samples->count, sizeof *parts.sample_list),
-                            .names = calloc(devices, sizeof *parts.names)};
+    struct vt_arena arena = {.pieces = NULL};
+    struct profile parts = {.dumps = vt_arena_take(&arena, devices * sizeof *parts.dumps),
+                            .dump_list = vt_arena_take(&arena, devices * sizeof *parts.dump_list),
+                            .samples = vt_arena_take(&arena, samples->count * sizeof *parts.samples),
+                            .sample_list = vt_arena_take(&arena, samples->count * sizeof *parts.sample_list),
+                            .names = vt_arena_take(&arena, devices * sizeof *parts.names)};
     Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
     Perfetto__ProfilePacket profile = PERFETTO__PROFILE_PACKET__INIT;
-    int result =
-        parts.dumps && parts.dump_list && parts.samples && parts.sample_list && parts.names ? 0 : -ENOMEM;
 
-    for (size_t i = 0; i < devices && !result; i++)
+    for (size_t i = 0; i < devices; i++)
         fill_dump(writer, &writer->report->devices[i], samples, &first, &parts);
     profile.process_dumps = parts.dump_list;
     profile.n_process_dumps = devices;
     packet.has_timestamp = true;
+    packet.timestamp = parts.dumps[0].timestamp;
     packet.profile_packet = &profile;
-    if (!result) {
-        packet.timestamp = parts.dumps[0].timestamp;
-        vt_packet_put(&writer->packets, &packet);
-    }
-    free(parts.dumps);
-    free(parts.dump_list);
-    free(parts.samples);
-    free(parts.sample_list);
-    free(parts.names);
-    return result;
+    vt_packet_put(&writer->packets, &packet);
+    vt_arena_free(&arena);
 }
 
-static int put_what_is_alive(struct writer *writer)
+static void put_what_is_alive(struct writer *writer)
 {
     struct vt_sample_list samples;
-    int result = vt_samples_read(writer->export, &samples);
 
-    if (!result && samples.count) {
-        vt_samples_merge(&samples);
-        result = put_profile(writer, &samples);
-    }
+    vt_samples_read(writer->export, &samples);
+    vt_samples_merge(&samples);
+    if (samples.count)
+        put_profile(writer, &samples);
     vt_samples_free(&samples);
-    return result;
 }
 
 /* ---- The file ---- */
@@ -409,28 +399,21 @@ int vt_perfetto_write(const struct vt_export *export)
     struct writer writer = {.export = export, .report = export->report};
     /* Traces of a job's processes may be put into one file, one behind the other. */
     uint64_t seed = vt_mix(facts->start_realtime_ns, facts->pid);
-    int result = vt_stacks_read(export->tables, &writer.stacks);
 
+    vt_stacks_read(export->tables, &writer.stacks);
     writer.first_uuid = (seed << 16) + 1;
     writer.packets = (struct vt_packets){.out = export->stream,
                                          .start_ns = facts->start_realtime_ns,
                                          .sequence_id = (uint32_t)(seed >> 32) | 1,
                                          .stacks = &writer.stacks};
-    if (!result) {
-        vt_packets_begin(&writer.packets);
-        put_tracks(&writer);
-        put_marks(&writer);
-        result = put_phases(&writer);
-    }
-    if (!result)
-        result = vt_table_walk(export->tables, VT_TABLE_INSTANTS, put_instant, &writer);
-    if (!result)
-        result = vt_table_walk(export->tables, VT_TABLE_ALLOCATIONS, put_allocation, &writer);
-    if (!result)
-        result = put_what_is_alive(&writer);
-    if (!result && writer.packets.failed)
-        result = -ENOMEM;
+    vt_packets_begin(&writer.packets);
+    put_tracks(&writer);
+    put_marks(&writer);
+    put_phases(&writer);
+    vt_table_walk(export->tables, VT_TABLE_INSTANTS, put_instant, &writer);
+    vt_table_walk(export->tables, VT_TABLE_ALLOCATIONS, put_allocation, &writer);
+    put_what_is_alive(&writer);
     vt_packets_free(&writer.packets);
     vt_stacks_free(&writer.stacks);
-    return result;
+    return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "profile.pb-c.h"
 #include "view/strings.h"
 
@@ -24,28 +25,21 @@ struct writer {
     uint64_t *locations;                     /* by frame id: of the frame, 0 = none yet */
     uint64_t of_category[VT_CATEGORY_COUNT]; /* of what has no stack */
     struct vt_index mappings, functions;     /* number of the file name, of name and file → id */
-    bool failed;                             /* there was no memory */
 };
 
 /* ---- Parts ---- */
 
 static void *take(struct writer *writer, size_t bytes)
 {
-    void *taken = vt_arena_take(&writer->arena, bytes);
-
-    writer->failed |= !taken;
-    return taken;
+    return vt_arena_take(&writer->arena, bytes);
 }
 
 static int64_t text(struct writer *writer, const char *string)
 {
-    uint32_t number = 0;
-
-    writer->failed |= vt_strings_find(&writer->strings, string, &number, NULL) != 0;
-    return number;
+    return vt_strings_find(&writer->strings, string, NULL);
 }
 
-/* Appends a new message to a list of the profile; NULL without memory. */
+/* Appends a new message to a list of the profile. */
 #define ADD(writer, type, init, list, capacity)                                                              \
     ((type *)add(writer, &(type)init, sizeof(type), &(writer)->profile.list, &(writer)->profile.n_##list,    \
                  &(writer)->capacity))
@@ -55,10 +49,7 @@ static void *add(struct writer *writer, const void *initial, size_t bytes, void 
 {
     void *message = take(writer, bytes);
 
-    if (!message || vt_reserve(list, capacity, *count + 1, sizeof message)) {
-        writer->failed = true;
-        return NULL;
-    }
+    vt_reserve(list, capacity, *count + 1, sizeof message);
     (*(void ***)list)[(*count)++] = memcpy(message, initial, bytes);
     return message;
 }
@@ -72,13 +63,11 @@ static uint64_t mapping_of(struct writer *writer, const char *path)
     if (known != VT_INDEX_NONE)
         return known;
     mapping = ADD(writer, Pprof__Mapping, PPROF__MAPPING__INIT, mapping, mapping_capacity);
-    if (!mapping)
-        return 0;
     mapping->id = writer->profile.n_mapping;
     mapping->filename = name;
     /* so that nobody looks for symbols again */
     mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = true;
-    writer->failed |= vt_index_put(&writer->mappings, (uint64_t)name, (uint32_t)mapping->id) != 0;
+    vt_index_put(&writer->mappings, (uint64_t)name, (uint32_t)mapping->id);
     return mapping->id;
 }
 
@@ -97,13 +86,11 @@ static uint64_t function_of(struct writer *writer, const char *name, const char 
             return known;
     }
     function = ADD(writer, Pprof__Function, PPROF__FUNCTION__INIT, function, function_capacity);
-    if (!function)
-        return 0;
     function->id = writer->profile.n_function;
     function->name = numbers[0];
     function->system_name = numbers[1];
     function->filename = numbers[2];
-    writer->failed |= vt_index_put(&writer->functions, key, (uint32_t)function->id) != 0;
+    vt_index_put(&writer->functions, key, (uint32_t)function->id);
     return function->id;
 }
 
@@ -114,8 +101,6 @@ static uint64_t add_location(struct writer *writer, uint64_t mapping_id, uint64_
         ADD(writer, Pprof__Location, PPROF__LOCATION__INIT, location, location_capacity);
     Pprof__Line *line = take(writer, sizeof *line), **lines = take(writer, sizeof *lines);
 
-    if (!location || !line || !lines)
-        return 0;
     *line = (Pprof__Line)PPROF__LINE__INIT;
     line->function_id = function_id;
     line->line = line_number;
@@ -174,14 +159,13 @@ static void add_labels(struct writer *writer, const struct vt_sample *from, Ppro
     };
 
     sample->label = take(writer, (LABELS + 1) * sizeof *sample->label);
-    for (size_t i = 0; i <= LABELS && sample->label; i++) {
+    for (size_t i = 0; i <= LABELS; i++) {
         bool is_step = i == LABELS;
-        Pprof__Label *label = NULL;
+        Pprof__Label *label;
 
-        if (is_step ? from->count : labels[i].value && labels[i].value[0])
-            label = take(writer, sizeof *label);
-        if (!label)
+        if (is_step ? !from->count : !labels[i].value || !labels[i].value[0])
             continue;
+        label = take(writer, sizeof *label);
         *label = (Pprof__Label)PPROF__LABEL__INIT;
         label->key = text(writer, is_step ? "step" : labels[i].key);
         if (is_step)
@@ -200,8 +184,6 @@ static void add_sample(struct writer *writer, const struct vt_sample *from)
     uint64_t *locations = take(writer, (count + 1) * sizeof *locations);
     int64_t *values = take(writer, 2 * sizeof *values);
 
-    if (!sample || !locations || !values)
-        return;
     for (size_t i = 0; i < count; i++)
         locations[i] = location_of(writer, ids[i]);
     if (!count)
@@ -221,11 +203,9 @@ static Pprof__ValueType *value_type(struct writer *writer, const char *type, con
 {
     Pprof__ValueType *value = take(writer, sizeof *value);
 
-    if (value) {
-        *value = (Pprof__ValueType)PPROF__VALUE_TYPE__INIT;
-        value->type = text(writer, type);
-        value->unit = text(writer, unit);
-    }
+    *value = (Pprof__ValueType)PPROF__VALUE_TYPE__INIT;
+    value->type = text(writer, type);
+    value->unit = text(writer, unit);
     return value;
 }
 
@@ -239,8 +219,6 @@ static void set_header(struct writer *writer)
              report->has_at ? report->at_label : "the peak of each device");
     profile->sample_type = take(writer, 2 * sizeof *profile->sample_type);
     profile->comment = take(writer, 2 * sizeof *profile->comment);
-    if (!profile->sample_type || !profile->comment)
-        return;
     text(writer, "");
     profile->sample_type[0] = value_type(writer, "inuse_objects", "count");
     profile->sample_type[1] = value_type(writer, "inuse_space", "bytes");
@@ -261,23 +239,20 @@ static int put_compressed(const struct writer *writer)
 {
     size_t bytes = pprof__profile__get_packed_size(&writer->profile), packed_bytes;
     struct libdeflate_compressor *compressor = libdeflate_alloc_compressor(LEVEL);
-    size_t bound = compressor ? libdeflate_gzip_compress_bound(compressor, bytes) : 0;
-    uint8_t *plain = malloc(bytes), *packed = malloc(bound);
-    int result = plain && packed && compressor ? 0 : -ENOMEM;
+    uint8_t *plain = vt_allocate(bytes), *packed;
+    size_t bound;
 
-    if (!result) {
-        pprof__profile__pack(&writer->profile, plain);
-        packed_bytes = libdeflate_gzip_compress(compressor, plain, bytes, packed, bound);
-        if (!packed_bytes)
-            result = -EIO;
-        else
-            fwrite(packed, 1, packed_bytes, writer->export->stream);
-    }
+    if (!compressor)
+        vt_end_out_of_memory();
+    bound = libdeflate_gzip_compress_bound(compressor, bytes);
+    packed = vt_allocate(bound);
+    pprof__profile__pack(&writer->profile, plain);
+    packed_bytes = libdeflate_gzip_compress(compressor, plain, bytes, packed, bound);
+    fwrite(packed, 1, packed_bytes, writer->export->stream);
     free(packed);
     free(plain);
-    if (compressor)
-        libdeflate_free_compressor(compressor);
-    return result;
+    libdeflate_free_compressor(compressor);
+    return packed_bytes ? 0 : -EIO;
 }
 
 static void free_writer(struct writer *writer)
@@ -298,23 +273,17 @@ static void free_writer(struct writer *writer)
 int vt_pprof_write(const struct vt_export *export)
 {
     struct writer writer = {.export = export, .profile = PPROF__PROFILE__INIT};
-    int result = vt_stacks_read(export->tables, &writer.stacks);
+    int result;
 
-    if (!result)
-        result = vt_samples_read(export, &writer.samples);
-    if (!result) {
-        writer.locations = calloc(writer.stacks.frame_count, sizeof *writer.locations);
-        writer.failed = !writer.locations;
-        set_header(&writer);
-    }
-    for (size_t i = 0; i < writer.samples.count && !result && !writer.failed; i++)
+    vt_stacks_read(export->tables, &writer.stacks);
+    vt_samples_read(export, &writer.samples);
+    writer.locations = vt_allocate_zeros(writer.stacks.frame_count, sizeof *writer.locations);
+    set_header(&writer);
+    for (size_t i = 0; i < writer.samples.count; i++)
         add_sample(&writer, &writer.samples.items[i]);
-    if (!result && writer.failed)
-        result = -ENOMEM;
     writer.profile.string_table = (char **)writer.strings.items;
     writer.profile.n_string_table = writer.strings.count;
-    if (!result)
-        result = put_compressed(&writer);
+    result = put_compressed(&writer);
     free_writer(&writer);
     return result;
 }

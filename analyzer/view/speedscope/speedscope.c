@@ -2,10 +2,10 @@
  * categories, and one of each category. Weights are bytes. */
 #include "view/samples.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "view/json/json.h"
 
 struct writer {
@@ -20,14 +20,12 @@ struct writer {
 
 /* ---- Frames ---- */
 
-static int choose_frames(struct writer *writer)
+static void choose_frames(struct writer *writer)
 {
     uint32_t ids[VT_CHAIN_FRAMES];
 
-    writer->places = calloc(writer->stacks.frame_count, sizeof *writer->places);
-    writer->used = calloc(writer->stacks.frame_count, sizeof *writer->used);
-    if (!writer->places || !writer->used)
-        return -ENOMEM;
+    writer->places = vt_allocate_zeros(writer->stacks.frame_count, sizeof *writer->places);
+    writer->used = vt_allocate_zeros(writer->stacks.frame_count, sizeof *writer->used);
     for (size_t i = 0; i < writer->samples.count; i++) {
         const struct vt_sample *sample = &writer->samples.items[i];
         size_t count = vt_stack_chain(&writer->stacks, sample->stack_id, sample->forward_stack_id, ids);
@@ -38,41 +36,37 @@ static int choose_frames(struct writer *writer)
                 writer->used[writer->used_count++] = ids[k];
             }
     }
-    return 0;
 }
 
-static int put_member(FILE *out, const char *name, const char *text)
+static void put_member(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "\"%s\":", name);
-    return vt_json_text(text, out);
+    vt_json_text(text, out);
 }
 
-static int put_frames(struct writer *writer)
+static void put_frames(struct writer *writer)
 {
-    int result = 0;
-
     fputs("\"shared\":{\"frames\":[", writer->out);
-    for (unsigned c = 0; c < VT_CATEGORY_COUNT && !result; c++) {
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++) {
         fputs(c ? ",{" : "{", writer->out);
-        result = put_member(writer->out, "name", vt_category_name(c));
+        put_member(writer->out, "name", vt_category_name(c));
         fputc('}', writer->out);
     }
-    for (uint32_t i = 0; i < writer->used_count && !result; i++) {
+    for (uint32_t i = 0; i < writer->used_count; i++) {
         const struct vt_frame *frame = &writer->stacks.frames[writer->used[i]].frame;
         const char *file = frame->file[0] ? frame->file : frame->module;
 
         fputs(",\n{", writer->out);
-        result = put_member(writer->out, "name", frame->function);
-        if (file[0] && !result) {
+        put_member(writer->out, "name", frame->function);
+        if (file[0]) {
             fputc(',', writer->out);
-            result = put_member(writer->out, "file", file);
+            put_member(writer->out, "file", file);
         }
         if (frame->line)
             fprintf(writer->out, ",\"line\":%" PRId32, frame->line);
         fputc('}', writer->out);
     }
     fputs("]},\n", writer->out);
-    return result;
 }
 
 /* ---- Profiles ---- */
@@ -102,20 +96,19 @@ static void put_stack(struct writer *writer, const struct vt_sample *sample, boo
 }
 
 /* Category VT_CATEGORY_COUNT = all. */
-static int put_profile(struct writer *writer, int device_index, unsigned category, const char *comma)
+static void put_profile(struct writer *writer, int device_index, unsigned category, const char *comma)
 {
     const struct vt_sample_list *samples = &writer->samples;
     bool all = category == VT_CATEGORY_COUNT;
     char device[VT_DEVICE_NAME_BYTES], name[128];
     uint64_t bytes = 0;
-    int result;
 
     for (size_t i = 0; i < samples->count; i++)
         bytes += is_in(&samples->items[i], device_index, category) ? samples->items[i].bytes : 0;
     snprintf(name, sizeof name, "%s: %s", vt_device_label(device_index, device),
              all ? "all" : vt_category_name(category));
     fprintf(writer->out, "%s\n{\"type\":\"sampled\",", comma);
-    result = put_member(writer->out, "name", name);
+    put_member(writer->out, "name", name);
     fprintf(writer->out, ",\"unit\":\"bytes\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
             bytes);
     comma = "";
@@ -133,63 +126,52 @@ static int put_profile(struct writer *writer, int device_index, unsigned categor
             comma = ",";
         }
     fputs("]}", writer->out);
-    return result;
 }
 
-static int put_profiles(struct writer *writer)
+static void put_profiles(struct writer *writer)
 {
     const struct vt_report *report = writer->export->report;
     const char *comma = "";
-    int result = 0;
 
     fputs("\"profiles\":[", writer->out);
-    for (size_t i = 0; i < report->device_count && !result; i++) {
+    for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_state *state = &report->devices[i].shown->state;
 
-        result = put_profile(writer, report->devices[i].index, VT_CATEGORY_COUNT, comma);
+        put_profile(writer, report->devices[i].index, VT_CATEGORY_COUNT, comma);
         comma = ",";
-        for (unsigned c = 0; c < VT_CATEGORY_COUNT && !result; c++)
+        for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
             if (state->categories[c] && c != VT_CATEGORY_HOST_PINNED)
-                result = put_profile(writer, report->devices[i].index, c, comma);
+                put_profile(writer, report->devices[i].index, c, comma);
     }
     fputs("]", writer->out);
-    return result;
 }
 
-static int put_file(struct writer *writer)
+static void put_file(struct writer *writer)
 {
     const struct vt_report *report = writer->export->report;
-    int result;
 
     fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
           "\"exporter\":\"vramtrace\",\n",
           writer->out);
-    result = put_member(writer->out, "name", report->facts.command);
+    put_member(writer->out, "name", report->facts.command);
     fputs(",\n\"activeProfileIndex\":0,\n", writer->out);
-    if (!result)
-        result = put_frames(writer);
-    if (!result)
-        result = put_profiles(writer);
+    put_frames(writer);
+    put_profiles(writer);
     fputs("}\n", writer->out);
-    return result;
 }
 
 int vt_speedscope_write(const struct vt_export *export)
 {
     struct writer writer = {.export = export, .out = export->stream};
-    int result = vt_stacks_read(export->tables, &writer.stacks);
 
-    if (!result)
-        result = vt_samples_read(export, &writer.samples);
-    if (!result) {
-        vt_samples_merge(&writer.samples);
-        result = choose_frames(&writer);
-    }
-    if (!result)
-        result = put_file(&writer);
+    vt_stacks_read(export->tables, &writer.stacks);
+    vt_samples_read(export, &writer.samples);
+    vt_samples_merge(&writer.samples);
+    choose_frames(&writer);
+    put_file(&writer);
     free(writer.places);
     free(writer.used);
     vt_samples_free(&writer.samples);
     vt_stacks_free(&writer.stacks);
-    return result;
+    return 0;
 }

@@ -3,7 +3,10 @@
  * is filled in one go, and indexed when it is full. */
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 
+#include "base/allocate.h"
+#include "base/memory_stream.h"
 #include "base/utf8.h"
 #include "report/columns.h"
 #include "view/exports.h"
@@ -43,8 +46,10 @@ struct writing {
     sqlite3 *database;
     sqlite3_stmt *insert;
     struct vt_columns columns;
+    int error; /* the first, -errno: nothing is executed after it; 0 = none */
 };
 
+/* 0 or -errno. */
 static int error_of(int code)
 {
     switch (code & 0xff) {
@@ -52,7 +57,7 @@ static int error_of(int code)
     case SQLITE_DONE:
         return 0;
     case SQLITE_NOMEM:
-        return -ENOMEM;
+        vt_end_out_of_memory();
     case SQLITE_FULL:
         return -ENOSPC;
     default:
@@ -60,9 +65,10 @@ static int error_of(int code)
     }
 }
 
-static int execute(struct writing *writing, const char *text)
+static void execute(struct writing *writing, const char *text)
 {
-    return error_of(sqlite3_exec(writing->database, text, NULL, NULL, NULL));
+    if (!writing->error)
+        writing->error = error_of(sqlite3_exec(writing->database, text, NULL, NULL, NULL));
 }
 
 /* ---- Rows ---- */
@@ -80,54 +86,53 @@ static bool is_utf8(const char *text)
 /* Text whose bytes are not UTF-8, with U+FFFD for those. */
 static int bind_repaired(sqlite3_stmt *insert, int column, const char *text)
 {
-    sqlite3_str *repaired = sqlite3_str_new(NULL);
+    char *repaired;
+    size_t repaired_bytes;
+    FILE *stream = vt_memory_stream(&repaired, &repaired_bytes);
     uint32_t code;
-    int result;
 
     for (size_t bytes; (bytes = vt_utf8_next(text, &code)) != 0; text += bytes)
-        sqlite3_str_append(repaired, code == VT_REPLACEMENT ? VT_REPLACEMENT_TEXT : text,
-                           code == VT_REPLACEMENT ? (int)sizeof VT_REPLACEMENT_TEXT - 1 : (int)bytes);
-    result = error_of(sqlite3_str_errcode(repaired));
-    if (!result)
-        result =
-            error_of(sqlite3_bind_text(insert, column, sqlite3_str_value(repaired), -1, SQLITE_TRANSIENT));
-    sqlite3_free(sqlite3_str_finish(repaired));
-    return result;
+        if (code == VT_REPLACEMENT)
+            fputs(VT_REPLACEMENT_TEXT, stream);
+        else
+            fwrite(text, 1, bytes, stream);
+    fclose(stream);
+    return sqlite3_bind_text(insert, column, repaired, -1, free);
 }
 
 static int bind(sqlite3_stmt *insert, int column, const struct vt_cell *cell)
 {
     switch (cell->kind) {
     case VT_CELL_INTEGER:
-        return error_of(sqlite3_bind_int64(insert, column, cell->integer));
+        return sqlite3_bind_int64(insert, column, cell->integer);
     case VT_CELL_UNSIGNED:
     case VT_CELL_BOOL:
-        return error_of(sqlite3_bind_int64(insert, column, (int64_t)cell->unsigned_value));
+        return sqlite3_bind_int64(insert, column, (int64_t)cell->unsigned_value);
     case VT_CELL_REAL:
-        return error_of(sqlite3_bind_double(insert, column, cell->real));
+        return sqlite3_bind_double(insert, column, cell->real);
     case VT_CELL_TEXT:
         if (is_utf8(cell->text))
-            return error_of(sqlite3_bind_text(insert, column, cell->text, -1, SQLITE_STATIC));
+            return sqlite3_bind_text(insert, column, cell->text, -1, SQLITE_STATIC);
         return bind_repaired(insert, column, cell->text);
     default:
-        return error_of(sqlite3_bind_null(insert, column));
+        return sqlite3_bind_null(insert, column);
     }
 }
 
 static int put_row(void *context, const void *row)
 {
     const struct writing *writing = context;
-    int result = 0;
+    int code = SQLITE_OK;
 
-    for (size_t i = 0; i < writing->columns.count && !result; i++) {
+    for (size_t i = 0; i < writing->columns.count && code == SQLITE_OK; i++) {
         const struct vt_cell cell = vt_column_read(&writing->columns.items[i], row);
 
-        result = bind(writing->insert, (int)i + 1, &cell);
+        code = bind(writing->insert, (int)i + 1, &cell);
     }
-    if (!result)
-        result = error_of(sqlite3_step(writing->insert));
+    if (code == SQLITE_OK)
+        code = sqlite3_step(writing->insert);
     sqlite3_reset(writing->insert);
-    return result;
+    return error_of(code);
 }
 
 /* ---- Tables ---- */
@@ -137,80 +142,63 @@ static const char *type_of(unsigned kind)
     return kind == VT_CELL_TEXT ? "TEXT" : kind == VT_CELL_REAL ? "REAL" : "INTEGER";
 }
 
-/* Executes what was composed, and frees it. */
-static int execute_composed(struct writing *writing, sqlite3_str *text)
+static void create_table(struct writing *writing, unsigned table)
 {
-    int result = error_of(sqlite3_str_errcode(text));
+    char *text;
+    size_t bytes;
+    FILE *stream = vt_memory_stream(&text, &bytes);
 
-    if (!result)
-        result = execute(writing, sqlite3_str_value(text));
-    sqlite3_free(sqlite3_str_finish(text));
-    return result;
-}
-
-static int create_table(struct writing *writing, unsigned table)
-{
-    sqlite3_str *text = sqlite3_str_new(writing->database);
-
-    sqlite3_str_appendf(text, "CREATE TABLE %s (", vt_table_names[table]);
+    fprintf(stream, "CREATE TABLE %s (", vt_table_names[table]);
     for (size_t i = 0; i < writing->columns.count; i++)
-        sqlite3_str_appendf(text, "%s%s %s", i ? ", " : "", writing->columns.items[i].name,
-                            type_of(writing->columns.items[i].kind));
+        fprintf(stream, "%s%s %s", i ? ", " : "", writing->columns.items[i].name,
+                type_of(writing->columns.items[i].kind));
     if (layouts[table].key)
-        sqlite3_str_appendf(text, ", PRIMARY KEY (%s)", layouts[table].key);
-    sqlite3_str_appendall(text, ")");
-    return execute_composed(writing, text);
+        fprintf(stream, ", PRIMARY KEY (%s)", layouts[table].key);
+    fputs(")", stream);
+    fclose(stream);
+    execute(writing, text);
+    free(text);
 }
 
-static int create_indexes(struct writing *writing, unsigned table)
+static void create_indexes(struct writing *writing, unsigned table)
 {
     const struct layout *layout = &layouts[table];
-    int result = 0;
 
-    for (unsigned i = 0; i < INDEXES && layout->indexes[i] && !result; i++) {
-        sqlite3_str *text = sqlite3_str_new(writing->database);
+    for (unsigned i = 0; i < INDEXES && layout->indexes[i]; i++) {
+        char *text = vt_print_text("CREATE INDEX %s_%u ON %s (%s)", vt_table_names[table], i + 1,
+                                   vt_table_names[table], layout->indexes[i]);
 
-        sqlite3_str_appendf(text, "CREATE INDEX %s_%u ON %s (%s)", vt_table_names[table], i + 1,
-                            vt_table_names[table], layout->indexes[i]);
-        result = execute_composed(writing, text);
+        execute(writing, text);
+        free(text);
     }
-    return result;
 }
 
-static int prepare_insert(struct writing *writing, unsigned table)
+static void fill_table(struct writing *writing, struct vt_tables *tables, unsigned table)
 {
-    sqlite3_str *text = sqlite3_str_new(writing->database);
-    int result;
+    char *text;
+    size_t bytes;
+    FILE *stream = vt_memory_stream(&text, &bytes);
 
-    sqlite3_str_appendf(text, "INSERT INTO %s VALUES (", vt_table_names[table]);
+    fprintf(stream, "INSERT INTO %s VALUES (", vt_table_names[table]);
     for (size_t i = 0; i < writing->columns.count; i++)
-        sqlite3_str_appendall(text, i ? ",?" : "?");
-    sqlite3_str_appendall(text, ")");
-    result = error_of(sqlite3_str_errcode(text));
-    if (!result)
-        result = error_of(
-            sqlite3_prepare_v2(writing->database, sqlite3_str_value(text), -1, &writing->insert, NULL));
-    sqlite3_free(sqlite3_str_finish(text));
-    return result;
+        fputs(i ? ",?" : "?", stream);
+    fputs(")", stream);
+    fclose(stream);
+    writing->error = error_of(sqlite3_prepare_v2(writing->database, text, -1, &writing->insert, NULL));
+    if (!writing->error)
+        writing->error = vt_table_walk(tables, table, put_row, writing);
+    sqlite3_finalize(writing->insert);
+    free(text);
 }
 
-static int write_table(struct writing *writing, struct vt_tables *tables, unsigned table)
+static void write_table(struct writing *writing, struct vt_tables *tables, unsigned table)
 {
-    int result = vt_columns_make(vt_table_object(table), &writing->columns);
-
-    if (result)
-        return result;
-    result = create_table(writing, table);
-    if (!result)
-        result = prepare_insert(writing, table);
-    if (!result)
-        result = vt_table_walk(tables, table, put_row, writing);
-    sqlite3_finalize(writing->insert);
-    writing->insert = NULL;
-    if (!result)
-        result = create_indexes(writing, table);
+    vt_columns_make(vt_table_object(table), &writing->columns);
+    create_table(writing, table);
+    if (!writing->error)
+        fill_table(writing, tables, table);
+    create_indexes(writing, table);
     vt_columns_free(&writing->columns);
-    return result;
 }
 
 /* The file is thrown away if anything fails: no journal, and nothing forced to disk on the way. */
@@ -218,26 +206,19 @@ static int write_table(struct writing *writing, struct vt_tables *tables, unsign
     "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "                 \
     "PRAGMA user_version = 1; BEGIN"
 
-static int write_all(struct writing *writing, struct vt_tables *tables)
-{
-    int result = execute(writing, BEGIN);
-
-    for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
-        if (vt_table_wanted(tables, table))
-            result = write_table(writing, tables, table);
-    if (!result && vt_table_wanted(tables, VT_TABLE_ALLOCATIONS))
-        result = execute(writing, views);
-    return result ? result : execute(writing, "COMMIT");
-}
-
 int vt_sqlite_write(const struct vt_export *export)
 {
     struct writing writing = {.database = NULL};
-    int result = error_of(sqlite3_open_v2(export->path, &writing.database, SQLITE_OPEN_READWRITE, NULL));
 
-    if (!result)
-        result = write_all(&writing, export->tables);
-    if (sqlite3_close(writing.database) && !result)
-        result = -EIO;
-    return result;
+    writing.error = error_of(sqlite3_open_v2(export->path, &writing.database, SQLITE_OPEN_READWRITE, NULL));
+    execute(&writing, BEGIN);
+    for (unsigned table = 0; table < VT_TABLE_COUNT && !writing.error; table++)
+        if (vt_table_wanted(export->tables, table))
+            write_table(&writing, export->tables, table);
+    if (vt_table_wanted(export->tables, VT_TABLE_ALLOCATIONS))
+        execute(&writing, views);
+    execute(&writing, "COMMIT");
+    if (sqlite3_close(writing.database) && !writing.error)
+        writing.error = -EIO;
+    return writing.error;
 }

@@ -3,7 +3,6 @@
 #include "view/text/text.h"
 #include "view/text/views.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ static void add_peaks(struct layout *layout, const struct vt_print *print, const
         add_column(layout, (struct vt_column){"own peak", .right = true});
 }
 
-/* In the colour of what most of them are. */
+/* In the colour of the largest category. */
 static void put_bytes(struct vt_table *table, uint64_t bytes, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     if (bytes)
@@ -70,7 +69,7 @@ static void put_category(struct vt_table *table, const struct vt_line_use *use)
         vt_table_cells(table, "");
 }
 
-/* Nothing where it is the line's own alone. */
+/* Empty if the line called nothing that allocated. */
 static void put_through(struct vt_table *table, const struct vt_line_use *own,
                         const struct vt_line_use *through)
 {
@@ -158,7 +157,7 @@ static size_t common_indent(const struct vt_print *print, const struct vt_annota
     return least == SIZE_MAX ? 0 : least;
 }
 
-/* The caller frees it; NULL without memory. */
+/* The caller frees it. */
 static char *expand_tabs(const char *text)
 {
     size_t tabs = 0, used = 0;
@@ -166,8 +165,8 @@ static char *expand_tabs(const char *text)
 
     for (const char *at = text; *at; at++)
         tabs += *at == '\t';
-    expanded = malloc(strlen(text) + tabs * (sizeof TAB - 2) + 1);
-    for (; expanded && *text; text++) {
+    expanded = vt_allocate(strlen(text) + tabs * (sizeof TAB - 2) + 1);
+    for (; *text; text++) {
         if (*text == '\t') {
             memcpy(expanded + used, TAB, sizeof TAB - 1);
             used += sizeof TAB - 1;
@@ -175,20 +174,16 @@ static char *expand_tabs(const char *text)
             expanded[used++] = *text;
         }
     }
-    if (expanded)
-        expanded[used] = '\0';
+    expanded[used] = '\0';
     return expanded;
 }
 
-static void put_text(struct vt_print *print, struct vt_table *table, const struct layout *layout,
-                     const char *text, bool has_memory)
+static void put_text(struct vt_table *table, const struct layout *layout, const char *text, bool has_memory)
 {
     size_t indent = strspn(text, " ");
     char *expanded = expand_tabs(text + (indent < layout->indent ? indent : layout->indent));
 
-    print->failed |= !expanded;
-    vt_table_cell(table, "%s%s%s", has_memory ? "" : VT_DIM, expanded ? expanded : "",
-                  has_memory ? "" : VT_RESET);
+    vt_table_cell(table, "%s%s%s", has_memory ? "" : VT_DIM, expanded, has_memory ? "" : VT_RESET);
     free(expanded);
 }
 
@@ -198,7 +193,7 @@ static void put_nothing(struct vt_table *table, int cells)
         vt_table_cells(table, "");
 }
 
-static void line_row(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+static void line_row(struct vt_table *table, const struct layout *layout,
                      const struct vt_annotated_line *line)
 {
     if (line->line)
@@ -214,19 +209,18 @@ static void line_row(struct vt_print *print, struct vt_table *table, const struc
         put_nothing(table, layout->count - 3); /* all but line, through and source */
     }
     put_through(table, &line->own, &line->through);
-    put_text(print, table, layout, line->text ? line->text : "", true);
+    put_text(table, layout, line->text ? line->text : "", true);
 }
 
 /* A line of the file without memory; `number` 0 = lines that are left out. */
-static void plain_row(struct vt_print *print, struct vt_table *table, const struct layout *layout,
-                      size_t number, const char *text)
+static void plain_row(struct vt_table *table, const struct layout *layout, size_t number, const char *text)
 {
     if (number)
         vt_table_cell(table, VT_DIM "%zu" VT_RESET, number);
     else
         vt_table_cells(table, "…");
     put_nothing(table, layout->count - 2);
-    put_text(print, table, layout, text, false);
+    put_text(table, layout, text, false);
 }
 
 /* Lines without memory from the line `from` on up to before `to`. */
@@ -246,11 +240,11 @@ static void between(struct vt_print *print, struct vt_table *table, const struct
     if (!after_one && !print->style->all && first < last)
         first = from;
     for (size_t i = from; i < first && i < to; i++)
-        plain_row(print, table, layout, i, file->texts[i - 1]);
+        plain_row(table, layout, i, file->texts[i - 1]);
     if (first < last)
-        plain_row(print, table, layout, 0, "");
+        plain_row(table, layout, 0, "");
     for (size_t i = last > first ? last : first; before_one && i < to; i++)
-        plain_row(print, table, layout, i, file->texts[i - 1]);
+        plain_row(table, layout, i, file->texts[i - 1]);
 }
 
 static void print_lines(struct vt_print *print, const struct vt_annotated_file *file)
@@ -278,7 +272,7 @@ static void print_lines(struct vt_print *print, const struct vt_annotated_file *
             between(print, &table, &layout, file, next, (size_t)line->line);
             next = (size_t)line->line + 1;
         }
-        line_row(print, &table, &layout, line);
+        line_row(&table, &layout, line);
     }
     if (next <= file->text_count)
         between(print, &table, &layout, file, next, file->text_count + 1);
@@ -342,10 +336,8 @@ int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_vie
 {
     const struct vt_report *report = annotation->report;
     struct vt_print print;
-    int result = vt_print_begin(&print, style, report);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, "annotate");
     if (!annotation->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a row is called, without its name, and before and after it. */
+/* How a row is labelled: without a name, and before and after its name. */
 static const struct {
     const char *kind, *words, *before, *after;
 } kinds[] = {
@@ -91,7 +91,7 @@ static void say_when(struct vt_print *print, const struct vt_card_table *card)
     vt_end_paragraph(print, 2, 2);
 }
 
-/* What could be done about these bytes; of what nothing explains, what it may be. */
+/* What could be done about these bytes; for unexplained ones, what they may be. */
 static void print_advice(struct vt_print *print, const struct vt_advices *advices)
 {
     for (size_t i = 0; i < advices->count; i++) {

@@ -2,7 +2,6 @@
  * colour, cells are filled by eighths; without, by the fill of the category that has most of the cell. */
 #include "view/text/chart_parts.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,44 +255,34 @@ static void draw(struct vt_chart *chart, char *row, bool phases)
     vt_chart_axis(chart, row, phases);
 }
 
-int vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                  const struct vt_view_style *style, int columns, int rows, bool phases, char **text)
+char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                    const struct vt_view_style *style, int columns, int rows, bool phases)
 {
     struct vt_chart chart = {
         .report = report, .device = device, .style = style, .columns = columns - VT_CHART_MARGIN};
     uint64_t most = 0;
-    char *row = NULL;
+    char *row, *text;
     size_t bytes;
-    bool drawn;
 
     for (size_t i = 0; i < device->timeline.columns; i++) {
         uint64_t used = vt_used_bytes(device->timeline.categories[i]);
         most = used > most ? used : most;
     }
-    *text = NULL;
     if (chart.columns < 10 || rows < 2 || !most)
-        return 0;
-    if (vt_chart_lay_out(&chart))
-        return -ENOMEM;
+        return NULL;
+    vt_chart_lay_out(&chart);
     chart.scale = vt_scale_for(most, rows);
     chart.single = vt_single_category(device);
     chart.rows = chart.scale.steps * chart.scale.rows_per_step;
-    chart.source = calloc((size_t)chart.columns, sizeof *chart.source);
-    chart.driver_bytes = calloc((size_t)chart.columns, sizeof *chart.driver_bytes);
-    row = calloc(2, (size_t)chart.columns + 64);
-    chart.stream = vt_memory_stream(text, &bytes);
-    drawn = chart.source && chart.driver_bytes && row && chart.stream;
-    if (drawn)
-        draw(&chart, row, phases);
-    if (chart.stream && fclose(chart.stream))
-        drawn = false;
+    chart.source = vt_allocate_zeros((size_t)chart.columns, sizeof *chart.source);
+    chart.driver_bytes = vt_allocate_zeros((size_t)chart.columns, sizeof *chart.driver_bytes);
+    row = vt_allocate_zeros(2, (size_t)chart.columns + 64);
+    chart.stream = vt_memory_stream(&text, &bytes);
+    draw(&chart, row, phases);
+    fclose(chart.stream);
     free(chart.driver_bytes);
     free(chart.runs);
     free(row);
     free(chart.source);
-    if (drawn)
-        return 0;
-    free(*text);
-    *text = NULL;
-    return -ENOMEM;
+    return text;
 }

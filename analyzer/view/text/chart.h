@@ -15,9 +15,9 @@ struct vt_scale {
 struct vt_scale vt_scale_for(uint64_t max_bytes, int rows);
 
 /* Draws `device` in `columns` by about `rows` cells, as lines with colour marks; `phases` adds the row of
- * phases. *text is NULL with nothing to show; the caller frees it. -ENOMEM, with NULL too. */
-int vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                  const struct vt_view_style *style, int columns, int rows, bool phases, char **text);
+ * phases. NULL with nothing to show; the caller frees it. */
+char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                    const struct vt_view_style *style, int columns, int rows, bool phases);
 /* True if one category is all that a device's picture shows: then its fill need not tell it apart. */
 bool vt_single_category(const struct vt_device_report *device);
 

@@ -7,7 +7,7 @@
 
 #define LEAST_CELLS 8 /* from tick to tick */
 
-/* An axis in a unit of its own: seconds, or events. */
+/* An axis and its unit: seconds, or events. */
 struct ticks {
     double step, unit_size;
     const char *unit; /* "" = none */
@@ -105,8 +105,8 @@ static int cell_of(const struct vt_chart *chart, const struct vt_chart_run *run,
     return run->cell + (cell < run->cells ? cell : run->cells - 1);
 }
 
-/* Draws the numbers of a run into `numbers` and marks its ticks in `line`. Where the run begins is told
- * first (`begins`): of cut time, nothing else says where it goes on. */
+/* Draws the numbers of a run into `numbers` and marks its ticks in `line`. With `begins`, the
+ * start of the run comes first: after a cut, nothing else says where time goes on. */
 static void put_ticks(const struct vt_chart *chart, const struct vt_chart_run *run, const struct ticks *ticks,
                       bool begins, char *line, char *numbers)
 {

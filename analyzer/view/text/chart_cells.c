@@ -1,12 +1,11 @@
 /* Which cell of a picture shows what of a timeline, and text in rows of cells. */
 #include "view/text/chart_parts.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-int vt_chart_lay_out(struct vt_chart *chart)
+void vt_chart_lay_out(struct vt_chart *chart)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
     size_t count = timeline->axis == VT_AXIS_TIME ? timeline->stretch_count : 1;
@@ -14,9 +13,7 @@ int vt_chart_lay_out(struct vt_chart *chart)
 
     if (count * 3 > (size_t)chart->columns)
         count = 1;
-    chart->runs = calloc(count, sizeof *chart->runs);
-    if (!chart->runs)
-        return -ENOMEM;
+    chart->runs = vt_allocate_zeros(count, sizeof *chart->runs);
     cells = chart->columns - (int)count + 1;
     for (size_t i = 0; i < count; i++) {
         const struct vt_stretch *first = &timeline->stretches[i],
@@ -31,7 +28,6 @@ int vt_chart_lay_out(struct vt_chart *chart)
         used = end;
     }
     chart->run_count = count;
-    return 0;
 }
 
 /* The timeline's column where a cell of a run begins; the cell after the last gives the run's end. */

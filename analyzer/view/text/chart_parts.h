@@ -30,8 +30,8 @@ struct vt_chart {
 };
 
 /* Makes the runs: each stretch of an axis of time gets whole cells, with one between two of them for the cut;
- * other axes are one run. -ENOMEM. */
-int vt_chart_lay_out(struct vt_chart *chart);
+ * other axes are one run. */
+void vt_chart_lay_out(struct vt_chart *chart);
 /* Finds for each cell the timeline's column with the most in use, and the most that the driver had given. */
 void vt_chart_choose_sources(struct vt_chart *chart);
 /* The cell of an event at that time; -1 = it is not in the timeline's range. */

@@ -2,7 +2,6 @@
 #include "view/text/text.h"
 #include "view/text/views.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,13 +180,10 @@ struct folded {
 
 /* Folds the rows of one kind; bytes are the change. A category counts only if it changed in the row's
  * direction. */
-static int fold_kind(const struct vt_diff_rows *rows, unsigned kind, struct vt_module_families *families)
+static void fold_kind(const struct vt_diff_rows *rows, unsigned kind, struct vt_module_families *families)
 {
-    struct vt_groups groups = {.items = calloc(rows->count + 1, sizeof *groups.items)};
-    int result;
+    struct vt_groups groups = {.items = vt_allocate_zeros(rows->count, sizeof *groups.items)};
 
-    if (!groups.items)
-        return -1;
     for (size_t i = 0; i < rows->count; i++) {
         const struct vt_diff_row *row = &rows->items[i];
         struct vt_group *group = &groups.items[groups.count];
@@ -203,9 +199,8 @@ static int fold_kind(const struct vt_diff_rows *rows, unsigned kind, struct vt_m
             group->categories[c] = to[c] > from[c] ? to[c] - from[c] : 0;
         groups.count++;
     }
-    result = vt_fold_modules(&groups, families);
+    vt_fold_modules(&groups, families);
     free(groups.items);
-    return result;
 }
 
 static const struct vt_module_family *next_family(struct folded *folded, unsigned *kind)
@@ -270,14 +265,13 @@ static void nameless_row(struct vt_table *table, const struct vt_diff_rows *rows
 }
 
 /* True if any family has several members. */
-static bool fold_all(const struct vt_diff_rows *rows, struct folded *folded, int *result)
+static bool fold_all(const struct vt_diff_rows *rows, struct folded *folded)
 {
     bool several = false;
 
-    *result = 0;
-    for (unsigned k = 0; !*result && k < VT_DIFF_KINDS; k++) {
-        *result = fold_kind(rows, k, &folded->families[k]);
-        for (size_t i = 0; !*result && i < folded->families[k].count; i++)
+    for (unsigned k = 0; k < VT_DIFF_KINDS; k++) {
+        fold_kind(rows, k, &folded->families[k]);
+        for (size_t i = 0; i < folded->families[k].count; i++)
             several |= folded->families[k].items[i].members > 1;
     }
     return several;
@@ -292,8 +286,7 @@ static void folded_table(struct vt_print *print, const struct vt_diff_rows *rows
     char title[32];
     unsigned kind;
     size_t shown = 0;
-    int result;
-    bool several = fold_all(rows, &folded, &result);
+    bool several = fold_all(rows, &folded);
     const struct vt_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 24},
                                         {several ? "each" : "", .right = true, .drop = 1},
                                         {"change", .right = true},
@@ -303,8 +296,7 @@ static void folded_table(struct vt_print *print, const struct vt_diff_rows *rows
     snprintf(title, sizeof title, "By %s", vt_by_name(by));
     fputc('\n', print->stream);
     vt_table_begin(&table, columns, 5);
-    print->failed |= result != 0;
-    while (!result && (family = next_family(&folded, &kind)))
+    while ((family = next_family(&folded, &kind)))
         if (shown++ < most)
             family_row(&table, family, kind);
     if (shown > most) {
@@ -353,10 +345,8 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
 {
     const struct vt_diff_device *first = diff->device_count ? &diff->devices[0] : NULL;
     struct vt_print print;
-    int result = vt_print_begin(&print, style, NULL);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, NULL);
     if (!style->brief)
         fprintf(print.stream, VT_BOLD "vramtrace diff" VT_RESET "\n");
     side_line(&print, "A", diff->a, first ? &first->a : NULL);

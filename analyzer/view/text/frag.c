@@ -2,7 +2,6 @@
 #include "view/text/text.h"
 #include "view/text/views.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,17 +51,15 @@ static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned c
         vt_put_fill(stream, style, category, category);
 }
 
-/* A row is as long as its share of the largest segment, at least 4 cells. NULL without memory. */
+/* A row is as long as its share of the largest segment, at least 4 cells. */
 static char *map_row(const struct vt_view_style *style, const struct vt_segment *segment, uint64_t largest,
                      int columns, bool used[VT_CATEGORY_COUNT])
 {
     int cells = (int)((double)segment->bytes / (double)largest * columns + 0.5);
-    char *row = NULL;
+    char *row;
     size_t length;
     FILE *stream = vt_memory_stream(&row, &length);
 
-    if (!stream)
-        return NULL;
     cells = cells < 4 ? 4 : cells > columns ? columns : cells;
     fprintf(stream, "%11s %s", VT_BYTES(segment->bytes), style->unicode ? "▕" : "|");
     for (int i = 0; i < cells; i++) {
@@ -76,10 +73,8 @@ static char *map_row(const struct vt_view_style *style, const struct vt_segment 
     }
     fprintf(stream, "%s%*s %11s free", style->unicode ? "▏" : "|", columns - cells, "",
             VT_BYTES(segment->free_bytes));
-    if (!fclose(stream))
-        return row;
-    free(row);
-    return NULL;
+    fclose(stream);
+    return row;
 }
 
 static void map_key(struct vt_print *print, const bool used[VT_CATEGORY_COUNT])
@@ -93,7 +88,7 @@ static void map_key(struct vt_print *print, const bool used[VT_CATEGORY_COUNT])
     vt_end_paragraph(print, 2, 2);
 }
 
-/* The largest segment with free bytes; without free bytes, of all. */
+/* The largest segment with free bytes; if none has any, the largest of all. */
 static uint64_t largest_drawn(const struct vt_fragmentation *found)
 {
     uint64_t largest = 1;
@@ -118,7 +113,6 @@ static size_t map_rows(struct vt_print *print, const struct vt_fragmentation *fo
         bool drawn = segment && (segment->free_bytes || !found->hole_bytes);
         char *row = drawn ? map_row(print->style, segment, largest, columns < 10 ? 10 : columns, used) : NULL;
 
-        print->failed |= drawn && !row;
         if (row && last && !strcmp(row, last)) {
             times++;
             free(row);
@@ -244,18 +238,16 @@ static void summary(struct vt_print *print, const struct vt_device_report *devic
                            found->has_pools ? " of its pool" : "");
 }
 
-static int device_section(struct vt_print *print, const struct vt_device_report *device)
+static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
     const struct vt_segment **order;
 
     if (!found->segment_count) {
         vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d at that time.", device->index);
-        return 0;
+        return;
     }
-    order = calloc(found->segment_count, sizeof *order);
-    if (!order)
-        return -ENOMEM;
+    order = vt_allocate_zeros(found->segment_count, sizeof *order);
     for (size_t i = 0; i < found->segment_count; i++)
         order[i] = &found->segments[i];
     qsort(order, found->segment_count, sizeof *order, by_free);
@@ -267,7 +259,6 @@ static int device_section(struct vt_print *print, const struct vt_device_report 
     for (uint32_t i = 0; i < found->advice_count; i++)
         vt_print_paragraph(print, 0, 0, VT_BOLD "Would help:" VT_RESET " %s", found->advice[i]);
     free(order);
-    return 0;
 }
 
 int vt_text_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)

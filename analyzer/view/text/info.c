@@ -1,7 +1,6 @@
 /* A trace's facts and single events, as text that is not wrapped. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +9,13 @@
 #include "view/text/print.h"
 #include "view/text/views.h"
 
-static void put_line(FILE *out, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void put_line(FILE *out, const char *name, const char *format, ...)
-{
-    va_list arguments;
-    char *text;
+#define put_line(out, name, ...) put_line_text(out, name, vt_print_text(__VA_ARGS__))
 
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
-    va_end(arguments);
+/* Frees `text`. */
+static void put_line_text(FILE *out, const char *name, char *text)
+{
     fprintf(out, "%-14s", name);
-    vt_put_clean(text ? text : "", out);
+    vt_put_clean(text, out);
     fputc('\n', out);
     free(text);
 }

@@ -10,7 +10,7 @@
 #define LABEL_COLUMNS 12
 #define UUID_COLUMNS 12 /* GPU-73746172 */
 
-/* One process, no rank: what it runs tells it from others. */
+/* One process without a rank: its command tells it from others. */
 static bool is_alone(const struct vt_job_run *run)
 {
     return !run->has_ranks && run->member_count < 2;
@@ -21,9 +21,8 @@ static void alone_line(struct vt_print *print, const struct vt_job_process *proc
     int columns = print->style->width - vt_text_columns(process->label) - 2;
     char *command = vt_shorten(process->command, columns > 20 ? columns : 20, VT_CUT_MIDDLE);
 
-    print->failed |= !command;
     fprintf(print->stream, VT_BOLD "%s" VT_RESET ": ", process->label);
-    vt_put_clean(command ? command : "", print->stream);
+    vt_put_clean(command, print->stream);
     fputc('\n', print->stream);
     free(command);
 }
@@ -218,9 +217,7 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
         const struct vt_job_row *row = &job->rows[i];
         char *label = vt_shorten(row->label, LABEL_COLUMNS, VT_CUT_END);
 
-        print->failed |= !label;
-        fprintf(print->stream, "  %s%*s ", label ? label : "",
-                LABEL_COLUMNS - vt_text_columns(label ? label : ""), "");
+        fprintf(print->stream, "  %s%*s ", label, LABEL_COLUMNS - vt_text_columns(label), "");
         free(label);
         draw_row(print, row, cells, most);
         fprintf(print->stream, "  %11s\n", VT_BYTES(most_of(row)));
@@ -232,8 +229,9 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
 
 /* ---- Cards ---- */
 
-/* Of a card that shares its number with another of its node, where a process did not tell which cards it may
- * use. */
+/* True if another GPU of the node has the same number, because a process did not report which GPUs it may
+ * use.
+ */
 static bool is_ambiguous(const struct vt_job *job, const struct vt_job_card *card)
 {
     for (size_t i = 0; i < job->card_count; i++)
@@ -405,10 +403,8 @@ static void more(struct vt_print *print, const struct vt_job *job)
 int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, NULL);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "report");
     alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)

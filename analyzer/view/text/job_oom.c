@@ -1,4 +1,5 @@
-/* Out of memory in a job: who fell first, what differed from its neighbours, and who fell because of it. */
+/* Out of memory in a job: which process failed first, how it differed from its neighbours, and which failed
+ * because of it. */
 #include "view/text/job_parts.h"
 #include "view/text/views.h"
 
@@ -30,11 +31,11 @@ static void put_refusal(struct vt_print *print, const struct vt_job *job)
 /* "ranks 0, 1, 3" */
 static void put_who(FILE *out, const struct vt_job *job)
 {
-    uint32_t *members = calloc(job->neighbour_count, sizeof *members);
+    uint32_t *members = vt_allocate_zeros(job->neighbour_count, sizeof *members);
 
-    for (size_t i = 0; members && i < job->neighbour_count; i++)
+    for (size_t i = 0; i < job->neighbour_count; i++)
         members[i] = job->neighbours[i].process;
-    fputs(members ? VT_JOB_RANKS(job, members, job->neighbour_count) : "the others", out);
+    fputs(VT_JOB_RANKS(job, members, job->neighbour_count), out);
     free(members);
 }
 
@@ -68,7 +69,7 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
-/* What else is on its card: a process that differs from nobody may share it. */
+/* What else is on its GPU: a process like all others may share it with another. */
 static void put_card(struct vt_print *print, const struct vt_job *job)
 {
     const struct vt_job_card *card = job->first_card;
@@ -97,7 +98,7 @@ static void put_card(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
-/* Of the processes that fell later. */
+/* How a process failed later. */
 enum kind { REFUSED_THERE, REFUSED, ENDED, KILLED, KINDS };
 
 static enum kind kind_of(const struct vt_job_fall *fall)
@@ -123,10 +124,9 @@ static void put_others(struct vt_print *print, const struct vt_job *job)
         [ENDED] = "Of the others %s ended after it without being refused.",
         [KILLED] = "Of the others %s %s killed without being refused%s."};
     const struct vt_job_process *first = &job->processes[job->falls[0].process];
-    uint32_t *members = calloc(job->fall_count, sizeof *members);
+    uint32_t *members = vt_allocate_zeros(job->fall_count, sizeof *members);
 
-    print->failed |= !members;
-    for (unsigned kind = 0; members && kind < KINDS; kind++) {
+    for (unsigned kind = 0; kind < KINDS; kind++) {
         size_t count = 0;
         const char *who;
 
@@ -156,7 +156,7 @@ static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
         vt_table_cells(table, VT_DURATION((uint64_t)fall->after_ns));
 }
 
-/* The card's number, as in the other tables: a process may count its cards otherwise. */
+/* The GPU's number as in the other tables: a process may number its GPUs differently. */
 static void card_cell(struct vt_table *table, const struct vt_job *job, const struct vt_job_process *process,
                       int32_t index)
 {
@@ -226,10 +226,8 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
 int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, NULL);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "oom");
     if (!job->fall_count) {
         nothing(&print, job);

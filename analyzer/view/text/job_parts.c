@@ -77,7 +77,7 @@ char *vt_job_numbers(const uint32_t *numbers, size_t count, char *text)
     return text;
 }
 
-/* "run 1 rank 0 and pid 4711": of several runs, or with helpers. */
+/* "run 1 rank 0 and pid 4711": for several runs, or with helpers. */
 static void list_labels(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
 {
     size_t used = 0;
@@ -95,15 +95,13 @@ static void list_labels(const struct vt_job *job, const uint32_t *members, size_
 
 char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
 {
-    uint32_t *numbers = calloc(count + 1, sizeof *numbers);
+    uint32_t *numbers = vt_allocate_zeros(count, sizeof *numbers);
     const struct vt_job_process *first = count ? &job->processes[members[0]] : NULL;
     const uint32_t run = first ? job->runs[first->run].number : 0;
     bool ranks = first && first->rank >= 0, mixed = false;
     char inner[VT_JOB_RANKS_BYTES], of_run[24] = "";
 
     text[0] = '\0';
-    if (!numbers)
-        return text;
     for (size_t i = 0; i < count; i++) { /* by rank, as processes are */
         const struct vt_job_process *process = &job->processes[members[i]];
 

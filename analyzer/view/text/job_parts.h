@@ -5,7 +5,7 @@
 #include "report/job.h"
 #include "view/text/print.h"
 
-/* What was named, what it has, what is missing from it. */
+/* What was named, what it contains, what is missing. */
 void vt_job_header(struct vt_print *print, const struct vt_job *job, const char *command);
 /* The paragraphs about a run. */
 void vt_job_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run);

@@ -1,5 +1,5 @@
-/* What is said of each run of a job: its ranks, how they share the work, which traces end early, who stands
- * out. */
+/* The paragraphs about each run of a job: its ranks, how they share the work, which traces end early, which
+ * rank stands out. */
 #include "view/text/job_parts.h"
 
 #include <stdlib.h>
@@ -179,16 +179,15 @@ static void group_lines(struct vt_print *print, const struct vt_job *job, const 
         even_line(print, job, group);
 }
 
-/* "Incomplete traces: ranks 0–2 (killed/_exit), rank 5 (file damaged).": of helpers too. */
+/* "Incomplete traces: ranks 0–2 (killed/_exit), rank 5 (file damaged).": helpers included. */
 static void incomplete_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
     const uint32_t index = (uint32_t)(run - job->runs);
-    uint32_t *members = calloc(job->process_count + 1, sizeof *members);
+    uint32_t *members = vt_allocate_zeros(job->process_count, sizeof *members);
     const char *join = VT_ALARM "Incomplete traces:" VT_RESET " ";
     bool any = false;
 
-    print->failed |= !members;
-    for (uint32_t i = 0; members && i < job->process_count; i++) {
+    for (uint32_t i = 0; i < job->process_count; i++) {
         const struct vt_job_process *first = &job->processes[i];
         size_t count = 0;
 
@@ -198,7 +197,7 @@ static void incomplete_line(struct vt_print *print, const struct vt_job *job, co
             if (other->run != index || other->complete || strcmp(other->outcome, first->outcome) != 0)
                 continue;
             if (k < i)
-                break; /* it was told with that one */
+                break; /* it was listed with that one */
             members[count++] = k;
         }
         if (!count)

@@ -3,7 +3,6 @@
 #include "view/text/views.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +89,7 @@ static void print_lines(struct vt_print *print, const struct vt_leak *leak)
     for (size_t i = 0; i < leak->line_count; i++) {
         char *source = vt_source_line(print->report->places, &leak->lines[i]);
 
-        print->failed |= !source;
-        vt_table_cells(&table, leak->lines[i].name, source ? source : "");
+        vt_table_cells(&table, leak->lines[i].name, source);
         free(source);
     }
     vt_table_print(&table, print);
@@ -183,7 +181,7 @@ static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_
     print_parts(print, leak);
 }
 
-static int device_section(struct vt_print *print, const struct vt_device_report *device)
+static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_leaks *leaks = &device->leaks;
 
@@ -204,7 +202,6 @@ static int device_section(struct vt_print *print, const struct vt_device_report 
             fputc('\n', print->stream);
         print_leak(print, &leaks->items[i], i + 1);
     }
-    return 0;
 }
 
 int vt_text_leaks_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out)

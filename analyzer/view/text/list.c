@@ -44,10 +44,8 @@ int vt_text_list(const struct vt_list *list, const struct vt_view_style *style, 
         style->top && (size_t)style->top < list->row_count ? (size_t)style->top : list->row_count;
     struct vt_print print;
     struct vt_table table;
-    int result = vt_print_begin(&print, style, NULL);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, NULL);
     vt_table_begin(&table, columns, 7);
     for (size_t i = 0; i < shown; i++)
         put_row(&table, &list->rows[i]);

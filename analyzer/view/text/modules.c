@@ -93,8 +93,8 @@ static void plain_row(struct module_table *modules, const char *name, uint64_t b
     common_cells(modules, bytes, temporary_peak_bytes, categories);
 }
 
-/* What no module holds: categories of the whole model or device, what code outside modules made, and the
- * unknown. */
+/* Memory that no module holds: categories of the whole model or device, allocations of code outside modules,
+ * and the unknown. */
 static void nameless_rows(struct module_table *modules, const struct vt_group *group)
 {
     uint64_t rest[VT_CATEGORY_COUNT], nature[VT_CATEGORY_COUNT], left[VT_CATEGORY_COUNT];
@@ -123,7 +123,7 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
         plain_row(modules, names, by_nature, 0, nature);
 }
 
-/* Adds the rows of what is not shown and of what has no name; prints the table. */
+/* Adds rows for the modules that are not shown and for memory without a module; prints the table. */
 static void end(struct module_table *modules, struct vt_print *print, size_t rest, uint64_t rest_bytes,
                 const struct vt_group *nameless)
 {
@@ -174,7 +174,7 @@ static void each_cell(struct vt_table *table, const struct vt_module_family *fam
                                    : format_range(family->low_bytes, family->high_bytes, range));
 }
 
-/* The class, unless the name, a path of classes, has it. */
+/* The class, unless the name is a path of classes that contains it. */
 static const char *class_of(const struct vt_module_family *family)
 {
     return strstr(family->name, family->class_name) ? "" : family->class_name;
@@ -229,10 +229,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
 
     if (!vt_has_names(groups) && !asked)
         return;
-    if (vt_fold_modules(groups, &families)) {
-        print->failed = true;
-        return;
-    }
+    vt_fold_modules(groups, &families);
     shown = shown_families(&families, rows, asked);
     for (size_t i = 0; i < shown; i++)
         classes |= !strstr(families.items[i].name, families.items[i].class_name);
@@ -290,10 +287,7 @@ void vt_text_owners(struct vt_print *print, const struct vt_device_report *devic
     size_t shown;
     bool repeated;
 
-    if (vt_fold_modules(groups, &families)) {
-        print->failed = true;
-        return;
-    }
+    vt_fold_modules(groups, &families);
     shown = shown_families(&families, rows, true);
     repeated = any_repeated(&families, shown);
     const struct vt_column columns[] = {{VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},

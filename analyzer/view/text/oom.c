@@ -286,7 +286,7 @@ static void each_time(struct vt_print *print, size_t rows)
     fputc('\n', print->stream);
 }
 
-/* For who reads no further: what kept growing, what filled the card, what would have helped. */
+/* For readers who stop here: what kept growing, what filled the GPU, what would have helped. */
 static void first_page(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
     const struct vt_leaks *leaks = &shortage->device->leaks;
@@ -331,10 +331,8 @@ static void sections(struct vt_print *print)
 int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, report);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, "oom");
     if (!report->refusal_count && report->untold_limit)
         vt_print_paragraph(

@@ -2,13 +2,12 @@
 #include "view/text/text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory_stream.h"
 
-#define WEAK_WRONG_PART 4u /* of weak bytes, at most one part in this was wrong: docs/attribution.md */
+#define WEAK_WRONG_PART 4u /* at most 1 of 4 weak bytes is in a wrong category: docs/attribution.md */
 
 const char *vt_text_whole(const struct vt_device_report *device)
 {
@@ -31,23 +30,18 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
-/* The command's line, shortened. The caller frees it; NULL without memory. */
+/* The command's line, shortened. The caller frees it. */
 static char *command_line(const struct vt_trace_facts *facts, int columns)
 {
-    char *text = NULL, *cut;
+    char *text, *cut;
     size_t bytes;
     FILE *stream = vt_memory_stream(&text, &bytes);
 
-    if (!stream)
-        return NULL;
     for (size_t i = 0; i < facts->argument_count; i++) {
         const char *argument = facts->arguments[i], *slash = i ? NULL : strrchr(argument, '/');
         fprintf(stream, i ? " %s" : "%s", slash ? slash + 1 : argument);
     }
-    if (fclose(stream) || !text) {
-        free(text);
-        return NULL;
-    }
+    fclose(stream);
     cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);
     free(text);
     return cut;
@@ -78,19 +72,13 @@ struct items {
     int column;
 };
 
-static void add_item(struct items *items, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_item(struct items *items, const char *format, ...)
-{
-    va_list arguments;
-    char *text;
-    int columns;
+#define add_item(items, ...) add_item_text(items, vt_print_text(__VA_ARGS__))
 
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
-    va_end(arguments);
-    items->print->failed |= !text;
-    columns = vt_text_columns(text ? text : "");
+/* Frees `text`. */
+static void add_item_text(struct items *items, char *text)
+{
+    int columns = vt_text_columns(text);
+
     if (items->column && items->column + 3 + columns > items->print->style->width) {
         fputs("\n  ", items->print->stream);
         items->column = 2;
@@ -98,7 +86,7 @@ static void add_item(struct items *items, const char *format, ...)
         fputs(" · ", items->print->stream);
         items->column += 3;
     }
-    fputs(text ? text : "", items->print->stream);
+    fputs(text, items->print->stream);
     items->column += columns;
     free(text);
 }
@@ -122,7 +110,7 @@ static void print_losses(struct vt_print *print, const struct vt_trace_facts *fa
         fputc('\n', print->stream);
 }
 
-/* What is missing from a trace comes before all else. */
+/* Losses come before all else. */
 void vt_text_header(struct vt_print *print, const char *command)
 {
     const struct vt_report *report = print->report;
@@ -137,9 +125,8 @@ void vt_text_header(struct vt_print *print, const char *command)
     left = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command ? command : "") -
            vt_text_columns(facts->outcome);
     who = command_line(facts, left > 24 ? left : 24);
-    print->failed |= !who;
     if (command)
-        add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
+        add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who);
     free(who);
     if (!facts->complete)
         add_item(&items, VT_ALARM "%s" VT_RESET, facts->outcome);
@@ -201,7 +188,7 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     }
     if (print->report->facts.dropped_events)
         fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(print->report->facts.dropped_events));
-    else /* of a damaged file nobody knows */
+    else /* in a damaged file, nobody knows */
         fputs(is_damaged(&print->report->facts) ? "." : ". No events were lost.", print->paragraph);
     vt_end_paragraph(print, 0, 2);
 }
@@ -210,21 +197,18 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
                  const char *command, const char *nothing, vt_text_section *section)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, report), finished;
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, command);
     if (!report->device_count)
         nothing = "No GPU memory was held at any time of this trace.";
     if (nothing)
         vt_print_paragraph(&print, 0, 0, "%s", nothing);
-    for (size_t i = 0; !nothing && !result && i < report->device_count; i++) {
+    for (size_t i = 0; !nothing && i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
         vt_text_device(&print, &report->devices[i]);
-        result = section(&print, &report->devices[i]);
+        section(&print, &report->devices[i]);
     }
-    finished = vt_print_finish(&print, out);
-    return result ? result : finished;
+    return vt_print_finish(&print, out);
 }

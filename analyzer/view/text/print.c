@@ -152,11 +152,9 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut)
 {
     static const char ellipsis[] = "…";
     size_t length = strlen(text);
-    char *out = malloc(length + sizeof ellipsis), *end = out;
+    char *out = vt_allocate(length + sizeof ellipsis), *end = out;
     int front;
 
-    if (!out)
-        return NULL;
     if (vt_text_columns(text) <= columns) {
         memcpy(out, text, length + 1);
     } else if (columns < 1) {
@@ -177,20 +175,11 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut)
 
 /* ---- Output filter ---- */
 
-int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report)
+void vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report)
 {
     *print = (struct vt_print){.style = style, .report = report};
     print->stream = vt_memory_stream(&print->text, &print->bytes);
     print->paragraph = vt_memory_stream(&print->paragraph_text, &print->paragraph_bytes);
-    if (print->stream && print->paragraph)
-        return 0;
-    if (print->stream)
-        fclose(print->stream);
-    if (print->paragraph)
-        fclose(print->paragraph);
-    free(print->text);
-    free(print->paragraph_text);
-    return -ENOMEM;
 }
 
 static void put_colour(unsigned char code, FILE *out)
@@ -271,17 +260,11 @@ static void put_filtered(const struct vt_print *print, FILE *out)
 
 int vt_print_finish(struct vt_print *print, FILE *out)
 {
-    bool failed = print->failed || ferror(print->paragraph) != 0;
-
-    failed |= fclose(print->paragraph) != 0;
-    failed |=
-        fclose(print->stream) != 0 || !print->text; /* glibc closes a stream whose last allocation failed */
-    if (!failed)
-        put_filtered(print, out);
+    fclose(print->paragraph);
+    fclose(print->stream);
+    put_filtered(print, out);
     free(print->text);
     free(print->paragraph_text);
-    if (failed)
-        return -ENOMEM;
     errno = 0;
     return fflush(out) || ferror(out) ? (errno ? -errno : -EIO) : 0;
 }
@@ -343,9 +326,9 @@ static void print_wrapped(struct vt_print *print, int first, int indent, const c
 void vt_end_paragraph(struct vt_print *print, int first, int indent)
 {
     fputc('\0', print->paragraph); /* an earlier, longer paragraph may follow in the buffer */
-    if (!fflush(print->paragraph))
-        print_wrapped(print, first, indent, print->paragraph_text);
-    fseek(print->paragraph, 0, SEEK_SET); /* rewind() would clear an error */
+    fflush(print->paragraph);
+    print_wrapped(print, first, indent, print->paragraph_text);
+    rewind(print->paragraph);
 }
 
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "base/allocate.h"
 #include "base/format.h"
 #include "base/utf8.h"
 #include "base/words.h"
@@ -54,7 +55,7 @@ void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned categ
 /* VT_CATEGORY_UNKNOWN if all are 0. */
 unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);
 
-/* Where a view writes. Running out of memory shows in vt_print_finish. */
+/* Where a view writes. */
 struct vt_print {
     FILE *stream;    /* the page */
     FILE *paragraph; /* the next paragraph, until vt_end_paragraph */
@@ -63,11 +64,11 @@ struct vt_print {
     /* private to print.c */
     char *text, *paragraph_text;
     size_t bytes, paragraph_bytes;
-    bool failed; /* something could not be composed, for lack of memory */
 };
-/* -ENOMEM */
-int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report);
-/* Writes the page to `out` and frees it. -ENOMEM, or what went wrong with `out`. */
+/* *print must stay where it is. */
+void vt_print_begin(struct vt_print *print, const struct vt_view_style *style,
+                    const struct vt_report *report);
+/* Writes the page to `out` and frees it. 0, or -errno of `out`. */
 int vt_print_finish(struct vt_print *print, FILE *out);
 
 /* Prints what was written to print->paragraph, wrapped at spaces to the style's width but never between a
@@ -88,7 +89,7 @@ int vt_text_columns(const char *text);
 enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START, VT_CUT_PARTS };
 
 /* `text` in at most `columns` terminal columns, with an ellipsis where something was cut; line breaks and
- * tabs become spaces. The caller frees it; NULL without memory. */
+ * tabs become spaces. The caller frees it. */
 char *vt_shorten(const char *text, int columns, enum vt_cut cut);
 
 struct vt_column {
@@ -99,17 +100,18 @@ struct vt_column {
     int drop;          /* > 0: left out altogether if it is still too wide; the largest first */
 };
 
-/* A table: the caller's columns, rows of cells. Without memory for a cell, vt_print_finish fails. */
+/* A table: the caller's columns, rows of cells. */
 struct vt_table {
     const struct vt_column *columns;
     int column_count;
-    char **cells;
+    char **cells; /* owned, and each of them */
     size_t cell_count, capacity;
-    bool failed;
 };
 void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int column_count);
-/* Cells come row by row. */
-void vt_table_cell(struct vt_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Cells come row by row. The table frees `text`. */
+void vt_table_put(struct vt_table *table, char *text);
+/* vt_table_cell(&table, "%d", number) */
+#define vt_table_cell(table, ...) vt_table_put(table, vt_print_text(__VA_ARGS__))
 /* Several cells: vt_table_cells(&table, "a", "b"). */
 #define vt_table_cells(table, ...) vt_table_add(table, (const char *const[]){__VA_ARGS__, NULL})
 void vt_table_add(struct vt_table *table, const char *const *texts);

@@ -1,5 +1,5 @@
-/* The text report: verdict, picture, tables, the card, evidence, further commands. And the timeline, its
- * picture alone. */
+/* The text report: verdict, picture, tables, the GPU, evidence, further commands. And timeline, which is only
+ * the picture. */
 #include "view/text/chart.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -78,34 +78,30 @@ static void picture(struct vt_print *print, const struct vt_device_report *devic
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
-    char *chart = NULL, *legend = NULL;
+    char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false);
+    char none[] = "", *left = chart ? chart : none, *legend, *right;
     size_t bytes;
     FILE *stream = vt_memory_stream(&legend, &bytes);
 
-    if (stream)
-        make_legend(print, device, stream);
-    print->failed |= !stream || fclose(stream) ||
-                     vt_chart_draw(print->report, device, print->style, chart_columns, rows, false, &chart);
-    if (!print->failed) {
-        char none[] = "", *left = chart ? chart : none, *right = legend;
+    make_legend(print, device, stream);
+    fclose(stream);
+    right = legend;
+    while (*left || *right) {
+        bool charted = *left;
+        int used = charted ? put_line(print->stream, &left) : 0;
 
-        while (*left || *right) {
-            bool charted = *left;
-            int used = charted ? put_line(print->stream, &left) : 0;
-
-            if (*right && ((wide && chart) || !charted)) {
-                fprintf(print->stream, "%*s", wide && chart ? chart_columns + 3 - used : 2, "");
-                put_line(print->stream, &right);
-            }
-            fputc('\n', print->stream);
+        if (*right && ((wide && chart) || !charted)) {
+            fprintf(print->stream, "%*s", wide && chart ? chart_columns + 3 - used : 2, "");
+            put_line(print->stream, &right);
         }
         fputc('\n', print->stream);
     }
+    fputc('\n', print->stream);
     free(chart);
     free(legend);
 }
 
-/* What the picture's axis is, unless it is all of the time. */
+/* The title of the picture's axis, unless it shows all of the time. */
 static void axis_title(struct vt_print *print, const struct vt_device_report *device, int indent)
 {
     const struct vt_timeline *timeline = &device->timeline;
@@ -178,7 +174,7 @@ static void more(struct vt_print *print)
     vt_table_print(&table, print);
 }
 
-/* The table that was asked for is all that is wanted. */
+/* True if the page is only the table of --by. */
 static bool one_table(const struct vt_print *print)
 {
     return print->style->brief && print->style->by >= 0;
@@ -219,7 +215,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     vt_text_advice(print, device);
 }
 
-/* Why there is nothing to tell of any device. */
+/* Says why there is nothing to report, if so. */
 static void print_nothing(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
@@ -238,10 +234,8 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
 {
     bool explains = report->device_count && report->devices[0].explanation.what;
     struct vt_print print;
-    int result = vt_print_begin(&print, style, report);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, "report");
     if (!explains && !one_table(&print))
         vt_text_out_of_memory(&print);
@@ -283,8 +277,7 @@ static void who_ran(struct vt_print *print)
     const struct vt_trace_facts *facts = &print->report->facts;
     char *command = vt_shorten(vt_short_command(facts), print->style->width * 3 / 2, VT_CUT_END);
 
-    print->failed |= !command;
-    vt_print_paragraph(print, 0, 2, "%s · pid %u · %s", command ? command : "", facts->pid, facts->outcome);
+    vt_print_paragraph(print, 0, 2, "%s · pid %u · %s", command, facts->pid, facts->outcome);
     free(command);
     fputc('\n', print->stream);
 }
@@ -303,10 +296,8 @@ static void put_rank(struct vt_print *print)
 int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style, report);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, "report");
     if (style->brief)
         who_ran(&print);
@@ -320,10 +311,8 @@ int vt_text_paragraphs(const struct vt_report *report, FILE *out)
 {
     const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
     struct vt_print print;
-    int result = vt_print_begin(&print, &style, report);
 
-    if (result)
-        return result;
+    vt_print_begin(&print, &style, report);
     summary(&print);
     return vt_print_finish(&print, out);
 }
@@ -349,21 +338,18 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
 
 int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    int rows = style->height > 26 ? style->height - 18 : 16, result;
+    int rows = style->height > 26 ? style->height - 18 : 16;
     struct vt_print print;
 
-    result = vt_print_begin(&print, style, report);
-    if (result)
-        return result;
+    vt_print_begin(&print, style, report);
     vt_text_header(&print, "timeline");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
-        char *chart;
+        char *chart = vt_chart_draw(report, device, style, style->width, rows, true);
 
         if (i)
             fputc('\n', print.stream);
         vt_text_device(&print, device);
-        print.failed |= vt_chart_draw(report, device, style, style->width, rows, true, &chart) != 0;
         if (chart) {
             axis_title(&print, device, 2);
             fputs(chart, print.stream);

@@ -2,7 +2,6 @@
 #include "view/text/text.h"
 #include "view/text/views.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +159,7 @@ static void explain(struct vt_print *print, const struct vt_steps *steps)
             VT_BYTES(steps->median_peak_bytes), VT_DURATION(steps->median_ns), VT_STEP_SPREADS);
 }
 
-static int device_section(struct vt_print *print, const struct vt_device_report *device)
+static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     static const struct vt_column columns[] = {{.title = "Step"},
                                                {"peak in use", .right = true},
@@ -171,12 +170,9 @@ static int device_section(struct vt_print *print, const struct vt_device_report 
                                                {"stands out", .minimum = 11}};
     const struct vt_steps *steps = &device->steps;
     struct vt_table table;
-    struct row *rows = calloc(steps->count + 1, sizeof *rows);
-    size_t count, folded;
+    struct row *rows = vt_allocate_zeros(steps->count, sizeof *rows);
+    size_t count = fold_even(steps, print->style->all, rows), folded = count;
 
-    if (!rows)
-        return -ENOMEM;
-    count = folded = fold_even(steps, print->style->all, rows);
     if (!print->style->all && count > LONG_TABLE)
         folded = fold_middle(steps, rows, count);
     vt_table_begin(&table, columns, 7);
@@ -187,7 +183,6 @@ static int device_section(struct vt_print *print, const struct vt_device_report 
         fprintf(print->stream, VT_DIM "  --all shows each step" VT_RESET "\n");
     explain(print, steps);
     free(rows);
-    return 0;
 }
 
 int vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)

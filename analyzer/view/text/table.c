@@ -1,8 +1,9 @@
 #include "view/text/print.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/index.h"
 
 #define GAP 2
 #define INDENT 2
@@ -14,45 +15,20 @@ void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int
                                .column_count = column_count < MAX_COLUMNS ? column_count : MAX_COLUMNS};
 }
 
-/* Takes over `text`; NULL = out of memory. */
-static void add(struct vt_table *table, char *text)
+void vt_table_put(struct vt_table *table, char *text)
 {
-    if (text && table->cell_count == table->capacity) {
-        size_t capacity = table->capacity ? table->capacity * 2 : 64;
-        char **cells = realloc(table->cells, capacity * sizeof *cells);
-
-        if (cells) {
-            table->cells = cells;
-            table->capacity = capacity;
-        }
-    }
-    if (!text || table->cell_count == table->capacity) {
-        table->failed = true;
-        free(text);
-        return;
-    }
-    table->cells[table->cell_count++] = text;
-}
-
-void vt_table_cell(struct vt_table *table, const char *format, ...)
-{
-    va_list arguments;
-    char *text;
-
-    va_start(arguments, format);
-    add(table, vasprintf(&text, format, arguments) < 0 ? NULL : text);
-    va_end(arguments);
+    VT_APPEND(table->cells, table->cell_count, table->capacity, text);
 }
 
 void vt_table_add(struct vt_table *table, const char *const *texts)
 {
     for (; *texts; texts++)
-        add(table, strdup(*texts));
+        vt_table_put(table, vt_copy_text(*texts));
 }
 
 void vt_table_end_row(struct vt_table *table)
 {
-    while (!table->failed && table->cell_count % (size_t)table->column_count)
+    while (table->cell_count % (size_t)table->column_count)
         vt_table_cells(table, "");
 }
 
@@ -138,28 +114,23 @@ static void fit(const struct vt_table *table, int *widths, int width)
     }
 }
 
-static void print_cell(struct vt_print *print, const struct vt_column *column, const char *text, int width,
-                       bool last)
+static void print_cell(FILE *stream, const struct vt_column *column, const char *text, int width, bool last)
 {
-    FILE *stream = print->stream;
     char *fitted = vt_shorten(text, width, column->cut);
-    int pad = fitted ? width - vt_text_columns(fitted) : 0;
+    int pad = width - vt_text_columns(fitted);
 
-    print->failed |= !fitted;
     if (column->right)
         fprintf(stream, "%*s", pad, "");
-    fputs(fitted ? fitted : "", stream);
-    if (fitted && strchr(text, VT_MARK)) /* the cut may have removed the end of a colour */
+    fputs(fitted, stream);
+    if (strchr(text, VT_MARK)) /* the cut may have removed the end of a colour */
         fputs(VT_RESET, stream);
     if (!column->right && !last)
         fprintf(stream, "%*s", pad, "");
     free(fitted);
 }
 
-static void print_titles(const struct vt_table *table, const int *widths, int last, struct vt_print *print)
+static void print_titles(const struct vt_table *table, const int *widths, int last, FILE *stream)
 {
-    FILE *stream = print->stream;
-
     fprintf(stream, VT_BOLD "%s" VT_RESET, table->columns[0].title);
     if (last > 0)
         fprintf(stream, "%*s", widths[0] + INDENT - vt_text_columns(table->columns[0].title), "");
@@ -167,7 +138,7 @@ static void print_titles(const struct vt_table *table, const int *widths, int la
         if (!widths[c])
             continue;
         fprintf(stream, "%*s" VT_DIM, GAP, "");
-        print_cell(print, &table->columns[c], table->columns[c].title, widths[c], c == last);
+        print_cell(stream, &table->columns[c], table->columns[c].title, widths[c], c == last);
         fputs(VT_RESET, stream);
     }
     fputc('\n', stream);
@@ -177,28 +148,26 @@ void vt_table_print(struct vt_table *table, struct vt_print *print)
 {
     int widths[MAX_COLUMNS], last_title = 0, last = 0;
     size_t rows = table->cell_count / (size_t)table->column_count;
+    FILE *stream = print->stream;
 
-    print->failed |= table->failed;
-    if (!table->failed) {
-        measure(table, widths);
-        fit(table, widths, print->style->width);
-        for (int c = 0; c < table->column_count; c++) {
-            last = widths[c] ? c : last;
-            last_title = widths[c] && table->columns[c].title[0] ? c : last_title;
+    measure(table, widths);
+    fit(table, widths, print->style->width);
+    for (int c = 0; c < table->column_count; c++) {
+        last = widths[c] ? c : last;
+        last_title = widths[c] && table->columns[c].title[0] ? c : last_title;
+    }
+    print_titles(table, widths, last_title, stream);
+    for (size_t r = 0; r < rows; r++) {
+        fprintf(stream, "%*s", INDENT, "");
+        for (int c = 0; c <= last; c++) {
+            if (!widths[c])
+                continue;
+            print_cell(stream, &table->columns[c], table->cells[r * (size_t)table->column_count + (size_t)c],
+                       widths[c], c == last);
+            if (c < last)
+                fprintf(stream, "%*s", GAP, "");
         }
-        print_titles(table, widths, last_title, print);
-        for (size_t r = 0; r < rows; r++) {
-            fprintf(print->stream, "%*s", INDENT, "");
-            for (int c = 0; c <= last; c++) {
-                if (!widths[c])
-                    continue;
-                print_cell(print, &table->columns[c],
-                           table->cells[r * (size_t)table->column_count + (size_t)c], widths[c], c == last);
-                if (c < last)
-                    fprintf(print->stream, "%*s", GAP, "");
-            }
-            fputc('\n', print->stream);
-        }
+        fputc('\n', stream);
     }
     for (size_t i = 0; i < table->cell_count; i++)
         free(table->cells[i]);

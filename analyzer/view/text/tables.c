@@ -57,9 +57,8 @@ void vt_text_lines(struct vt_print *print, const struct vt_device_report *device
         const struct vt_group *group = &groups->items[i];
         char *source = vt_source_line(print->report->places, group->place);
 
-        print->failed |= !source;
         vt_table_cells(&table, name_or(group, VT_DIM "no line known" VT_RESET));
-        vt_table_cell(&table, VT_DIM "%s" VT_RESET, source ? source : "");
+        vt_table_cell(&table, VT_DIM "%s" VT_RESET, source);
         vt_table_size(&table, group->bytes, whole);
         vt_table_category(&table, group->categories);
         if (print->report->step_count)

@@ -8,7 +8,7 @@
 
 /* ---- What every page has (page.c) ---- */
 
-/* What percentages are of: "of peak", "of use". */
+/* The base of percentages: "of peak", "of use". */
 const char *vt_text_whole(const struct vt_device_report *device);
 
 /* "at step 3, in backward (21.4 s after start)". `text` holds VT_WHEN_BYTES. */
@@ -23,10 +23,9 @@ void vt_text_header(struct vt_print *print, const char *command);
 void vt_text_device(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device);
 
-/* 0 or -errno */
-typedef int vt_text_section(struct vt_print *print, const struct vt_device_report *device);
-/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0 or
- * -errno. */
+typedef void vt_text_section(struct vt_print *print, const struct vt_device_report *device);
+/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0, or
+ * -errno of `out`. */
 int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
                  const char *command, const char *nothing, vt_text_section *section);
 
@@ -37,12 +36,13 @@ void vt_text_verdict(struct vt_print *print, const struct vt_device_report *devi
 /* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device);
-/* Every byte of the card, where NVML told, but in a brief page. */
+/* Every byte of the GPU, if NVML reported it; not on a brief page. */
 bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device);
-/* Of this process, where NVML told it from other processes; else what the card had in use before its first memory. */
+/* Of this process, where NVML told it from other processes; else what the card had in use before its first
+ * memory. */
 uint64_t vt_text_context_bytes(const struct vt_device_report *device);
-/* Devices on which the process has a context alone. */
+/* Devices on which the process has a context and no memory. */
 void vt_text_bare_contexts(struct vt_print *print);
 void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);

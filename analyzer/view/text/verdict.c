@@ -62,10 +62,7 @@ static void name_largest(struct vt_print *print, const struct vt_instant *instan
     struct vt_module_families places;
     FILE *stream = print->paragraph;
 
-    if (vt_fold_places(&instant->groups[VT_BY_MODULE], category, &places)) {
-        print->failed = true;
-        return;
-    }
+    vt_fold_places(&instant->groups[VT_BY_MODULE], category, &places);
     place = largest_place(&places, all);
     in_place = place ? place->bytes : 0;
     if (place && (in_place * 2 > all || in_place >= in_line))

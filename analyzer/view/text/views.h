@@ -11,7 +11,7 @@
 #include "report/list.h"
 #include "view/text/style.h"
 
-/* 0 or -errno, also of a failed write to `out`. */
+/* All of these: 0, or -errno of `out`. */
 typedef int vt_text_view(const struct vt_report *report, const struct vt_view_style *style, FILE *out);
 vt_text_view vt_text_summary, vt_text_report, vt_text_timeline, vt_text_leaks_page, vt_text_oom, vt_text_frag,
     vt_text_steps;

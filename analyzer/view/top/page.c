@@ -1,6 +1,5 @@
 #include "view/top/top.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -64,8 +63,8 @@ static void put_line(const struct column *columns, size_t count, char (*cells)[C
         int own = i + 1 == count ? left : width >= WIDE ? columns[i].wide : columns[i].width;
         own = own < left ? own : left;
         char *text = vt_shorten(cells[i], own, VT_CUT_END);
-        const int pad = own - vt_text_columns(text ? text : "");
-        fprintf(out, "%*s%s", columns[i].left ? 0 : pad, "", text ? text : "");
+        const int pad = own - vt_text_columns(text);
+        fprintf(out, "%*s%s", columns[i].left ? 0 : pad, "", text);
         if (left > own + 1)
             fprintf(out, "%*s", (columns[i].left ? pad : 0) + 1, "");
         left -= own + 1;
@@ -136,7 +135,7 @@ static const struct column row_columns[ROW_COLUMNS] = {
     [COMMAND] = {"COMMAND", 0, 0, true, false, VT_TOP_BY_COMMAND},
 };
 
-/* The largest of each part of the history, compared with the peak. */
+/* The maximum of each part of the history, compared with the peak. */
 static void put_history(const struct vt_top_use *use, int cells, bool unicode, char *text)
 {
     static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -209,15 +208,14 @@ static void put_head(const struct vt_top *top, int width, FILE *out)
 {
     const time_t seconds = (time_t)(top->unix_ns / 1000000000u);
     struct tm parts;
-    char now[32] = "", *line = NULL;
+    char now[32] = "";
     if (localtime_r(&seconds, &parts))
         strftime(now, sizeof now, "%H:%M:%S", &parts);
-    if (asprintf(&line, "vramtrace top · %s · %s · %zu process%s, %zu GPU%s", top->host, now,
-                 top->process_count, top->process_count == 1 ? "" : "es", top->card_count,
-                 top->card_count == 1 ? "" : "s") < 0)
-        return;
+    char *line = vt_print_text("vramtrace top · %s · %s · %zu process%s, %zu GPU%s", top->host, now,
+                               top->process_count, top->process_count == 1 ? "" : "es", top->card_count,
+                               top->card_count == 1 ? "" : "s");
     char *cut = vt_shorten(line, width, VT_CUT_END);
-    fprintf(out, VT_BOLD "%s" VT_RESET "\n", cut ? cut : "");
+    fprintf(out, VT_BOLD "%s" VT_RESET "\n", cut);
     free(cut);
     free(line);
 }
@@ -233,8 +231,7 @@ int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enu
     bool ranks = false;
     for (size_t i = 0; i < top->process_count; i++)
         ranks = ranks || top->processes[i].rank[0];
-    if (vt_print_begin(&print, style, NULL))
-        return -ENOMEM;
+    vt_print_begin(&print, style, NULL);
     put_head(top, style->width, print.stream);
     if (cards) {
         put_titles(card_columns, CARD_COLUMNS, -1, true, style->width, print.stream);

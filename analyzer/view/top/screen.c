@@ -1,4 +1,4 @@
-/* The whole screen of a terminal, by ncurses, which sends only what changes. */
+/* The whole screen of a terminal, with ncurses, which sends only changes. */
 #include "view/top/top.h"
 
 #include <curses.h>
@@ -79,19 +79,18 @@ static void put(int line, chtype look, const char *text, size_t bytes)
     attrset(A_NORMAL);
 }
 
-/* A text of ours, made safe and cut to the screen. */
+/* A text, made safe and cut to the width of the screen. */
 static void put_text(int line, chtype look, const struct vt_view_style *style, const char *text)
 {
     struct vt_print print;
-    char *cut = vt_shorten(text, style->width, VT_CUT_END), *clean = NULL;
-    size_t bytes = 0;
+    char *cut = vt_shorten(text, style->width, VT_CUT_END), *clean;
+    size_t bytes;
     FILE *out = vt_memory_stream(&clean, &bytes);
-    if (cut && out && !vt_print_begin(&print, style, NULL)) {
-        fputs(cut, print.stream);
-        vt_print_finish(&print, out);
-    }
-    if (out && !fclose(out))
-        put(line, look, clean, bytes);
+    vt_print_begin(&print, style, NULL);
+    fputs(cut, print.stream);
+    vt_print_finish(&print, out);
+    fclose(out);
+    put(line, look, clean, bytes);
     free(clean);
     free(cut);
 }
@@ -99,16 +98,14 @@ static void put_text(int line, chtype look, const struct vt_view_style *style, c
 static void put_details(const struct vt_top_row *row, const struct vt_view_style *style, int line)
 {
     const struct vt_top_process *process = row->process;
-    char *text;
+    char *text = vt_print_text(
+        "%s · %s events, %s lost · %s allocated so far · %s", vt_top_state_name((unsigned)process->state),
+        VT_COUNT(process->event_count), VT_COUNT(process->lost_events + process->lost_definitions),
+        process->tallied
+            ? VT_BYTES(process->block_made_bytes ? process->block_made_bytes : process->driver_made_bytes)
+            : "–",
+        process->trace);
     put_text(line, A_NORMAL, style, process->command);
-    if (asprintf(&text, "%s · %s events, %s lost · %s allocated so far · %s",
-                 vt_top_state_name((unsigned)process->state), VT_COUNT(process->event_count),
-                 VT_COUNT(process->lost_events + process->lost_definitions),
-                 process->tallied ? VT_BYTES(process->block_made_bytes ? process->block_made_bytes
-                                                                       : process->driver_made_bytes)
-                                  : "–",
-                 process->trace) < 0)
-        return;
     put_text(line + 1, A_NORMAL, style, text);
     free(text);
 }
@@ -143,9 +140,8 @@ static void put_foot(const struct vt_screen *screen, const struct vt_view_style 
 {
     static const char keys[] = "q quit  ? help  ↑↓ select  ←→ sort  r reverse  space hold  m mark  i inspect";
     char *text = NULL;
-    if (screen->question &&
-        asprintf(&text, "%s%s_   (Enter: do it, Esc: leave it)", screen->question, screen->typed) < 0)
-        text = NULL;
+    if (screen->question)
+        text = vt_print_text("%s%s_   (Enter: do it, Esc: leave it)", screen->question, screen->typed);
     put_text(LINES - 1, A_REVERSE, style,
              text                 ? text
              : screen->message[0] ? screen->message
@@ -178,12 +174,12 @@ static void put_page(struct vt_screen *screen, const struct vt_top *top, const c
     }
 }
 
-int vt_screen_draw(struct vt_screen *screen, const struct vt_top *top, const struct vt_view_style *style)
+void vt_screen_draw(struct vt_screen *screen, const struct vt_top *top, const struct vt_view_style *style)
 {
     struct vt_view_style plain = *style;
     char *page = NULL;
     size_t bytes;
-    int title_line = 0, result = 0;
+    int title_line = 0;
     plain.colour = false;
     plain.width = COLS;
     plain.height = LINES;
@@ -194,18 +190,15 @@ int vt_screen_draw(struct vt_screen *screen, const struct vt_top *top, const str
         put_help(screen, &plain);
     } else {
         FILE *out = vt_memory_stream(&page, &bytes);
-        result = out ? vt_top_text(top, &plain, screen->sorted_by, &title_line, out) : -ENOMEM;
-        if (out && fclose(out))
-            result = -ENOMEM;
-        if (!result)
-            put_page(screen, top, page, title_line);
-        if (!result && screen->selected < top->row_count)
+        vt_top_text(top, &plain, screen->sorted_by, &title_line, out);
+        fclose(out);
+        put_page(screen, top, page, title_line);
+        if (screen->selected < top->row_count)
             put_details(&top->rows[screen->selected], &plain, LINES - 3);
         put_foot(screen, &plain);
     }
     free(page);
     refresh();
-    return result;
 }
 
 /* ---- Keys ---- */

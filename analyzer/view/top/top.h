@@ -1,4 +1,4 @@
-/* `vramtrace top` as text, and on a terminal of which it takes the whole screen. */
+/* `vramtrace top` as text, and on the whole screen of a terminal. */
 #ifndef VT_VIEW_TOP_H
 #define VT_VIEW_TOP_H
 
@@ -9,7 +9,7 @@
 
 /* Prints a page: about the machine, its cards, then a line of titles and one for each row, none longer than
  * the style's width. *title_line: the number of that line, from 0 (may be NULL). `marked`: the title that is
- * marked as what the rows are sorted by. 0 or -errno. */
+ * marked as what the rows are sorted by. 0, or -errno of `out`. */
 int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
                 int *title_line, FILE *out);
 
@@ -51,8 +51,7 @@ struct vt_screen {
 int vt_screen_begin(bool colour);
 /* Gives it back as it was. */
 void vt_screen_end(void);
-/* -ENOMEM */
-int vt_screen_draw(struct vt_screen *screen, const struct vt_top *top, const struct vt_view_style *style);
+void vt_screen_draw(struct vt_screen *screen, const struct vt_top *top, const struct vt_view_style *style);
 /* The next key; VT_KEY_NONE after so many milliseconds, after half a second, or after a signal. */
 int vt_screen_key(int milliseconds);
 
