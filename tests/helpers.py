@@ -18,7 +18,7 @@ PYTHON = os.environ.get("VRAMTRACE_PYTHON", sys.executable)
 RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
-LONG = bool(os.environ.get("VRAMTRACE_LONG"))  # zoos and fuzzing as a whole: docs/testing.md
+LONG = bool(os.environ.get("VRAMTRACE_LONG"))  # the corpus and fuzzing as a whole: docs/testing.md
 
 
 def short(items, every=3):

@@ -10,16 +10,16 @@ TESTS = HERE.parent
 sys.path[:0] = [str(TESTS), str(TESTS / "golden")]
 import helpers  # noqa: E402
 
-TORCH = TESTS / "torch"
+TORCH, CORPUS = TESTS / "torch", TESTS / "corpus"
 CARD_BYTES = 2 << 30
 # In one process that has imported PyTorch, each in a fork of it: name -> script and arguments
 FORKED = {
     "transformer": (TORCH / "train_script.py", "transformer_amp", "--steps", "5"),
-    "gan": (TORCH / "variants.py", "gan", "--truth", "TRUTH"),
-    "lora": (TORCH / "variants.py", "lora", "--truth", "TRUTH"),
+    "gan": (CORPUS / "runner.py", "--alone", "TRUTH", "gan"),
+    "lora": (CORPUS / "runner.py", "--alone", "TRUTH", "lora"),
     "leak": (TESTS.parent / "examples" / "leak.py",),
-    "out_of_memory": (TORCH / "oom" / "batch.py",),
-    "fragmentation": (TORCH / "oom" / "fragmentation.py",),
+    "out_of_memory": (CORPUS / "oom" / "batch.py",),
+    "fragmentation": (CORPUS / "oom" / "fragmentation.py",),
     "expandable": (HERE / "programs" / "expandable.py",),
     "two_devices": (HERE / "programs" / "two_devices.py",),
     "killed": (HERE / "programs" / "killed.py",),
@@ -36,8 +36,9 @@ def record(folder):
     folder = pathlib.Path(folder)
     jobs = [f"{name}=" + ",".join(str(folder / f"{name}.json") if part == "TRUTH" else str(part) for part in script)
             for name, script in FORKED.items()]
-    ended = helpers.run([helpers.PYTHON, TORCH / "fork_all.py", folder, *jobs], folder / "%p.vrt",
-                        VRAMTRACE_STANDIN_MEMORY=str(CARD_BYTES), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_QUIET="1")
+    ended = helpers.run([helpers.PYTHON, TORCH / "children.py", folder, *jobs], folder / "%p.vrt",
+                        VRAMTRACE_STANDIN_MEMORY=str(CARD_BYTES), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_QUIET="1",
+                        PYTHONPATH=str(CORPUS))
     for name, code in json.loads(ended.stdout.splitlines()[-1]).items():
         assert bool(code) == (name in FAILS), f"{name} ended with {code}:\n{(folder / f'{name}.log').read_text()}"
     helpers.run([helpers.BUILD / "tests" / "golden" / "driver_calls", "pools"], folder / "program.vrt")

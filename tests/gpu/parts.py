@@ -65,9 +65,9 @@ PARTS = (
     beside("history", "Event by event against PyTorch's own history", "suites", "suite('tests/torch/test_history.py')", 90, TORCH),
     beside("graph-pools", "Private pools against PyTorch's snapshot", "suites", "suite('tests/torch/test_graph_pools.py')", 60, TORCH),
     beside("join", "Backward and its forward", "suites", "suite('tests/torch/test_join.py')", 90, TORCH),
-    beside("zoo", "Categories of every block of five trainings", "suites",
-           "suite(*(f'tests/torch/zoo/test_zoo.py::test_training[inspections-{name}]' for name in"
-           " ('resnet50', 'gpt2', 'gpt2_checkpointing', 'transformer_encoder_amp', 'peft_lora')))", 150, TORCH),
+    beside("categories", "Categories of every block of five trainings", "suites",
+           "suite(*(f'tests/corpus/test_categories.py::test_training[inspections-{name}]' for name in"
+           " ('resnet50', 'gpt2', 'gpt2_checkpointing', 'transformer_encoder_amp', 'peft_lora')), VRAMTRACE_LONG='1')", 150, TORCH),
     beside("killed", "SIGKILL in the middle of training", "suites",
            "suite('tests/faults/test_killed.py', '-k', 'test_killed_while_training', VRAMTRACE_KILLS='5')", 90, TORCH),
     part("cost", "What recording costs beside PyTorch's own recorder", "cost", "cost", 110, TORCH),

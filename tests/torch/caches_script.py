@@ -12,7 +12,9 @@ import torch
 
 import children
 import train_script
-from zoo import inference
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "corpus"))
+from inference import caches  # noqa: E402
 
 TOKENS, MARKED = 8, (0, 1, 7)
 
@@ -53,7 +55,7 @@ class Marks:
 
 
 def loop(model, cache):
-    marks, ids = Marks(lambda: cache), inference.prompt()
+    marks, ids = Marks(lambda: cache), caches.prompt()
     for _ in range(TOKENS):
         ids = model(input_ids=ids, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)
         marks.take()
@@ -62,33 +64,33 @@ def loop(model, cache):
 def dynamic():
     from transformers import DynamicCache
 
-    model = inference.tiny("Llama")
+    model = caches.tiny("Llama")
     loop(model, DynamicCache(config=model.config))
 
 
 def static():
     from transformers import StaticCache
 
-    model = inference.tiny("Llama")
+    model = caches.tiny("Llama")
     loop(model, StaticCache(config=model.config, max_cache_len=64))
 
 
 def sliding():
     from transformers import DynamicCache
 
-    model = inference.tiny("Mistral", sliding_window=20)
+    model = caches.tiny("Mistral", sliding_window=20)
     loop(model, DynamicCache(config=model.config))
 
 
 def quantized():
     from transformers.cache_utils import Cache, Fp8QuantizedLayer
 
-    loop(inference.tiny("Llama"), Cache(layers=[Fp8QuantizedLayer() for _ in range(inference.LAYERS)]))
+    loop(caches.tiny("Llama"), Cache(layers=[Fp8QuantizedLayer() for _ in range(caches.LAYERS)]))
 
 
 def cat():
-    model, past = inference.Writer().cuda().eval(), [None] * inference.LAYERS
-    marks, ids = Marks(lambda: past), inference.prompt()
+    model, past = caches.Writer().cuda().eval(), [None] * caches.LAYERS
+    marks, ids = Marks(lambda: past), caches.prompt()
 
     def remember(index, k, v):
         if past[index] is not None:
@@ -102,17 +104,17 @@ def cat():
 
 
 def paged():
-    model = inference.Writer().cuda().eval()
-    model(inference.prompt(), lambda index, k, v: (k, v))
-    engine = inference.Engine(model, 160)
-    marks, ids = Marks(lambda: engine.gpu_blocks), inference.prompt(1)
+    model = caches.Writer().cuda().eval()
+    model(caches.prompt(), lambda index, k, v: (k, v))
+    engine = caches.Engine(model, 160)
+    marks, ids = Marks(lambda: engine.gpu_blocks), caches.prompt(1)
     for _ in range(TOKENS):
         ids = engine.step("one", ids)
         marks.take()
 
 
 def main():
-    inference.imported()
+    caches.imported()
     jobs = {kind: functools.partial(torch.no_grad()(globals()[kind])) for kind in sys.argv[2:]}
     print(json.dumps(children.run(jobs, pathlib.Path(sys.argv[1]))))
 

@@ -13,9 +13,10 @@ import sys
 import torch
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false")
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "corpus")]
 import children  # noqa: E402
-from zoo.inference import Engine, Writer, imported  # noqa: E402
+from inference.caches import Engine, Writer, imported  # noqa: E402
 
 ROWS, PROMPT = 16, 32
 

@@ -19,10 +19,12 @@ from torch import nn
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "corpus")]
 import models
+import nets
 import train_script
-import variants
+from training import loops
 
 
 def of_model(name):
@@ -39,7 +41,7 @@ def of_model(name):
     return step
 
 
-def of_net(model, make_optimizer, batch=variants.make_batch, forward=None):
+def of_net(model, make_optimizer, batch=nets.make_batch, forward=None):
     model = model.cuda()
     optimizer = make_optimizer(model.parameters())
 
@@ -97,14 +99,14 @@ def ways_to_make():
 
 
 NETS = {
-    "reentrant": lambda: (net := variants.small_net()) and of_net(
+    "reentrant": lambda: (net := nets.small_net()) and of_net(
         net, torch.optim.Adam, forward=lambda inputs: net[5](torch.utils.checkpoint.checkpoint(
             net[:5], inputs.requires_grad_(), use_reentrant=True))),
-    "fused": lambda: of_net(variants.small_net(), lambda parameters: torch.optim.AdamW(parameters, fused=True)),
-    "one_by_one": lambda: of_net(variants.small_net(), lambda parameters: torch.optim.Adam(parameters, foreach=False)),
-    "own_function": lambda: of_net(variants.OwnFunction(), torch.optim.AdamW),
-    "own_optimizer": lambda: of_net(variants.small_net(), variants.Lion),
-    "recurrent": lambda: of_net(variants.Recurrent(), torch.optim.Adagrad, variants.make_token_batch),
+    "fused": lambda: of_net(nets.small_net(), lambda parameters: torch.optim.AdamW(parameters, fused=True)),
+    "one_by_one": lambda: of_net(nets.small_net(), lambda parameters: torch.optim.Adam(parameters, foreach=False)),
+    "own_function": lambda: of_net(loops.OwnFunction(), torch.optim.AdamW),
+    "own_optimizer": lambda: of_net(nets.small_net(), loops.Lion),
+    "recurrent": lambda: of_net(loops.Recurrent(), torch.optim.Adagrad, nets.make_token_batch),
     **{make.__name__: make for make in (detection, shared_gradients, ways_to_make)},
 }
 STEPS = {**{name: (lambda name=name: of_model(name)) for name in models.MODELS}, **NETS}

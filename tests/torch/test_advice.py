@@ -32,7 +32,7 @@ KINDS = {
 def run_scripts(folder, follow, looks):
     """{script: (report, what the script told, trace)}"""
     jobs = [f"{name}={SCRIPTS},{name},{follow}" for name in KINDS]
-    result = helpers.run([helpers.PYTHON, HERE / "fork_all.py", folder, *jobs], folder / "%p.vrt", VRAMTRACE_INSPECT=looks)
+    result = helpers.run([helpers.PYTHON, HERE / "children.py", folder, *jobs], folder / "%p.vrt", VRAMTRACE_INSPECT=looks)
     found = {}
     for name, code in json.loads(result.stdout.splitlines()[-1]).items():
         text = (folder / f"{name}.log").read_text()

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import PYTHON, report, run  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
+CORPUS = HERE.parent / "corpus"
 MODELS = ("mlp_sgd", "mlp_adam", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint")
 # What stands before a name: by model, in the order in which the script watches them. One model's names stand alone;
 # several are told apart by what holds them, of which each has two: a variable, and the list of what is watched.
@@ -22,7 +23,7 @@ PREFIXES = {
     "distillation": (("teacher.", "model."), LIST),
     "distributed": (("wrapped.",),),
 }
-VARIANTS = (
+PROGRAMS = (
     "sgd_zero_grad_before_backward", "gradients_set_to_zero", "accumulate", "lora", "gan", "own_optimizer",
     "made_on_device", "gradient_scaler", "moving_average", "distillation", "killed_in_backward", "inference",
     "checkpoint_with_amp", "checkpoint_reentrant", "with_evaluation", "half_precision_model", "fused_optimizer",
@@ -35,8 +36,8 @@ NOT_COUNTED = {("killed_in_backward", "within_bwd"): {"model.2.weight · grad", 
 def run_one(name, folder):
     """(trace, marks of the truth)"""
     trace, truth = folder / "run.vrt", folder / "truth.json"
-    script = "train_script.py" if name in MODELS else "variants.py"
-    result = run([PYTHON, HERE / script, name, "--truth", truth, "--names"], trace, check=False)
+    command = [HERE / "train_script.py", name, "--truth", truth] if name in MODELS else [CORPUS / "runner.py", "--alone", truth, name]
+    result = run([PYTHON, *command, "--names"], trace, check=False)
     expected = (-signal.SIGKILL, 128 + signal.SIGKILL) if name.startswith("killed") else (0,)
     assert result.returncode in expected, result.stderr
     return trace, json.loads(truth.read_text())["marks"]
@@ -79,7 +80,7 @@ def holding(blocks, address):
     return next(block for block in blocks if block["address"] <= address < block["address"] + block["bytes"])
 
 
-@pytest.mark.parametrize("name", MODELS + VARIANTS)
+@pytest.mark.parametrize("name", MODELS + PROGRAMS)
 def test_names(runs, name):
     trace, marks = runs[name].result()
     assert marks

@@ -69,7 +69,7 @@ def traces(tmp_path_factory):
             script = folder / f"{name}.py"
             script.write_text(text)
         jobs.append(f"{name}=" + ",".join(map(str, (script, *arguments))))
-    run([PYTHON, TORCH / "fork_all.py", folder, *jobs], folder / "%p.vrt", VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_QUIET="1",
+    run([PYTHON, TORCH / "children.py", folder, *jobs], folder / "%p.vrt", VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_QUIET="1",
         VRAMTRACE_STANDIN_MEMORY=str(2 << 30), PYTHONPATH=str(ROOT / "examples"))
     return {name: (folder / f"{name}.vrt", info(folder / f"{name}.vrt")["trace"]["events"] // PART) for name in PROGRAMS}
 

@@ -9,7 +9,7 @@ source tests/setup.sh
 [ $# -gt 0 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/tests/standin/run.sh
 tests=${VRAMTRACE_VERSION_TESTS:-tests/torch/test_bytes.py tests/torch/test_history.py tests/torch/test_names.py
-    tests/torch/test_join.py tests/torch/test_frag.py tests/torch/test_leaks.py tests/torch/test_oom_zoo.py tests/torch/zoo}
+    tests/torch/test_join.py tests/torch/test_frag.py tests/corpus}
 failed=()
 for version in "$@"; do
     IFS=. read -r _ minor _ <<<"$version"
@@ -33,11 +33,11 @@ for version in "$@"; do
     echo "==== PyTorch $version"
     export VRAMTRACE_PYTHON=$venv/bin/python
     chosen=
-    if ! $VRAMTRACE_RUN "$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch")
-from zoo import real; real.imported()' >/dev/null 2>&1; then
+    if ! $VRAMTRACE_RUN "$VRAMTRACE_PYTHON" -c 'import sys; sys.path[:0] = ["tests/torch", "tests/corpus"]
+from training import trainers; trainers.imported()' >/dev/null 2>&1; then
         echo "(the trainers need a newer PyTorch: without them)"
-        chosen=$("$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch/zoo"); import sources
-print("not (" + " or ".join(sources.names(sources.HERE / "real.py")) + ")")')
+        chosen=$("$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/corpus"); import catalogue
+print("not (" + " or ".join(name for name, program in catalogue.read().items() if program.file == "trainers") + ")")')
     fi
     "$VRAMTRACE_PYTHON" -m pytest -q $tests ${chosen:+-k "$chosen"} || failed+=("$version")
 done

@@ -1,0 +1,38 @@
+"""A thread for each request, several at a time, as http.server does it; the sessions are never closed."""
+import threading
+from dataclasses import dataclass, field
+
+import torch
+
+from leak_truth import STEPS, small_net
+
+NET, SESSIONS, LOCK = None, {}, threading.Lock()
+
+
+@dataclass
+class Session:
+    user: str
+    turns: list = field(default_factory=list)
+
+
+def handle(user):
+    prompt = torch.randn(8, 256).to("cuda")
+    with torch.no_grad():
+        hidden = NET(prompt)
+        state = torch.tanh(hidden)  # LEAK
+    with LOCK:
+        SESSIONS.setdefault(user, Session(user)).turns.append(state)
+
+
+def main(probe):
+    global NET
+    NET = small_net()
+    for round_number in range(STEPS):
+        threads = [threading.Thread(target=handle, args=(f"user{round_number}.{i}",)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        probe.step()
+    # three requests are between two samples
+    probe.samples = [sample / 3 for sample in probe.samples]
