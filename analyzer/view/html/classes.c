@@ -82,17 +82,15 @@ static int make_tensor_list(struct vt_classes *classes, const struct vt_tensor_r
 {
     uint64_t values[TENSOR_WORDS];
     uint32_t number;
-    int result = 0;
 
     *list = 0;
-    for (uint32_t i = count; i-- > 0 && !result; *list = number + 1) {
+    for (uint32_t i = count; i-- > 0;) {
         vt_page_table_read(&classes->tensor_table, &tensors[i], values);
         values[TENSOR_NEXT] = *list;
-        result = vt_page_table_number(&classes->tensor_table, values);
-        if (!result)
-            result = vt_rows_find(&classes->tensors, values, &number);
-        if (result)
-            return result;
+        if (vt_page_table_number(&classes->tensor_table, values) ||
+            vt_rows_find(&classes->tensors, values, &number))
+            return -ENOMEM;
+        *list = number + 1;
     }
     return 0;
 }

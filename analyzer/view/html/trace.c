@@ -9,13 +9,6 @@
 #include "view/html/allocations.h"
 #include "view/text/views.h"
 
-/* What is being put together. */
-struct parts {
-    const struct vt_report *report;
-    struct vt_bytes *json;
-    struct vt_page_allocations allocations;
-};
-
 /* ---- JSON ---- */
 
 static void put_number(struct vt_bytes *json, const char *name, uint64_t number)
@@ -96,11 +89,11 @@ static int put_verdict(struct vt_bytes *json, const struct vt_report *report)
     return result;
 }
 
-static void put_facts(const struct parts *parts)
+static void put_facts(const struct vt_page_trace *page, const struct vt_page_allocations *allocations)
 {
-    const struct vt_report *report = parts->report;
+    const struct vt_report *report = page->report;
     const struct vt_trace_facts *facts = &report->facts;
-    struct vt_bytes *json = parts->json;
+    struct vt_bytes *json = page->json;
 
     put_name(json, facts->path);
     put_text(json, "file", facts->path);
@@ -111,9 +104,9 @@ static void put_facts(const struct parts *parts)
     put_number(json, "duration_ns", report->duration_ns);
     put_number(json, "events", facts->event_count);
     put_number(json, "steps", report->step_count);
-    put_number(json, "allocations", parts->allocations.count);
-    put_number(json, "changes", parts->allocations.change_count);
-    put_number(json, "tick_ns", parts->allocations.tick_ns);
+    put_number(json, "allocations", allocations->count);
+    put_number(json, "changes", allocations->change_count);
+    put_number(json, "tick_ns", allocations->tick_ns);
 }
 
 /* ---- Devices ---- */
@@ -148,10 +141,9 @@ static uint32_t change_at(const struct vt_page_allocations *allocations, uint32_
     return event < allocations->event_count ? allocations->changes[event] : 0;
 }
 
-static void put_device(const struct parts *parts, const struct vt_device_report *device)
+static void put_device(struct vt_bytes *json, const struct vt_page_allocations *allocations,
+                       const struct vt_device_report *device)
 {
-    const struct vt_page_allocations *allocations = &parts->allocations;
-    struct vt_bytes *json = parts->json;
     bool has_blocks = allocations->block_devices >> (device->index & 63) & 1;
 
     vt_bytes_print(json, "{\"index\":%d", device->index);
@@ -168,22 +160,20 @@ static void put_device(const struct parts *parts, const struct vt_device_report 
     vt_bytes_add(json, "}", 1);
 }
 
-static void put_devices(const struct parts *parts)
+static void put_devices(const struct vt_page_trace *page, const struct vt_page_allocations *allocations)
 {
-    vt_bytes_print(parts->json, ",\"devices\":[");
-    for (size_t i = 0; i < parts->report->device_count; i++) {
-        vt_bytes_add(parts->json, ",", i > 0);
-        put_device(parts, &parts->report->devices[i]);
+    vt_bytes_print(page->json, ",\"devices\":[");
+    for (size_t i = 0; i < page->report->device_count; i++) {
+        vt_bytes_add(page->json, ",", i > 0);
+        put_device(page->json, allocations, &page->report->devices[i]);
     }
-    vt_bytes_add(parts->json, "]", 1);
+    vt_bytes_add(page->json, "]", 1);
 }
 
 /* ---- Words, marks, refusals ---- */
 
-static void put_words(const struct parts *parts)
+static void put_words(struct vt_bytes *json)
 {
-    struct vt_bytes *json = parts->json;
-
     vt_bytes_print(json, ",\"categories\":[");
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         vt_bytes_print(json, "%s{\"name\":\"%s\",\"label\":\"%s\"}", c ? "," : "", vt_category_name(c),
@@ -191,7 +181,7 @@ static void put_words(const struct parts *parts)
     vt_bytes_add(json, "]", 1);
 }
 
-static void put_moments(const struct parts *parts)
+static void put_moments(const struct vt_page_trace *page)
 {
     static const struct {
         const char *name;
@@ -201,8 +191,8 @@ static void put_moments(const struct parts *parts)
                       {"omitted", offsetof(struct vt_report_gap, omitted_events)},
                       {"t_ns", offsetof(struct vt_report_gap, t_ns)},
                       {"end_ns", offsetof(struct vt_report_gap, end_ns)}};
-    const struct vt_report *report = parts->report;
-    struct vt_bytes *json = parts->json;
+    const struct vt_report *report = page->report;
+    struct vt_bytes *json = page->json;
 
     vt_bytes_print(json, ",\"marks\":[");
     for (size_t i = 0; i < report->mark_count; i++) {
@@ -283,7 +273,8 @@ static void put_strings(struct vt_page_trace *page)
     vt_page_blob_add(page, "strings", &raw);
 }
 
-static int put_blobs(struct parts *parts, struct vt_page_trace *page, const struct vt_report *oom)
+static int put_blobs(struct vt_page_trace *page, struct vt_page_allocations *allocations,
+                     const struct vt_report *oom)
 {
     static const char *const phases[] = {"first_event", "phase", "step", "t_ns", NULL};
     static const char *const steps[] = {
@@ -293,7 +284,7 @@ static int put_blobs(struct parts *parts, struct vt_page_trace *page, const stru
     int result = vt_strings_find(&page->strings, "", &number, NULL);
 
     if (!result)
-        result = vt_page_allocations_add(page, &parts->allocations);
+        result = vt_page_allocations_add(page, allocations);
     if (!result)
         result = vt_page_table_copy(page, VT_TABLE_PHASES, phases, NULL, NULL);
     if (!result)
@@ -304,35 +295,36 @@ static int put_blobs(struct parts *parts, struct vt_page_trace *page, const stru
     return result;
 }
 
-static int put_trace(struct parts *parts, struct vt_page_trace *page, const struct vt_report *oom)
+static int put_trace(struct vt_page_trace *page, struct vt_page_allocations *allocations,
+                     const struct vt_report *oom)
 {
     int result;
 
-    vt_bytes_print(parts->json, "{\"blobs\":{");
-    result = put_blobs(parts, page, oom);
-    vt_bytes_add(parts->json, "}", 1);
+    vt_bytes_print(page->json, "{\"blobs\":{");
+    result = put_blobs(page, allocations, oom);
+    vt_bytes_add(page->json, "}", 1);
     if (result)
         return result;
-    put_facts(parts);
-    result = put_verdict(parts->json, parts->report);
-    put_devices(parts);
-    put_words(parts);
-    put_moments(parts);
-    vt_bytes_add(parts->json, "}", 1);
-    return !result && (parts->json->failed || page->blobs->data.failed) ? -ENOMEM : result;
+    put_facts(page, allocations);
+    result = put_verdict(page->json, page->report);
+    put_devices(page, allocations);
+    put_words(page->json);
+    put_moments(page);
+    vt_bytes_add(page->json, "}", 1);
+    return !result && (page->json->failed || page->blobs->data.failed) ? -ENOMEM : result;
 }
 
 int vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
                       struct vt_bytes *json)
 {
-    struct parts parts = {.report = report, .json = json};
     struct vt_page_trace page = {.report = report, .blobs = blobs, .json = json};
+    struct vt_page_allocations allocations = {0};
     int result = vt_tables_make(report, VT_ALL_TABLES, &page.tables);
 
     if (result)
         return result;
-    result = put_trace(&parts, &page, oom);
-    vt_page_allocations_free(&parts.allocations);
+    result = put_trace(&page, &allocations, oom);
+    vt_page_allocations_free(&allocations);
     vt_strings_free(&page.strings);
     vt_tables_free(page.tables);
     return result;
