@@ -65,8 +65,7 @@ static void compare(const struct vt_loaded sides[2], struct vt_html *page)
     struct vt_diff *diff;
 
     vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP, &diff);
-    if (vt_html_compare(page, diff))
-        vt_end_out_of_memory();
+    vt_html_compare(page, diff);
     vt_diff_free(diff);
 }
 
@@ -84,8 +83,8 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
 
         vt_unload(at);
         result = load(command, arguments, files->items[i].path, at, &oom);
-        if (!result && vt_html_add(page, at->report, oom))
-            vt_end_out_of_memory();
+        if (!result)
+            vt_html_add(page, at->report, oom);
         vt_report_free(oom);
         if (result != VT_EXIT_UNREADABLE || !files->items[i].found || arguments->diff)
             continue;
@@ -142,12 +141,10 @@ static int write_page(const struct vt_command *command, const struct vt_argument
                       const struct vt_files *files, struct vt_output *output)
 {
     char *usual = arguments->output ? NULL : usual_output(arguments->operands[0]);
-    struct vt_html *page;
+    struct vt_html *page = vt_html_make();
     size_t left_out = 0;
     int status;
 
-    if (vt_html_make(&page))
-        vt_end_out_of_memory();
     status = add_traces(command, arguments, files, &left_out, page);
     if (!status && usual)
         status = vt_output_begin(command, usual, output);

@@ -84,7 +84,7 @@ class Trace:
 
     def inflated(self, name):
         blob = self.head["blobs"][name]
-        raw = zlib.decompress(self.data[blob["offset"]:blob["offset"] + blob["bytes"]], wbits=-15)
+        raw = zlib.decompress(self.data[blob["offset"]:blob["offset"] + blob["bytes"]])
         assert len(raw) == blob["raw_bytes"]
         return blob, raw
 

@@ -1,5 +1,5 @@
 // Writes data as the page reads it ("vramtrace.page/2"): a second implementation of the contract, for tests only.
-import { deflateRawSync } from "node:zlib";
+import { deflateSync } from "node:zlib";
 
 function* varint(value) {
     for (; value >= 128; value = Math.floor(value / 128))
@@ -30,7 +30,7 @@ export class Blobs {
     }
 
     add(raw, more) {
-        const packed = deflateRawSync(raw, { level: 6 });
+        const packed = deflateSync(raw, { level: 6 });
         const blob = { offset: this.offset, bytes: packed.length, raw_bytes: raw.length, ...more };
         this.parts.push(packed);
         this.offset += packed.length;

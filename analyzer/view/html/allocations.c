@@ -1,8 +1,9 @@
 #include "view/html/allocations.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 #define LEAST_TICK_NS 1000u
 #define MOST_TICKS (1u << 24)
@@ -38,7 +39,8 @@ static int collect(void *context, const void *table_row)
                                         .address = block->address,
                                         .bytes = block->bytes};
     allocations->count++;
-    return vt_classes_find(&allocations->classes, row, &item->class_number);
+    item->class_number = vt_classes_find(&allocations->classes, row);
+    return 0;
 }
 
 static uint64_t tick_for(uint64_t duration_ns)
@@ -93,41 +95,27 @@ static void add_allocations(struct vt_page_trace *page, const struct vt_page_all
     vt_page_table_finish(&table, "allocations");
 }
 
-static int make(struct vt_page_trace *page, struct vt_page_allocations *allocations)
-{
-    int result = vt_classes_begin(&allocations->classes, page);
-
-    if (!allocations->items || !allocations->changes)
-        result = -ENOMEM;
-    if (!result)
-        result = vt_table_walk(page->tables, VT_TABLE_ALLOCATIONS, collect, allocations);
-    if (result)
-        return result;
-    add_changes(page, allocations);
-    add_allocations(page, allocations);
-    return vt_classes_finish(&allocations->classes);
-}
-
-int vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocations *allocations)
+void vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocations *allocations)
 {
     uint64_t rows = vt_table_rows(page->tables, VT_TABLE_ALLOCATIONS);
     size_t events = vt_table_rows(page->tables, VT_TABLE_EVENTS);
-    int result;
 
     *allocations =
         (struct vt_page_allocations){.tick_ns = tick_for(page->report->duration_ns),
                                      .event_count = events,
-                                     .items = malloc((rows + 1) * sizeof *allocations->items),
-                                     .changes = malloc((events + 1) * sizeof *allocations->changes)};
+                                     .items = vt_resize(NULL, rows + 1, sizeof *allocations->items),
+                                     .changes = vt_resize(NULL, events + 1, sizeof *allocations->changes)};
     for (size_t i = 0; i < page->report->device_count; i++)
         allocations->devices |= UINT64_C(1) << (page->report->devices[i].index & 63);
-    if (allocations->changes)
-        memset(allocations->changes, 0xff, (events + 1) * sizeof *allocations->changes);
-    result = make(page, allocations);
+    memset(allocations->changes, 0xff, (events + 1) * sizeof *allocations->changes);
+    vt_classes_begin(&allocations->classes, page);
+    vt_table_walk(page->tables, VT_TABLE_ALLOCATIONS, collect, allocations);
+    add_changes(page, allocations);
+    add_allocations(page, allocations);
+    vt_classes_finish(&allocations->classes);
     vt_classes_free(&allocations->classes);
     free(allocations->items);
     allocations->items = NULL;
-    return result;
 }
 
 void vt_page_allocations_free(struct vt_page_allocations *allocations)

@@ -24,9 +24,9 @@ struct vt_page_allocations {
     struct vt_page_allocation *items;
 };
 
-/* Adds the tables of changes and allocations, and all that these name. On failure too, *allocations is to be
- * freed. -ENOMEM. */
-int vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocations *allocations);
+/* Adds the tables of changes and allocations, and all that these name. The caller frees
+ * *allocations. */
+void vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocations *allocations);
 void vt_page_allocations_free(struct vt_page_allocations *allocations);
 
 #endif

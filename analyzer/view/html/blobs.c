@@ -1,35 +1,31 @@
 #include "view/html/blobs.h"
 
-#include <errno.h>
 #include <libdeflate.h>
+
+#include "base/allocate.h"
 
 #define LEVEL 6
 
-int vt_blobs_make(struct vt_blobs *blobs)
+void vt_blobs_make(struct vt_blobs *blobs)
 {
     *blobs = (struct vt_blobs){.compressor = libdeflate_alloc_compressor(LEVEL)};
-    return blobs->compressor ? 0 : -ENOMEM;
+    if (!blobs->compressor)
+        vt_end_out_of_memory();
 }
 
 void vt_blobs_free(struct vt_blobs *blobs)
 {
-    if (blobs->compressor)
-        libdeflate_free_compressor(blobs->compressor);
+    libdeflate_free_compressor(blobs->compressor);
     vt_bytes_free(&blobs->data);
-    blobs->compressor = NULL;
 }
 
 struct vt_blob vt_blob_add(struct vt_blobs *blobs, struct vt_bytes *raw)
 {
     struct vt_blob blob = {.offset = blobs->data.count, .raw_bytes = raw->count};
-    size_t bound = libdeflate_deflate_compress_bound(blobs->compressor, raw->count);
-    char *end = raw->failed ? NULL : vt_bytes_reserve(&blobs->data, bound);
+    size_t bound = libdeflate_zlib_compress_bound(blobs->compressor, raw->count);
+    char *end = vt_bytes_reserve(&blobs->data, bound);
 
-    if (end)
-        blob.bytes = libdeflate_deflate_compress(blobs->compressor, raw->data ? raw->data : "", raw->count,
-                                                 end, bound);
-    if (!blob.bytes)
-        blobs->data.failed = true;
+    blob.bytes = libdeflate_zlib_compress(blobs->compressor, raw->data ? raw->data : "", raw->count, end, bound);
     blobs->data.count += blob.bytes;
     vt_bytes_free(raw);
     return blob;

@@ -1,4 +1,4 @@
-/* Blobs: tables and documents, compressed one by one (raw deflate), that stand one after another in the
+/* Blobs: tables and documents, compressed one by one (zlib), that stand one after another in the
  * page's base64. */
 #ifndef VT_BLOBS_H
 #define VT_BLOBS_H
@@ -16,11 +16,10 @@ struct vt_blobs {
     struct libdeflate_compressor *compressor;
 };
 
-/* -ENOMEM */
-int vt_blobs_make(struct vt_blobs *blobs);
+void vt_blobs_make(struct vt_blobs *blobs);
 void vt_blobs_free(struct vt_blobs *blobs);
 
-/* Compresses `raw`, which it empties and frees. Without memory blobs->data.failed is set. */
+/* Compresses `raw`, which it empties and frees. */
 struct vt_blob vt_blob_add(struct vt_blobs *blobs, struct vt_bytes *raw);
 /* "offset":…,"bytes":…,"raw_bytes":… */
 void vt_blob_describe(const struct vt_blob *blob, struct vt_bytes *json);

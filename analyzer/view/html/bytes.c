@@ -18,54 +18,42 @@ void vt_bytes_free(struct vt_bytes *bytes)
 
 char *vt_bytes_reserve(struct vt_bytes *bytes, size_t more)
 {
-    if (bytes->failed || more > SIZE_MAX / 2 - bytes->count ||
-        vt_reserve(&bytes->data, &bytes->capacity, bytes->count + more, 1)) {
-        bytes->failed = true;
-        return NULL;
-    }
+    vt_reserve(&bytes->data, &bytes->capacity, bytes->count + more, 1);
     return bytes->data + bytes->count;
 }
 
 void vt_bytes_add(struct vt_bytes *bytes, const void *data, size_t count)
 {
-    char *end = vt_bytes_reserve(bytes, count);
-
-    if (!end || !count)
+    if (!count)
         return;
-    memcpy(end, data, count);
+    memcpy(vt_bytes_reserve(bytes, count), data, count);
     bytes->count += count;
 }
 
 void vt_bytes_print(struct vt_bytes *bytes, const char *format, ...)
 {
     va_list arguments;
-    char text[256], *end;
+    char text[256], *longer;
     int length;
 
     va_start(arguments, format);
     length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length >= 0 && length < (int)sizeof text) {
+    if (length >= (int)sizeof text) {
+        longer = vt_bytes_reserve(bytes, (size_t)length + 1);
+        va_start(arguments, format);
+        vsnprintf(longer, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        bytes->count += (size_t)length;
+    } else {
         vt_bytes_add(bytes, text, (size_t)length);
-        return;
     }
-    end = length < 0 ? NULL : vt_bytes_reserve(bytes, (size_t)length + 1);
-    if (!end) {
-        bytes->failed = true;
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(end, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    bytes->count += (size_t)length;
 }
 
 void vt_bytes_varint(struct vt_bytes *bytes, uint64_t number)
 {
     char *end = vt_bytes_reserve(bytes, VARINT_BYTES);
 
-    if (!end)
-        return;
     for (; number > 0x7f; number >>= 7)
         *end++ = (char)(number | 0x80);
     *end++ = (char)number;

@@ -1,20 +1,17 @@
-/* Growing bytes: numbers, text and JSON are appended. Running out of memory shows at the end: `failed` stays
- * set, and nothing more is appended. */
+/* Growing bytes: numbers, text and JSON are appended. */
 #ifndef VT_BYTES_H
 #define VT_BYTES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct vt_bytes {
     char *data; /* NULL while there is nothing */
     size_t count, capacity;
-    bool failed;
 };
 
 void vt_bytes_free(struct vt_bytes *bytes);
-/* Space for `more` bytes behind those that are there, or NULL; the caller adds to `count` what it fills. */
+/* Space for `more` bytes behind those that are there; the caller adds to `count` what it fills. */
 char *vt_bytes_reserve(struct vt_bytes *bytes, size_t more);
 
 void vt_bytes_add(struct vt_bytes *bytes, const void *data, size_t count);

@@ -17,17 +17,15 @@ struct vt_classes {
     struct vt_rows tensors;         /* each with the list of those after it */
     struct vt_index tensor_lists;   /* a row's tensor_list → number of a list here */
     struct vt_index stacks, frames; /* those that classes name, and that these stacks go through */
-    bool failed;                    /* no memory; vt_classes_finish reports it */
 };
 
-/* On failure too, *classes is to be freed. -ENOMEM. */
-int vt_classes_begin(struct vt_classes *classes, struct vt_page_trace *page);
+void vt_classes_begin(struct vt_classes *classes, struct vt_page_trace *page);
 void vt_classes_free(struct vt_classes *classes);
 
-/* The class of an allocation. -ENOMEM. */
-int vt_classes_find(struct vt_classes *classes, const struct vt_allocation_row *row, uint32_t *number);
+/* The class of an allocation. */
+uint32_t vt_classes_find(struct vt_classes *classes, const struct vt_allocation_row *row);
 /* Adds the tables of all classes and of what they name, after the last of them, and the lines of source
- * around their places: {"model.py":{"141":"    return x","142":…}}. -ENOMEM. */
-int vt_classes_finish(struct vt_classes *classes);
+ * around their places: {"model.py":{"141":"    return x","142":…}}. */
+void vt_classes_finish(struct vt_classes *classes);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "view/html/base64.h"
 #include "view/html/blobs.h"
 #include "view/html/trace.h"
@@ -24,16 +25,12 @@ struct vt_html {
     bool compares;
 };
 
-int vt_html_make(struct vt_html **made)
+struct vt_html *vt_html_make(void)
 {
-    struct vt_html *page = calloc(1, sizeof *page);
+    struct vt_html *page = vt_allocate_zeros(1, sizeof *page);
 
-    *made = page;
-    if (page && !vt_blobs_make(&page->blobs))
-        return 0;
-    free(page);
-    *made = NULL;
-    return -ENOMEM;
+    vt_blobs_make(&page->blobs);
+    return page;
 }
 
 void vt_html_free(struct vt_html *page)
@@ -47,13 +44,13 @@ void vt_html_free(struct vt_html *page)
     free(page);
 }
 
-int vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom)
+void vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom)
 {
     if (!page->title.count)
         vt_bytes_string(&page->title, report->facts.command[0] ? report->facts.command : report->facts.path);
     else
         vt_bytes_add(&page->traces, ",", 1);
-    return vt_page_trace_add(report, oom, &page->blobs, &page->traces);
+    vt_page_trace_add(report, oom, &page->blobs, &page->traces);
 }
 
 void vt_html_leave_out(struct vt_html *page, const char *path)
@@ -62,15 +59,13 @@ void vt_html_leave_out(struct vt_html *page, const char *path)
     vt_bytes_string(&page->left_out, path);
 }
 
-int vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
+void vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
 {
     struct vt_bytes raw = {0};
-    int result =
-        vt_page_document_make(&vt_diff_document, diff, &(struct vt_json_style){.compact = true}, &raw);
 
+    vt_page_document_make(&vt_diff_document, diff, &(struct vt_json_style){.compact = true}, &raw);
     page->compares = true;
     page->diff = vt_blob_add(&page->blobs, &raw);
-    return result;
 }
 
 static void put_head(const struct vt_html *page, const char *title, struct vt_bytes *head)
@@ -95,11 +90,6 @@ int vt_html_write(const struct vt_html *page, const char *title, FILE *out)
     struct vt_bytes head = {0};
 
     put_head(page, title, &head);
-    if (head.failed || page->traces.failed || page->title.failed || page->left_out.failed ||
-        page->blobs.data.failed) {
-        vt_bytes_free(&head);
-        return -ENOMEM;
-    }
     errno = 0;
     fputs(parts[0], out);
     fwrite(head.data, 1, head.count, out);

@@ -17,17 +17,16 @@
 
 struct vt_html;
 
-/* -ENOMEM */
-int vt_html_make(struct vt_html **page);
+struct vt_html *vt_html_make(void);
 void vt_html_free(struct vt_html *page);
 
 /* `report` needs VT_PAGE_COLUMNS timeline columns, groups of what is shown, leaks, advice and steps. `oom`:
- * of the moment when memory ran out, with its shortage; NULL = it never did. -ENOMEM. */
-int vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom);
+ * of the moment when memory ran out, with its shortage; NULL = it never did. */
+void vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom);
 /* Names a trace of the job that is not in the page. */
 void vt_html_leave_out(struct vt_html *page, const char *path);
-/* Of the first two traces. -ENOMEM. */
-int vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
+/* Of the first two traces. */
+void vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
 
 /* `title` NULL = the command of the first trace. 0 or -errno. */
 int vt_html_write(const struct vt_html *page, const char *title, FILE *out);

@@ -3,24 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-int vt_rows_find(struct vt_rows *rows, const uint64_t *words, uint32_t *number)
+uint32_t vt_rows_find(struct vt_rows *rows, const uint64_t *words)
 {
+    uint32_t number;
     size_t bytes = rows->width * sizeof *words;
     uint64_t hash = vt_hash_bytes(words, bytes, VT_HASH_START);
 
     for (;; hash++) {
-        *number = vt_index_get(&rows->by_content, hash);
-        if (*number == VT_INDEX_NONE)
+        number = vt_index_get(&rows->by_content, hash);
+        if (number == VT_INDEX_NONE)
             break;
-        if (!memcmp(vt_row_words(rows, *number), words, bytes))
-            return 0;
+        if (!memcmp(vt_row_words(rows, number), words, bytes))
+            return number;
     }
-    *number = (uint32_t)rows->count;
-    if (vt_reserve(&rows->words, &rows->capacity, rows->count + 1, bytes) ||
-        vt_index_put(&rows->by_content, hash, *number))
-        return -ENOMEM;
+    number = (uint32_t)rows->count;
+    vt_reserve(&rows->words, &rows->capacity, rows->count + 1, bytes);
+    vt_index_put(&rows->by_content, hash, number);
     memcpy(rows->words + rows->width * rows->count++, words, bytes);
-    return 0;
+    return number;
 }
 
 void vt_rows_free(struct vt_rows *rows)

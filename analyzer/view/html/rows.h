@@ -13,8 +13,8 @@ struct vt_rows {
     struct vt_index by_content;
 };
 
-/* The number of a row; it is the last of `count` + 1 where the row is new. -ENOMEM. */
-int vt_rows_find(struct vt_rows *rows, const uint64_t *words, uint32_t *number);
+/* The number of a row; it is the last of `count` + 1 where the row is new. */
+uint32_t vt_rows_find(struct vt_rows *rows, const uint64_t *words);
 void vt_rows_free(struct vt_rows *rows);
 
 static inline const uint64_t *vt_row_words(const struct vt_rows *rows, size_t number)

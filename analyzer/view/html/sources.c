@@ -49,20 +49,19 @@ static void put_lines(const struct vt_source_text *source, const struct vt_spot 
     }
 }
 
-int vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace, struct vt_bytes *json)
+void vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace, struct vt_bytes *json)
 {
     bool first = true;
-    int result = 0;
 
     qsort(spots, count, sizeof *spots, compare_spots);
     vt_bytes_add(json, "{", 1);
-    for (size_t i = 0, next; i < count && !result; i = next) {
+    for (size_t i = 0, next; i < count; i = next) {
         struct vt_source_text source = {.count = 0};
 
         for (next = i + 1; next < count && !strcmp(spots[next].file, spots[i].file);)
             next++;
-        result = vt_source_read(trace, spots[i].file, &source);
-        if (!result && source.state == VT_SOURCE_READ) {
+        vt_source_read(trace, spots[i].file, &source);
+        if (source.state == VT_SOURCE_READ) {
             vt_bytes_add(json, ",", !first);
             vt_bytes_string(json, spots[i].file);
             vt_bytes_print(json, ":{");
@@ -73,5 +72,4 @@ int vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace 
         vt_source_free(&source);
     }
     vt_bytes_add(json, "}", 1);
-    return result;
 }

@@ -11,8 +11,8 @@ struct vt_spot {
 };
 
 /* {"model.py":{"141":"    return x","142":…}}: of each file its lines around the spots, which are sorted for
- * that. Files that are not here, or are newer than the trace, are left out. -ENOMEM. */
-int vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace,
+ * that. Files that are not here, or are newer than the trace, are left out. */
+void vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace,
                      struct vt_bytes *json);
 
 #endif

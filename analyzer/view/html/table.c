@@ -1,6 +1,5 @@
 #include "view/html/table.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,19 +18,17 @@ void vt_page_table_add(struct vt_page_table *table, const char *name, enum vt_en
     table->columns[table->count++] = (struct vt_page_column){.name = name, .encoding = (uint8_t)encoding};
 }
 
-int vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
+void vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
                        const char *const *columns)
 {
     *table = (struct vt_page_table){.page = page};
-    if (vt_columns_make(vt_table_object(id), &table->schema))
-        return -ENOMEM;
+    vt_columns_make(vt_table_object(id), &table->schema);
     for (; *columns; columns++)
         for (size_t i = 0; i < table->schema.count; i++)
             if (!strcmp(table->schema.items[i].name, *columns)) {
                 vt_page_table_add(table, *columns, encoding_of(&table->schema.items[i]));
                 table->columns[table->count - 1].schema = table->schema.items[i];
             }
-    return 0;
 }
 
 void vt_page_table_free(struct vt_page_table *table)
@@ -65,19 +62,12 @@ void vt_page_table_read(const struct vt_page_table *table, const void *row, uint
         values[i] = value_of(&table->columns[i].schema, table->page->report, row);
 }
 
-int vt_page_table_number(const struct vt_page_table *table, uint64_t *values)
+void vt_page_table_number(const struct vt_page_table *table, uint64_t *values)
 {
-    int result = 0;
-
-    for (size_t i = 0; i < table->count && !result; i++) {
-        uint32_t number = 0;
-
-        if (table->columns[i].encoding != VT_ENCODING_TEXTS)
-            continue;
-        result = vt_strings_find(&table->page->strings, (const char *)(uintptr_t)values[i], &number, NULL);
-        values[i] = number;
-    }
-    return result;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->columns[i].encoding == VT_ENCODING_TEXTS)
+            values[i] =
+                vt_strings_find(&table->page->strings, (const char *)(uintptr_t)values[i], NULL);
 }
 
 void vt_page_table_put(struct vt_page_table *table, const uint64_t *values)
@@ -120,7 +110,6 @@ void vt_page_table_finish(struct vt_page_table *table, const char *name)
         struct vt_bytes *values = &table->columns[i].values;
 
         vt_bytes_add(&all, values->data, values->count);
-        all.failed |= values->failed;
         vt_bytes_free(values);
     }
     begin_blob(table->page, name, &all);
@@ -146,20 +135,17 @@ static int copy_row(void *context, const void *row)
     if (copy->keep && !copy->keep(copy->context, row))
         return 0;
     vt_page_table_read(&copy->table, row, values);
-    if (vt_page_table_number(&copy->table, values))
-        return -ENOMEM;
+    vt_page_table_number(&copy->table, values);
     vt_page_table_put(&copy->table, values);
     return 0;
 }
 
-int vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
+void vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
                        vt_row_filter *keep, void *context)
 {
     struct copy copy = {.keep = keep, .context = context};
-    int result = vt_page_table_make(&copy.table, page, id, columns);
 
-    if (!result)
-        result = vt_table_walk(page->tables, id, copy_row, &copy);
+    vt_page_table_make(&copy.table, page, id, columns);
+    vt_table_walk(page->tables, id, copy_row, &copy);
     vt_page_table_finish(&copy.table, vt_table_names[id]);
-    return result;
 }

@@ -39,8 +39,8 @@ struct vt_page_table {
     struct vt_columns schema;
 };
 
-/* `columns`: those to keep of a table of report/tables.h, by their names, up to NULL. -ENOMEM. */
-int vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
+/* `columns`: those to keep of a table of report/tables.h, by their names, up to NULL. */
+void vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
                        const char *const *columns);
 /* Adds a column that only the page has. */
 void vt_page_table_add(struct vt_page_table *table, const char *name, enum vt_encoding encoding);
@@ -49,16 +49,15 @@ void vt_page_table_free(struct vt_page_table *table);
 /* The values of a row of report/tables.h, one for each column of the schema. Null is 0; of a text it is the
  * address, until vt_page_table_number puts the number of its string there. */
 void vt_page_table_read(const struct vt_page_table *table, const void *row, uint64_t *values);
-/* -ENOMEM */
-int vt_page_table_number(const struct vt_page_table *table, uint64_t *values);
+void vt_page_table_number(const struct vt_page_table *table, uint64_t *values);
 /* Appends a row: a value for each column. */
 void vt_page_table_put(struct vt_page_table *table, const uint64_t *values);
 /* Adds the blob, and its entry to HEAD; frees the table. */
 void vt_page_table_finish(struct vt_page_table *table, const char *name);
 
-/* All of these for the rows of a table for which `keep` is true; NULL keeps all. -ENOMEM. */
+/* All of these for the rows of a table for which `keep` is true; NULL keeps all. */
 typedef bool vt_row_filter(void *context, const void *row);
-int vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
+void vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
                        vt_row_filter *keep, void *context);
 
 #endif

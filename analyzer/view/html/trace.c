@@ -1,10 +1,10 @@
 #include "view/html/trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "view/html/allocations.h"
 #include "view/text/views.h"
@@ -41,11 +41,10 @@ static void put_name(struct vt_bytes *json, const char *path)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = strlen(name);
     bool ends = length > 4 && !strcmp(name + length - 4, ".vrt");
-    char *text = strndup(name, ends ? length - 4 : length);
+    char *text = vt_copy_bytes(name, ends ? length - 4 : length);
 
     vt_bytes_print(json, ",\"name\":");
     vt_bytes_string(json, text);
-    json->failed |= !text;
     free(text);
 }
 
@@ -65,17 +64,16 @@ static void put_losses(struct vt_bytes *json, const struct vt_trace_facts *facts
 }
 
 /* The text report's first paragraphs, one a line. */
-static int put_verdict(struct vt_bytes *json, const struct vt_report *report)
+static void put_verdict(struct vt_bytes *json, const struct vt_report *report)
 {
     char *text = NULL, *end;
     size_t bytes, count = 0;
     FILE *stream = vt_memory_stream(&text, &bytes);
-    int result = stream ? vt_text_paragraphs(report, stream) : -ENOMEM;
 
-    if (stream && fclose(stream))
-        result = -ENOMEM;
+    vt_text_paragraphs(report, stream);
+    fclose(stream);
     vt_bytes_print(json, ",\"verdict\":[");
-    for (char *line = text; !result && *line; line = end) {
+    for (char *line = text; *line; line = end) {
         end = line + strcspn(line, "\n");
         if (*end)
             *end++ = '\0';
@@ -86,7 +84,6 @@ static int put_verdict(struct vt_bytes *json, const struct vt_report *report)
     }
     vt_bytes_add(json, "]", 1);
     free(text);
-    return result;
 }
 
 static void put_facts(const struct vt_page_trace *page, const struct vt_page_allocations *allocations)
@@ -223,19 +220,16 @@ static void put_moments(const struct vt_page_trace *page)
 
 /* ---- Blobs ---- */
 
-int vt_page_document_make(const struct vt_document *document, const void *root,
+void vt_page_document_make(const struct vt_document *document, const void *root,
                           const struct vt_json_style *style, struct vt_bytes *raw)
 {
     FILE *stream = vt_memory_stream(&raw->data, &raw->count);
-    int result = stream ? vt_json_write(document, root, style, stream) : -ENOMEM;
 
-    if (stream && fclose(stream))
-        result = -ENOMEM;
-    raw->failed = result != 0;
-    return result;
+    vt_json_write(document, root, style, stream);
+    fclose(stream);
 }
 
-static int put_documents(struct vt_page_trace *page, const struct vt_report *oom)
+static void put_documents(struct vt_page_trace *page, const struct vt_report *oom)
 {
     const struct {
         const char *name;
@@ -244,20 +238,18 @@ static int put_documents(struct vt_page_trace *page, const struct vt_report *oom
     } documents[] = {{"report", &vt_report_document, page->report},
                      {"leaks", &vt_leaks_document, page->report},
                      {"oom", &vt_oom_document, oom}};
-    int result = 0;
 
-    for (size_t i = 0; i < sizeof documents / sizeof *documents && !result; i++) {
+    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
         const struct vt_report *root = documents[i].root;
         struct vt_bytes raw = {0};
 
         if (!root)
             continue;
-        result = vt_page_document_make(
+        vt_page_document_make(
             documents[i].document, root,
             &(struct vt_json_style){.places = root->places, .compact = true, .report = root}, &raw);
         vt_page_blob_add(page, documents[i].name, &raw);
     }
-    return result;
 }
 
 /* After all tables, which number them. */
@@ -273,59 +265,45 @@ static void put_strings(struct vt_page_trace *page)
     vt_page_blob_add(page, "strings", &raw);
 }
 
-static int put_blobs(struct vt_page_trace *page, struct vt_page_allocations *allocations,
+static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *allocations,
                      const struct vt_report *oom)
 {
     static const char *const phases[] = {"first_event", "phase", "step", "t_ns", NULL};
     static const char *const steps[] = {
         "device", "step", "first_event", "last_event",      "t_ns",           "duration_ns",
         "large",  "slow", "peak_event",  "peak_used_bytes", "end_used_bytes", NULL};
-    uint32_t number;
-    int result = vt_strings_find(&page->strings, "", &number, NULL);
 
-    if (!result)
-        result = vt_page_allocations_add(page, allocations);
-    if (!result)
-        result = vt_page_table_copy(page, VT_TABLE_PHASES, phases, NULL, NULL);
-    if (!result)
-        result = vt_page_table_copy(page, VT_TABLE_STEPS, steps, NULL, NULL);
-    if (!result)
-        result = put_documents(page, oom);
+    vt_strings_find(&page->strings, "", NULL);
+    vt_page_allocations_add(page, allocations);
+    vt_page_table_copy(page, VT_TABLE_PHASES, phases, NULL, NULL);
+    vt_page_table_copy(page, VT_TABLE_STEPS, steps, NULL, NULL);
+    put_documents(page, oom);
     put_strings(page);
-    return result;
 }
 
-static int put_trace(struct vt_page_trace *page, struct vt_page_allocations *allocations,
+static void put_trace(struct vt_page_trace *page, struct vt_page_allocations *allocations,
                      const struct vt_report *oom)
 {
-    int result;
-
     vt_bytes_print(page->json, "{\"blobs\":{");
-    result = put_blobs(page, allocations, oom);
+    put_blobs(page, allocations, oom);
     vt_bytes_add(page->json, "}", 1);
-    if (result)
-        return result;
     put_facts(page, allocations);
-    result = put_verdict(page->json, page->report);
+    put_verdict(page->json, page->report);
     put_devices(page, allocations);
     put_words(page->json);
     put_moments(page);
     vt_bytes_add(page->json, "}", 1);
-    return !result && (page->json->failed || page->blobs->data.failed) ? -ENOMEM : result;
 }
 
-int vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
+void vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
                       struct vt_bytes *json)
 {
     struct vt_page_trace page = {.report = report, .blobs = blobs, .json = json};
     struct vt_page_allocations allocations = {0};
-    int result = vt_tables_make(report, VT_ALL_TABLES, &page.tables);
 
-    if (result)
-        return result;
-    result = put_trace(&page, &allocations, oom);
+    vt_tables_make(report, VT_ALL_TABLES, &page.tables);
+    put_trace(&page, &allocations, oom);
     vt_page_allocations_free(&allocations);
     vt_strings_free(&page.strings);
     vt_tables_free(page.tables);
-    return result;
 }

@@ -33,7 +33,7 @@ export async function inflate(all, blob, name) {
     let filled = 0;
     try {
         const stream = new Blob([all.subarray(blob.offset, blob.offset + blob.bytes)]).stream()
-            .pipeThrough(new DecompressionStream("deflate-raw"));
+            .pipeThrough(new DecompressionStream("deflate"));
         for (const reader = stream.getReader();;) {
             const { done, value } = await reader.read();
             if (done)
