@@ -71,7 +71,7 @@ struct vt_attribution {
 };
 
 /* `rules_path`: a file whose rules come before the built-in ones (rules.def), NULL = none. Returns 0,
- * -ENOMEM, or for a bad rules file -EINVAL with file, line and reason in `error`. The trace and the replay
+ * or for a bad rules file -EINVAL with file, line and reason in `error`. The trace and the replay
  * must outlive the attribution. */
 int vt_attribute(const struct vt_trace *trace, const struct vt_replay *replay, const char *rules_path,
                  struct vt_attribution **attribution, char *error, size_t error_bytes);

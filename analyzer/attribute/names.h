@@ -16,8 +16,7 @@ struct vt_named {
 };
 
 struct vt_names;
-/* On failure too, *names is to be freed. Returns 0 or -ENOMEM, as all here. */
-int vt_names_make(const struct vt_trace *trace, struct vt_names **names);
+struct vt_names *vt_names_make(const struct vt_trace *trace);
 void vt_names_free(struct vt_names *names);
 
 /* The place of a tensor that an inspection of the trace saw; valid until vt_names_free. */
@@ -30,11 +29,11 @@ uint32_t vt_names_era(const struct vt_names *names, uint32_t event_index);
  * saw one there. */
 const char *vt_names_module(const struct vt_names *names, uint64_t address, uint32_t era);
 
-/* One copy of each text; it lives as long as the names. NULL without memory. */
+/* One copy of each text; it lives as long as the names. */
 const char *vt_names_text(struct vt_names *names, const char *text);
 
 /* Class of a module by its name, NULL = unknown. */
-int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name);
+void vt_names_add_class(struct vt_names *names, const char *module, const char *class_name);
 const char *vt_names_class(const struct vt_names *names, const char *module);
 
 /* modules.c: modules by stacks. A module that an inspection saw has its name ("layers.3.attn"), and what it
@@ -43,10 +42,9 @@ const char *vt_names_class(const struct vt_names *names, const char *module);
  * parent apart, in the order in which they show first, and a root that holds all others is left out. Names
  * live as long as `names`. */
 struct vt_module_tree;
-int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **tree);
+struct vt_module_tree *vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names);
 void vt_module_tree_free(struct vt_module_tree *tree);
-/* *module NULL = outside of any module. */
-int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
-                        const char **module);
+/* NULL = outside of any module. */
+const char *vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index);
 
 #endif

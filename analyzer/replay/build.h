@@ -125,56 +125,55 @@ static inline struct vt_build_device *vt_build_device(struct vt_build *build, in
     return &build->devices[device_index + 1];
 }
 
-/* ---- build.c. All that return int return 0 or -ENOMEM. ---- */
+/* ---- build.c ---- */
 
-/* Adds an allocation that the current event makes; *made is its index. */
-int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
-                 uint32_t *made);
+/* Adds an allocation that the current event makes; returns its index. */
+uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index);
 /* Adds the block that `event` reports. Blocks that overlap it end: their frees were lost. */
-int vt_build_add_block(struct vt_build *build, const struct vt_event *event);
+void vt_build_add_block(struct vt_build *build, const struct vt_event *event);
 /* Ends an allocation at the current event, with its range and the blocks in it. */
 void vt_build_end(struct vt_build *build, uint32_t allocation);
 /* Undoes the end of driver memory: it was alive all the time. Its range is to be entered again. */
 void vt_build_revive(struct vt_build *build, uint32_t allocation);
 /* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
-int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
+void vt_build_begin_again(struct vt_build *build, uint32_t allocation);
 /* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
-int vt_build_enter(struct vt_build *build, uint32_t allocation);
+void vt_build_enter(struct vt_build *build, uint32_t allocation);
 /* Changes the ranges of driver memory. */
-int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
-                        uint32_t allocation);
+void vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
+                         uint32_t allocation);
 void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start);
 /* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
 /* Makes a device's pool, context or graph amount `bytes`. */
-int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
-                        uint64_t bytes);
+void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
+                         uint64_t bytes);
 /* Makes the pools' amount what they reserved, or what lives in them if that is more. */
-int vt_build_settle_pools(struct vt_build *build, int device_index);
+void vt_build_settle_pools(struct vt_build *build, int device_index);
 /* `event`, the one at hand, gives `what` back. */
-int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
+void vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
 
 /* The allocation has this identity, 0 = none. */
-int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
+void vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
 
 /* ---- memory.c: driver memory by address, and contexts ---- */
 
-int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
-int vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
+void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
+void vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
 /* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
-int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
+void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
 /* Signed bytes that a device gave without an allocation; they end with the context, if that is known. */
-int vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
-int vt_build_context_create(struct vt_build *build, const struct vt_event *event);
-int vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
+void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
+void vt_build_context_create(struct vt_build *build, const struct vt_event *event);
+void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
 
 /* ---- virtual_memory.c: handles, mappings and bindings ---- */
 
-int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
+void vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
 /* The allocation of a handle, VT_INDEX_NONE if there is none. */
 uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle);
 /* A release of the handle, or the unmapping `freed`, did not happen. */
-int vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
-int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);
+void vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
+void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);
 
 #endif

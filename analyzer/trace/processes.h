@@ -11,8 +11,8 @@ int vt_process_user(uint32_t pid, uint32_t *user_id);
 /* Whether the word is its number, or that of the `vramtrace run` that waits for it. */
 bool vt_process_is_meant(const char *word, uint32_t pid);
 
-/* Its arguments joined by spaces; its name in brackets if it has none, "" if it is gone. The caller frees it;
- * NULL without memory. */
+/* Its arguments joined by spaces; its name in brackets if it has none, "" if it is gone. The caller frees it.
+ */
 char *vt_process_command(uint32_t pid);
 
 #endif

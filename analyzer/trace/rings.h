@@ -23,7 +23,7 @@ enum vt_life vt_process_life(const struct vt_process_identity *process);
 bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number);
 
 /* Of all processes of this machine whose rings we may open, in order of process id. A process that was killed
- * is left out. 0 or -ENOMEM; the caller frees the list. */
+ * is left out. Returns 0; the caller frees the list. */
 int vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 
 /* Waits, at most that long, until what was recorded when `recorder` was read is counted in its tally, and

@@ -52,14 +52,14 @@ struct vt_survey {
     size_t stack_capacity;
 };
 
-/* Before events that have stacks with these ids (below `stacks`). 0 or -ENOMEM. */
-int vt_survey_reach(struct vt_survey *survey, size_t stacks);
-/* Takes the next events. 0 or -ENOMEM. */
-int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count);
-/* What to keep: windows in order that neither overlap nor touch, the `asked` ones among them. The caller
- * frees them. */
-int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
-                      struct vt_window **windows, size_t *count);
+/* Before events that have stacks with these ids (below `stacks`). */
+void vt_survey_reach(struct vt_survey *survey, size_t stacks);
+/* Takes the next events. */
+void vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count);
+/* What to keep: windows in order that neither overlap nor touch, the `asked` ones among them. Returns how
+ * many there are; the caller frees them. */
+size_t vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
+                         struct vt_window **windows);
 void vt_survey_free(struct vt_survey *survey);
 
 #endif

@@ -85,10 +85,10 @@ struct vt_thinner {
     size_t block_count, block_capacity;
 };
 
-/* Takes the next events. What the recorder left out lies in gaps, too. 0, -ENOMEM, or -E2BIG if more than
- * 2^32 - 2 would stay. */
+/* Takes the next events. What the recorder left out lies in gaps, too. 0, or -E2BIG if more than 2^32 - 2
+ * would stay. */
 int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size_t count);
-int vt_thin_end(struct vt_thinner *thinner);
+void vt_thin_end(struct vt_thinner *thinner);
 /* Frees all but the result. */
 void vt_thin_free(struct vt_thinner *thinner);
 

@@ -199,13 +199,13 @@ struct vt_trace {
  * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
 /* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
- * vt_stack_kind of each stack, which the caller frees; 0 or -ENOMEM. */
+ * vt_stack_kind of each stack, which the caller frees. */
 struct vt_window;
 struct vt_thinning {
     uint64_t above_events;
     const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
-    int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
+    uint8_t *(*find_kinds)(const struct vt_trace *trace);
     bool head_only; /* of any trace, only the first chunk is read: who was recorded */
 };
 int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
