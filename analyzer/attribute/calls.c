@@ -97,7 +97,7 @@ static bool is_told(const struct calls *calls, uint32_t allocation)
 
 /* Of two inspections that name one place differently, neither holds. A block that lives on while its line is
  * called twice more is not what the variable has then. */
-static void note(struct calls *calls, const struct call *call, uint32_t place)
+static void note_place(struct calls *calls, const struct call *call, uint32_t place)
 {
     const struct vt_owned *owned = calls->placed->owned;
     uint32_t own = call->first + place, known = vt_index_get(&calls->seen, place_key(call, place));
@@ -117,7 +117,7 @@ static void note(struct calls *calls, const struct call *call, uint32_t place)
 
 /* One that an inspection saw has its path from there, but may be known for what it is by another's alone: at
  * its own, the tree that tells may have been gone. */
-static void name(const struct calls *calls, const struct call *call, uint32_t place)
+static void name_place(const struct calls *calls, const struct call *call, uint32_t place)
 {
     struct vt_label *labels = calls->labels;
     const uint32_t own = call->first + place, like = vt_index_get(&calls->seen, place_key(call, place));
@@ -151,10 +151,10 @@ void vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phas
     link_calls(&calls);
     for (size_t i = 0; i < calls.count; i++)
         for (uint32_t place = 0; place < calls.items[i].count; place++)
-            note(&calls, &calls.items[i], place);
+            note_place(&calls, &calls.items[i], place);
     for (size_t i = 0; i < calls.count; i++)
         for (uint32_t place = 0; place < calls.items[i].count; place++)
-            name(&calls, &calls.items[i], place);
+            name_place(&calls, &calls.items[i], place);
     vt_index_free(&calls.seen);
     free(calls.items);
     free(calls.lines_keys);

@@ -6,8 +6,8 @@
 
 enum vt_failure_outcome {
     VT_FAILURE_FINAL,    /* the caller got nothing */
-    VT_FAILURE_SURVIVED, /* the driver refused, and granted it after the framework freed its cache */
-    VT_FAILURE_REPEATED, /* one attempt of a failure that is later in the list */
+    VT_FAILURE_SURVIVED, /* the driver refused, and agreed after the framework freed its cache */
+    VT_FAILURE_REPEATED, /* one attempt of a later failure in the list */
 };
 
 struct vt_failure {

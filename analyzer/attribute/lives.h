@@ -66,9 +66,9 @@ void vt_lives_follow_parameters(struct lives *lives);
 /* sizes.c: adds the bits that compare the sizes of blocks, once all others are there. */
 void vt_lives_compare_sizes(struct lives *lives);
 bool vt_lives_is_parameter(const struct lives *lives, size_t i);
-/* Whether a set has nearly all of the parameters, or of those that are trained. */
+/* Whether a set has nearly all parameters, or nearly all trained ones. */
 bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set);
-/* Sets `parameter_sizes` to those of the parameters, each so many times. */
+/* Sets `parameter_sizes` to the sizes of the parameters, each `times` times. */
 void vt_lives_index_parameters(struct lives *lives, uint32_t times);
 
 /* sets.c: adds like-all-parameters, and matches-parameter for what files hold. */

@@ -117,7 +117,7 @@ static const uint64_t *symbol_bits(struct vt_matcher *matcher, uint64_t address)
     return vt_index_put(&matcher->symbols, address, (uint32_t)matcher->symbol_count++) ? NULL : bits;
 }
 
-static void unite(uint64_t *bits, const uint64_t *more, size_t words)
+static void add_bits(uint64_t *bits, const uint64_t *more, size_t words)
 {
     for (size_t i = 0; i < words; i++)
         bits[i] |= more[i];
@@ -133,10 +133,10 @@ static void gather_bits(struct vt_matcher *matcher, uint32_t stack_id)
     memset(row, 0, words_of(matcher, 0, VT_PATTERN_KINDS) * sizeof *row);
     for (uint32_t i = 0; i < stack->python_count; i++)
         if (stack->python[i].code_id < trace->code_count)
-            unite(row, matcher->code_bits + stack->python[i].code_id * code, code);
+            add_bits(row, matcher->code_bits + stack->python[i].code_id * code, code);
     for (uint32_t i = 0; i < stack->native_count; i++) {
         const uint64_t *bits = symbol_bits(matcher, stack->native[i]);
-        unite(row + matcher->offsets[VT_PATTERN_NATIVE], bits, symbol);
+        add_bits(row + matcher->offsets[VT_PATTERN_NATIVE], bits, symbol);
     }
     match_text(matcher, VT_PATTERN_THREAD, vt_trace_thread_name(trace, stack->thread_id),
                row + matcher->offsets[VT_PATTERN_THREAD]);
@@ -293,7 +293,7 @@ static bool subject_condition_holds(const struct vt_condition *condition,
 }
 
 /* Sets `judged` of the stack by the first rule that holds. */
-static void judge(const struct vt_matcher *matcher, struct stack_rules *stack)
+static void find_rule(const struct vt_matcher *matcher, struct stack_rules *stack)
 {
     const struct vt_rules *rules = matcher->rules;
     const struct vt_rule_subject *subject = &stack->subject;
@@ -324,7 +324,7 @@ bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struc
         last->kind != subject->kind || last->holds_tensors != subject->holds_tensors ||
         (stack->weighs && last->bytes != subject->bytes)) {
         stack->subject = *subject;
-        judge(matcher, stack);
+        find_rule(matcher, stack);
     }
     if (stack->holds)
         *verdict = stack->verdict;

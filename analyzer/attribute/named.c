@@ -36,8 +36,8 @@ static bool may_be(enum vt_category named, const struct vt_label *label, uint64_
     return named == VT_CATEGORY_GRADIENT ? has_size : is_kept(life);
 }
 
-static void give(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
-                 enum vt_category category)
+static void set_category(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
+                         enum vt_category category)
 {
     label->category = (uint8_t)category;
     label->evidence = VT_EVIDENCE_WEAK;
@@ -62,7 +62,7 @@ void vt_named_judge(const struct vt_attribution *attribution, const struct vt_ph
             vt_index_get(&sizes, vt_size_bucket(attribution->replay->allocations[held->allocation].bytes)) !=
             VT_INDEX_NONE;
         if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
-            give(held, placed, label, named);
+            set_category(held, placed, label, named);
     }
     vt_index_free(&sizes);
 }

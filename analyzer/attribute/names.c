@@ -88,7 +88,7 @@ const char *vt_names_class(const struct vt_names *names, const char *module)
 }
 
 /* The text of three parts. */
-static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
+static const char *join_texts(struct vt_names *names, const char *a, const char *b, const char *c)
 {
     char *text = vt_print_text("%s%s%s", a, b, c);
     const char *joined = vt_names_text(names, text);
@@ -176,8 +176,8 @@ static void name_root(struct vt_names *names, size_t index, const struct vt_inde
     uint32_t number = count_up(seen, hash);
     if (vt_index_get(counts, hash) > 1)
         snprintf(text, sizeof text, "#%u", number);
-    root->name = join(names, base, text, "");
-    root->prefix = join(names, root->name, ".", "");
+    root->name = join_texts(names, base, text, "");
+    root->prefix = join_texts(names, root->name, ".", "");
 }
 
 /* A sole root needs no prefix, unless its modules are a Sequential's, whose names are numbers: "0.weight"
@@ -211,13 +211,13 @@ static void name_wrapped(struct vt_names *names)
         size_t depth = 0;
         const char *path = "";
         while (outer->inside && depth++ < count) {
-            path = join(names, outer->inside_path, outer->inside_path[0] && path[0] ? "." : "", path);
+            path = join_texts(names, outer->inside_path, outer->inside_path[0] && path[0] ? "." : "", path);
             outer = &names->roots[outer->inside - 1];
         }
         if (outer == root || outer->inside)
             continue;
-        root->name = path[0] ? join(names, outer->prefix, path, "") : outer->name;
-        root->prefix = path[0] ? join(names, root->name, ".", "") : outer->prefix;
+        root->name = path[0] ? join_texts(names, outer->prefix, path, "") : outer->name;
+        root->prefix = path[0] ? join_texts(names, root->name, ".", "") : outer->prefix;
     }
 }
 
@@ -255,7 +255,7 @@ static void name_roots(struct vt_names *names)
 static const char *module_name(struct vt_names *names, int32_t root_index, const char *path)
 {
     const struct root *root = &names->roots[root_index];
-    return path[0] ? join(names, root->prefix, path, "") : root->name;
+    return path[0] ? join_texts(names, root->prefix, path, "") : root->name;
 }
 
 static void add_meaning(struct vt_names *names, const struct vt_inspection *inspection,
@@ -367,7 +367,7 @@ static uint32_t add_named(struct vt_names *names, const struct vt_inspection_ten
         free(module);
     }
     if (tensor->root >= 0) {
-        named.text = join(names, names->roots[tensor->root].prefix, tensor->path, "");
+        named.text = join_texts(names, names->roots[tensor->root].prefix, tensor->path, "");
         named.module = holding_module(names, tensor->root, tensor->path);
     }
     found = (uint32_t)names->named_count;
@@ -386,7 +386,7 @@ static uint32_t leader_of(struct vt_named *named, uint32_t at)
     return at;
 }
 
-static void tie(struct vt_named *named, uint32_t a, uint32_t b)
+static void tie_names(struct vt_named *named, uint32_t a, uint32_t b)
 {
     a = leader_of(named, a);
     b = leader_of(named, b);
@@ -413,7 +413,7 @@ static void tie_tensors(struct vt_names *names, const struct vt_inspection *insp
         if (known == VT_INDEX_NONE)
             vt_index_put(&spans, hash, at);
         else
-            tie(names->named, known, at);
+            tie_names(names->named, known, at);
     }
     vt_index_free(&spans);
 }
@@ -426,9 +426,9 @@ static void join_tied(struct vt_names *names)
             continue;
         uint32_t count = 1, at = named[i].next;
         for (; at != NONE && count < JOINED_NAMES; at = named[at].next, count++)
-            named[i].joined = join(names, named[i].joined, " = ", named[at].text);
+            named[i].joined = join_texts(names, named[i].joined, " = ", named[at].text);
         if (at != NONE)
-            named[i].joined = join(names, named[i].joined, " = …", "");
+            named[i].joined = join_texts(names, named[i].joined, " = …", "");
     }
     for (uint32_t i = 0; i < names->named_count; i++)
         named[i].joined = named[leader_of(named, i)].joined;

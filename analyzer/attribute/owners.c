@@ -77,7 +77,7 @@ static bool are_arrays(const struct placing *placing)
 
 /* Each span gets the bytes that no span before it has. The largest share also gets the bytes without a
  * tensor; beside arrays these are another owner's. Returns how many that has. */
-static uint64_t share(struct placing *placing, uint64_t bytes)
+static uint64_t share_bytes_out(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;
     struct pick *largest = &placing->picks[0];
@@ -156,8 +156,8 @@ static bool is_cache(const struct placing *placing)
 }
 
 /* The block gets the category that most of its bytes have; none by names alone. */
-static void judge(const struct placing *placing, const struct vt_allocation *allocation,
-                  struct vt_label *label)
+static void set_category(const struct placing *placing, const struct vt_allocation *allocation,
+                         struct vt_label *label)
 {
     static const uint8_t categories[] = {
         [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
@@ -209,9 +209,9 @@ static void place_one(struct placing *placing, const struct vt_sighting *sightin
     pick_all(placing, sightings, count);
     vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count + 1,
                sizeof *placed->owners);
-    uint64_t rest_bytes = share(placing, allocation->bytes);
+    uint64_t rest_bytes = share_bytes_out(placing, allocation->bytes);
     size_t owner_count = placing->count;
-    judge(placing, allocation, label);
+    set_category(placing, allocation, label);
     struct vt_owner *owners = placed->owners + placed->owner_count;
     for (size_t i = 0; i < placing->count; i++) {
         const struct pick *pick = &placing->picks[i];

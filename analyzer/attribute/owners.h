@@ -6,15 +6,15 @@
 #include "attribute/names.h"
 #include "attribute/phases.h"
 
-#define VT_RULE_NONE UINT16_MAX /* also where the kind of allocation alone gives the category */
+#define VT_RULE_NONE UINT16_MAX /* also if the kind of allocation gives the category */
 #define VT_RULE_INSPECTION (UINT16_MAX - 1)
 
 /* A tensor in the allocation that held it when an inspection saw it. */
 struct vt_sighting {
     uint32_t allocation, inspection;
-    const struct vt_inspection_tensor *tensor; /* that the inspection named; NULL = of its census */
-    const struct vt_inspection_holder *holder; /* of its census, else NULL */
-    uint64_t bytes; /* of its span of addresses: a view may show more elements than there is memory */
+    const struct vt_inspection_tensor *tensor; /* named by the inspection; NULL = from its census */
+    const struct vt_inspection_holder *holder; /* from its census, else NULL */
+    uint64_t bytes; /* of its span of addresses: an expanded view has more elements than memory */
 };
 
 /* The owners of an allocation. */
@@ -33,7 +33,7 @@ struct vt_placed {
     struct vt_inspection_counts counts;
 };
 
-/* sightings.c: the allocation that each tensor lay in, of the named tensors or of the censuses. Sorted by
+/* sightings.c: the allocation that each tensor lay in, for named tensors or for the census. Sorted by
  * allocation, address, then latest inspection first; the caller frees them. */
 void vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
                        struct vt_inspection_counts *counts, struct vt_sighting **sightings, size_t *count);

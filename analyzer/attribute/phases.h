@@ -19,7 +19,7 @@ struct vt_recompute {
     uint32_t first_event, last_event;
 };
 
-/* For lookups by event: by block of so many events, how many items begin before it. */
+/* For look-ups by event: for each block of events, how many items begin before it. */
 #define VT_BEGUN_EVENTS 64u
 struct vt_begun {
     uint32_t *counts; /* NULL until all phases are found */
@@ -41,8 +41,8 @@ struct vt_phases {
     bool has_blocks;    /* a framework recorded its blocks */
 };
 
-/* True for what tensors lie in: blocks of a framework, or where no framework records blocks (PyTorch over
- * cudaMallocAsync), what the program takes from the driver. */
+/* Whether tensors lie in it: true for a framework's blocks, or, if no framework records blocks (PyTorch over
+ * cudaMallocAsync), for what the program takes from the driver. */
 static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct vt_allocation *allocation)
 {
     if (phases->has_blocks)
@@ -54,7 +54,7 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
  * the phases. */
 void vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
-/* phases.c: makes the lookups below fast, once all is found. */
+/* phases.c: makes the look-ups below fast; call it when everything is found. */
 void vt_phases_settle(struct vt_phases *phases, size_t events);
 
 /* True if a backward pass freed the block, whichever made it. */

@@ -325,7 +325,7 @@ static void drop_doubles(struct finder *finder)
     vt_index_free(&from);
 }
 
-static void find(struct finder *finder)
+static void find_repeats(struct finder *finder)
 {
     find_places(finder);
     for (size_t i = 0; i < finder->candidate_count && finder->place_count > 0; i++)
@@ -439,7 +439,7 @@ void vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *pha
     for (enum level level = 0; level < LEVELS && placed->owner_count > 0; level++) {
         struct finder finder = all;
         finder.level = level;
-        find(&finder);
+        find_repeats(&finder);
     }
     give_categories(placed->like, labels, replay->allocation_count);
     free(all.candidates);

@@ -348,8 +348,8 @@ static int parse_line(struct parser *parser, char *line)
     return error;
 }
 
-static int parse(struct vt_rules *rules, const char *file, const char *text, size_t bytes, char *error_text,
-                 size_t error_bytes)
+static int parse_text(struct vt_rules *rules, const char *file, const char *text, size_t bytes,
+                      char *error_text, size_t error_bytes)
 {
     struct parser parser = {.rules = rules, .error = error_text, .error_bytes = error_bytes};
     const char *end = text + bytes;
@@ -385,7 +385,7 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
         size_t bytes = fread(text, 1, FILE_BYTES_LIMIT, file);
         error = ferror(file) ? -EIO : bytes == FILE_BYTES_LIMIT ? -EFBIG : 0;
         if (!error)
-            error = parse(rules, path, text, bytes, error_text, error_bytes);
+            error = parse_text(rules, path, text, bytes, error_text, error_bytes);
     }
     if (error && error != -EINVAL && error_bytes > 0)
         snprintf(error_text, error_bytes, "%s: %s", path, strerror(-error));
@@ -414,7 +414,8 @@ int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, si
     struct vt_rules *rules = vt_allocate_zeros(1, sizeof *rules);
     *made = NULL;
     memcpy(rules->trait_names, own_trait_names, sizeof own_trait_names); /* these have fixed bits */
-    int error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
+    int error =
+        parse_text(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
     size_t builtin = rules->clauses[VT_CLAUSE_RULE].count;
     if (!error && path)
         error = parse_file(rules, path, error_text, error_bytes);

@@ -71,7 +71,7 @@ static void find_holders(struct sweep *sweep, const struct vt_phases *phases)
         qsort_r(sweep->ending, sweep->holder_count, sizeof *sweep->ending, by_end, sweep->holders);
 }
 
-static void enter(struct sweep *sweep, uint32_t holder)
+static void enter_allocation(struct sweep *sweep, uint32_t holder)
 {
     const struct vt_allocation *allocation = &sweep->replay->allocations[sweep->holders[holder].allocation];
     uint32_t *root = &sweep->roots[allocation->device_index];
@@ -81,7 +81,7 @@ static void enter(struct sweep *sweep, uint32_t holder)
     vt_ranges_insert(&sweep->ranges, root, allocation->address, end, holder);
 }
 
-static void leave(struct sweep *sweep, uint32_t holder)
+static void leave_allocation(struct sweep *sweep, uint32_t holder)
 {
     const struct vt_allocation *allocation = &sweep->replay->allocations[sweep->holders[holder].allocation];
     uint32_t *root = &sweep->roots[allocation->device_index];
@@ -97,7 +97,7 @@ struct position {
     int8_t device_index;
 };
 
-static void place(struct sweep *sweep, const struct position *at, struct vt_sighting sighting)
+static void place_tensor(struct sweep *sweep, const struct position *at, struct vt_sighting sighting)
 {
     if (at->bytes == 0 || at->storage_bytes == 0)
         return;
@@ -126,15 +126,15 @@ static void place(struct sweep *sweep, const struct position *at, struct vt_sigh
             (item)->device_index                                                                             \
     }
 
-static void place_all(struct sweep *sweep, uint32_t index)
+static void place_tensors(struct sweep *sweep, uint32_t index)
 {
     const struct vt_inspection *inspection = &sweep->replay->trace->inspections[index];
     for (size_t i = 0; !sweep->census && i < inspection->tensor_count; i++)
-        place(sweep, POSITION_OF(&inspection->tensors[i]),
-              (struct vt_sighting){.inspection = index, .tensor = &inspection->tensors[i]});
+        place_tensor(sweep, POSITION_OF(&inspection->tensors[i]),
+                     (struct vt_sighting){.inspection = index, .tensor = &inspection->tensors[i]});
     for (size_t i = 0; sweep->census && i < inspection->holder_count; i++)
-        place(sweep, POSITION_OF(&inspection->holders[i]),
-              (struct vt_sighting){.inspection = index, .holder = &inspection->holders[i]});
+        place_tensor(sweep, POSITION_OF(&inspection->holders[i]),
+                     (struct vt_sighting){.inspection = index, .holder = &inspection->holders[i]});
 }
 
 static void sweep_inspections(struct sweep *sweep)
@@ -144,11 +144,11 @@ static void sweep_inspections(struct sweep *sweep)
     for (uint32_t inspection = 0; inspection < trace->inspection_count; inspection++) {
         for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection;
              left++)
-            leave(sweep, sweep->ending[left]);
+            leave_allocation(sweep, sweep->ending[left]);
         for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection;
              entered++)
-            enter(sweep, (uint32_t)entered);
-        place_all(sweep, inspection);
+            enter_allocation(sweep, (uint32_t)entered);
+        place_tensors(sweep, inspection);
     }
 }
 

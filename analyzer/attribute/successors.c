@@ -82,7 +82,7 @@ static void find_first(struct follower *follower)
     vt_index_free(&gradients);
 }
 
-static void add(struct follower *follower, uint32_t index)
+static void list_block(struct follower *follower, uint32_t index)
 {
     const struct vt_allocation *block = &follower->lives->replay->allocations[index];
     follower->same_size[index] = vt_index_get(&follower->latest, size_key(block));
@@ -104,7 +104,7 @@ static uint32_t latest_of(struct follower *follower, uint64_t key, const uint32_
 
 /* What takes the place of the parameter that goes now: the graph of a loss may hold the old one into the next
  * step. All those of one size come from one stack. */
-static void follow(struct follower *follower, uint32_t index, uint32_t event)
+static void find_successor(struct follower *follower, uint32_t index, uint32_t event)
 {
     const struct vt_allocation *blocks = follower->lives->replay->allocations;
     const struct vt_phases *phases = follower->lives->phases;
@@ -121,7 +121,7 @@ static void follow(struct follower *follower, uint32_t index, uint32_t event)
     vt_index_put(&follower->follows, size, found);
 }
 
-static void follow_all(struct follower *follower)
+static void find_successors(struct follower *follower)
 {
     const struct vt_replay *replay = follower->lives->replay;
     const struct vt_phases *phases = follower->lives->phases;
@@ -129,10 +129,10 @@ static void follow_all(struct follower *follower)
     for (uint32_t event = 0; event <= follower->lives->last_made; event++) {
         for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++)
             if (may_follow(follower->lives, made))
-                add(follower, (uint32_t)made);
+                list_block(follower, (uint32_t)made);
         for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i])
             if (follower->parent[i] != VT_NEVER && event > phases->passes[0].last_event)
-                follow(follower, i, event);
+                find_successor(follower, i, event);
     }
 }
 
@@ -163,7 +163,7 @@ void vt_lives_follow_parameters(struct lives *lives)
     if (lives->phases->pass_count > 0) {
         memset(follower.parent, 0xff, count * sizeof *follower.parent);
         find_first(&follower);
-        follow_all(&follower);
+        find_successors(&follower);
         mark_chains(&follower);
     }
     vt_index_free(&follower.latest);

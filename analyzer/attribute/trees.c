@@ -45,7 +45,7 @@ static uint64_t signature(const struct tree *tree)
 }
 
 /* Adds an array to the tree of the first `bytes` of its path. */
-static void add(struct forest *forest, const struct vt_sighting *seen, size_t bytes, bool is_state)
+static void add_to_tree(struct forest *forest, const struct vt_sighting *seen, size_t bytes, bool is_state)
 {
     const struct vt_inspection_tensor *tensor = seen->tensor;
     const char *rest = tensor->path + bytes, *shape = shape_of(tensor);
@@ -77,18 +77,18 @@ static size_t state_bytes(const struct vt_inspection_tensor *tensor)
     return 0;
 }
 
-static void plant(struct forest *forest, const struct vt_sighting *seen)
+static void add_to_trees(struct forest *forest, const struct vt_sighting *seen)
 {
     const struct vt_inspection_tensor *tensor = seen->tensor;
     if (tensor->kind == VT_INSPECTION_OPTIMIZER_STATE) {
         size_t bytes = state_bytes(tensor);
         if (bytes)
-            add(forest, seen, bytes, true);
+            add_to_tree(forest, seen, bytes, true);
         return;
     }
     for (size_t bytes = 1; bytes <= strlen(tensor->path); bytes++)
         if (begins_step(tensor->path[bytes]))
-            add(forest, seen, bytes, false);
+            add_to_tree(forest, seen, bytes, false);
 }
 
 /* What the name of the outermost tree on the path says that has the structure of state. */
@@ -107,7 +107,7 @@ static enum vt_category named_by_structure(const struct forest *forest, const st
 }
 
 /* A gradient's name alone says too little: what a variable holds between steps may be a norm, a mean … */
-static void judge(const struct forest *forest, const struct vt_sighting *seen, struct vt_label *label)
+static void set_category(const struct forest *forest, const struct vt_sighting *seen, struct vt_label *label)
 {
     enum vt_category category = named_by_structure(forest, seen);
     bool is_sure = category != VT_CATEGORY_UNKNOWN;
@@ -133,13 +133,13 @@ void vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt
     struct forest forest = {0};
     for (size_t i = 0; i < count; i++)
         if (is_of_tree(&sightings[i]))
-            plant(&forest, &sightings[i]);
+            add_to_trees(&forest, &sightings[i]);
     for (size_t i = 0; i < forest.count; i++)
         if (forest.trees[i].is_state)
             vt_index_put(&forest.states, signature(&forest.trees[i]), 1);
     for (size_t i = 0; i < count; i++)
         if (is_of_tree(&sightings[i]) && sightings[i].tensor->kind == VT_INSPECTION_TENSOR)
-            judge(&forest, &sightings[i], &labels[sightings[i].allocation]);
+            set_category(&forest, &sightings[i], &labels[sightings[i].allocation]);
     vt_index_free(&forest.by_path);
     vt_index_free(&forest.states);
     free(forest.trees);

@@ -7,7 +7,7 @@
 #define SEGMENT_SHIFT 21u /* a framework's segments have 2 MiB or more */
 
 /* The sums that the replay itself needs. */
-static void account(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
+static void add_to_sums(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
 {
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
@@ -40,7 +40,7 @@ uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint
     VT_APPEND(replay->allocations, replay->allocation_count, build->allocation_capacity, added);
     /* a block is accounted when its parent is known */
     if (kind != VT_ALLOCATION_BLOCK)
-        account(build, &replay->allocations[made], true);
+        add_to_sums(build, &replay->allocations[made], true);
     return made;
 }
 
@@ -83,7 +83,7 @@ void vt_build_end(struct vt_build *build, uint32_t index)
     struct vt_allocation *allocation = &build->replay->allocations[index];
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
     allocation->free_event = build->event_index;
-    account(build, allocation, false);
+    add_to_sums(build, allocation, false);
     if (allocation->kind == VT_ALLOCATION_BLOCK) {
         vt_intervals_remove(&device->blocks, allocation->address, index);
     } else if (is_direct_range(allocation)) {
@@ -162,7 +162,7 @@ static void enter_block(struct vt_build *build, uint32_t index)
         }
         find_parent(build, block);
     }
-    account(build, block, true);
+    add_to_sums(build, block, true);
 }
 
 void vt_build_add_block(struct vt_build *build, const struct vt_event *event)
@@ -177,7 +177,7 @@ void vt_build_revive(struct vt_build *build, uint32_t index)
 {
     struct vt_allocation *allocation = &build->replay->allocations[index];
     allocation->free_event = VT_NEVER;
-    account(build, allocation, true);
+    add_to_sums(build, allocation, true);
 }
 
 void vt_build_begin_again(struct vt_build *build, uint32_t index)

@@ -9,17 +9,17 @@
 
 /* Device -1 (host or unknown) has a slot too. */
 #define VT_DEVICE_SLOTS (VT_MAX_DEVICES + 1)
-/* More than any device has; larger sizes are damage, and sums of them would wrap. */
+/* More than any device has: larger sizes are damage, and their sums would overflow. */
 #define VT_PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
-/* An amount that changes without allocation calls, as allocations: the last made shrink first. */
+/* An amount that changes without allocation calls, kept as allocations: the latest shrink first. */
 struct vt_growth {
     uint32_t *items; /* indices of allocations */
     size_t count, capacity;
     uint64_t bytes;
 };
 
-/* Driver memory that blocks were found in lately, by address: a segment, all bytes of which are known. */
+/* A cache by address: segments that blocks were found in lately. */
 #define VT_KNOWN_SEGMENTS 64u
 struct vt_build_segment {
     uint64_t start, end; /* 0, 0 = none */
@@ -44,10 +44,10 @@ struct vt_build_device {
     bool info_seen;
 };
 
-/* Of physical memory or of a multicast object, which has no allocation. */
+/* Physical memory, or a multicast object, which has no allocation. */
 struct vt_build_handle {
     uint32_t allocation; /* VT_INDEX_NONE: a multicast object */
-    int32_t references;  /* below 0: released too often, by calls that may still turn out to have failed */
+    int32_t references;  /* below 0: more releases than references; some may turn out to have failed */
     uint32_t mappings;
     uint32_t bindings;     /* of this memory, to multicast objects */
     uint64_t mapped_bytes; /* in memory ranges */
@@ -77,9 +77,9 @@ struct vt_build_context {
     int8_t device_index;
 };
 
-/* The latest event by which a thread gave something back: it may be taken back (VT_EVENT_FREE_FAILED). */
+/* The latest free of a thread: VT_EVENT_FREE_FAILED may undo it. */
 struct vt_build_free {
-    uint32_t event_index; /* VT_NEVER = it was taken back */
+    uint32_t event_index; /* VT_NEVER = it was undone */
     uint32_t what;        /* the allocation, handle or mapping; VT_INDEX_NONE = there was none */
 };
 #define VT_BUILD_GRAPH_MEMORY (VT_INDEX_NONE - 1) /* what: memory that a graph's launch had made */
@@ -133,11 +133,11 @@ uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint
 void vt_build_add_block(struct vt_build *build, const struct vt_event *event);
 /* Ends an allocation at the current event, with its range and the blocks in it. */
 void vt_build_end(struct vt_build *build, uint32_t allocation);
-/* Undoes the end of driver memory: it was alive all the time. Its range is to be entered again. */
+/* Undoes the end of driver memory: it never ended. The caller enters its range again. */
 void vt_build_revive(struct vt_build *build, uint32_t allocation);
 /* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
 void vt_build_begin_again(struct vt_build *build, uint32_t allocation);
-/* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
+/* Adds driver memory to its device's ranges. Whatever overlaps it ends: its free was lost. */
 void vt_build_enter(struct vt_build *build, uint32_t allocation);
 /* Changes the ranges of driver memory. */
 void vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
@@ -148,9 +148,9 @@ void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t star
 /* Makes a device's pool, context or graph amount `bytes`. */
 void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
                          uint64_t bytes);
-/* Makes the pools' amount what they reserved, or what lives in them if that is more. */
+/* Sets the pools' amount to what they reserved, or to what is alive in them if that is more. */
 void vt_build_settle_pools(struct vt_build *build, int device_index);
-/* `event`, the one at hand, gives `what` back. */
+/* `event`, the current one, frees `what`. */
 void vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
 
 /* The allocation has this identity, 0 = none. */
@@ -162,7 +162,7 @@ void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
 void vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
 /* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
 void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
-/* Signed bytes that a device gave without an allocation; they end with the context, if that is known. */
+/* Signed bytes that a device gave without an allocation call; they end with the context, if it is known. */
 void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
 void vt_build_context_create(struct vt_build *build, const struct vt_event *event);
 void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);

@@ -73,7 +73,7 @@ void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t all
 
 /* ---- Allocations and frees. */
 
-static void own(struct vt_build *build, const struct vt_event *event, uint32_t allocation)
+static void add_to_owner(struct vt_build *build, const struct vt_event *event, uint32_t allocation)
 {
     struct vt_build_context *owner = owner_of(build, event);
     struct vt_owned *owned = owner != NULL && owner->references > 0
@@ -109,7 +109,7 @@ void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
     if (event->flags & VT_FLAG_FOREIGN)
         vt_build_share(build, event->total_bytes, made);
     if (kind != VT_ALLOCATION_POOLED)
-        own(build, event, made);
+        add_to_owner(build, event, made);
 }
 
 void vt_build_driver_free(struct vt_build *build, const struct vt_event *event)

@@ -57,7 +57,7 @@ static void free_failed(struct vt_build *build, const struct vt_event *event)
         vt_build_keep_reference(build, event->address, latest.what);
 }
 
-static void pool(struct vt_build *build, const struct vt_event *event)
+static void pool_event(struct vt_build *build, const struct vt_event *event)
 {
     if (event->flags & VT_FLAG_CAPTURED) {
         if (event->device_index >= 0)
@@ -82,7 +82,7 @@ static void pool(struct vt_build *build, const struct vt_event *event)
 
 /* The first reading of a device's free memory shows what contexts, libraries and other processes hold: used
  * bytes that no event accounts for. */
-static void memory_info(struct vt_build *build, const struct vt_event *event)
+static void memory_info_event(struct vt_build *build, const struct vt_event *event)
 {
     struct vt_build_device *device = vt_build_device(build, event->device_index);
     if (event->device_index < 0 || device->info_seen || event->total_bytes < event->bytes)
@@ -95,7 +95,7 @@ static void memory_info(struct vt_build *build, const struct vt_event *event)
                         device->context.bytes + (used - device->driver_bytes));
 }
 
-static void export(struct vt_build *build, const struct vt_event *event)
+static void export_event(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t memory = vt_index_get(&build->memory, event->address);
     if (!vt_build_is_alive(build, memory))
@@ -137,47 +137,42 @@ static void framework_event(struct vt_build *build, const struct vt_event *event
     compare_total(build, event);
 }
 
+static void unreserve_event(struct vt_build *build, const struct vt_event *event)
+{
+    vt_build_note_free(build, event, VT_INDEX_NONE);
+}
+
+static void pool_destroy_event(struct vt_build *build, const struct vt_event *event)
+{
+    vt_build_note_free(build, event, VT_INDEX_NONE);
+    pool_event(build, event);
+}
+
+static void delta_event(struct vt_build *build, const struct vt_event *event)
+{
+    if (event->device_index >= 0)
+        vt_build_silent(build, event->device_index, event->detail, event->bytes);
+}
+
 static void driver_event(struct vt_build *build, const struct vt_event *event)
 {
-    switch (event->kind) {
-    case VT_EVENT_ALLOC:
-        vt_build_driver_alloc(build, event);
-        break;
-    case VT_EVENT_FREE:
-        vt_build_driver_free(build, event);
-        break;
-    case VT_EVENT_FREE_FAILED:
-        free_failed(build, event);
-        break;
-    case VT_EVENT_UNRESERVE:
-        vt_build_note_free(build, event, VT_INDEX_NONE);
-        break;
-    case VT_EVENT_POOL_DESTROY:
-        vt_build_note_free(build, event, VT_INDEX_NONE);
-        pool(build, event);
-        break;
-    case VT_EVENT_POOL:
-        pool(build, event);
-        break;
-    case VT_EVENT_EXPORT:
-        export(build, event);
-        break;
-    case VT_EVENT_MEMORY_INFO:
-        memory_info(build, event);
-        break;
-    case VT_EVENT_DELTA:
-        if (event->device_index >= 0)
-            vt_build_silent(build, event->device_index, event->detail, event->bytes);
-        break;
-    case VT_EVENT_CONTEXT_CREATE:
-        vt_build_context_create(build, event);
-        break;
-    case VT_EVENT_CONTEXT_DESTROY:
-        vt_build_context_destroy(build, event);
-        break;
-    default:
+    static void (*const take[])(struct vt_build * build, const struct vt_event *event) = {
+        [VT_EVENT_ALLOC] = vt_build_driver_alloc,
+        [VT_EVENT_FREE] = vt_build_driver_free,
+        [VT_EVENT_FREE_FAILED] = free_failed,
+        [VT_EVENT_UNRESERVE] = unreserve_event,
+        [VT_EVENT_POOL_DESTROY] = pool_destroy_event,
+        [VT_EVENT_POOL] = pool_event,
+        [VT_EVENT_EXPORT] = export_event,
+        [VT_EVENT_MEMORY_INFO] = memory_info_event,
+        [VT_EVENT_DELTA] = delta_event,
+        [VT_EVENT_CONTEXT_CREATE] = vt_build_context_create,
+        [VT_EVENT_CONTEXT_DESTROY] = vt_build_context_destroy,
+    };
+    if (event->kind < sizeof take / sizeof *take && take[event->kind])
+        take[event->kind](build, event);
+    else
         vt_build_virtual_event(build, event);
-    }
 }
 
 static void replay_event(struct vt_build *build, const struct vt_event *event)

@@ -54,7 +54,7 @@ static void drop_bound(struct vt_build *build, uint32_t memory)
 }
 
 /* Marks a handle as in use, whether it was before or not. */
-static void use(struct vt_build *build, uint32_t index)
+static void mark_in_use(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
     const struct vt_range_node *node;
@@ -69,7 +69,7 @@ static void use(struct vt_build *build, uint32_t index)
         if (!is_bindable(build, memory))
             continue;
         build->handles[memory].bindings++;
-        use(build, memory);
+        mark_in_use(build, memory);
     }
 }
 
@@ -106,8 +106,9 @@ static void handle_create(struct vt_build *build, const struct vt_event *event)
         vt_build_share(build, event->total_bytes, build->handles[build->handle_count - 1].allocation);
 }
 
-static void handle_reference(struct vt_build *build, const struct vt_event *event, bool retain)
+static void handle_reference(struct vt_build *build, const struct vt_event *event)
 {
+    const bool retain = event->kind == VT_EVENT_HANDLE_RETAIN;
     uint32_t index = handle_index_of(build, event->address);
     struct vt_build_handle *handle = index == NO_HANDLE ? NULL : &build->handles[index];
     if (!retain) {
@@ -120,7 +121,7 @@ static void handle_reference(struct vt_build *build, const struct vt_event *even
     if (!retain)
         end_if_unused(build, index);
     else if (handle->references > 0) /* it is recorded after the call: another thread may have released */
-        use(build, index);
+        mark_in_use(build, index);
 }
 
 void vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t index)
@@ -132,7 +133,7 @@ void vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t 
     int32_t references = ++build->handles[index].references;
     build->replay->unknown_frees -= references <= 0;
     if (references == 1 && handle_index_of(build, address) == index)
-        use(build, index);
+        mark_in_use(build, index);
 }
 
 /* ---- Mappings. */
@@ -186,7 +187,7 @@ static void enter_mapping(struct vt_build *build, uint32_t index)
         enter_memory(build, mapping);
 }
 
-static void map(struct vt_build *build, const struct vt_event *event)
+static void map_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t old = vt_index_get(&build->mapping_index, event->address);
     if (old != VT_INDEX_NONE && build->mappings[old].unmap_event == VT_NEVER) {
@@ -212,7 +213,7 @@ static void map(struct vt_build *build, const struct vt_event *event)
     vt_index_put(&build->mapping_index, event->address, made);
 }
 
-static void unmap(struct vt_build *build, const struct vt_event *event)
+static void unmap_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint64_t at = event->address, end = event->address + event->bytes;
     uint32_t found = VT_INDEX_NONE;
@@ -247,7 +248,7 @@ void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, st
             mapping->surplus--;
             another = true;
         } else if (mapping->unmap_event == latest.event_index) {
-            use(build, mapping->handle);
+            mark_in_use(build, mapping->handle);
             build->handles[mapping->handle].mappings++;
             mapping->unmap_event = VT_NEVER;
             enter_mapping(build, index);
@@ -263,7 +264,7 @@ void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, st
 /* ---- What is bound to multicast objects. */
 
 /* Offsets are below VT_PLAUSIBLE_BYTES. */
-static uint64_t place(int device_index, uint64_t offset)
+static uint64_t bound_place(int device_index, uint64_t offset)
 {
     return (uint64_t)(device_index + 1) << 56 | offset;
 }
@@ -300,7 +301,7 @@ static uint32_t memory_to_bind(const struct vt_build *build, const struct vt_eve
     return is_bindable(build, memory) && build->handles[memory].in_use ? memory : NO_HANDLE;
 }
 
-static void bind(struct vt_build *build, const struct vt_event *event)
+static void bind_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);
     if (object == NO_HANDLE || !build->handles[object].in_use || event->bytes == 0 ||
@@ -311,7 +312,7 @@ static void bind(struct vt_build *build, const struct vt_event *event)
     int device_index = event->device_index;
     if (device_index < 0 && memory != NO_HANDLE)
         device_index = vt_build_allocation(build, build->handles[memory].allocation)->device_index;
-    uint64_t start = place(device_index, event->total_bytes), end = start + event->bytes;
+    uint64_t start = bound_place(device_index, event->total_bytes), end = start + event->bytes;
     if (memory != NO_HANDLE)
         build->handles[memory].bindings++; /* before the old binding ends: it may be of the same memory */
     if (unbind_range(build, object, start, end))
@@ -320,13 +321,13 @@ static void bind(struct vt_build *build, const struct vt_event *event)
 }
 
 /* The binding may not have had a device: then it is in the place of device -1. */
-static void unbind(struct vt_build *build, const struct vt_event *event)
+static void unbind_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);
     bool found = false;
     if (object != NO_HANDLE && build->handles[object].in_use && event->bytes > 0) {
-        uint64_t start = place(event->device_index, event->total_bytes),
-                 unknown = place(-1, event->total_bytes);
+        uint64_t start = bound_place(event->device_index, event->total_bytes),
+                 unknown = bound_place(-1, event->total_bytes);
         found = unbind_range(build, object, start, start + event->bytes) ||
                 unbind_range(build, object, unknown, unknown + event->bytes);
     }
@@ -335,29 +336,17 @@ static void unbind(struct vt_build *build, const struct vt_event *event)
 
 void vt_build_virtual_event(struct vt_build *build, const struct vt_event *event)
 {
-    switch (event->kind) {
-    case VT_EVENT_HANDLE_CREATE:
-    case VT_EVENT_MULTICAST_CREATE:
-        handle_create(build, event);
-        break;
-    case VT_EVENT_HANDLE_RETAIN:
-    case VT_EVENT_HANDLE_RELEASE:
-        handle_reference(build, event, event->kind == VT_EVENT_HANDLE_RETAIN);
-        break;
-    case VT_EVENT_MAP:
-        map(build, event);
-        break;
-    case VT_EVENT_UNMAP:
-        unmap(build, event);
-        break;
-    case VT_EVENT_BIND:
-    case VT_EVENT_BIND_ADDRESS:
-        bind(build, event);
-        break;
-    case VT_EVENT_UNBIND:
-        unbind(build, event);
-        break;
-    default:
-        break;
-    }
+    static void (*const take[])(struct vt_build * build, const struct vt_event *event) = {
+        [VT_EVENT_HANDLE_CREATE] = handle_create,
+        [VT_EVENT_MULTICAST_CREATE] = handle_create,
+        [VT_EVENT_HANDLE_RETAIN] = handle_reference,
+        [VT_EVENT_HANDLE_RELEASE] = handle_reference,
+        [VT_EVENT_MAP] = map_memory,
+        [VT_EVENT_UNMAP] = unmap_memory,
+        [VT_EVENT_BIND] = bind_memory,
+        [VT_EVENT_BIND_ADDRESS] = bind_memory,
+        [VT_EVENT_UNBIND] = unbind_memory,
+    };
+    if (event->kind < sizeof take / sizeof *take && take[event->kind])
+        take[event->kind](build, event);
 }

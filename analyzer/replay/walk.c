@@ -7,7 +7,7 @@
 #include "base/allocate.h"
 #include "replay/replay.h"
 
-static void count(struct vt_counts *counts, const struct vt_allocation *allocation, bool begins)
+static void add_to_counts(struct vt_counts *counts, const struct vt_allocation *allocation, bool begins)
 {
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
     if (allocation->flags & VT_FLAG_FOREIGN)
@@ -43,14 +43,14 @@ struct walk {
     bool touched; /* the event at hand touches the device */
 };
 
-static void change(struct walk *walk, uint32_t index, bool begins)
+static void take_change(struct walk *walk, uint32_t index, bool begins)
 {
     const struct vt_allocation *allocation = &walk->replay->allocations[index];
     if (allocation->alloc_event == allocation->free_event ||
         (allocation->device_index != walk->device_index && allocation->kind != VT_ALLOCATION_HOST))
         return;
     walk->touched = true;
-    count(&walk->counts, allocation, begins);
+    add_to_counts(&walk->counts, allocation, begins);
     if (walk->visitor->change)
         walk->visitor->change(walk->visitor->context, index, begins);
 }
@@ -63,9 +63,9 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, const struc
     for (uint32_t i = 0; i < trace->event_count; i++) {
         walk.touched = replay->devices[i] == device_index;
         for (uint32_t freed = replay->first_freed[i]; freed != VT_NEVER; freed = replay->next_freed[freed])
-            change(&walk, freed, false);
+            take_change(&walk, freed, false);
         for (; next < replay->allocation_count && replay->allocations[next].alloc_event == i; next++)
-            change(&walk, next, true);
+            take_change(&walk, next, true);
         int stop = walk.touched && visitor->visit ? visitor->visit(visitor->context, i, &walk.counts) : 0;
         if (stop)
             return stop;

@@ -194,8 +194,8 @@ static int compare_asked(const void *asked, const void *address)
 }
 
 /* Sets `asked` to this address and all of the module that stacks have and the trace has no names for. */
-static void ask(struct vt_debug_file *debug, const struct vt_trace *trace,
-                const struct vt_module_entry *module, uint64_t address)
+static void list_asked(struct vt_debug_file *debug, const struct vt_trace *trace,
+                       const struct vt_module_entry *module, uint64_t address)
 {
     const struct vt_trace_tables *tables = trace->tables;
     struct vt_index known = {0};
@@ -256,7 +256,7 @@ static void find_functions(const struct symbol_table *table, const uint64_t *ask
             found[i] = NULL;
 }
 
-static void look_up(struct vt_debug_file *debug, enum which_table which)
+static void find_names(struct vt_debug_file *debug, enum which_table which)
 {
     struct symbol_table *table = &debug->tables[which];
     if (debug->found[which])
@@ -276,11 +276,11 @@ bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module,
         return false;
     size_t at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
     if (at == debug->asked_count || debug->asked[at] != in_file) {
-        ask(debug, trace, module, address);
+        list_asked(debug, trace, module, address);
         at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
     }
     for (enum which_table which = OWN; which <= (exported_too ? EXPORTED : OWN); which++) {
-        look_up(debug, which);
+        find_names(debug, which);
         const Elf64_Sym *symbol = debug->found[which][at];
         const struct symbol_table *table = &debug->tables[which];
         const char *name = symbol ? elf_strptr(table->elf, table->strings, symbol->st_name) : NULL;

@@ -63,7 +63,7 @@ static int add_thread(struct vt_trace *trace, const void *record)
                     thread->head.bytes - sizeof *thread);
 }
 
-static const char *join(struct vt_arena *arena, const char **words, size_t count)
+static const char *join_words(struct vt_arena *arena, const char **words, size_t count)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < count; i++)
@@ -104,7 +104,7 @@ static int add_process(struct vt_trace *trace, const void *record)
     kept[arguments] = NULL;
     trace->argument_count = (int)arguments;
     trace->arguments = kept;
-    trace->command = join(arena, words, shown);
+    trace->command = join_words(arena, words, shown);
     trace->working_folder = arguments < count ? words[arguments] : "";
     trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
     trace->python_version = process->python_version;

@@ -312,6 +312,11 @@ static bool read_variable(struct reading *reading, struct field *fields, size_t 
 
 static bool read_line(struct reading *reading, char *line, char *end)
 {
+    static bool (*const readers[])(struct reading * reading, struct field * fields, size_t count) = {
+        ['A'] = read_tensor,      ['C'] = read_census, ['D'] = read_group,    ['E'] = read_failure,
+        ['G'] = read_collections, ['H'] = read_holder, ['M'] = read_module,   ['O'] = read_root,
+        ['R'] = read_root,        ['T'] = read_tensor, ['V'] = read_variable, ['W'] = read_written,
+    };
     struct field fields[FIELDS] = {{0}};
     size_t count = 0;
     for (;;) {
@@ -321,34 +326,10 @@ static bool read_line(struct reading *reading, char *line, char *end)
             break;
         line = tab + 1;
     }
-    if (fields[0].bytes != 1)
-        return true;
-    switch (fields[0].text[0]) {
-    case 'R':
-    case 'O':
-        return read_root(reading, fields, count);
-    case 'M':
-        return read_module(reading, fields, count);
-    case 'T':
-    case 'A':
-        return read_tensor(reading, fields, count);
-    case 'H':
-        return read_holder(reading, fields, count);
-    case 'W':
-        return read_written(reading, fields, count);
-    case 'C':
-        return read_census(reading, fields, count);
-    case 'D':
-        return read_group(reading, fields, count);
-    case 'V':
-        return read_variable(reading, fields, count);
-    case 'G':
-        return read_collections(reading, fields, count);
-    case 'E':
-        return read_failure(reading, fields, count);
-    default:
-        return true; /* of a later version */
-    }
+    const unsigned kind = fields[0].bytes == 1 ? (unsigned char)fields[0].text[0] : 0;
+    /* else of a later version */
+    return kind < sizeof readers / sizeof *readers && readers[kind] ? readers[kind](reading, fields, count)
+                                                                    : true;
 }
 
 /* ---- Inspections ---- */
@@ -362,7 +343,7 @@ static void cut_to_line(struct reading *reading)
 }
 
 /* Appends a part's text. Lines that a missing part cut are left out. */
-static void append(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
+static void append_part(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
 {
     const char *text = (const char *)(part + 1), *end = (const char *)part + part->head.bytes;
     if (after_gap) {
@@ -389,7 +370,7 @@ static size_t join_parts(struct reading *reading, size_t first)
          at++) {
         if (at > 0 && parts[at]->part == parts[at - 1]->part)
             continue;
-        append(reading, parts[at], parts[at]->part != expected);
+        append_part(reading, parts[at], parts[at]->part != expected);
         expected = parts[at]->part + 1;
         all = parts[at]->parts > all ? parts[at]->parts : all;
         reading->inspection->reason |= parts[at]->reason;
@@ -402,7 +383,7 @@ static size_t join_parts(struct reading *reading, size_t first)
 }
 
 /* Copies a finished table to the arena. */
-static void *keep(struct reading *reading, const void *items, size_t bytes)
+static void *keep_table(struct reading *reading, const void *items, size_t bytes)
 {
     void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
     if (bytes > 0)
@@ -415,13 +396,13 @@ static void keep_tables(struct reading *reading)
     struct vt_inspection *inspection = reading->inspection;
     inspection->module_count = reading->module_count;
     inspection->modules =
-        keep(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
+        keep_table(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
     inspection->tensor_count = reading->tensor_count;
     inspection->tensors =
-        keep(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
+        keep_table(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
     inspection->holder_count = reading->holder_count;
     inspection->holders =
-        keep(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
+        keep_table(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
 }
 
 static void read_inspection(struct reading *reading)

@@ -93,7 +93,7 @@ static bool is_empty(int file)
 }
 
 /* The recorder makes the file, reserves its space, then writes the header. */
-static int empty(const struct message *message)
+static int report_empty(const struct message *message)
 {
     if (message->bytes > 0)
         snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
@@ -106,7 +106,7 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     struct vt_file_header *header = &trace->header;
     int error = vt_read_at(file, header, sizeof *header, 0);
     if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
-        return empty(message);
+        return report_empty(message);
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)

@@ -107,7 +107,7 @@ static void add_instant(struct vt_instants *instants, uint64_t event)
     instants->items[INSTANTS_MAXIMUM / 2 + event % (INSTANTS_MAXIMUM / 2)] = event;
 }
 
-static void take_one(struct vt_survey *survey, const struct vt_event *event)
+static void take_event(struct vt_survey *survey, const struct vt_event *event)
 {
     bool is_refusal = event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED;
     if (survey->events == 0) {
@@ -144,7 +144,7 @@ void vt_survey_take(struct vt_survey *survey, const struct vt_event *events, siz
 {
     for (size_t i = 0; i < count; i++) {
         survey->kinds[events[i].kind][events[i].layer < VT_SURVEY_LAYERS ? events[i].layer : 0]++;
-        take_one(survey, &events[i]);
+        take_event(survey, &events[i]);
         survey->events++;
     }
 }

@@ -169,7 +169,7 @@ static void close_up(struct vt_thinner *thinner)
     thinner->dropped = 0;
 }
 
-static int keep(struct vt_thinner *thinner, const struct vt_event *event)
+static int keep_event(struct vt_thinner *thinner, const struct vt_event *event)
 {
     if (thinner->count >= UINT32_MAX - 1)
         return -E2BIG;
@@ -269,7 +269,7 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
                                     .run = device_of(thinner, event->device_index)->run,
                                     .gap = stays ? 0 : (uint32_t)thinner->gap_count,
                                     .alive = true};
-    return keep(thinner, event);
+    return keep_event(thinner, event);
 }
 
 /* Leaves out the block that the event frees, with its own event, if nothing needs it. */
@@ -299,7 +299,7 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     return true;
 }
 
-static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
+static int take_event(struct vt_thinner *thinner, const struct vt_event *event)
 {
     bool is_block = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC;
     bool frees = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_FREE;
@@ -319,7 +319,7 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
     thinner->dropped += thinner->in_gap && event->kind == VT_EVENT_NODE;
     if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
         note_memory(thinner, event);
-    int error = is_block ? make_block(thinner, event, begins_run) : keep(thinner, event);
+    int error = is_block ? make_block(thinner, event, begins_run) : keep_event(thinner, event);
     /* the framework's own counts are of all blocks */
     if (!error && thinner->in_recorded)
         thinner->events[thinner->count - 1].head_start = 1;
@@ -369,7 +369,7 @@ int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size
         }
         if (thinner->dropped >= DROPPED_MAXIMUM)
             close_up(thinner);
-        error = take_one(thinner, &events[i]);
+        error = take_event(thinner, &events[i]);
         if (events[i].kind == VT_EVENT_RAN) {
             thinner->added_events++;
             thinner->unseen_passes -= events[i].sequence % 2;
