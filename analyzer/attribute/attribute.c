@@ -1,13 +1,13 @@
 /* Puts attribution together: operators and traits of stacks, phases, lives, rules, modules. */
 #include "attribute/attribute.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/owners.h"
 #include "attribute/phases.h"
 #include "attribute/rules.h"
+#include "base/allocate.h"
 #include "base/index.h"
 #include "base/progress.h"
 #include "base/task.h"
@@ -142,7 +142,7 @@ static bool is_cut_short(const struct vt_attribution *attribution, const uint64_
 /* A block whose life the end of the trace cut short gets the category that most earlier blocks of its stack
  * have. Temporaries that lived shorter than it has already are not like it: one line makes a few, then its
  * result. */
-static int judge_by_siblings(struct vt_attribution *attribution, const uint64_t *lives)
+static void judge_by_siblings(struct vt_attribution *attribution, const uint64_t *lives)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_label *labels = attribution->tables->labels;
@@ -153,9 +153,7 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint64_t 
         uint32_t least_life; /* of those that are cut: of the first */
         uint16_t rule;
         bool guessed; /* some of them have weak evidence */
-    } *siblings = calloc(attribution->trace->stack_count, sizeof *siblings);
-    if (!siblings)
-        return -ENOMEM;
+    } *siblings = vt_allocate_zeros(attribution->trace->stack_count, sizeof *siblings);
     for (size_t i = replay->allocation_count; i-- > 0;) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (vt_holds_tensors(phases, block) && is_cut_short(attribution, lives, i))
@@ -190,7 +188,6 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint64_t 
         labels[i].rule = own->rule;
     }
     free(siblings);
-    return 0;
 }
 
 static void set_steps(struct vt_attribution *attribution)
@@ -206,34 +203,28 @@ static void set_steps(struct vt_attribution *attribution)
 
 /* Blocks that no inspection saw get the module that made them; gradients get the module whose forward made
  * their node. This says nothing about parameters (but gathered ones), buffers and state. */
-static int set_modules(struct vt_attribution *attribution)
+static void set_modules(struct vt_attribution *attribution)
 {
     struct vt_module_tree *tree = attribution->tables->module_tree;
-    int error = 0;
-    for (size_t i = 0; i < attribution->replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &attribution->replay->allocations[i];
         struct vt_label *label = &attribution->tables->labels[i];
         if (label->owner || (label->category == VT_CATEGORY_PARAMETER && !label->gathered) ||
             label->category == VT_CATEGORY_BUFFER || label->category == VT_CATEGORY_OPTIMIZER_STATE ||
             label->category == VT_CATEGORY_CACHED)
             continue;
-        error = vt_module_tree_find(tree, allocation->stack_id, allocation->alloc_event, &label->module);
-        if (!error && !label->module)
-            error =
-                vt_module_tree_find(tree, label->forward_stack_id, allocation->alloc_event, &label->module);
+        label->module = vt_module_tree_find(tree, allocation->stack_id, allocation->alloc_event);
+        if (!label->module)
+            label->module = vt_module_tree_find(tree, label->forward_stack_id, allocation->alloc_event);
     }
-    return error;
 }
 
 /* Adds copies of the owners that an inspection saw in `source`, for another allocation. */
-static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, const struct vt_placed *placed,
-                       uint32_t source, uint32_t index)
+static void copy_owners(struct vt_attribution_tables *tables, size_t *capacity,
+                        const struct vt_placed *placed, uint32_t source, uint32_t index)
 {
     const struct vt_owned *seen = &placed->owned[source];
-    int error =
-        vt_reserve(&tables->owners, capacity, tables->owner_count + seen->count, sizeof *tables->owners);
-    if (error)
-        return error;
+    vt_reserve(&tables->owners, capacity, tables->owner_count + seen->count, sizeof *tables->owners);
     tables->owned[index] = (struct vt_owned){.first = (uint32_t)tables->owner_count, .count = seen->count};
     for (uint32_t i = 0; i < seen->count; i++) {
         struct vt_owner *owner = &tables->owners[tables->owner_count++];
@@ -242,36 +233,31 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
         if (source != index)
             owner->evidence = VT_EVIDENCE_STRONG;
     }
-    return 0;
 }
 
 /* Owners of all allocations: those that inspections saw, and copies of them for allocations that repeat
  * these. Repeats with several tensors share a copy: a flat buffer has thousands, and each step makes one. */
-static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
+static void list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_label *labels = tables->labels;
     size_t capacity = 0;
-    uint32_t *copies =
-        calloc(replay->allocation_count + 1,
-               sizeof *copies); /* by source: the allocation whose copy others share, 0 = none */
-    int error = 0;
-    tables->owned = calloc(replay->allocation_count + 1, sizeof *tables->owned);
-    if (!tables->owned || !copies)
-        error = -ENOMEM;
-    for (uint32_t i = 0; i < replay->allocation_count && !error; i++) {
+    uint32_t *copies = /* by source: the allocation whose copy others share, 0 = none */
+        vt_allocate_zeros(replay->allocation_count + 1, sizeof *copies);
+    tables->owned = vt_allocate_zeros(replay->allocation_count + 1, sizeof *tables->owned);
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
         uint32_t source = placed->like[i] != VT_NEVER ? placed->like[i] : i;
         if (placed->inspection_of[source] == VT_NEVER)
             continue;
         if (source != i && copies[source]) {
             tables->owned[i] = tables->owned[copies[source]];
         } else {
-            error = copy_owners(tables, &capacity, placed, source, i);
+            copy_owners(tables, &capacity, placed, source, i);
             if (source != i && placed->owned[source].count > 1)
                 copies[source] = i;
         }
-        if (!error && tables->owned[i].count == 1)
+        if (tables->owned[i].count == 1)
             tables->owners[tables->owned[i].first].share_bytes = replay->allocations[i].bytes;
         labels[i].owner = labels[source].owner;
         labels[i].module = labels[source].module;
@@ -281,41 +267,29 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     free(copies);
     attribution->owners = tables->owners;
     attribution->owner_count = tables->owner_count;
-    return error;
 }
 
-static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint64_t *lives)
+static void set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint64_t *lives)
 {
+    const struct vt_replay *replay = attribution->replay;
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
-    int error = vt_owners_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
-    if (!error)
-        error = vt_unseen_find(attribution->replay, &tables->phases, tables->labels, &placed, lives);
-    if (!error) {
-        judge_unseen(attribution, matcher, lives);
-        error = vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
-    }
-    if (!error)
-        error = vt_named_judge(attribution, &tables->phases, lives, tables->labels, &placed);
-    if (!error)
-        error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, lives,
-                                tables->labels, &placed);
-    if (!error)
-        error = vt_calls_judge(attribution->replay, &tables->phases, tables->labels, &placed);
-    if (!error)
-        error = list_owners(attribution, &placed);
-    if (!error)
-        error = set_modules(attribution);
+    vt_owners_place(replay, &tables->phases, tables->names, tables->labels, &placed);
+    vt_unseen_find(replay, &tables->phases, tables->labels, &placed, lives);
+    judge_unseen(attribution, matcher, lives);
+    vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
+    vt_named_judge(attribution, &tables->phases, lives, tables->labels, &placed);
+    vt_repeats_find(replay, &tables->phases, tables->module_tree, lives, tables->labels, &placed);
+    vt_calls_judge(replay, &tables->phases, tables->labels, &placed);
+    list_owners(attribution, &placed);
+    set_modules(attribution);
     attribution->inspection_counts = placed.counts;
     tables->inspection_of = placed.inspection_of;
-    if (!error)
-        vt_held_name_caches(attribution, lives, tables->labels, tables->inspection_of);
-    if (!error)
-        vt_held_find_leaves(attribution, &tables->held, &tables->sites, lives, tables->labels);
+    vt_held_name_caches(attribution, lives, tables->labels, tables->inspection_of);
+    vt_held_find_leaves(attribution, &tables->held, &tables->sites, lives, tables->labels);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);
-    return error;
 }
 
 /* What is found beside the lives of blocks, on a thread of its own. */
@@ -330,93 +304,72 @@ static int find_beside(void *context)
     struct beside *beside = context;
     struct vt_attribution *attribution = beside->attribution;
     struct vt_attribution_tables *tables = attribution->tables;
-    int error = vt_join_backward(attribution->replay, &tables->sites, tables->labels);
-    return error ? error
-                 : vt_caches_find(attribution->replay, &tables->sites, &tables->phases, beside->lives,
-                                  &attribution->concurrent_calls, &attribution->calling_threads);
+    vt_join_backward(attribution->replay, &tables->sites, tables->labels);
+    vt_caches_find(attribution->replay, &tables->sites, &tables->phases, beside->lives,
+                   &attribution->concurrent_calls, &attribution->calling_threads);
+    return 0;
 }
 
-static int find_lives(struct vt_attribution *attribution, uint64_t *lives)
+static void find_lives(struct vt_attribution *attribution, uint64_t *lives)
 {
     const struct vt_attribution_tables *tables = attribution->tables;
     const size_t count = attribution->replay->allocation_count;
-    struct beside beside = {.attribution = attribution, .lives = calloc(count + 1, sizeof *lives)};
-    if (!beside.lives)
-        return -ENOMEM;
+    struct beside beside = {.attribution = attribution, .lives = vt_allocate_zeros(count + 1, sizeof *lives)};
     vt_task_begin(&beside.task, find_beside, &beside);
-    int error = vt_lives_find(attribution->replay, &tables->sites, &tables->phases, lives);
-    const int other = vt_task_end(&beside.task);
+    vt_lives_find(attribution->replay, &tables->sites, &tables->phases, lives);
+    vt_task_end(&beside.task);
     for (size_t i = 0; i < count; i++)
         lives[i] |= beside.lives[i];
     free(beside.lives);
-    return error ? error : other;
 }
 
-static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint64_t **lives)
+static void attribute(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
     const struct vt_replay *replay = attribution->replay;
-    tables->labels = calloc(replay->allocation_count + 1, sizeof *tables->labels);
+    tables->labels = vt_allocate_zeros(replay->allocation_count + 1, sizeof *tables->labels);
     attribution->labels = tables->labels;
-    *lives = calloc(replay->allocation_count + 1, sizeof **lives);
-    if (!tables->labels || !*lives)
-        return -ENOMEM;
+    uint64_t *lives = vt_allocate_zeros(replay->allocation_count + 1, sizeof *lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 0, PARTS);
-    int error = vt_sites_make(trace, attribution->rules, &tables->sites, matcher);
-    if (!error)
-        error = vt_names_make(trace, &tables->names);
-    if (!error)
-        error = vt_module_tree_make(&tables->sites, tables->names, &tables->module_tree);
-    if (!error)
-        error = vt_phases_find(replay, &tables->sites, &tables->phases);
-    if (error)
-        return error;
+    struct vt_matcher *matcher = vt_sites_make(trace, attribution->rules, &tables->sites);
+    tables->names = vt_names_make(trace);
+    tables->module_tree = vt_module_tree_make(&tables->sites, tables->names);
+    vt_phases_find(replay, &tables->sites, &tables->phases);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 3, PARTS);
     attribution->spans = tables->phases.spans;
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
-    error = find_lives(attribution, *lives);
-    if (error)
-        return error;
+    find_lives(attribution, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
-    judge_all(attribution, *matcher, *lives);
+    judge_all(attribution, matcher, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
-    error = vt_matcher_error(*matcher);
-    if (!error)
-        error = judge_by_siblings(attribution, *lives);
+    judge_by_siblings(attribution, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
-    if (!error)
-        error = set_names(attribution, *matcher, *lives);
-    return error;
+    set_names(attribution, matcher, lives);
+    vt_matcher_free(matcher);
+    free(lives);
 }
 
 int vt_attribute(const struct vt_trace *trace, const struct vt_replay *replay, const char *rules_path,
                  struct vt_attribution **made, char *error_text, size_t error_bytes)
 {
-    struct vt_attribution *attribution = calloc(1, sizeof *attribution);
-    struct vt_matcher *matcher = NULL;
-    uint64_t *lives = NULL;
+    struct vt_attribution *attribution = vt_allocate_zeros(1, sizeof *attribution);
     *made = NULL;
     if (error_bytes > 0)
         error_text[0] = '\0';
-    if (!attribution)
-        return -ENOMEM;
     attribution->trace = trace;
     attribution->replay = replay;
-    attribution->tables = calloc(1, sizeof *attribution->tables);
-    int error = attribution->tables ? vt_rules_load(rules_path, &attribution->rules, error_text, error_bytes)
-                                    : -ENOMEM;
-    if (!error)
-        error = attribute(attribution, &matcher, &lives);
-    vt_matcher_free(matcher);
-    free(lives);
-    if (error)
+    attribution->tables = vt_allocate_zeros(1, sizeof *attribution->tables);
+    int error = vt_rules_load(rules_path, &attribution->rules, error_text, error_bytes);
+    if (error) {
         vt_attribution_free(attribution);
-    else
-        *made = attribution;
-    return error;
+        return error;
+    }
+    attribute(attribution);
+    *made = attribution;
+    return 0;
 }
 
 void vt_attribution_free(struct vt_attribution *attribution)
@@ -424,17 +377,15 @@ void vt_attribution_free(struct vt_attribution *attribution)
     if (!attribution)
         return;
     struct vt_attribution_tables *tables = attribution->tables;
-    if (tables) {
-        vt_phases_free(&tables->phases);
-        free(tables->labels);
-        vt_sites_free(&tables->sites);
-        free(tables->owners);
-        free(tables->owned);
-        free(tables->inspection_of);
-        vt_module_tree_free(tables->module_tree);
-        vt_names_free(tables->names);
-        vt_arena_free(&tables->arena);
-    }
+    vt_phases_free(&tables->phases);
+    free(tables->labels);
+    vt_sites_free(&tables->sites);
+    free(tables->owners);
+    free(tables->owned);
+    free(tables->inspection_of);
+    vt_module_tree_free(tables->module_tree);
+    vt_names_free(tables->names);
+    vt_arena_free(&tables->arena);
     free(tables);
     vt_rules_free(attribution->rules);
     free(attribution);

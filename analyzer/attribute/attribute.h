@@ -12,18 +12,18 @@ struct vt_span {
     uint8_t phase; /* enum vt_phase */
 };
 
-/* What attribution says of one allocation. The attribution owns the strings. */
+/* The result for one allocation. The attribution owns the strings. */
 struct vt_label {
     const char *owner;         /* "layers.3.weight · exp_avg", NULL = unknown */
     const char *module;        /* "layers.3", NULL = unknown */
-    uint64_t rounding_bytes;   /* of its bytes: more than requested; 0 = none, or unknown */
+    uint64_t rounding_bytes;   /* bytes beyond what was requested; 0 = none, or unknown */
     uint32_t step;             /* that made it, from 1; 0 = before the first */
     uint32_t forward_stack_id; /* made in backward: stack of its forward operator, 0 = unknown */
     uint16_t rule;             /* that gave the category (vt_rule_name) */
     uint8_t category;          /* enum vt_category; CACHED for containers */
     uint8_t evidence;          /* enum vt_evidence */
     uint8_t phase;             /* enum vt_phase that made it */
-    bool gathered;             /* made for a whole copy of sharded parameters, while they are used */
+    bool gathered;             /* a whole copy of sharded parameters, made while they are used */
 };
 
 /* A named tensor that lies in an allocation. Several may share one allocation (views of a flat buffer). */
@@ -60,7 +60,8 @@ struct vt_attribution {
     struct vt_span *spans;         /* in order; they cover all events without gaps */
     size_t span_count;
     uint32_t step_count;
-    uint32_t concurrent_calls, calling_threads; /* of models: at one time at most; threads that made them */
+    uint32_t concurrent_calls,
+        calling_threads;           /* calls of models: most at one time; and the threads that made them */
     const struct vt_owner *owners; /* of one allocation together, by address; allocations may share them */
     size_t owner_count;
     const struct vt_held *held; /* by allocation, then by address, latest inspection first */
@@ -71,7 +72,7 @@ struct vt_attribution {
 };
 
 /* `rules_path`: a file whose rules come before the built-in ones (rules.def), NULL = none. Returns 0,
- * -ENOMEM, or for a bad rules file -EINVAL with file, line and reason in `error`. The trace and the replay
+ * or for a bad rules file -EINVAL with file, line and reason in `error`. The trace and the replay
  * must outlive the attribution. */
 int vt_attribute(const struct vt_trace *trace, const struct vt_replay *replay, const char *rules_path,
                  struct vt_attribution **attribution, char *error, size_t error_bytes);
@@ -86,7 +87,7 @@ static inline const struct vt_label *vt_label_of(const struct vt_attribution *at
 
 /* Phase and step of an event. */
 const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint32_t event_index);
-/* "" = no rule; "seen by an inspection" = of the live object. */
+/* "" = no rule; "seen by an inspection" = read from the live object. */
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule);
 
 /* The text of a rule, its file ("rules.def" = the built-in table) and line. "" without a rule. */
@@ -106,8 +107,8 @@ const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t st
 const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,
                                     size_t *count);
 
-/* What held an allocation when an inspection last looked for holders, NULL = none is known. Of caches and
- * copies of weights that no inspection saw: what held all others of their stack. */
+/* What held an allocation when an inspection last searched for holders, NULL = unknown. For caches and copies
+ * of weights that no inspection saw: what held all others of their stack. */
 const struct vt_inspection_holder *vt_holder_of(const struct vt_attribution *attribution,
                                                 uint32_t allocation);
 /* The latest inspection that saw a tensor in an allocation, and so gave its category; NULL = none. */

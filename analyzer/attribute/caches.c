@@ -1,10 +1,10 @@
 /* Signs of a cache of keys and values: what outlives the call of a model that made it, what grows from call
  * to call, and empty blocks of one size that many calls find. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/phases.h"
 #include "attribute/rules.h"
+#include "base/allocate.h"
 #include "base/index.h"
 #include "format/allocator.h"
 
@@ -65,34 +65,30 @@ static void read_stacks(struct finder *finder)
     }
 }
 
-static int open_call_of(struct finder *finder, uint32_t stack_id, struct open_call **found)
+static struct open_call *open_call_of(struct finder *finder, uint32_t stack_id)
 {
     uint64_t thread = finder->replay->trace->stacks[stack_id].thread_id;
     uint32_t number = vt_index_get(&finder->threads, thread);
     if (number == VT_INDEX_NONE) {
         number = (uint32_t)finder->thread_count;
-        if (vt_index_put(&finder->threads, thread, number) ||
-            VT_APPEND(finder->open, finder->thread_count, finder->thread_capacity,
-                      (struct open_call){.call = NO_CALL}))
-            return -ENOMEM;
+        vt_index_put(&finder->threads, thread, number);
+        VT_APPEND(finder->open, finder->thread_count, finder->thread_capacity,
+                  (struct open_call){.call = NO_CALL});
     }
-    *found = &finder->open[number];
-    return 0;
+    return &finder->open[number];
 }
 
 /* A call ends with its thread's next allocation outside of it, or where its first allocation comes again. */
-static int find_calls(struct finder *finder)
+static void find_calls(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         uint64_t key = finder->inner[block->stack_id], outer = finder->outer[block->stack_id];
-        struct open_call *open;
         finder->call_of[i] = NO_CALL;
         if (!is_holder(finder, i))
             continue;
-        if (open_call_of(finder, block->stack_id, &open))
-            return -ENOMEM;
+        struct open_call *open = open_call_of(finder, block->stack_id);
         if (open->call != NO_CALL && (key == 0 || key == open->first_key || outer != open->outer)) {
             finder->calls[open->call].end_event = block->alloc_event;
             open->call = NO_CALL;
@@ -104,16 +100,14 @@ static int find_calls(struct finder *finder)
                                        .first_key = key,
                                        .call = (uint32_t)finder->call_count,
                                        .calls = open->calls + 1};
-            if (VT_APPEND(finder->calls, finder->call_count, finder->call_capacity,
-                          (struct call){.first_event = block->alloc_event,
-                                        .end_event = VT_NEVER,
-                                        .concatenation = VT_NEVER}))
-                return -ENOMEM;
+            VT_APPEND(finder->calls, finder->call_count, finder->call_capacity,
+                      (struct call){.first_event = block->alloc_event,
+                                    .end_event = VT_NEVER,
+                                    .concatenation = VT_NEVER});
         }
         finder->calls[open->call].last_event = block->alloc_event;
         finder->call_of[i] = open->call;
     }
-    return 0;
 }
 
 static int compare_call(const void *call, const void *event)
@@ -187,17 +181,19 @@ static uint64_t part_of(const struct finder *finder, size_t index)
     return stack->python_count > 0 ? stack->python[0].code_id : 0;
 }
 
-static int note_made(struct finder *finder, size_t index)
+static void note_made(struct finder *finder, size_t index)
 {
     uint32_t call = finder->call_of[index];
     if (call == NO_CALL)
-        return 0;
+        return;
     uint64_t key = finder->inner[finder->replay->allocations[index].stack_id];
-    if (!may_grow(finder, index))
-        return vt_index_put(&finder->latest, key, (uint32_t)index);
+    if (!may_grow(finder, index)) {
+        vt_index_put(&finder->latest, key, (uint32_t)index);
+        return;
+    }
     finder->calls[call].concatenation = (uint32_t)index;
-    int error = vt_index_put(&finder->joins, part_of(finder, index), (uint32_t)index);
-    return error ? error : vt_index_put(&finder->latest, key, (uint32_t)index);
+    vt_index_put(&finder->joins, part_of(finder, index), (uint32_t)index);
+    vt_index_put(&finder->latest, key, (uint32_t)index);
 }
 
 /* A window of the last tokens: the module that made the block joined it with more in a later call, and made
@@ -227,44 +223,45 @@ static size_t joined_into(const struct finder *finder, size_t index, size_t last
 }
 
 /* `next`: what took the block's place, by allocation; SIZE_MAX = nothing. */
-static int note_freed(struct finder *finder, size_t index, size_t last_made, size_t *next)
+static void note_freed(struct finder *finder, size_t index, size_t last_made, size_t *next)
 {
     const struct vt_allocation *block = &finder->replay->allocations[index];
     uint64_t key = finder->inner[block->stack_id];
     if (finder->call_of[index] == NO_CALL) {
         next[index] = joined_into(finder, index, last_made);
-        return 0;
+        return;
     }
     if (!(finder->lives[index] & VT_LIFE(OUTLIVES_CALL))) {
         uint32_t joined = finder->calls[finder->call_of[index]].concatenation;
-        return joined == VT_NEVER || joined < index ? 0 : vt_index_put(&finder->fed, key, joined);
+        if (joined != VT_NEVER && joined >= index)
+            vt_index_put(&finder->fed, key, joined);
+        return;
     }
     if (!may_grow(finder, index)) {
         find_window(finder, index);
         next[index] = joined_into(finder, index, last_made);
-        return 0;
+        return;
     }
     next[index] = successor(finder, index);
     bool larger = next[index] != SIZE_MAX && finder->replay->allocations[next[index]].bytes > block->bytes;
-    return larger ? vt_index_put(&finder->grows, part_of(finder, index), 1) : 0;
+    if (larger)
+        vt_index_put(&finder->grows, part_of(finder, index), 1);
 }
 
-static int follow_growth(struct finder *finder, size_t *next)
+static void follow_growth(struct finder *finder, size_t *next)
 {
     const struct vt_replay *replay = finder->replay;
     size_t made = 0, last_made = 0;
-    int error = 0;
-    for (uint32_t event = 0; event < replay->trace->event_count && !error; event++) {
+    for (uint32_t event = 0; event < replay->trace->event_count; event++) {
         for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++)
-            if (!error && is_holder(finder, made)) {
+            if (is_holder(finder, made)) {
                 last_made = made;
-                error = note_made(finder, made);
+                note_made(finder, made);
             }
-        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i])
+        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i])
             if (is_holder(finder, i))
-                error = note_freed(finder, i, last_made, next);
+                note_freed(finder, i, last_made, next);
     }
-    return error;
 }
 
 /* What is concatenated in a call, or made of that between two calls. */
@@ -274,45 +271,42 @@ static bool may_be_grown(const struct finder *finder, size_t index)
 }
 
 /* The first stack of the same call on any thread; between calls the stack itself. */
-static int find_codes(const struct finder *finder, uint32_t *code_of)
+static void find_codes(const struct finder *finder, uint32_t *code_of)
 {
     struct vt_index codes = {0};
-    int error = 0;
-    for (uint32_t id = 0; id < finder->replay->trace->stack_count && !error; id++) {
+    for (uint32_t id = 0; id < finder->replay->trace->stack_count; id++) {
         uint32_t known = finder->inner[id] ? vt_index_get(&codes, finder->inner[id]) : id;
         code_of[id] = known == VT_INDEX_NONE ? id : known;
         if (known == VT_INDEX_NONE)
-            error = vt_index_put(&codes, finder->inner[id], id);
+            vt_index_put(&codes, finder->inner[id], id);
     }
     vt_index_free(&codes);
-    return error;
 }
 
 /* If most of what a code made grew, all of it did: the last of a sequence goes with its call, or the trace
  * ends. */
-static int mark_like_grown(struct finder *finder)
+static void mark_like_grown(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     struct {
         uint32_t all, grown;
-    } *codes = calloc(replay->trace->stack_count + 1, sizeof *codes);
-    uint32_t *code_of = calloc(replay->trace->stack_count + 1, sizeof *code_of);
-    int error = codes && code_of ? find_codes(finder, code_of) : -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    } *codes = vt_allocate_zeros(replay->trace->stack_count + 1, sizeof *codes);
+    uint32_t *code_of = vt_allocate_zeros(replay->trace->stack_count + 1, sizeof *code_of);
+    find_codes(finder, code_of);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         uint32_t code = code_of[replay->allocations[i].stack_id];
         if (!may_be_grown(finder, i))
             continue;
         codes[code].all++;
         codes[code].grown += (finder->lives[i] & VT_LIFE(GROWN)) != 0;
     }
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         uint32_t code = code_of[replay->allocations[i].stack_id];
         if (may_be_grown(finder, i) && codes[code].grown * 2 >= codes[code].all)
             finder->lives[i] |= VT_LIFE(GROWN);
     }
     free(codes);
     free(code_of);
-    return error;
 }
 
 /* What a sequence begins with, before there is anything to concatenate: it outlives its call, where the same
@@ -329,27 +323,22 @@ static void mark_beginnings(struct finder *finder)
     }
 }
 
-static int mark_growth(struct finder *finder)
+static void mark_growth(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
-    size_t *next = malloc((replay->allocation_count + 1) * sizeof *next);
-    int error = next ? 0 : -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+    size_t *next = vt_allocate((replay->allocation_count + 1) * sizeof *next);
+    for (size_t i = 0; i < replay->allocation_count; i++)
         next[i] = SIZE_MAX;
-    if (!error)
-        error = follow_growth(finder, next);
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    follow_growth(finder, next);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         if (next[i] == SIZE_MAX || vt_index_get(&finder->grows, part_of(finder, next[i])) == VT_INDEX_NONE)
             continue;
         finder->lives[i] |= VT_LIFE(GROWN);
         finder->lives[next[i]] |= VT_LIFE(GROWN);
     }
-    if (!error)
-        error = mark_like_grown(finder);
-    if (!error)
-        mark_beginnings(finder);
+    mark_like_grown(finder);
+    mark_beginnings(finder);
     free(next);
-    return error;
 }
 
 /* ---- Blocks of one size ---- */
@@ -382,13 +371,11 @@ static bool are_alike(const struct laid_out *smaller, const struct laid_out *lar
     return smaller->function == larger->function && larger->bytes - smaller->bytes <= left;
 }
 
-static int find_several(struct finder *finder)
+static void find_several(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
-    struct laid_out *items = malloc((replay->allocation_count + 1) * sizeof *items);
+    struct laid_out *items = vt_allocate((replay->allocation_count + 1) * sizeof *items);
     size_t count = 0;
-    if (!items)
-        return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_trace_stack *stack = &replay->trace->stacks[replay->allocations[i].stack_id];
         if (is_laid_out(finder, i))
@@ -403,16 +390,13 @@ static int find_several(struct finder *finder)
             finder->lives[items[i].allocation] |= VT_LIFE(SEVERAL);
         }
     free(items);
-    return 0;
 }
 
 /* A call is in flight from its first allocation to its last. */
-static int count_concurrent(const struct finder *finder, uint32_t *concurrent, uint32_t *threads)
+static void count_concurrent(const struct finder *finder, uint32_t *concurrent, uint32_t *threads)
 {
     size_t events = finder->replay->trace->event_count;
-    int32_t *change = calloc(events + 2, sizeof *change), flying = 0;
-    if (!change)
-        return -ENOMEM;
+    int32_t *change = vt_allocate_zeros(events + 2, sizeof *change), flying = 0;
     for (size_t i = 0; i < finder->call_count; i++) {
         change[finder->calls[i].first_event]++;
         change[finder->calls[i].last_event + 1]--;
@@ -424,30 +408,23 @@ static int count_concurrent(const struct finder *finder, uint32_t *concurrent, u
     for (size_t i = 0; i < finder->thread_count; i++)
         *threads += finder->open[i].calls > 0;
     free(change);
-    return 0;
 }
 
-int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                   const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads)
+void vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                    const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads)
 {
     size_t stacks = replay->trace->stack_count;
     struct finder finder = {.replay = replay, .sites = sites, .phases = phases, .lives = lives};
-    finder.inner = calloc(stacks + 1, sizeof *finder.inner);
-    finder.outer = calloc(stacks + 1, sizeof *finder.outer);
-    finder.call_of = calloc(replay->allocation_count + 1, sizeof *finder.call_of);
-    int error = finder.inner && finder.outer && finder.call_of ? 0 : -ENOMEM;
-    if (!error) {
-        read_stacks(&finder);
-        error = find_calls(&finder);
-    }
-    if (!error)
-        error = count_concurrent(&finder, concurrent, threads);
-    if (!error) {
-        find_outliving(&finder);
-        error = mark_growth(&finder);
-    }
-    if (!error && phases->pass_count == 0)
-        error = find_several(&finder);
+    finder.inner = vt_allocate_zeros(stacks + 1, sizeof *finder.inner);
+    finder.outer = vt_allocate_zeros(stacks + 1, sizeof *finder.outer);
+    finder.call_of = vt_allocate_zeros(replay->allocation_count + 1, sizeof *finder.call_of);
+    read_stacks(&finder);
+    find_calls(&finder);
+    count_concurrent(&finder, concurrent, threads);
+    find_outliving(&finder);
+    mark_growth(&finder);
+    if (phases->pass_count == 0)
+        find_several(&finder);
     vt_index_free(&finder.threads);
     vt_index_free(&finder.latest);
     vt_index_free(&finder.grows);
@@ -458,5 +435,4 @@ int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
     free(finder.call_of);
     free(finder.calls);
     free(finder.open);
-    return error;
 }

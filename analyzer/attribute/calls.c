@@ -1,10 +1,10 @@
 /* Arrays that no inspection saw. A line that computes makes the same arrays in each of its calls, in the same
  * order: the parameters of the next step, its state, its loss. So what an inspection saw of one call names
  * those of the others. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/owners.h"
+#include "base/allocate.h"
 #include "base/index.h"
 
 #define AMBIGUOUS (UINT32_MAX - 1)
@@ -55,36 +55,32 @@ static bool continues(const struct calls *calls, uint32_t index)
            block->alloc_event == before->alloc_event + 1 && vt_holds_tensors(calls->phases, before);
 }
 
-static int list_calls(struct calls *calls)
+static void list_calls(struct calls *calls)
 {
     const struct vt_allocation *blocks = calls->replay->allocations;
     for (uint32_t i = 0; i < calls->replay->allocation_count; i++) {
         if (!vt_holds_tensors(calls->phases, &blocks[i]) || blocks[i].stack_id == 0)
             continue;
-        if ((calls->count == 0 || !continues(calls, i)) &&
+        if (calls->count == 0 || !continues(calls, i))
             VT_APPEND(calls->items, calls->count, calls->capacity,
-                      (struct call){.key = lines_key(calls, blocks[i].stack_id), .first = i}))
-            return -ENOMEM;
+                      (struct call){.key = lines_key(calls, blocks[i].stack_id), .first = i});
         struct call *call = &calls->items[calls->count - 1];
         call->count++;
         call->key = vt_mix(call->key, vt_mix(blocks[i].bytes, (uint64_t)blocks[i].device_index + 1));
     }
-    return 0;
 }
 
-static int link_calls(struct calls *calls)
+static void link_calls(struct calls *calls)
 {
     struct vt_index latest = {0};
-    int error = 0;
-    for (uint32_t i = 0; i < calls->count && !error; i++) {
+    for (uint32_t i = 0; i < calls->count; i++) {
         struct call *call = &calls->items[i];
         call->previous = vt_index_get(&latest, call->key);
         call->before =
             call->previous == VT_INDEX_NONE ? VT_INDEX_NONE : calls->items[call->previous].previous;
-        error = vt_index_put(&latest, call->key, i);
+        vt_index_put(&latest, call->key, i);
     }
     vt_index_free(&latest);
-    return error;
 }
 
 static uint64_t place_key(const struct call *call, uint32_t place)
@@ -101,7 +97,7 @@ static bool is_told(const struct calls *calls, uint32_t allocation)
 
 /* Of two inspections that name one place differently, neither holds. A block that lives on while its line is
  * called twice more is not what the variable has then. */
-static int note(struct calls *calls, const struct call *call, uint32_t place)
+static void note_place(struct calls *calls, const struct call *call, uint32_t place)
 {
     const struct vt_owned *owned = calls->placed->owned;
     uint32_t own = call->first + place, known = vt_index_get(&calls->seen, place_key(call, place));
@@ -111,17 +107,17 @@ static int note(struct calls *calls, const struct call *call, uint32_t place)
                      calls->replay->allocations[call->first].alloc_event;
     bool differs = seen && known < AMBIGUOUS && owned[known].key != owned[own].key;
     if (!seen && !stays)
-        return 0;
+        return;
     if (stays || differs || known == AMBIGUOUS)
         own = AMBIGUOUS;
     else if (known < AMBIGUOUS && is_told(calls, known) && !is_told(calls, own))
         own = known;
-    return vt_index_put(&calls->seen, place_key(call, place), own);
+    vt_index_put(&calls->seen, place_key(call, place), own);
 }
 
 /* One that an inspection saw has its path from there, but may be known for what it is by another's alone: at
  * its own, the tree that tells may have been gone. */
-static void name(const struct calls *calls, const struct call *call, uint32_t place)
+static void name_place(const struct calls *calls, const struct call *call, uint32_t place)
 {
     struct vt_label *labels = calls->labels;
     const uint32_t own = call->first + place, like = vt_index_get(&calls->seen, place_key(call, place));
@@ -144,24 +140,22 @@ static bool has_arrays(const struct vt_replay *replay, const struct vt_placed *p
     return false;
 }
 
-int vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_label *labels,
-                   struct vt_placed *placed)
+void vt_calls_judge(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_label *labels,
+                    struct vt_placed *placed)
 {
     struct calls calls = {.replay = replay, .phases = phases, .placed = placed, .labels = labels};
     if (!has_arrays(replay, placed))
-        return 0;
-    calls.lines_keys = calloc(replay->trace->stack_count + 1, sizeof *calls.lines_keys);
-    int error = calls.lines_keys ? list_calls(&calls) : -ENOMEM;
-    if (!error)
-        error = link_calls(&calls);
-    for (size_t i = 0; i < calls.count && !error; i++)
-        for (uint32_t place = 0; place < calls.items[i].count && !error; place++)
-            error = note(&calls, &calls.items[i], place);
-    for (size_t i = 0; i < calls.count && !error; i++)
+        return;
+    calls.lines_keys = vt_allocate_zeros(replay->trace->stack_count + 1, sizeof *calls.lines_keys);
+    list_calls(&calls);
+    link_calls(&calls);
+    for (size_t i = 0; i < calls.count; i++)
         for (uint32_t place = 0; place < calls.items[i].count; place++)
-            name(&calls, &calls.items[i], place);
+            note_place(&calls, &calls.items[i], place);
+    for (size_t i = 0; i < calls.count; i++)
+        for (uint32_t place = 0; place < calls.items[i].count; place++)
+            name_place(&calls, &calls.items[i], place);
     vt_index_free(&calls.seen);
     free(calls.items);
     free(calls.lines_keys);
-    return error;
 }

@@ -17,10 +17,10 @@ static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
     return count == VT_INDEX_NONE ? 0 : count;
 }
 
-int vt_size_add(struct vt_index *sizes, uint64_t bytes)
+void vt_size_add(struct vt_index *sizes, uint64_t bytes)
 {
     uint64_t size_bucket = vt_size_bucket(bytes);
-    return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
+    vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
 }
 
 /* The nearest size with at least `least` blocks that a block of `bytes` may match: its own, or for a large

@@ -1,9 +1,10 @@
 /* Evaluation: forward that makes no autograd nodes where the same operators do at other times. */
 #include "attribute/signs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 /* Each operator of forward that makes nodes at some time votes: did it make one this time? */
 struct votes {
@@ -15,7 +16,7 @@ struct votes {
 enum { VOTE_NONE, VOTE_NODE, VOTE_NO_NODE };
 
 /* Allocations of one operator are consecutive; the first has the node. */
-static int cast_votes(struct votes *votes)
+static void cast_votes(struct votes *votes)
 {
     struct vt_finder *finder = votes->finder;
     const struct vt_phases *phases = finder->phases;
@@ -29,8 +30,8 @@ static int cast_votes(struct votes *votes)
             if (key == 0 || finder->labels[event] != VT_PHASE_FORWARD ||
                 (vt_finder_traits(finder, events[event].stack_id) & VT_TRAIT(RECOMPUTE)))
                 continue;
-            if (round == 0 && node && vt_index_put(&votes->makers, key, 1))
-                return -ENOMEM;
+            if (round == 0 && node)
+                vt_index_put(&votes->makers, key, 1);
             if (round == 1 && node)
                 votes->cast[event] = VOTE_NODE;
             else if (round == 1 && key != last && vt_index_get(&votes->makers, key) != VT_INDEX_NONE)
@@ -38,7 +39,6 @@ static int cast_votes(struct votes *votes)
             last = key;
         }
     }
-    return 0;
 }
 
 /* The first event of a batch in [first, end), `end` if there is none. */
@@ -92,18 +92,16 @@ static void follow_names(struct vt_finder *finder)
     }
 }
 
-int vt_evaluation_find(struct vt_finder *finder)
+void vt_evaluation_find(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     struct votes votes = {.finder = finder};
-    votes.keys = calloc(trace->stack_count, sizeof *votes.keys);
-    votes.cast = calloc(trace->event_count + 1, 1);
-    int error = votes.keys && votes.cast ? 0 : -ENOMEM;
-    for (uint32_t id = 1; id < trace->stack_count && !error; id++)
+    votes.keys = vt_allocate_zeros(trace->stack_count, sizeof *votes.keys);
+    votes.cast = vt_allocate_zeros(trace->event_count + 1, 1);
+    for (uint32_t id = 1; id < trace->stack_count; id++)
         votes.keys[id] = vt_module_code(trace, id);
-    if (!error)
-        error = cast_votes(&votes);
-    for (uint32_t i = 0; i < trace->event_count && !error;) {
+    cast_votes(&votes);
+    for (uint32_t i = 0; i < trace->event_count;) {
         uint32_t end = i;
         while (end < trace->event_count && finder->labels[end] == VT_PHASE_FORWARD)
             end++;
@@ -111,10 +109,8 @@ int vt_evaluation_find(struct vt_finder *finder)
             mark_evaluation(&votes, i, end);
         i = end + (end == i);
     }
-    if (!error)
-        follow_names(finder);
+    follow_names(finder);
     vt_index_free(&votes.makers);
     free(votes.keys);
     free(votes.cast);
-    return error;
 }

@@ -2,10 +2,10 @@
  * the driver is then only an attempt; the next events of the thread show its outcome. */
 #include "attribute/failures.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "trace/frameworks.h"
 
 #define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
@@ -107,20 +107,15 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
 {
     const struct vt_trace *trace = replay->trace;
     struct finder finder = {.trace = trace};
-    struct vt_failure *before; /* by event: attempts for it */
     size_t count = 0;
     for (size_t i = 0; i < trace->rare_event_count; i++)
         count += is_failure(&trace->events[trace->rare_events[i]]);
     *failures = (struct vt_failures){0};
     if (count == 0)
         return 0;
-    before = calloc(trace->event_count + 1, sizeof *before);
-    failures->items = calloc(count, sizeof *failures->items);
-    if (!failures->items || !before) {
-        free(before);
-        vt_failures_free(failures);
-        return -ENOMEM;
-    }
+    struct vt_failure *before = /* by event: attempts for it */
+        vt_allocate_zeros(trace->event_count + 1, sizeof *before);
+    failures->items = vt_allocate_zeros(count, sizeof *failures->items);
     find_framework(replay, &finder);
     for (size_t k = 0; k < trace->rare_event_count; k++) {
         const size_t i = trace->rare_events[k];

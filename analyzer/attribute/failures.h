@@ -6,8 +6,8 @@
 
 enum vt_failure_outcome {
     VT_FAILURE_FINAL,    /* the caller got nothing */
-    VT_FAILURE_SURVIVED, /* the driver refused, and granted it after the framework freed its cache */
-    VT_FAILURE_REPEATED, /* one attempt of a failure that is later in the list */
+    VT_FAILURE_SURVIVED, /* the driver refused, and agreed after the framework freed its cache */
+    VT_FAILURE_REPEATED, /* one attempt of a later failure in the list */
 };
 
 struct vt_failure {
@@ -22,7 +22,7 @@ struct vt_failures {
     size_t count;
 };
 
-/* Finds all requests that failed for lack of memory. Returns 0 or -ENOMEM. */
+/* Finds all requests that failed for lack of memory. Returns 0. */
 int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures);
 void vt_failures_free(struct vt_failures *failures);
 

@@ -1,14 +1,14 @@
 /* Phases and steps of a script without marks: each event gets a label by its sign, runs of one label become
  * spans, and a step ends where an optimizer's work ends. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/signs.h"
+#include "base/allocate.h"
 
 /* `call`: the stack of the call, 0 = it allocated nothing. Passes without a forward between them are of one
  * kind. */
-static int begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
+static void begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
 {
     struct vt_phases *phases = finder->phases;
     bool asked = finder->asks && call == 0;
@@ -16,13 +16,13 @@ static int begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
         asked = (vt_finder_traits(finder, call) & VT_TRAIT(GRADIENT_CALL)) != 0;
     finder->engine_seen = false;
     finder->asks = asked;
-    return VT_APPEND(
+    VT_APPEND(
         phases->passes, phases->pass_count, phases->pass_capacity,
         (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
 }
 
 /* Sets the label after an event; begins and extends passes. */
-static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
+static void next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
 {
     struct vt_phases *phases = finder->phases;
     enum vt_sign sign = (enum vt_sign)finder->signs[event];
@@ -30,50 +30,50 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
     switch (sign) {
     case SIGN_BACKWARD_CALL:
         if (in_pass && !finder->engine_seen)
-            return 0;
+            return;
         *label = VT_PHASE_BACKWARD;
-        return begin_pass(finder, event, finder->trace->events[event].stack_id);
+        begin_pass(finder, event, finder->trace->events[event].stack_id);
+        return;
     case SIGN_FREE_BACKWARD:
         /* what an engine's thread frees after the call returned is no new pass */
         if (*label == VT_PHASE_BACKWARD)
             phases->passes[phases->pass_count - 1].last_event = event;
-        return 0;
+        return;
     case SIGN_BACKWARD: {
-        int error = in_pass ? 0 : begin_pass(finder, event, 0);
-        if (error)
-            return error;
+        if (!in_pass)
+            begin_pass(finder, event, 0);
         *label = VT_PHASE_BACKWARD;
         if (!finder->engine_seen)
             phases->passes[phases->pass_count - 1].work_event = event;
         finder->engine_seen = true;
         phases->passes[phases->pass_count - 1].last_event = event;
-        return 0;
+        return;
     }
     case SIGN_FREE:
         if (*label == VT_PHASE_BACKWARD && finder->engine_seen)
             *label = LABEL_TAIL;
-        return 0;
+        return;
     case SIGN_FORWARD:
         finder->asks = false;
         *label = VT_PHASE_FORWARD;
-        return 0;
+        return;
     case SIGN_OPTIMIZER:
         *label = VT_PHASE_OPTIMIZER;
-        return 0;
+        return;
     case SIGN_WHOLE_STEP:
         *label = VT_PHASE_OTHER;
-        return 0;
+        return;
     case SIGN_DATA:
     case SIGN_SOURCE:
         if (*label != VT_PHASE_INIT && (*label != VT_PHASE_FORWARD || sign == SIGN_DATA))
             *label = VT_PHASE_DATA;
-        return 0;
+        return;
     case SIGN_SCRIPT:
         if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD && *label != VT_PHASE_DATA)
             *label = VT_PHASE_OTHER;
-        return 0;
+        return;
     default:
-        return 0;
+        return;
     }
 }
 
@@ -140,13 +140,11 @@ static bool has_phases(const struct vt_finder *finder)
     return any;
 }
 
-static int label_events(struct vt_finder *finder)
+static void label_events(struct vt_finder *finder)
 {
     uint8_t label = VT_PHASE_INIT;
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
-        int error = next_label(finder, i, &label);
-        if (error)
-            return error;
+        next_label(finder, i, &label);
         finder->labels[i] = label;
     }
     if (!has_phases(finder) && finder->trace->event_count > 0)
@@ -154,7 +152,6 @@ static int label_events(struct vt_finder *finder)
     settle_inner(finder);
     find_gradient_frees(finder);
     settle_tails(finder);
-    return 0;
 }
 
 static bool shows_phases(const struct vt_finder *finder)
@@ -165,18 +162,16 @@ static bool shows_phases(const struct vt_finder *finder)
     return false;
 }
 
-static int make_spans(struct vt_finder *finder)
+static void make_spans(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     size_t count = finder->trace->event_count;
-    uint8_t *begins_step = calloc(count + 1, 1);
-    int error = begins_step ? 0 : -ENOMEM;
+    uint8_t *begins_step = vt_allocate_zeros(count + 1, 1);
     bool bare = !shows_phases(finder); /* then steps are what the program marks */
-    if (!error)
-        error = vt_steps_find(finder, begins_step);
+    vt_steps_find(finder, begins_step);
     uint32_t step = 0;
     struct vt_span *span = NULL;
-    for (uint32_t i = 0; i < count && !error; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint8_t label = finder->labels[i];
         if (step == 0 && label != VT_PHASE_INIT && label != VT_PHASE_OTHER)
             step = 1;
@@ -188,13 +183,12 @@ static int make_spans(struct vt_finder *finder)
             span->last_event = i;
             continue;
         }
-        error = VT_APPEND(phases->spans, phases->span_count, phases->span_capacity,
-                          (struct vt_span){.first_event = i, .last_event = i, .step = step, .phase = label});
-        span = error ? NULL : &phases->spans[phases->span_count - 1];
+        VT_APPEND(phases->spans, phases->span_count, phases->span_capacity,
+                  (struct vt_span){.first_event = i, .last_event = i, .step = step, .phase = label});
+        span = &phases->spans[phases->span_count - 1];
     }
     phases->step_count = step;
     free(begins_step);
-    return error;
 }
 
 /* A node that is made in backward, but not by a checkpoint that runs forward again there. Where nodes have no
@@ -214,7 +208,7 @@ static void find_second_orders(struct vt_finder *finder)
         phases->passes[i].makes_nodes = true;
 }
 
-static int find_recomputes(struct vt_finder *finder)
+static void find_recomputes(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     bool inside = false;
@@ -222,43 +216,31 @@ static int find_recomputes(struct vt_finder *finder)
         if (finder->signs[i] != SIGN_BACKWARD)
             continue;
         bool again = (vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(RECOMPUTE)) != 0;
-        if (again && !inside &&
+        if (again && !inside)
             VT_APPEND(phases->recomputes, phases->recompute_count, phases->recompute_capacity,
-                      (struct vt_recompute){.first_event = i}))
-            return -ENOMEM;
+                      (struct vt_recompute){.first_event = i});
         if (again)
             phases->recomputes[phases->recompute_count - 1].last_event = i;
         inside = again;
     }
-    return 0;
 }
 
-int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases)
+void vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases)
 {
     size_t count = replay->trace->event_count;
     struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = sites, .phases = phases};
-    finder.holds = calloc(count + 1, 1);
-    finder.signs = calloc(count + 1, 1);
-    finder.labels = calloc(count + 1, 1);
-    finder.frees_gradient = calloc(count + 1, 1);
-    phases->grad_mode = calloc(count + 1, 1);
-    int error = finder.holds && finder.signs && finder.labels && finder.frees_gradient && phases->grad_mode
-                    ? 0
-                    : -ENOMEM;
-    if (!error)
-        error = vt_signs_read(&finder);
-    if (!error)
-        error = label_events(&finder);
-    if (!error)
-        find_second_orders(&finder);
-    if (!error)
-        error = vt_evaluation_find(&finder);
-    if (!error)
-        error = find_recomputes(&finder);
-    if (!error)
-        error = make_spans(&finder);
-    if (!error)
-        error = vt_phases_settle(phases, count);
+    finder.holds = vt_allocate_zeros(count + 1, 1);
+    finder.signs = vt_allocate_zeros(count + 1, 1);
+    finder.labels = vt_allocate_zeros(count + 1, 1);
+    finder.frees_gradient = vt_allocate_zeros(count + 1, 1);
+    phases->grad_mode = vt_allocate_zeros(count + 1, 1);
+    vt_signs_read(&finder);
+    label_events(&finder);
+    find_second_orders(&finder);
+    vt_evaluation_find(&finder);
+    find_recomputes(&finder);
+    make_spans(&finder);
+    vt_phases_settle(phases, count);
     vt_index_free(&finder.thread_index);
     vt_index_free(&finder.captured.graphs);
     vt_index_free(&finder.captured.execs);
@@ -270,5 +252,4 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
     free(finder.signs);
     free(finder.labels);
     free(finder.frees_gradient);
-    return error;
 }

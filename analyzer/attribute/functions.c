@@ -2,8 +2,9 @@
  * then of a module's forward. */
 #include "attribute/signs.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "base/allocate.h"
 
 #define LEAST_CALLS 3u    /* that show that a function is called again and again */
 #define LEAST_PRODUCTS 4u /* in each call: a search in an index or an iteration of a solver has fewer */
@@ -76,28 +77,26 @@ static uint32_t common_function(const struct search *search)
 }
 
 /* How often it is called: as often as the product that it makes once in a call; 0 if that is no model. */
-static int count_calls(const struct search *search, uint32_t code, uint32_t *calls)
+static uint32_t count_calls(const struct search *search, uint32_t code)
 {
     const struct vt_trace *trace = search->finder->trace;
     struct vt_index counts = {0}; /* by code within the function, on whatever thread */
     uint32_t least = UINT32_MAX, all = 0;
-    int error = 0;
     for (int round = 0; round < 2; round++)
-        for (uint32_t id = 1; id < trace->stack_count && !error; id++) {
+        for (uint32_t id = 1; id < trace->stack_count; id++) {
             if (search->products[id] == 0 || !is_beneath(&trace->stacks[id], code, 0))
                 continue;
             uint64_t outer, key = vt_call_code(search->finder->sites, id, &outer);
             uint32_t known = vt_index_get(&counts, key), count = known == VT_INDEX_NONE ? 0 : known;
             if (round == 0) {
-                error = vt_index_put(&counts, key, count + search->products[id]);
+                vt_index_put(&counts, key, count + search->products[id]);
             } else if (count >= LEAST_CALLS) {
                 least = count < least ? count : least;
                 all += search->products[id];
             }
         }
     vt_index_free(&counts);
-    *calls = all / LEAST_PRODUCTS >= least ? least : 0;
-    return error;
+    return all / LEAST_PRODUCTS >= least ? least : 0;
 }
 
 /* Others allocate between its calls, so that all it does is run the model. Else it is the program's own loop,
@@ -125,30 +124,23 @@ static void mark_stacks(const struct search *search, uint32_t code)
     }
 }
 
-int vt_functions_find(struct vt_finder *finder)
+void vt_functions_find(struct vt_finder *finder)
 {
     struct search search = {.finder = finder};
     size_t stacks = finder->trace->stack_count + 1;
     if (!is_free_of_modules(finder))
-        return 0;
-    search.products = calloc(stacks, sizeof *search.products);
-    search.last = calloc(stacks, sizeof *search.last);
-    search.of_code = calloc(finder->trace->code_count + 1, sizeof *search.of_code);
-    int error = search.products && search.last && search.of_code ? 0 : -ENOMEM;
-    if (!error) {
-        count_products(&search);
-        uint32_t code = search.all > 0 ? common_function(&search) : UINT32_MAX;
-        uint32_t calls = 0;
-        finder->sites->model_function = code;
-        if (code != UINT32_MAX)
-            error = count_calls(&search, code, &calls);
-        if (calls > 0)
-            mark_stacks(&search, code);
-        else
-            finder->sites->model_function = UINT32_MAX;
-    }
+        return;
+    search.products = vt_allocate_zeros(stacks, sizeof *search.products);
+    search.last = vt_allocate_zeros(stacks, sizeof *search.last);
+    search.of_code = vt_allocate_zeros(finder->trace->code_count + 1, sizeof *search.of_code);
+    count_products(&search);
+    uint32_t code = search.all > 0 ? common_function(&search) : UINT32_MAX;
+    finder->sites->model_function = code; /* count_calls needs it */
+    if (code != UINT32_MAX && count_calls(&search, code) > 0)
+        mark_stacks(&search, code);
+    else
+        finder->sites->model_function = UINT32_MAX;
     free(search.products);
     free(search.last);
     free(search.of_code);
-    return error;
 }

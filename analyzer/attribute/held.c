@@ -1,7 +1,6 @@
 /* What Python names hold: the censuses of inspections. */
 #include "attribute/owners.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,27 +28,23 @@ static void note_stack(const struct vt_attribution *attribution, const struct vt
         *of_stack = &several;
 }
 
-int vt_held_find(struct vt_attribution *attribution, const struct vt_phases *phases, struct vt_arena *arena,
-                 struct vt_held_table *table)
+void vt_held_find(struct vt_attribution *attribution, const struct vt_phases *phases, struct vt_arena *arena,
+                  struct vt_held_table *table)
 {
     struct vt_inspection_counts counts = {0};
-    struct vt_sighting *sightings = NULL;
+    struct vt_sighting *sightings;
     size_t count, stacks = (attribution->trace->stack_count + 1) * sizeof *table->of_stack;
-    int error = vt_sightings_find(attribution->replay, phases, true, &counts, &sightings, &count);
-    struct vt_held *held = error ? NULL : vt_arena_take(arena, count * sizeof *held);
-    table->of_stack = error ? NULL : vt_arena_take(arena, stacks);
-    if (!error && (!held || !table->of_stack))
-        error = -ENOMEM;
-    if (!error)
-        memset(table->of_stack, 0, stacks);
-    for (size_t i = 0; i < count && !error; i++) {
+    vt_sightings_find(attribution->replay, phases, true, &counts, &sightings, &count);
+    struct vt_held *held = vt_arena_take(arena, count * sizeof *held);
+    table->of_stack = vt_arena_take(arena, stacks);
+    memset(table->of_stack, 0, stacks);
+    for (size_t i = 0; i < count; i++) {
         held[i] = (struct vt_held){sightings[i].allocation, sightings[i].inspection, sightings[i].holder};
         note_stack(attribution, &held[i], table);
     }
     attribution->held = held;
-    attribution->held_count = error ? 0 : count;
+    attribution->held_count = count;
     free(sightings);
-    return error;
 }
 
 static int compare_held(const void *held, const void *allocation)

@@ -3,7 +3,6 @@
  * The first event with a node's sequence shows where the node was made: VT_EVENT_NODE, or the allocation of
  * its own operator. (Later events are of operators that made no node.) A node that backward made (double
  * backward) and that has no Python frames belongs where the node that ran then was made. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/sites.h"
@@ -20,11 +19,11 @@ static uint64_t key_of(uint64_t sequence)
     return sequence & ~UINT64_C(1);
 }
 
-static int put_first(struct vt_index *stacks, uint64_t sequence, uint32_t stack_id)
+static void put_first(struct vt_index *stacks, uint64_t sequence, uint32_t stack_id)
 {
     if (!has_number(sequence) || vt_index_get(stacks, key_of(sequence)) != VT_INDEX_NONE)
-        return 0;
-    return vt_index_put(stacks, key_of(sequence), stack_id);
+        return;
+    vt_index_put(stacks, key_of(sequence), stack_id);
 }
 
 /* Without Python frames a stack does not show where its node was made. */
@@ -33,33 +32,31 @@ static bool shows_place(const struct vt_trace *trace, uint32_t stack_id)
     return stack_id < trace->stack_count && trace->stacks[stack_id].python_count > 0;
 }
 
-static int find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
+static void find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
 {
-    int error = 0;
-    for (size_t i = 0; i < trace->event_count && !error; i++) {
+    for (size_t i = 0; i < trace->event_count; i++) {
         const struct vt_event *event = &trace->events[i];
         if (event->kind == VT_EVENT_NODE ? shows_place(trace, event->stack_id)
                                          : event->kind == VT_EVENT_ALLOC && event->sequence % 2 == 0)
-            error = put_first(stacks, event->sequence, event->stack_id);
+            put_first(stacks, event->sequence, event->stack_id);
     }
     /* The event of the node that ran may come after those of the nodes that it made. */
-    for (size_t i = 0; i < trace->event_count && !error; i++) {
+    for (size_t i = 0; i < trace->event_count; i++) {
         const struct vt_event *event = &trace->events[i];
         if (event->kind != VT_EVENT_NODE || event->detail == 0 || shows_place(trace, event->stack_id))
             continue;
         uint32_t parents =
             has_number(event->detail) ? vt_index_get(stacks, key_of(event->detail)) : VT_INDEX_NONE;
         if (parents != VT_INDEX_NONE)
-            error = put_first(stacks, event->sequence, parents);
+            put_first(stacks, event->sequence, parents);
     }
-    return error;
 }
 
-int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels)
+void vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels)
 {
     struct vt_index stacks = {0};
-    int error = find_nodes(replay->trace, &stacks);
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    find_nodes(replay->trace, &stacks);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (block->sequence % 2 == 0 || !has_number(block->sequence))
             continue;
@@ -71,5 +68,4 @@ int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *site
             labels[i].forward_stack_id = stack_id;
     }
     vt_index_free(&stacks);
-    return error;
 }

@@ -1,23 +1,21 @@
 /* The life of each block as bits for the rules. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/lives.h"
+#include "base/allocate.h"
 
 /* A block is persistent if it is alive after the last backward pass of this many steps, or of all if there
  * are fewer. Other passes of a step do not count: an input serves all passes of its step. */
 #define PERSISTENT_STEPS 3
 /* An optimizer's step has returned once something older than it is freed: later frees are not part of it. */
-static int find_span_ends(struct lives *lives)
+static void find_span_ends(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
     const struct vt_replay *replay = lives->replay;
-    lives->span_ends = malloc((phases->span_count + 1) * sizeof *lives->span_ends);
-    lives->after_optimizer = malloc(phases->span_count + 1);
-    lives->before_optimizer = calloc(phases->span_count + 1, 1);
-    if (!lives->span_ends || !lives->after_optimizer || !lives->before_optimizer)
-        return -ENOMEM;
+    lives->span_ends = vt_allocate((phases->span_count + 1) * sizeof *lives->span_ends);
+    lives->after_optimizer = vt_allocate(phases->span_count + 1);
+    lives->before_optimizer = vt_allocate_zeros(phases->span_count + 1, 1);
     for (size_t i = 0; i < phases->span_count; i++) {
         const struct vt_span *span = &phases->spans[i];
         lives->after_optimizer[i] =
@@ -42,7 +40,6 @@ static int find_span_ends(struct lives *lives)
             phases->spans[i].phase == VT_PHASE_OPTIMIZER
                 ? lives->after_optimizer[i]
                 : phases->spans[i].phase != VT_PHASE_BACKWARD && lives->before_optimizer[i];
-    return 0;
 }
 
 static bool has_phases(const struct vt_phases *phases)
@@ -53,16 +50,14 @@ static bool has_phases(const struct vt_phases *phases)
     return false;
 }
 
-static int count_blocks(struct lives *lives)
+static void count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
     const struct vt_phases *phases = lives->phases;
-    lives->last_passes = calloc(phases->pass_count + 1, sizeof *lives->last_passes);
-    lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
-    lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
-    lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
-    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->last_passes)
-        return -ENOMEM;
+    lives->last_passes = vt_allocate_zeros(phases->pass_count + 1, sizeof *lives->last_passes);
+    lives->made_before = vt_allocate_zeros(trace->event_count + 1, sizeof *lives->made_before);
+    lives->first_step = vt_allocate_zeros(trace->stack_count, sizeof *lives->first_step);
+    lives->last_step = vt_allocate_zeros(trace->stack_count, sizeof *lives->last_step);
     for (size_t i = phases->pass_count; i-- > 0;) {
         bool ends_step =
             i + 1 == phases->pass_count || vt_step_at(phases, phases->passes[i + 1].first_event) !=
@@ -82,7 +77,6 @@ static int count_blocks(struct lives *lives)
     }
     for (size_t i = 1; i < trace->event_count; i++)
         lives->made_before[i] += lives->made_before[i - 1];
-    return 0;
 }
 
 /* Without backward: alive when PERSISTENT_STEPS more steps have ended, or at the end. */
@@ -225,12 +219,10 @@ struct place {
 #define LEFT_OVER_SHARE 8
 
 /* COMPUTED_AFTER_BACKWARD is only what a place makes that makes sets. */
-static int keep_sets(struct lives *lives)
+static void keep_sets(struct lives *lives)
 {
     size_t count = lives->replay->allocation_count;
-    struct place *places = calloc(lives->replay->trace->stack_count, sizeof *places);
-    if (!places)
-        return -ENOMEM;
+    struct place *places = vt_allocate_zeros(lives->replay->trace->stack_count, sizeof *places);
     for (size_t i = count; i-- > 0;) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         struct place *place = &places[block->stack_id];
@@ -250,16 +242,13 @@ static int keep_sets(struct lives *lives)
             lives->bits[i] &= ~VT_LIFE(COMPUTED_AFTER_BACKWARD);
     }
     free(places);
-    return 0;
 }
 
 /* The last block that each pass leaves behind. */
-static int find_ends_of_passes(struct lives *lives)
+static void find_ends_of_passes(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
-    uint32_t *last = malloc((phases->pass_count + 1) * sizeof *last);
-    if (!last)
-        return -ENOMEM;
+    uint32_t *last = vt_allocate((phases->pass_count + 1) * sizeof *last);
     memset(last, 0xff, (phases->pass_count + 1) * sizeof *last);
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
@@ -272,16 +261,13 @@ static int find_ends_of_passes(struct lives *lives)
         if (last[i] != VT_NEVER)
             lives->bits[last[i]] |= VT_LIFE(ENDS_PASS);
     free(last);
-    return 0;
 }
 
 /* What was read where parameters were. */
-static int find_beside_loaded(struct lives *lives)
+static void find_beside_loaded(struct lives *lives)
 {
     size_t count = lives->replay->allocation_count;
-    uint8_t *reads = calloc(lives->replay->trace->stack_count, 1);
-    if (!reads)
-        return -ENOMEM;
+    uint8_t *reads = vt_allocate_zeros(lives->replay->trace->stack_count, 1);
     for (size_t i = 0; i < count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
@@ -292,33 +278,24 @@ static int find_beside_loaded(struct lives *lives)
         if (reads[lives->replay->allocations[i].stack_id] && lives->bits[i] & VT_LIFE(PERSISTENT))
             lives->bits[i] |= VT_LIFE(BESIDE_LOADED);
     free(reads);
-    return 0;
 }
 
-int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                  const struct vt_phases *phases, uint64_t *bits)
+void vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                   const struct vt_phases *phases, uint64_t *bits)
 {
     struct lives lives = {
         .replay = replay, .phases = phases, .sites = sites, .bits = bits, .has_phases = has_phases(phases)};
-    int error = find_span_ends(&lives);
-    if (!error)
-        error = count_blocks(&lives);
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+    find_span_ends(&lives);
+    count_blocks(&lives);
+    for (size_t i = 0; i < replay->allocation_count; i++)
         bits[i] = life_of(&lives, &replay->allocations[i]);
-    if (!error)
-        error = find_ends_of_passes(&lives);
-    if (!error)
-        error = keep_sets(&lives);
-    if (!error)
-        error = vt_lives_compare_sizes(&lives);
-    if (!error)
-        error = vt_lives_find_multiples(&lives);
-    if (!error)
-        error = vt_lives_find_sets(&lives);
-    if (!error)
-        error = find_beside_loaded(&lives);
-    if (!error)
-        vt_replacements_find(replay, sites, phases, bits);
+    find_ends_of_passes(&lives);
+    keep_sets(&lives);
+    vt_lives_compare_sizes(&lives);
+    vt_lives_find_multiples(&lives);
+    vt_lives_find_sets(&lives);
+    find_beside_loaded(&lives);
+    vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
     free(lives.after_optimizer);
     free(lives.before_optimizer);
@@ -330,5 +307,4 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     vt_index_free(&lives.parameter_sizes);
     vt_index_free(&lives.known_sizes);
     free(lives.parameters);
-    return error;
 }

@@ -2,10 +2,10 @@
  * and operator; a stack then has all bits of its frames. */
 #include "attribute/rules.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 /* The rules whose conditions on a stack hold: a run in `candidates`. */
@@ -30,7 +30,6 @@ struct vt_matcher {
     struct stack_rules *stacks;
     uint16_t *candidates;
     size_t candidate_count, candidate_capacity;
-    bool failed; /* there was no memory for a stack's candidates */
 };
 
 /* `*` matches any text, also none. */
@@ -105,9 +104,8 @@ static const uint64_t *symbol_bits(struct vt_matcher *matcher, uint64_t address)
     uint32_t known = vt_index_get(&matcher->symbols, address);
     if (known != VT_INDEX_NONE)
         return matcher->symbol_bits + known * words;
-    if (vt_reserve(&matcher->symbol_bits, &matcher->symbol_capacity, (matcher->symbol_count + 1) * words,
-                   sizeof *matcher->symbol_bits))
-        return NULL;
+    vt_reserve(&matcher->symbol_bits, &matcher->symbol_capacity, (matcher->symbol_count + 1) * words,
+               sizeof *matcher->symbol_bits);
     uint64_t *bits = matcher->symbol_bits + matcher->symbol_count * words;
     memset(bits, 0, words * sizeof *bits);
     const struct vt_trace_symbol *symbol = vt_trace_symbol(matcher->sites->trace, address);
@@ -119,13 +117,13 @@ static const uint64_t *symbol_bits(struct vt_matcher *matcher, uint64_t address)
     return vt_index_put(&matcher->symbols, address, (uint32_t)matcher->symbol_count++) ? NULL : bits;
 }
 
-static void unite(uint64_t *bits, const uint64_t *more, size_t words)
+static void add_bits(uint64_t *bits, const uint64_t *more, size_t words)
 {
     for (size_t i = 0; i < words; i++)
         bits[i] |= more[i];
 }
 
-static int gather_bits(struct vt_matcher *matcher, uint32_t stack_id)
+static void gather_bits(struct vt_matcher *matcher, uint32_t stack_id)
 {
     const struct vt_trace *trace = matcher->sites->trace;
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
@@ -135,18 +133,15 @@ static int gather_bits(struct vt_matcher *matcher, uint32_t stack_id)
     memset(row, 0, words_of(matcher, 0, VT_PATTERN_KINDS) * sizeof *row);
     for (uint32_t i = 0; i < stack->python_count; i++)
         if (stack->python[i].code_id < trace->code_count)
-            unite(row, matcher->code_bits + stack->python[i].code_id * code, code);
+            add_bits(row, matcher->code_bits + stack->python[i].code_id * code, code);
     for (uint32_t i = 0; i < stack->native_count; i++) {
         const uint64_t *bits = symbol_bits(matcher, stack->native[i]);
-        if (!bits)
-            return -ENOMEM;
-        unite(row + matcher->offsets[VT_PATTERN_NATIVE], bits, symbol);
+        add_bits(row + matcher->offsets[VT_PATTERN_NATIVE], bits, symbol);
     }
     match_text(matcher, VT_PATTERN_THREAD, vt_trace_thread_name(trace, stack->thread_id),
                row + matcher->offsets[VT_PATTERN_THREAD]);
     if (operator_name)
         match_text(matcher, VT_PATTERN_OP, operator_name, row + matcher->offsets[VT_PATTERN_OP]);
-    return 0;
 }
 
 static uint64_t innermost(const struct vt_trace *trace, uint32_t stack_id)
@@ -212,37 +207,33 @@ static void match_codes(struct vt_matcher *matcher)
     }
 }
 
-static int match_traits(struct vt_matcher *matcher)
+static void match_traits(struct vt_matcher *matcher)
 {
     const struct vt_clauses *traits = &matcher->rules->clauses[VT_CLAUSE_TRAIT];
     for (uint32_t id = 0; id < matcher->sites->trace->stack_count; id++) {
-        int error = gather_bits(matcher, id);
-        if (error)
-            return error;
+        gather_bits(matcher, id);
         for (size_t i = 0; i < traits->count; i++)
             if (stack_clause_holds(matcher, id, &traits->items[i]))
                 matcher->sites->items[id].traits |= UINT64_C(1) << traits->items[i].bit;
     }
-    return 0;
 }
 
-int vt_matcher_make(const struct vt_rules *rules, struct vt_sites *sites, struct vt_matcher **made)
+struct vt_matcher *vt_matcher_make(const struct vt_rules *rules, struct vt_sites *sites)
 {
     const struct vt_trace *trace = sites->trace;
-    struct vt_matcher *matcher = *made = calloc(1, sizeof *matcher);
-    if (!matcher)
-        return -ENOMEM;
+    struct vt_matcher *matcher = vt_allocate_zeros(1, sizeof *matcher);
     matcher->rules = rules;
     matcher->sites = sites;
     for (int kind = 0; kind < VT_PATTERN_KINDS; kind++)
         matcher->offsets[kind + 1] = matcher->offsets[kind] + rules->patterns[kind].count / 64 + 1;
-    matcher->stack_bits = calloc(words_of(matcher, 0, VT_PATTERN_KINDS), sizeof *matcher->stack_bits);
-    matcher->code_bits = calloc(trace->code_count + 1, code_words(matcher) * sizeof *matcher->code_bits);
-    matcher->stacks = calloc(trace->stack_count, sizeof *matcher->stacks);
-    if (!matcher->stack_bits || !matcher->code_bits || !matcher->stacks)
-        return -ENOMEM;
+    matcher->stack_bits =
+        vt_allocate_zeros(words_of(matcher, 0, VT_PATTERN_KINDS), sizeof *matcher->stack_bits);
+    matcher->code_bits =
+        vt_allocate_zeros(trace->code_count + 1, code_words(matcher) * sizeof *matcher->code_bits);
+    matcher->stacks = vt_allocate_zeros(trace->stack_count, sizeof *matcher->stacks);
     match_codes(matcher);
-    return match_traits(matcher);
+    match_traits(matcher);
+    return matcher;
 }
 
 void vt_matcher_free(struct vt_matcher *matcher)
@@ -272,12 +263,9 @@ static struct stack_rules *candidates_of(struct vt_matcher *matcher, uint32_t st
     const struct vt_clauses *rules = &matcher->rules->clauses[VT_CLAUSE_RULE];
     if (known->known)
         return known;
-    if (gather_bits(matcher, stack_id) ||
-        vt_reserve(&matcher->candidates, &matcher->candidate_capacity,
-                   matcher->candidate_count + rules->count, sizeof *matcher->candidates)) {
-        matcher->failed = true;
-        return known;
-    }
+    gather_bits(matcher, stack_id);
+    vt_reserve(&matcher->candidates, &matcher->candidate_capacity, matcher->candidate_count + rules->count,
+               sizeof *matcher->candidates);
     known->known = true;
     known->first = (uint32_t)matcher->candidate_count;
     for (size_t i = 0; i < rules->count; i++)
@@ -304,13 +292,8 @@ static bool subject_condition_holds(const struct vt_condition *condition,
     }
 }
 
-int vt_matcher_error(const struct vt_matcher *matcher)
-{
-    return matcher->failed ? -ENOMEM : 0;
-}
-
 /* Sets `judged` of the stack by the first rule that holds. */
-static void judge(const struct vt_matcher *matcher, struct stack_rules *stack)
+static void find_rule(const struct vt_matcher *matcher, struct stack_rules *stack)
 {
     const struct vt_rules *rules = matcher->rules;
     const struct vt_rule_subject *subject = &stack->subject;
@@ -341,7 +324,7 @@ bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struc
         last->kind != subject->kind || last->holds_tensors != subject->holds_tensors ||
         (stack->weighs && last->bytes != subject->bytes)) {
         stack->subject = *subject;
-        judge(matcher, stack);
+        find_rule(matcher, stack);
     }
     if (stack->holds)
         *verdict = stack->verdict;

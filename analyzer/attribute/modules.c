@@ -1,11 +1,11 @@
 /* The module of a stack: by its name where an inspection saw it, else by the classes that the stack shows. */
 #include "attribute/names.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
 
@@ -53,24 +53,22 @@ static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
     return start;
 }
 
-static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self_address, uint32_t *found)
+static uint32_t find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self_address)
 {
     uint64_t key = vt_mix(parent, self_address);
     uint32_t known = vt_index_get(&tree->index, key);
     if (known != VT_INDEX_NONE && tree->nodes[known].parent == parent &&
-        tree->nodes[known].self_address == self_address) {
-        *found = known;
-        return 0;
-    }
-    *found = (uint32_t)tree->count;
-    int error = vt_index_put(&tree->index, key, *found);
-    return error ? error
-                 : VT_APPEND(tree->nodes, tree->count, tree->capacity,
-                             (struct node){.parent = parent, .self_address = self_address});
+        tree->nodes[known].self_address == self_address)
+        return known;
+    const uint32_t made = (uint32_t)tree->count;
+    vt_index_put(&tree->index, key, made);
+    VT_APPEND(tree->nodes, tree->count, tree->capacity,
+              (struct node){.parent = parent, .self_address = self_address});
+    return made;
 }
 
 /* Numbers a node among the children of its parent that have its class. */
-static int number_node(struct vt_module_tree *tree, uint32_t index)
+static void number_node(struct vt_module_tree *tree, uint32_t index)
 {
     struct node *node = &tree->nodes[index], *parent = &tree->nodes[node->parent];
     uint64_t key = vt_hash_bytes(node->class_name, node->class_bytes, node->parent);
@@ -83,26 +81,23 @@ static int number_node(struct vt_module_tree *tree, uint32_t index)
     }
     parent->child = index;
     parent->children++;
-    return vt_index_put(&tree->siblings, key, index);
+    vt_index_put(&tree->siblings, key, index);
 }
 
-/* Walks a stack from the outside in. *inmost is the node of its innermost module, 0 if there is none. */
-static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack *stack, uint32_t *inmost)
+/* Walks a stack from the outside in. Returns the node of its innermost module, 0 if there is none. */
+static uint32_t enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack *stack)
 {
     const struct vt_sites *sites = tree->sites;
     const struct vt_trace *trace = sites->trace;
-    *inmost = 0;
+    uint32_t inmost = 0;
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->self_address == 0 || frame->code_id >= trace->code_count ||
             !trace->codes[frame->code_id].file || vt_sites_code_is(sites, frame->code_id, VT_CODE_STEP))
             continue;
-        if (*inmost == 0 || tree->nodes[*inmost].self_address != frame->self_address) {
-            int error = find_node(tree, *inmost, frame->self_address, inmost);
-            if (error)
-                return error;
-        }
-        struct node *node = &tree->nodes[*inmost];
+        if (inmost == 0 || tree->nodes[inmost].self_address != frame->self_address)
+            inmost = find_node(tree, inmost, frame->self_address);
+        struct node *node = &tree->nodes[inmost];
         uint32_t bytes = 0;
         const char *class_name = vt_sites_code_is(sites, frame->code_id, VT_CODE_FORWARD)
                                      ? class_of(&trace->codes[frame->code_id], &bytes)
@@ -110,12 +105,10 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
         if (bytes > 0 && !node->class_name) {
             node->class_name = class_name;
             node->class_bytes = bytes;
-            int error = number_node(tree, *inmost);
-            if (error)
-                return error;
+            number_node(tree, inmost);
         }
     }
-    return 0;
+    return inmost;
 }
 
 /* The class, with a number if siblings have the same class. */
@@ -138,67 +131,55 @@ static const char *name_below(struct vt_module_tree *tree, const struct node *no
         above = "";
     snprintf(text, sizeof text, "%.400s%s%s", above, above[0] ? VT_MODULE_CLASSES : "", own);
     snprintf(class_name, sizeof class_name, "%.*s", (int)strcspn(own, "#"), own);
-    const char *name = vt_names_text(tree->names, text), *kept = vt_names_text(tree->names, class_name);
-    return name && kept && !vt_names_add_class(tree->names, name, kept) ? name : NULL;
-}
-
-static int keep_label(struct vt_module_tree *tree, uint64_t key, const char *label)
-{
-    int error = VT_APPEND(tree->labels, tree->label_count, tree->label_capacity, label);
-    return error ? error : vt_index_put(&tree->label_index, key, (uint32_t)tree->label_count - 1);
+    const char *name = vt_names_text(tree->names, text);
+    vt_names_add_class(tree->names, name, vt_names_text(tree->names, class_name));
+    return name;
 }
 
 /* Walks from the node up to one whose name is known, then names the nodes on the way down. */
-static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era, const char **label)
+static const char *label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era)
 {
     size_t count = 0;
-    *label = NULL;
-    for (uint32_t at = index; at != 0 && !*label; at = tree->nodes[at].parent) {
+    const char *label = NULL;
+    for (uint32_t at = index; at != 0; at = tree->nodes[at].parent) {
         uint32_t known = vt_index_get(&tree->label_index, (uint64_t)era << 32 | at);
-        *label = known != VT_INDEX_NONE ? tree->labels[known]
-                                        : vt_names_module(tree->names, tree->nodes[at].self_address, era);
-        if (*label)
+        label = known != VT_INDEX_NONE ? tree->labels[known]
+                                       : vt_names_module(tree->names, tree->nodes[at].self_address, era);
+        if (label)
             break;
-        int error = VT_APPEND(tree->chain, count, tree->chain_capacity, at);
-        if (error)
-            return error;
+        VT_APPEND(tree->chain, count, tree->chain_capacity, at);
     }
     while (count-- > 0) {
         const struct node *node = &tree->nodes[tree->chain[count]];
-        *label = name_below(tree, node, node->parent == tree->sole_root ? NULL : *label);
-        int error = *label ? keep_label(tree, (uint64_t)era << 32 | tree->chain[count], *label) : -ENOMEM;
-        if (error)
-            return error;
+        label = name_below(tree, node, node->parent == tree->sole_root ? NULL : label);
+        vt_index_put(&tree->label_index, (uint64_t)era << 32 | tree->chain[count],
+                     (uint32_t)tree->label_count);
+        VT_APPEND(tree->labels, tree->label_count, tree->label_capacity, label);
     }
-    return 0;
+    return label;
 }
 
-int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **made)
+struct vt_module_tree *vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names)
 {
     const struct vt_trace *trace = sites->trace;
-    struct vt_module_tree *tree = *made = calloc(1, sizeof *tree);
-    uint32_t above = 0;
-    if (!tree)
-        return -ENOMEM;
+    struct vt_module_tree *tree = vt_allocate_zeros(1, sizeof *tree);
     tree->sites = sites;
     tree->names = names;
-    tree->inmost = calloc(trace->stack_count, sizeof *tree->inmost);
-    int error = tree->inmost ? find_node(tree, 0, 0, &above) : -ENOMEM; /* node 0 */
-    for (size_t id = 0; id < trace->stack_count && !error; id++)
-        error = enter_stack(tree, &trace->stacks[id], &tree->inmost[id]);
-    if (!error && tree->count > 2 && tree->nodes[0].children == 1 &&
+    tree->inmost = vt_allocate_zeros(trace->stack_count, sizeof *tree->inmost);
+    find_node(tree, 0, 0); /* node 0 */
+    for (size_t id = 0; id < trace->stack_count; id++)
+        tree->inmost[id] = enter_stack(tree, &trace->stacks[id]);
+    if (tree->count > 2 && tree->nodes[0].children == 1 &&
         !vt_names_module(names, tree->nodes[tree->nodes[0].child].self_address, 0))
         tree->sole_root = tree->nodes[0].child;
-    return error;
+    return tree;
 }
 
-int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
-                        const char **module)
+const char *vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index)
 {
-    *module = NULL;
     if (stack_id >= tree->sites->trace->stack_count || tree->inmost[stack_id] == 0)
-        return 0;
-    return label_node(tree, tree->inmost[stack_id], vt_names_era(tree->names, event_index), module);
+        return NULL;
+    return label_node(tree, tree->inmost[stack_id], vt_names_era(tree->names, event_index));
 }
 
 void vt_module_tree_free(struct vt_module_tree *tree)

@@ -1,10 +1,10 @@
 /* Blocks that are as many times as large as the parameters: whole weights that a script gathers where each
  * process has a share of them (memory that something else fills), and gradients of each sample, which a pass
  * leaves that makes a graph (torch.func.vmap of grad; Jacobians have a row for each output). */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/lives.h"
+#include "base/allocate.h"
 #include "format/allocator.h"
 
 #define PROCESSES_MAXIMUM 1024
@@ -34,7 +34,7 @@ static int compare_bytes(const void *a, const void *b)
 }
 
 /* What forward makes for later is no gathered weight: it would be gathered again for backward. */
-static int list_wholes(struct gathers *gathers)
+static void list_wholes(struct gathers *gathers)
 {
     const struct vt_replay *replay = gathers->lives->replay;
     const struct vt_phases *phases = gathers->lives->phases;
@@ -44,23 +44,19 @@ static int list_wholes(struct gathers *gathers)
         if (phases->spans[span].phase != VT_PHASE_FORWARD || !may_be_gathered(gathers->lives, i) ||
             (gathers->lives->bits[i] & VT_LIFE(AT_NEXT_BACKWARD)))
             continue;
-        if (VT_APPEND(gathers->wholes, count, capacity, replay->allocations[i].bytes))
-            return -ENOMEM;
+        VT_APPEND(gathers->wholes, count, capacity, replay->allocations[i].bytes);
     }
     if (count > 1)
         qsort(gathers->wholes, count, sizeof *gathers->wholes, compare_bytes);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || gathers->wholes[i] != gathers->wholes[i - 1])
             gathers->wholes[gathers->whole_count++] = gathers->wholes[i];
-    return 0;
 }
 
-static int list_shares(struct gathers *gathers)
+static void list_shares(struct gathers *gathers)
 {
     const struct lives *lives = gathers->lives;
-    gathers->shares = malloc((lives->parameter_count + 1) * sizeof *gathers->shares);
-    if (!gathers->shares)
-        return -ENOMEM;
+    gathers->shares = vt_allocate((lives->parameter_count + 1) * sizeof *gathers->shares);
     for (size_t i = 0; i < lives->parameter_count; i++)
         gathers->shares[i] = (struct weight){lives->replay->allocations[lives->parameters[i]].bytes, 1};
     if (lives->parameter_count > 1)
@@ -72,7 +68,6 @@ static int list_shares(struct gathers *gathers)
         else
             gathers->shares[gathers->share_count++] = share;
     }
-    return 0;
 }
 
 /* Whether a block of `whole` bytes has room for so many shares, and for not much more. */
@@ -157,14 +152,12 @@ static bool take_samples(const struct gathers *gathers, const uint32_t *left, si
 }
 
 /* What one pass left. The gradient of the largest parameter shows how many samples there are. */
-static int judge_pass(const struct gathers *gathers, const uint32_t *left, size_t count)
+static void judge_pass(const struct gathers *gathers, const uint32_t *left, size_t count)
 {
     uint64_t largest = gathers->shares[gathers->share_count - 1].bytes, last = 0;
-    uint64_t *untaken = malloc(gathers->share_count * sizeof *untaken);
+    uint64_t *untaken = vt_allocate(gathers->share_count * sizeof *untaken);
     size_t tries = 0;
     bool found = false;
-    if (!untaken)
-        return -ENOMEM;
     for (size_t i = count; i-- > 0 && tries < TRIES_MAXIMUM && !found;) {
         uint64_t bytes = gathers->lives->replay->allocations[left[i]].bytes;
         uint64_t samples = bytes / (largest - VT_TORCH_ROUND_BYTES + 1);
@@ -175,50 +168,43 @@ static int judge_pass(const struct gathers *gathers, const uint32_t *left, size_
         found = take_samples(gathers, left, count, samples, untaken);
     }
     free(untaken);
-    return 0;
 }
 
-static int find_samples(const struct gathers *gathers)
+static void find_samples(const struct gathers *gathers)
 {
     const struct lives *lives = gathers->lives;
     const uint64_t life = VT_LIFE(OUTLIVES_SPAN) | VT_LIFE(GRAD_MODE);
     uint32_t *left = NULL;
     size_t count = 0, capacity = 0;
     long of_pass = -1;
-    int error = 0;
-    for (size_t i = 0; i < lives->replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!vt_lives_holds(lives, block) || !vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) ||
             (lives->bits[i] & life) != life)
             continue;
         long pass = vt_pass_before(lives->phases, block->alloc_event);
         if (pass != of_pass && count > 0) {
-            error = judge_pass(gathers, left, count);
+            judge_pass(gathers, left, count);
             count = 0;
         }
         of_pass = pass;
-        if (!error)
-            error = VT_APPEND(left, count, capacity, (uint32_t)i);
+        VT_APPEND(left, count, capacity, (uint32_t)i);
     }
-    if (!error && count > 0)
-        error = judge_pass(gathers, left, count);
+    if (count > 0)
+        judge_pass(gathers, left, count);
     free(left);
-    return error;
 }
 
-int vt_lives_find_multiples(struct lives *lives)
+void vt_lives_find_multiples(struct lives *lives)
 {
     struct gathers gathers = {.lives = lives};
-    int error = list_wholes(&gathers);
-    if (!error)
-        error = list_shares(&gathers);
-    uint64_t processes = error ? 0 : count_processes(&gathers);
+    list_wholes(&gathers);
+    list_shares(&gathers);
+    uint64_t processes = count_processes(&gathers);
     if (processes > 0)
         mark(&gathers, processes);
-    if (!error && gathers.share_count > 0 &&
-        gathers.shares[gathers.share_count - 1].bytes > VT_TORCH_ROUND_BYTES)
-        error = find_samples(&gathers);
+    if (gathers.share_count > 0 && gathers.shares[gathers.share_count - 1].bytes > VT_TORCH_ROUND_BYTES)
+        find_samples(&gathers);
     free(gathers.wholes);
     free(gathers.shares);
-    return error;
 }

@@ -6,21 +6,18 @@
 #include "trace/frameworks.h"
 
 /* The sizes of parameters and gradients, and of those in twice as many bits. */
-static int index_sizes(const struct vt_attribution *attribution, const struct vt_phases *phases,
-                       struct vt_index *sizes)
+static void index_sizes(const struct vt_attribution *attribution, const struct vt_phases *phases,
+                        struct vt_index *sizes)
 {
     const struct vt_replay *replay = attribution->replay;
-    int error = 0;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_label *label = &attribution->labels[i];
         if (!vt_holds_tensors(phases, &replay->allocations[i]) ||
             (label->category != VT_CATEGORY_PARAMETER && label->category != VT_CATEGORY_GRADIENT))
             continue;
-        error = vt_index_put(sizes, vt_size_bucket(replay->allocations[i].bytes), 1);
-        if (!error)
-            error = vt_index_put(sizes, vt_size_bucket(2 * replay->allocations[i].bytes), 1);
+        vt_index_put(sizes, vt_size_bucket(replay->allocations[i].bytes), 1);
+        vt_index_put(sizes, vt_size_bucket(2 * replay->allocations[i].bytes), 1);
     }
-    return error;
 }
 
 static bool is_kept(uint64_t life)
@@ -39,8 +36,8 @@ static bool may_be(enum vt_category named, const struct vt_label *label, uint64_
     return named == VT_CATEGORY_GRADIENT ? has_size : is_kept(life);
 }
 
-static void give(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
-                 enum vt_category category)
+static void set_category(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
+                         enum vt_category category)
 {
     label->category = (uint8_t)category;
     label->evidence = VT_EVIDENCE_WEAK;
@@ -48,12 +45,12 @@ static void give(const struct vt_held *held, struct vt_placed *placed, struct vt
     placed->inspection_of[held->allocation] = held->inspection;
 }
 
-int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
-                   const uint64_t *lives, struct vt_label *labels, struct vt_placed *placed)
+void vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
+                    const uint64_t *lives, struct vt_label *labels, struct vt_placed *placed)
 {
     struct vt_index sizes = {0};
-    int error = index_sizes(attribution, phases, &sizes);
-    for (size_t i = 0; i < attribution->held_count && !error; i++) {
+    index_sizes(attribution, phases, &sizes);
+    for (size_t i = 0; i < attribution->held_count; i++) {
         const struct vt_held *held = &attribution->held[i];
         struct vt_label *label = &labels[held->allocation];
         uint64_t life = lives[held->allocation];
@@ -65,8 +62,7 @@ int vt_named_judge(const struct vt_attribution *attribution, const struct vt_pha
             vt_index_get(&sizes, vt_size_bucket(attribution->replay->allocations[held->allocation].bytes)) !=
             VT_INDEX_NONE;
         if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
-            give(held, placed, label, named);
+            set_category(held, placed, label, named);
     }
     vt_index_free(&sizes);
-    return error;
 }

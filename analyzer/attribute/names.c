@@ -1,11 +1,11 @@
 /* What inspections call modules and tensors: paths, after the root's name where there are several roots. */
 #include "attribute/names.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/arena.h"
 #include "base/index.h"
 
@@ -55,33 +55,29 @@ static uint32_t find_text(const struct vt_names *names, const char *text, uint64
     return at != VT_INDEX_NONE && strcmp(names->texts[at].text, text) == 0 ? at : NONE;
 }
 
-static int add_text(struct vt_names *names, const char *text, uint32_t *at)
+static uint32_t add_text(struct vt_names *names, const char *text)
 {
     uint64_t key;
-    *at = find_text(names, text, &key);
-    if (*at != NONE)
-        return 0;
-    const char *copy = vt_arena_text(&names->arena, text, strlen(text));
-    *at = (uint32_t)names->text_count;
-    if (!copy ||
-        VT_APPEND(names->texts, names->text_count, names->text_capacity, (struct text){.text = copy}))
-        return -ENOMEM;
-    return vt_index_put(&names->text_index, key, *at);
+    uint32_t at = find_text(names, text, &key);
+    if (at != NONE)
+        return at;
+    at = (uint32_t)names->text_count;
+    VT_APPEND(names->texts, names->text_count, names->text_capacity,
+              (struct text){.text = vt_arena_text(&names->arena, text, strlen(text))});
+    vt_index_put(&names->text_index, key, at);
+    return at;
 }
 
 const char *vt_names_text(struct vt_names *names, const char *text)
 {
-    uint32_t at;
-    return add_text(names, text, &at) ? NULL : names->texts[at].text;
+    uint32_t at = add_text(names, text); /* may move `texts` */
+    return names->texts[at].text;
 }
 
-int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name)
+void vt_names_add_class(struct vt_names *names, const char *module, const char *class_name)
 {
-    uint32_t at;
-    int error = add_text(names, module, &at);
-    if (!error)
-        names->texts[at].class_name = class_name;
-    return error;
+    uint32_t at = add_text(names, module);
+    names->texts[at].class_name = class_name;
 }
 
 const char *vt_names_class(const struct vt_names *names, const char *module)
@@ -92,11 +88,9 @@ const char *vt_names_class(const struct vt_names *names, const char *module)
 }
 
 /* The text of three parts. */
-static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
+static const char *join_texts(struct vt_names *names, const char *a, const char *b, const char *c)
 {
-    char *text;
-    if (asprintf(&text, "%s%s%s", a, b, c) < 0)
-        return NULL;
+    char *text = vt_print_text("%s%s%s", a, b, c);
     const char *joined = vt_names_text(names, text);
     free(text);
     return joined;
@@ -124,17 +118,16 @@ static bool lies_in(const struct vt_inspection *inspection, const struct vt_insp
     return true;
 }
 
-static int find_wrapped(struct vt_names *names)
+static void find_wrapped(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
     /* modules of each root, as its latest inspection saw them */
-    const struct vt_inspection_module **own = calloc(trace->root_count + 1, sizeof *own);
-    size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
+    const struct vt_inspection_module **own = vt_allocate_zeros(trace->root_count + 1, sizeof *own);
+    size_t *own_count = vt_allocate_zeros(trace->root_count + 1, sizeof *own_count);
     struct vt_index addresses = {0}; /* address of a root → its index */
-    int error = own && own_count ? 0 : -ENOMEM;
-    for (size_t l = 0; l < trace->inspection_count && !error; l++) {
+    for (size_t l = 0; l < trace->inspection_count; l++) {
         const struct vt_inspection *inspection = &trace->inspections[l];
-        for (size_t i = 0; i < inspection->module_count && !error; i++) {
+        for (size_t i = 0; i < inspection->module_count; i++) {
             const struct vt_inspection_module *module = &inspection->modules[i];
             uint32_t root = vt_index_get(&addresses, module->address);
             if (root != VT_INDEX_NONE && root != module->root && !names->roots[module->root].inside &&
@@ -143,13 +136,13 @@ static int find_wrapped(struct vt_names *names)
                 names->roots[root].inside_path = module->path;
             }
         }
-        for (size_t i = 0; i < inspection->module_count && !error; i++) {
+        for (size_t i = 0; i < inspection->module_count; i++) {
             const struct vt_inspection_module *module = &inspection->modules[i];
             if (i == 0 || module->root != inspection->modules[i - 1].root) {
                 own[module->root] = module;
                 own_count[module->root] = 0;
                 names->roots[module->root].inside = 0; /* a root again: another object had its address */
-                error = vt_index_put(&addresses, module->address, module->root);
+                vt_index_put(&addresses, module->address, module->root);
             }
             own_count[module->root]++;
         }
@@ -157,7 +150,6 @@ static int find_wrapped(struct vt_names *names)
     vt_index_free(&addresses);
     free(own);
     free(own_count);
-    return error;
 }
 
 static const char *base_name(const struct vt_inspection_root *root)
@@ -165,30 +157,27 @@ static const char *base_name(const struct vt_inspection_root *root)
     return root->holder[0] ? root->holder : root->class_name[0] ? root->class_name : "module";
 }
 
-/* Adds one to the count of a key; *count is the new one. */
-static int count_up(struct vt_index *counts, uint64_t key, uint32_t *count)
+/* Adds one to the count of a key; returns the new one. */
+static uint32_t count_up(struct vt_index *counts, uint64_t key)
 {
-    uint32_t known = vt_index_get(counts, key);
-    *count = known == VT_INDEX_NONE ? 1 : known + 1;
-    return vt_index_put(counts, key, *count);
+    uint32_t known = vt_index_get(counts, key), count = known == VT_INDEX_NONE ? 1 : known + 1;
+    vt_index_put(counts, key, count);
+    return count;
 }
 
 /* Numbers roots whose variables have the same name, one after the other or in different functions. */
-static int name_root(struct vt_names *names, size_t index, const struct vt_index *counts,
-                     struct vt_index *seen)
+static void name_root(struct vt_names *names, size_t index, const struct vt_index *counts,
+                      struct vt_index *seen)
 {
     struct root *root = &names->roots[index];
     const char *base = base_name(&names->trace->roots[index]);
     uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
     char text[24] = "";
-    uint32_t number;
-    if (count_up(seen, hash, &number))
-        return -ENOMEM;
+    uint32_t number = count_up(seen, hash);
     if (vt_index_get(counts, hash) > 1)
         snprintf(text, sizeof text, "#%u", number);
-    root->name = join(names, base, text, "");
-    root->prefix = root->name ? join(names, root->name, ".", "") : NULL;
-    return root->prefix ? 0 : -ENOMEM;
+    root->name = join_texts(names, base, text, "");
+    root->prefix = join_texts(names, root->name, ".", "");
 }
 
 /* A sole root needs no prefix, unless its modules are a Sequential's, whose names are numbers: "0.weight"
@@ -214,56 +203,51 @@ static void drop_prefix(struct vt_names *names, size_t index)
         root->name = class_name;
 }
 
-static int name_wrapped(struct vt_names *names)
+static void name_wrapped(struct vt_names *names)
 {
     size_t count = names->trace->root_count;
     for (size_t i = 0; i < count; i++) {
         struct root *root = &names->roots[i], *outer = root;
         size_t depth = 0;
         const char *path = "";
-        while (outer->inside && depth++ < count && path) {
-            path = join(names, outer->inside_path, outer->inside_path[0] && path[0] ? "." : "", path);
+        while (outer->inside && depth++ < count) {
+            path = join_texts(names, outer->inside_path, outer->inside_path[0] && path[0] ? "." : "", path);
             outer = &names->roots[outer->inside - 1];
         }
-        if (outer == root || outer->inside || !path)
+        if (outer == root || outer->inside)
             continue;
-        root->name = path[0] ? join(names, outer->prefix, path, "") : outer->name;
-        root->prefix = path[0] && root->name ? join(names, root->name, ".", "") : outer->prefix;
-        if (!root->name || !root->prefix)
-            return -ENOMEM;
+        root->name = path[0] ? join_texts(names, outer->prefix, path, "") : outer->name;
+        root->prefix = path[0] ? join_texts(names, root->name, ".", "") : outer->prefix;
     }
-    return 0;
 }
 
-static int name_roots(struct vt_names *names)
+static void name_roots(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
     struct vt_index counts = {0}, seen = {0};
     size_t with_tensors = 0, sole = 0;
-    int error = 0;
     for (size_t l = 0; l < trace->inspection_count; l++)
         for (size_t i = 0; i < trace->inspections[l].tensor_count; i++)
             if (trace->inspections[l].tensors[i].root >= 0)
                 names->roots[trace->inspections[l].tensors[i].root].holds_tensors = true;
-    for (size_t i = 0; i < trace->root_count && !error; i++) {
+    for (size_t i = 0; i < trace->root_count; i++) {
         const char *base = base_name(&trace->roots[i]);
-        uint32_t count;
         if (names->roots[i].inside)
             continue;
-        error = count_up(&counts, vt_hash_bytes(base, strlen(base), VT_HASH_START), &count);
+        count_up(&counts, vt_hash_bytes(base, strlen(base), VT_HASH_START));
         if (names->roots[i].holds_tensors) {
             with_tensors++;
             sole = i;
         }
     }
-    for (size_t i = 0; i < trace->root_count && !error; i++)
+    for (size_t i = 0; i < trace->root_count; i++)
         if (!names->roots[i].inside)
-            error = name_root(names, i, &counts, &seen);
+            name_root(names, i, &counts, &seen);
     vt_index_free(&counts);
     vt_index_free(&seen);
-    if (!error && with_tensors == 1)
+    if (with_tensors == 1)
         drop_prefix(names, sole);
-    return error ? error : name_wrapped(names);
+    name_wrapped(names);
 }
 
 /* ---- Modules ---- */
@@ -271,52 +255,45 @@ static int name_roots(struct vt_names *names)
 static const char *module_name(struct vt_names *names, int32_t root_index, const char *path)
 {
     const struct root *root = &names->roots[root_index];
-    return path[0] ? join(names, root->prefix, path, "") : root->name;
+    return path[0] ? join_texts(names, root->prefix, path, "") : root->name;
 }
 
-static int add_meaning(struct vt_names *names, const struct vt_inspection *inspection,
-                       const struct vt_inspection_module *module)
+static void add_meaning(struct vt_names *names, const struct vt_inspection *inspection,
+                        const struct vt_inspection_module *module)
 {
     const char *name = module_name(names, (int32_t)module->root, module->path);
-    int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
     uint32_t at = vt_index_get(&names->address_index, module->address); /* before the sort: the latest */
-    if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
-        return error;
+    vt_names_add_class(names, name, module->class_name);
+    if (at != VT_INDEX_NONE && names->meanings[at].module == name)
+        return;
     struct meaning added = {.address = module->address,
                             .module = name,
                             .event_index = inspection->event_index,
                             .order = (uint32_t)names->meaning_count};
-    error = VT_APPEND(names->meanings, names->meaning_count, names->meaning_capacity, added);
-    if (!error)
-        error = vt_index_put(&names->address_index, module->address, added.order);
-    if (error || at == VT_INDEX_NONE)
-        return error;
-    if (names->era_count > 0 && names->eras[names->era_count - 1] == inspection->event_index)
-        return 0;
-    return VT_APPEND(names->eras, names->era_count, names->era_capacity, inspection->event_index);
+    VT_APPEND(names->meanings, names->meaning_count, names->meaning_capacity, added);
+    vt_index_put(&names->address_index, module->address, added.order);
+    if (at != VT_INDEX_NONE &&
+        (names->era_count == 0 || names->eras[names->era_count - 1] != inspection->event_index))
+        VT_APPEND(names->eras, names->era_count, names->era_capacity, inspection->event_index);
 }
 
 static int compare_meanings(const void *a, const void *b)
 {
     const struct meaning *left = a, *right = b;
-    if (left->address != right->address)
-        return left->address < right->address ? -1 : 1;
-    return left->order < right->order ? -1 : left->order > right->order;
+    return 2 * vt_order(left->address, right->address) + vt_order(left->order, right->order);
 }
 
-static int sort_meanings(struct vt_names *names)
+static void sort_meanings(struct vt_names *names)
 {
     size_t count = names->meaning_count;
-    int error = 0;
     if (count > 1)
         qsort(names->meanings, count, sizeof *names->meanings, compare_meanings);
-    for (size_t i = 0, end; i < count && !error; i = end) {
+    for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && names->meanings[end].address == names->meanings[i].address; end++)
             ;
         names->meanings[i].count = (uint32_t)(end - i);
-        error = vt_index_put(&names->address_index, names->meanings[i].address, (uint32_t)i);
+        vt_index_put(&names->address_index, names->meanings[i].address, (uint32_t)i);
     }
-    return error;
 }
 
 /* For vt_lower_bound: finds the first meaning that begins after the event. */
@@ -370,39 +347,36 @@ static const char *holding_module(struct vt_names *names, int32_t root, const ch
     const char *dot = strrchr(path, '.');
     if (!dot)
         return names->roots[root].name;
-    char *parent = strndup(path, (size_t)(dot - path));
-    const char *name = parent ? module_name(names, root, parent) : NULL;
+    char *parent = vt_copy_bytes(path, (size_t)(dot - path));
+    const char *name = module_name(names, root, parent);
     free(parent);
     return name;
 }
 
-static int add_named(struct vt_names *names, const struct vt_inspection_tensor *tensor, uint32_t *found)
+static uint32_t add_named(struct vt_names *names, const struct vt_inspection_tensor *tensor)
 {
-    *found = find_named(names, tensor);
-    if (*found != NONE)
-        return 0;
+    uint32_t found = find_named(names, tensor);
+    if (found != NONE)
+        return found;
     struct vt_named named = {.root = tensor->root, .path = tensor->path, .text = tensor->path};
     const char *dot =
         tensor->kind == VT_INSPECTION_TENSOR && !tensor->own_path ? strrchr(tensor->path, '.') : NULL;
     if (dot) { /* its library names modules so, without objects for them */
-        char *module = strndup(tensor->path, (size_t)(dot - tensor->path));
-        named.module = module ? vt_names_text(names, module) : NULL;
+        char *module = vt_copy_bytes(tensor->path, (size_t)(dot - tensor->path));
+        named.module = vt_names_text(names, module);
         free(module);
-        if (!named.module)
-            return -ENOMEM;
     }
     if (tensor->root >= 0) {
-        named.text = join(names, names->roots[tensor->root].prefix, tensor->path, "");
+        named.text = join_texts(names, names->roots[tensor->root].prefix, tensor->path, "");
         named.module = holding_module(names, tensor->root, tensor->path);
-        if (!named.text || !named.module)
-            return -ENOMEM;
     }
-    *found = (uint32_t)names->named_count;
+    found = (uint32_t)names->named_count;
     named.joined = named.text;
-    named.leader = named.last = *found;
+    named.leader = named.last = found;
     named.next = NONE;
-    int error = vt_index_put(&names->named_index, named_key(tensor->root, tensor->path), *found);
-    return error ? error : VT_APPEND(names->named, names->named_count, names->named_capacity, named);
+    vt_index_put(&names->named_index, named_key(tensor->root, tensor->path), found);
+    VT_APPEND(names->named, names->named_count, names->named_capacity, named);
+    return found;
 }
 
 static uint32_t leader_of(struct vt_named *named, uint32_t at)
@@ -412,7 +386,7 @@ static uint32_t leader_of(struct vt_named *named, uint32_t at)
     return at;
 }
 
-static void tie(struct vt_named *named, uint32_t a, uint32_t b)
+static void tie_names(struct vt_named *named, uint32_t a, uint32_t b)
 {
     a = leader_of(named, a);
     b = leader_of(named, b);
@@ -425,29 +399,26 @@ static void tie(struct vt_named *named, uint32_t a, uint32_t b)
 
 /* Ties the names that one inspection gives to one span of memory. Not the paths of arrays: these begin at
  * variables, which hold other arrays at other times. */
-static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspection)
+static void tie_tensors(struct vt_names *names, const struct vt_inspection *inspection)
 {
     struct vt_index spans = {0};
-    int error = 0;
-    for (size_t i = 0; i < inspection->tensor_count && !error; i++) {
+    for (size_t i = 0; i < inspection->tensor_count; i++) {
         const struct vt_inspection_tensor *tensor = &inspection->tensors[i];
-        uint32_t at;
-        error = add_named(names, tensor, &at);
-        if (error || tensor->bytes == 0 || tensor->kind > VT_INSPECTION_BUFFER || tensor->own_path)
+        uint32_t at = add_named(names, tensor);
+        if (tensor->bytes == 0 || tensor->kind > VT_INSPECTION_BUFFER || tensor->own_path)
             continue;
         uint64_t span[] = {tensor->data_address, tensor->bytes, (uint64_t)tensor->device_index};
         uint64_t hash = vt_hash_bytes(span, sizeof span, VT_HASH_START);
         uint32_t known = vt_index_get(&spans, hash);
         if (known == VT_INDEX_NONE)
-            error = vt_index_put(&spans, hash, at);
+            vt_index_put(&spans, hash, at);
         else
-            tie(names->named, known, at);
+            tie_names(names->named, known, at);
     }
     vt_index_free(&spans);
-    return error;
 }
 
-static int join_tied(struct vt_names *names)
+static void join_tied(struct vt_names *names)
 {
     struct vt_named *named = names->named;
     for (uint32_t i = 0; i < names->named_count; i++) {
@@ -455,44 +426,32 @@ static int join_tied(struct vt_names *names)
             continue;
         uint32_t count = 1, at = named[i].next;
         for (; at != NONE && count < JOINED_NAMES; at = named[at].next, count++)
-            if (!(named[i].joined = join(names, named[i].joined, " = ", named[at].text)))
-                return -ENOMEM;
-        if (at != NONE && !(named[i].joined = join(names, named[i].joined, " = …", "")))
-            return -ENOMEM;
+            named[i].joined = join_texts(names, named[i].joined, " = ", named[at].text);
+        if (at != NONE)
+            named[i].joined = join_texts(names, named[i].joined, " = …", "");
     }
     for (uint32_t i = 0; i < names->named_count; i++)
         named[i].joined = named[leader_of(named, i)].joined;
-    return 0;
 }
 
 /* ---- All ---- */
 
-static int make(struct vt_names *names)
+struct vt_names *vt_names_make(const struct vt_trace *trace)
 {
-    const struct vt_trace *trace = names->trace;
-    names->roots = calloc(trace->root_count + 1, sizeof *names->roots);
-    int error = names->roots ? find_wrapped(names) : -ENOMEM;
-    if (!error)
-        error = name_roots(names);
-    for (size_t l = 0; l < trace->inspection_count && !error; l++) {
-        const struct vt_inspection *inspection = &trace->inspections[l];
-        for (size_t i = 0; i < inspection->module_count && !error; i++)
-            error = add_meaning(names, inspection, &inspection->modules[i]);
-        if (!error)
-            error = tie_tensors(names, inspection);
-    }
-    if (!error)
-        error = sort_meanings(names);
-    return error ? error : join_tied(names);
-}
-
-int vt_names_make(const struct vt_trace *trace, struct vt_names **made)
-{
-    struct vt_names *names = *made = calloc(1, sizeof *names);
-    if (!names)
-        return -ENOMEM;
+    struct vt_names *names = vt_allocate_zeros(1, sizeof *names);
     names->trace = trace;
-    return make(names);
+    names->roots = vt_allocate_zeros(trace->root_count + 1, sizeof *names->roots);
+    find_wrapped(names);
+    name_roots(names);
+    for (size_t l = 0; l < trace->inspection_count; l++) {
+        const struct vt_inspection *inspection = &trace->inspections[l];
+        for (size_t i = 0; i < inspection->module_count; i++)
+            add_meaning(names, inspection, &inspection->modules[i]);
+        tie_tensors(names, inspection);
+    }
+    sort_meanings(names);
+    join_tied(names);
+    return names;
 }
 
 void vt_names_free(struct vt_names *names)

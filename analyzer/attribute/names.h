@@ -1,40 +1,38 @@
-/* Private to attribution: what inspections of live objects and stacks call modules and tensors. */
+/* Private to attribution: names of modules and tensors, from inspections of live objects and from stacks. */
 #ifndef VT_NAMES_H
 #define VT_NAMES_H
 
 #include "attribute/sites.h"
 
-/* The place of a tensor: the module that holds it, and its name there. Several places are tied if one storage
- * has all their names. */
+/* Where a tensor is: the module that holds it, and its name there. Names of one storage are tied. */
 struct vt_named {
     int32_t root;       /* index into trace->roots, -1 = in no module */
     const char *path;   /* as the inspection recorded it */
     const char *text;   /* "layers.3.attn.weight", with several roots "generator.layers.3.attn.weight" */
     const char *joined; /* "wte.weight = lm_head.weight"; without ties the same as text */
     const char *module; /* "layers.3.attn"; the root's name if the root holds it; NULL = in no module */
-    uint32_t leader, next, last; /* private: of those that are tied */
+    uint32_t leader, next, last; /* private: links of tied names */
 };
 
 struct vt_names;
-/* On failure too, *names is to be freed. Returns 0 or -ENOMEM, as all here. */
-int vt_names_make(const struct vt_trace *trace, struct vt_names **names);
+struct vt_names *vt_names_make(const struct vt_trace *trace);
 void vt_names_free(struct vt_names *names);
 
 /* The place of a tensor that an inspection of the trace saw; valid until vt_names_free. */
 const struct vt_named *vt_names_tensor(const struct vt_names *names,
                                        const struct vt_inspection_tensor *tensor);
 
-/* An era ends when inspections show another module at an address that had one: objects come and go. */
+/* A new era begins when an inspection finds another module at a known address. */
 uint32_t vt_names_era(const struct vt_names *names, uint32_t event_index);
-/* The module at an address by the latest inspection of it, or before that by the first; NULL = no inspection
- * saw one there. */
+/* The module at an address, by the latest inspection up to the era, else by the first one; NULL = none was
+ * seen there. */
 const char *vt_names_module(const struct vt_names *names, uint64_t address, uint32_t era);
 
-/* One copy of each text; it lives as long as the names. NULL without memory. */
+/* The one copy of a text, which lives as long as the names. */
 const char *vt_names_text(struct vt_names *names, const char *text);
 
 /* Class of a module by its name, NULL = unknown. */
-int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name);
+void vt_names_add_class(struct vt_names *names, const char *module, const char *class_name);
 const char *vt_names_class(const struct vt_names *names, const char *module);
 
 /* modules.c: modules by stacks. A module that an inspection saw has its name ("layers.3.attn"), and what it
@@ -43,10 +41,9 @@ const char *vt_names_class(const struct vt_names *names, const char *module);
  * parent apart, in the order in which they show first, and a root that holds all others is left out. Names
  * live as long as `names`. */
 struct vt_module_tree;
-int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **tree);
+struct vt_module_tree *vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names);
 void vt_module_tree_free(struct vt_module_tree *tree);
-/* *module NULL = outside of any module. */
-int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
-                        const char **module);
+/* NULL = outside of any module. */
+const char *vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index);
 
 #endif

@@ -2,14 +2,14 @@
  * life of each allocation. */
 #include "attribute/owners.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
-#include "trace/frameworks.h"
 #include "base/module_names.h"
+#include "trace/frameworks.h"
 
 /* One span of an allocation, and its name. */
 struct pick {
@@ -47,7 +47,7 @@ static struct pick pick_one(const struct vt_names *names, const struct vt_sighti
 }
 
 /* Where spans overlap, the later sighting is right: a new tensor uses the memory of an earlier one. */
-static int pick_all(struct placing *placing, const struct vt_sighting *sightings, size_t count)
+static void pick_all(struct placing *placing, const struct vt_sighting *sightings, size_t count)
 {
     size_t same;
     placing->count = 0;
@@ -56,10 +56,7 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
                        sightings[i + same].tensor->data_address == sightings[i].tensor->data_address &&
                        sightings[i + same].bytes == sightings[i].bytes;)
             same++;
-        int error =
-            vt_reserve(&placing->picks, &placing->capacity, placing->count + 1, sizeof *placing->picks);
-        if (error)
-            return error;
+        vt_reserve(&placing->picks, &placing->capacity, placing->count + 1, sizeof *placing->picks);
         struct pick pick = pick_one(placing->names, sightings + i, same);
         const struct pick *last = placing->count > 0 ? &placing->picks[placing->count - 1] : NULL;
         if (last && pick.sighting->tensor->data_address < end_of(last->sighting)) {
@@ -70,7 +67,6 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
         }
         placing->picks[placing->count++] = pick;
     }
-    return 0;
 }
 
 /* Arrays lie in a pool of their library's, of which we see the whole. */
@@ -81,7 +77,7 @@ static bool are_arrays(const struct placing *placing)
 
 /* Each span gets the bytes that no span before it has. The largest share also gets the bytes without a
  * tensor; beside arrays these are another owner's. Returns how many that has. */
-static uint64_t share(struct placing *placing, uint64_t bytes)
+static uint64_t share_bytes_out(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;
     struct pick *largest = &placing->picks[0];
@@ -110,15 +106,13 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick, b
                              tensor->kind == VT_INSPECTION_TENSOR);
     if (plain && !gathered)
         return held;
-    char *text;
-    if (asprintf(&text, "%s%s%s", held,
-                 plain     ? " "
-                 : held[0] ? " · "
-                           : "",
-                 plain                                    ? "(gathered)"
-                 : tensor->kind == VT_INSPECTION_GRADIENT ? "grad"
-                                                          : tensor->role) < 0)
-        return NULL;
+    char *text = vt_print_text("%s%s%s", held,
+                               plain     ? " "
+                               : held[0] ? " · "
+                                         : "",
+                               plain                                    ? "(gathered)"
+                               : tensor->kind == VT_INSPECTION_GRADIENT ? "grad"
+                                                                        : tensor->role);
     const char *name = vt_names_text(names, text);
     free(text);
     return name;
@@ -133,8 +127,8 @@ static const char *common_module(struct vt_names *names, const struct vt_owner *
         bytes = vt_module_common(first, bytes, owners[i].module ? owners[i].module : "");
     if (bytes == 0 || !first[bytes])
         return bytes ? first : NULL;
-    char *text = strndup(first, bytes);
-    const char *module = text ? vt_names_text(names, text) : NULL;
+    char *text = vt_copy_bytes(first, bytes);
+    const char *module = vt_names_text(names, text);
     free(text);
     return module;
 }
@@ -162,8 +156,8 @@ static bool is_cache(const struct placing *placing)
 }
 
 /* The block gets the category that most of its bytes have; none by names alone. */
-static void judge(const struct placing *placing, const struct vt_allocation *allocation,
-                  struct vt_label *label)
+static void set_category(const struct placing *placing, const struct vt_allocation *allocation,
+                         struct vt_label *label)
 {
     static const uint8_t categories[] = {
         [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
@@ -206,21 +200,18 @@ static uint64_t key_of(const struct vt_owner *owners, size_t count)
     return key;
 }
 
-static int place_one(struct placing *placing, const struct vt_sighting *sightings, size_t count)
+static void place_one(struct placing *placing, const struct vt_sighting *sightings, size_t count)
 {
     struct vt_placed *placed = placing->placed;
     uint32_t index = sightings->allocation, latest = 0;
     const struct vt_allocation *allocation = &placing->replay->allocations[index];
     struct vt_label *label = &placing->labels[index];
-    int error = pick_all(placing, sightings, count);
-    if (!error)
-        error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count + 1,
-                           sizeof *placed->owners);
-    if (error)
-        return error;
-    uint64_t rest_bytes = share(placing, allocation->bytes);
+    pick_all(placing, sightings, count);
+    vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count + 1,
+               sizeof *placed->owners);
+    uint64_t rest_bytes = share_bytes_out(placing, allocation->bytes);
     size_t owner_count = placing->count;
-    judge(placing, allocation, label);
+    set_category(placing, allocation, label);
     struct vt_owner *owners = placed->owners + placed->owner_count;
     for (size_t i = 0; i < placing->count; i++) {
         const struct pick *pick = &placing->picks[i];
@@ -236,8 +227,6 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
             .allocation = index,
             .evidence = VT_EVIDENCE_EXACT,
         };
-        if (!owners[i].name)
-            return -ENOMEM;
         latest = pick->sighting->inspection > latest ? pick->sighting->inspection : latest;
     }
     if (rest_bytes)
@@ -249,8 +238,6 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
                               .share_bytes = rest_bytes,
                               .allocation = index,
                               .evidence = VT_EVIDENCE_WEAK};
-    if (!owners[owner_count - 1].name)
-        return -ENOMEM;
     placed->owned[index] = (struct vt_owned){.first = (uint32_t)placed->owner_count,
                                              .count = (uint32_t)owner_count,
                                              .key = key_of(owners, owner_count),
@@ -259,29 +246,24 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     placed->inspection_of[index] = latest;
     label->owner = owners_text(placing->names, owners, owner_count);
     label->module = common_module(placing->names, owners, owner_count);
-    return label->owner ? 0 : -ENOMEM;
 }
 
-int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
-                    struct vt_label *labels, struct vt_placed *placed)
+void vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+                     struct vt_label *labels, struct vt_placed *placed)
 {
     struct placing placing = {.replay = replay, .labels = labels, .names = names, .placed = placed};
-    struct vt_sighting *sightings = NULL;
-    size_t count = 0, own;
-    placed->inspection_of = malloc((replay->allocation_count + 1) * sizeof *placed->inspection_of);
-    placed->owned = calloc(replay->allocation_count + 1, sizeof *placed->owned);
-    if (!placed->inspection_of || !placed->owned)
-        return -ENOMEM;
+    struct vt_sighting *sightings;
+    size_t count, own;
+    placed->inspection_of = vt_allocate((replay->allocation_count + 1) * sizeof *placed->inspection_of);
+    placed->owned = vt_allocate_zeros(replay->allocation_count + 1, sizeof *placed->owned);
     memset(placed->inspection_of, 0xff, (replay->allocation_count + 1) * sizeof *placed->inspection_of);
-    int error = vt_sightings_find(replay, phases, false, &placed->counts, &sightings, &count);
-    for (size_t i = 0; i < count && !error; i += own) {
+    vt_sightings_find(replay, phases, false, &placed->counts, &sightings, &count);
+    for (size_t i = 0; i < count; i += own) {
         for (own = 1; i + own < count && sightings[i + own].allocation == sightings[i].allocation;)
             own++;
-        error = place_one(&placing, sightings + i, own);
+        place_one(&placing, sightings + i, own);
     }
-    if (!error)
-        error = vt_trees_judge(sightings, count, labels);
+    vt_trees_judge(sightings, count, labels);
     free(placing.picks);
     free(sightings);
-    return error;
 }

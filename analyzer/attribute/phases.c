@@ -1,10 +1,11 @@
 /* Lookups by event in phases. */
 #include "attribute/phases.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 void vt_phases_free(struct vt_phases *phases)
 {
@@ -52,33 +53,26 @@ static inline size_t count_begun(const void *items, size_t count, size_t item_by
     return low;
 }
 
-static int count_blocks(const void *items, size_t count, size_t item_bytes, size_t events,
-                        struct vt_begun *begun)
+static void count_blocks(const void *items, size_t count, size_t item_bytes, size_t events,
+                         struct vt_begun *begun)
 {
     size_t next = 0;
     begun->blocks = events / VT_BEGUN_EVENTS + 1;
-    begun->counts = malloc(begun->blocks * sizeof *begun->counts);
-    if (!begun->counts)
-        return -ENOMEM;
+    begun->counts = vt_allocate(begun->blocks * sizeof *begun->counts);
     for (size_t i = 0; i < begun->blocks; i++) {
         while (next < count && first_event_of(items, item_bytes, next) < i * VT_BEGUN_EVENTS)
             next++;
         begun->counts[i] = (uint32_t)next;
     }
-    return 0;
 }
 
 #define COUNT_BLOCKS(items, count, events, begun) count_blocks(items, count, sizeof *(items), events, begun)
-int vt_phases_settle(struct vt_phases *phases, size_t events)
+void vt_phases_settle(struct vt_phases *phases, size_t events)
 {
-    int error = COUNT_BLOCKS(phases->passes, phases->pass_count, events, &phases->begun_passes);
-    if (!error)
-        error = COUNT_BLOCKS(phases->recomputes, phases->recompute_count, events, &phases->begun_recomputes);
-    if (!error)
-        error = COUNT_BLOCKS(phases->spans, phases->span_count, events, &phases->begun_spans);
-    return error ? error
-                 : COUNT_BLOCKS(phases->module_events, phases->module_event_count, events,
-                                &phases->begun_modules);
+    COUNT_BLOCKS(phases->passes, phases->pass_count, events, &phases->begun_passes);
+    COUNT_BLOCKS(phases->recomputes, phases->recompute_count, events, &phases->begun_recomputes);
+    COUNT_BLOCKS(phases->spans, phases->span_count, events, &phases->begun_spans);
+    COUNT_BLOCKS(phases->module_events, phases->module_event_count, events, &phases->begun_modules);
 }
 
 long vt_pass_before(const struct vt_phases *phases, uint32_t event)

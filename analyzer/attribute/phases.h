@@ -19,7 +19,7 @@ struct vt_recompute {
     uint32_t first_event, last_event;
 };
 
-/* For lookups by event: by block of so many events, how many items begin before it. */
+/* For look-ups by event: for each block of events, how many items begin before it. */
 #define VT_BEGUN_EVENTS 64u
 struct vt_begun {
     uint32_t *counts; /* NULL until all phases are found */
@@ -41,8 +41,8 @@ struct vt_phases {
     bool has_blocks;    /* a framework recorded its blocks */
 };
 
-/* True for what tensors lie in: blocks of a framework, or where no framework records blocks (PyTorch over
- * cudaMallocAsync), what the program takes from the driver. */
+/* Whether tensors lie in it: true for a framework's blocks, or, if no framework records blocks (PyTorch over
+ * cudaMallocAsync), for what the program takes from the driver. */
 static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct vt_allocation *allocation)
 {
     if (phases->has_blocks)
@@ -51,11 +51,11 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
 }
 
 /* find_phases.c: finds all; adds the trait `backward` to all stacks of the engine's threads. The caller frees
- * the phases, on failure too. Returns 0 or -ENOMEM. */
-int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
+ * the phases. */
+void vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
-/* phases.c: makes the lookups below fast, once all is found. 0 or -ENOMEM. */
-int vt_phases_settle(struct vt_phases *phases, size_t events);
+/* phases.c: makes the look-ups below fast; call it when everything is found. */
+void vt_phases_settle(struct vt_phases *phases, size_t events);
 
 /* True if a backward pass freed the block, whichever made it. */
 bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block);
@@ -68,12 +68,12 @@ uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
 /* caches.c: adds the life bits outlives-call, ends-call, grown, window and several; counts calls of models at
- * one time, and the threads that made them. Returns 0 or -ENOMEM. */
-int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                   const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads);
-/* lives.c: life bits (rules.h) of every allocation of the replay. Returns 0 or -ENOMEM. */
-int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                  const struct vt_phases *phases, uint64_t *lives);
+ * one time, and the threads that made them. */
+void vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                    const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads);
+/* lives.c: life bits (rules.h) of every allocation of the replay. */
+void vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                   const struct vt_phases *phases, uint64_t *lives);
 
 /* replacements.c: adds VT_LIFE(REPLACES_PARAMETER). */
 void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,

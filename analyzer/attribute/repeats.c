@@ -3,8 +3,8 @@
  * tensor. So are parameters and buffers that each step replaces. */
 #include "attribute/owners.h"
 #include "attribute/rules.h"
+#include "base/allocate.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,10 +78,10 @@ static uint64_t forward_key(const struct finder *finder, uint32_t index)
     const char *module = NULL;
     if (finder->level == BY_ORDER)
         return 0;
-    if (finder->level != BY_FORWARD_MODULE || stack->python_count == 0 ||
-        vt_module_tree_find(finder->modules, forward, finder->replay->allocations[index].alloc_event,
-                            &module) ||
-        !module)
+    if (finder->level == BY_FORWARD_MODULE && stack->python_count > 0)
+        module =
+            vt_module_tree_find(finder->modules, forward, finder->replay->allocations[index].alloc_event);
+    if (!module)
         return forward;
     uint64_t parts[] = {(uintptr_t)module, stack->python[0].code_id,
                         (uint64_t)stack->python[0].instruction_offset};
@@ -153,7 +153,7 @@ static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t li
     return finder->labels[like].category == label->category;
 }
 
-static int find_places(struct finder *finder)
+static void find_places(struct finder *finder)
 {
     for (size_t k = 0; k < finder->candidate_count; k++) {
         uint32_t i = finder->candidates[k];
@@ -162,12 +162,10 @@ static int find_places(struct finder *finder)
         uint64_t key = place_key(finder, i);
         if (vt_index_get(&finder->place_index, key) != VT_INDEX_NONE)
             continue;
-        if (vt_index_put(&finder->place_index, key, (uint32_t)finder->place_count) ||
-            VT_APPEND(finder->places, finder->place_count, finder->place_capacity,
-                      (struct place){.scope = UINT64_MAX}))
-            return -ENOMEM;
+        vt_index_put(&finder->place_index, key, (uint32_t)finder->place_count);
+        VT_APPEND(finder->places, finder->place_count, finder->place_capacity,
+                  (struct place){.scope = UINT64_MAX});
     }
-    return 0;
 }
 
 /* *cut: the trace may end in the middle of it. */
@@ -182,29 +180,28 @@ static uint64_t scope_of(const struct finder *finder, uint32_t index, bool *cut)
     return pass >= 0 ? (uint64_t)pass << 1 | 1 : (uint64_t)label->step << 1;
 }
 
-static int add_member(struct finder *finder, uint32_t index)
+static void add_member(struct finder *finder, uint32_t index)
 {
     if (!takes_part(finder, index))
-        return 0;
+        return;
     uint64_t key = place_key(finder, index);
     uint32_t at = vt_index_get(&finder->place_index, key);
     if (at == VT_INDEX_NONE)
-        return 0;
+        return;
     struct place *place = &finder->places[at];
     bool cut;
     uint64_t scope = scope_of(finder, index, &cut);
     if (place->scope != scope) {
         place->scope = scope;
         place->run = (uint32_t)finder->run_count;
-        if (VT_APPEND(finder->runs, finder->run_count, finder->run_capacity, (struct run){.cut = cut}))
-            return -ENOMEM;
+        VT_APPEND(finder->runs, finder->run_count, finder->run_capacity, (struct run){.cut = cut});
     }
     struct member member = {.key = key,
                             .allocation = index,
                             .run = place->run,
                             .ordinal = finder->runs[place->run].count++,
                             .like = finder->placed->like[index]};
-    return VT_APPEND(finder->members, finder->member_count, finder->member_capacity, member);
+    VT_APPEND(finder->members, finder->member_count, finder->member_capacity, member);
 }
 
 static bool have_same_owners(const struct vt_placed *placed, uint32_t a, uint32_t b)
@@ -213,29 +210,26 @@ static bool have_same_owners(const struct vt_placed *placed, uint32_t a, uint32_
     return left->count > 0 && left->count == right->count && left->key == right->key;
 }
 
-static int note_seen(struct finder *finder, uint64_t key, uint32_t allocation)
+static void note_seen(struct finder *finder, uint64_t key, uint32_t allocation)
 {
     uint32_t known = vt_index_get(&finder->seen, key);
     if (known != VT_INDEX_NONE &&
         (known == AMBIGUOUS || !have_same_owners(finder->placed, known, allocation)))
         allocation = AMBIGUOUS;
-    return vt_index_put(&finder->seen, key, allocation);
+    vt_index_put(&finder->seen, key, allocation);
 }
 
-static int note_all_seen(struct finder *finder)
+static void note_all_seen(struct finder *finder)
 {
-    int error = 0;
-    for (size_t i = 0; i < finder->member_count && !error; i++) {
+    for (size_t i = 0; i < finder->member_count; i++) {
         struct member *member = &finder->members[i];
         if (!is_seen(finder, member->allocation) || !is_repeated(&finder->labels[member->allocation]))
             continue;
         member->like = member->allocation;
         uint32_t count = finder->runs[member->run].count;
-        error = note_seen(finder, seen_key(member, count), member->allocation);
-        if (!error)
-            error = note_seen(finder, seen_key(member, 0), member->allocation);
+        note_seen(finder, seen_key(member, count), member->allocation);
+        note_seen(finder, seen_key(member, 0), member->allocation);
     }
-    return error;
 }
 
 static void find_disagreements(struct finder *finder)
@@ -295,12 +289,11 @@ static bool is_double(const struct finder *finder, const struct member *member, 
 
 /* A tensor is in one place at a time: a block that was made while another of its name was alive is something
  * else. */
-static int drop_doubles(struct finder *finder)
+static void drop_doubles(struct finder *finder)
 {
     const struct vt_allocation *allocations = finder->replay->allocations;
     struct vt_index until = {0}, from = {0}; /* owner → event */
-    int error = 0;
-    for (size_t i = finder->member_count; i-- > 0 && !error;) {
+    for (size_t i = finder->member_count; i-- > 0;) {
         struct member *member = &finder->members[i];
         if (member->like == VT_NEVER)
             continue;
@@ -308,11 +301,11 @@ static int drop_doubles(struct finder *finder)
         const struct vt_allocation *allocation = &allocations[member->allocation];
         uint32_t next = vt_index_get(&from, key);
         if (is_settled(finder, member))
-            error = vt_index_put(&from, key, allocation->alloc_event);
+            vt_index_put(&from, key, allocation->alloc_event);
         else if (next != VT_INDEX_NONE && is_double(finder, member, allocation->free_event, next))
             member->like = VT_NEVER;
     }
-    for (size_t i = 0; i < finder->member_count && !error; i++) {
+    for (size_t i = 0; i < finder->member_count; i++) {
         struct member *member = &finder->members[i];
         if (member->like == VT_NEVER)
             continue;
@@ -323,27 +316,23 @@ static int drop_doubles(struct finder *finder)
             !is_settled(finder, member))
             member->like = VT_NEVER;
         else /* VT_NEVER is VT_INDEX_NONE */
-            error = vt_index_put(&until, key,
-                                 allocation->free_event < VT_NEVER ? allocation->free_event : VT_NEVER - 1);
+            vt_index_put(&until, key,
+                         allocation->free_event < VT_NEVER ? allocation->free_event : VT_NEVER - 1);
     }
     vt_index_free(&until);
     vt_index_free(&from);
-    return error;
 }
 
-static int find(struct finder *finder)
+static void find_repeats(struct finder *finder)
 {
-    int error = find_places(finder);
-    for (size_t i = 0; i < finder->candidate_count && finder->place_count > 0 && !error; i++)
-        error = add_member(finder, finder->candidates[i]);
-    if (!error)
-        error = note_all_seen(finder);
-    if (!error) {
-        find_disagreements(finder);
-        find_likes(finder);
-        error = drop_doubles(finder);
-    }
-    for (size_t i = 0; i < finder->member_count && !error; i++)
+    find_places(finder);
+    for (size_t i = 0; i < finder->candidate_count && finder->place_count > 0; i++)
+        add_member(finder, finder->candidates[i]);
+    note_all_seen(finder);
+    find_disagreements(finder);
+    find_likes(finder);
+    drop_doubles(finder);
+    for (size_t i = 0; i < finder->member_count; i++)
         if (finder->members[i].like != finder->members[i].allocation)
             finder->placed->like[finder->members[i].allocation] = finder->members[i].like;
     vt_index_free(&finder->place_index);
@@ -351,7 +340,6 @@ static int find(struct finder *finder)
     free(finder->places);
     free(finder->runs);
     free(finder->members);
-    return error;
 }
 
 /* ---- Categories ---- */
@@ -372,12 +360,11 @@ static uint64_t kind_key(const struct vt_allocation *block)
 
 /* A script that makes gradients or state itself makes them on the same stack, of the same size, in each step.
  * Inspections may have seen only one step; rules guess the others, which are corrected here. */
-static int correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
-                           const struct vt_placed *placed, const uint64_t *lives, struct vt_label *labels)
+static void correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
+                            const struct vt_placed *placed, const uint64_t *lives, struct vt_label *labels)
 {
     struct vt_index seen = {0}; /* place → category, + VT_CATEGORY_COUNT if it is a guess */
-    int error = 0;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (placed->inspection_of[i] == VT_NEVER || block->stack_id == 0)
             continue;
@@ -385,9 +372,9 @@ static int correct_guesses(const struct vt_replay *replay, const struct vt_phase
         /* a name is only a guess, and so are those that are like it */
         uint32_t own = labels[i].category + (labels[i].evidence == VT_EVIDENCE_WEAK ? VT_CATEGORY_COUNT : 0);
         bool same = known == VT_INDEX_NONE || known == own;
-        error = vt_index_put(&seen, kind_key(block), same ? own : AMBIGUOUS);
+        vt_index_put(&seen, kind_key(block), same ? own : AMBIGUOUS);
     }
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
             lives[i] & VT_LIFE(UNSEEN) || !vt_holds_tensors(phases, block))
@@ -400,7 +387,6 @@ static int correct_guesses(const struct vt_replay *replay, const struct vt_phase
                       known < VT_CATEGORY_COUNT ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK);
     }
     vt_index_free(&seen);
-    return error;
 }
 
 /* Rules take what a step puts in the place of a parameter for something else. */
@@ -415,20 +401,17 @@ static void give_categories(const uint32_t *likes, struct vt_label *labels, size
 
 /* Blocks of stacks that made what an inspection saw and steps repeat; a stack of another thread is the same.
  */
-static int list_candidates(struct finder *finder)
+static void list_candidates(struct finder *finder)
 {
     enum { UNKNOWN, NO, YES };
     const struct vt_replay *replay = finder->replay;
     struct vt_index keys = {0};
-    uint8_t *known = calloc(replay->trace->stack_count, 1);
-    int error = 0;
-    finder->candidates = malloc((replay->allocation_count + 1) * sizeof *finder->candidates);
-    if (!known || !finder->candidates)
-        error = -ENOMEM;
-    for (uint32_t i = 0; i < replay->allocation_count && !error; i++)
+    uint8_t *known = vt_allocate_zeros(replay->trace->stack_count, 1);
+    finder->candidates = vt_allocate((replay->allocation_count + 1) * sizeof *finder->candidates);
+    for (uint32_t i = 0; i < replay->allocation_count; i++)
         if (is_seen(finder, i) && is_repeated(&finder->labels[i]))
-            error = vt_index_put(&keys, stack_key(finder, replay->allocations[i].stack_id), 1);
-    for (uint32_t i = 0; i < replay->allocation_count && keys.count > 0 && !error; i++) {
+            vt_index_put(&keys, stack_key(finder, replay->allocations[i].stack_id), 1);
+    for (uint32_t i = 0; i < replay->allocation_count && keys.count > 0; i++) {
         uint32_t stack_id = replay->allocations[i].stack_id;
         if (known[stack_id] == UNKNOWN)
             known[stack_id] = vt_index_get(&keys, stack_key(finder, stack_id)) == VT_INDEX_NONE ? NO : YES;
@@ -437,32 +420,26 @@ static int list_candidates(struct finder *finder)
     }
     vt_index_free(&keys);
     free(known);
-    return error;
 }
 
-int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                    struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
-                    struct vt_placed *placed)
+void vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                     struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
+                     struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;
     struct finder all = {
         .replay = replay, .phases = phases, .modules = modules, .labels = labels, .placed = placed};
-    all.stack_keys = calloc(replay->trace->stack_count, sizeof *all.stack_keys);
-    placed->like = malloc(count * sizeof *placed->like);
-    int error =
-        placed->like && all.stack_keys ? correct_guesses(replay, phases, placed, lives, labels) : -ENOMEM;
-    if (!error) {
-        memset(placed->like, 0xff, count * sizeof *placed->like);
-        error = list_candidates(&all);
-    }
-    for (enum level level = 0; level < LEVELS && placed->owner_count > 0 && !error; level++) {
+    all.stack_keys = vt_allocate_zeros(replay->trace->stack_count, sizeof *all.stack_keys);
+    placed->like = vt_allocate(count * sizeof *placed->like);
+    memset(placed->like, 0xff, count * sizeof *placed->like);
+    correct_guesses(replay, phases, placed, lives, labels);
+    list_candidates(&all);
+    for (enum level level = 0; level < LEVELS && placed->owner_count > 0; level++) {
         struct finder finder = all;
         finder.level = level;
-        error = find(&finder);
+        find_repeats(&finder);
     }
-    if (!error)
-        give_categories(placed->like, labels, replay->allocation_count);
+    give_categories(placed->like, labels, replay->allocation_count);
     free(all.candidates);
     free(all.stack_keys);
-    return error;
 }

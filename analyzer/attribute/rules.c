@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 static const char builtin_text[] =
@@ -119,10 +120,9 @@ static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char 
         .text = vt_arena_text(arena, text, strlen(text)),
         .function = function ? vt_arena_text(arena, function, strlen(function)) : NULL,
     };
-    if (!added.text || (function && !added.function))
-        return -ENOMEM;
     *index = (uint32_t)patterns->count;
-    return VT_APPEND(patterns->items, patterns->count, patterns->capacity, added);
+    VT_APPEND(patterns->items, patterns->count, patterns->capacity, added);
+    return 0;
 }
 
 static int parse_patterns(struct parser *parser, struct vt_condition *condition, char *line)
@@ -132,11 +132,9 @@ static int parse_patterns(struct parser *parser, struct vt_condition *condition,
     for (char *word; (word = next_word(&line)); condition->count++) {
         uint32_t index = 0;
         int error = pattern_index(parser, (enum vt_pattern_kind)condition->kind, word, &index);
-        if (!error)
-            error =
-                VT_APPEND(rules->alternatives, rules->alternative_count, rules->alternative_capacity, index);
         if (error)
             return error;
+        VT_APPEND(rules->alternatives, rules->alternative_count, rules->alternative_capacity, index);
     }
     return condition->count ? 0 : fail(parser, "a pattern is missing");
 }
@@ -195,10 +193,9 @@ static int parse_condition(struct parser *parser, char *line)
     int error = kind < VT_PATTERN_KINDS      ? parse_patterns(parser, &condition, line)
                 : kind == VT_CONDITION_BYTES ? parse_bytes(parser, &condition, line)
                                              : parse_names(parser, &condition, line);
-    if (!error)
-        error = VT_APPEND(rules->conditions, rules->condition_count, rules->condition_capacity, condition);
     if (error)
         return error;
+    VT_APPEND(rules->conditions, rules->condition_count, rules->condition_capacity, condition);
     parser->clause->count++;
     parser->clause->has_kind |= kind == VT_CONDITION_KIND;
     return 0;
@@ -232,7 +229,7 @@ static int trait_bit(struct parser *parser, const char *name, uint8_t *bit)
     *bit = (uint8_t)i;
     if (!names[i])
         names[i] = vt_arena_text(&parser->rules->arena, name, strlen(name));
-    return names[i] ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
@@ -296,7 +293,7 @@ static int end_clause(struct parser *parser)
         return -EINVAL;
     parser->clause->text = vt_arena_text(&parser->rules->arena, parser->clause_text,
                                          (size_t)(parser->clause_end - parser->clause_text));
-    return parser->clause->text ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int begin_clause(struct parser *parser, char *line)
@@ -322,11 +319,10 @@ static int begin_clause(struct parser *parser, char *line)
         error = trait_bit(parser, name, &clause.bit);
     else if (parser->kind == VT_CLAUSE_CODE)
         error = code_bit(parser, name, &clause.bit);
-    clause.name = vt_arena_text(&rules->arena, name, strlen(name));
-    if (!error)
-        error = clause.name ? VT_APPEND(clauses->items, clauses->count, clauses->capacity, clause) : -ENOMEM;
     if (error)
         return error;
+    clause.name = vt_arena_text(&rules->arena, name, strlen(name));
+    VT_APPEND(clauses->items, clauses->count, clauses->capacity, clause);
     parser->clause = &clauses->items[clauses->count - 1];
     parser->clause_text = parser->text;
     return 0;
@@ -352,18 +348,14 @@ static int parse_line(struct parser *parser, char *line)
     return error;
 }
 
-static int parse(struct vt_rules *rules, const char *file, const char *text, size_t bytes, char *error_text,
-                 size_t error_bytes)
+static int parse_text(struct vt_rules *rules, const char *file, const char *text, size_t bytes,
+                      char *error_text, size_t error_bytes)
 {
     struct parser parser = {.rules = rules, .error = error_text, .error_bytes = error_bytes};
     const char *end = text + bytes;
     int error = 0;
-    char *line = malloc(bytes + 1);
-    if (!line)
-        return -ENOMEM;
+    char *line = vt_allocate(bytes + 1);
     parser.file = vt_arena_text(&rules->arena, file, strlen(file));
-    if (!parser.file)
-        error = -ENOMEM;
     while (text < end && !error) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         stop = stop ? stop : end;
@@ -383,17 +375,17 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
 {
     int error = 0;
     struct stat status;
-    char *text = malloc(FILE_BYTES_LIMIT);
+    char *text = vt_allocate(FILE_BYTES_LIMIT);
     FILE *file = fopen(path, "re");
-    if (!text || !file) {
-        error = text ? -errno : -ENOMEM;
+    if (!file) {
+        error = -errno;
     } else if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
         error = -EISDIR;
     } else {
         size_t bytes = fread(text, 1, FILE_BYTES_LIMIT, file);
         error = ferror(file) ? -EIO : bytes == FILE_BYTES_LIMIT ? -EFBIG : 0;
         if (!error)
-            error = parse(rules, path, text, bytes, error_text, error_bytes);
+            error = parse_text(rules, path, text, bytes, error_text, error_bytes);
     }
     if (error && error != -EINVAL && error_bytes > 0)
         snprintf(error_text, error_bytes, "%s: %s", path, strerror(-error));
@@ -405,34 +397,30 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
 
 /* Moves the rules after the first `count` before these. The rules of a user come after the built-in ones in
  * the text, so that they can use the built-in traits, but are tried first. */
-static int put_last_first(struct vt_clauses *rules, size_t count)
+static void put_last_first(struct vt_clauses *rules, size_t count)
 {
     size_t last = rules->count - count;
-    struct vt_clause *moved = malloc((rules->count + 1) * sizeof *moved);
-    if (!moved)
-        return -ENOMEM;
+    struct vt_clause *moved = vt_allocate((rules->count + 1) * sizeof *moved);
     if (last > 0)
         memcpy(moved, rules->items + count, last * sizeof *moved);
     if (count > 0)
         memcpy(moved + last, rules->items, count * sizeof *moved);
     free(rules->items);
     rules->items = moved;
-    return 0;
 }
 
 int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, size_t error_bytes)
 {
-    struct vt_rules *rules = calloc(1, sizeof *rules);
+    struct vt_rules *rules = vt_allocate_zeros(1, sizeof *rules);
     *made = NULL;
-    if (!rules)
-        return -ENOMEM;
     memcpy(rules->trait_names, own_trait_names, sizeof own_trait_names); /* these have fixed bits */
-    int error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
+    int error =
+        parse_text(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
     size_t builtin = rules->clauses[VT_CLAUSE_RULE].count;
     if (!error && path)
         error = parse_file(rules, path, error_text, error_bytes);
     if (!error)
-        error = put_last_first(&rules->clauses[VT_CLAUSE_RULE], builtin);
+        put_last_first(&rules->clauses[VT_CLAUSE_RULE], builtin);
     if (error)
         vt_rules_free(rules);
     else

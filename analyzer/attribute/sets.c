@@ -1,8 +1,8 @@
 /* Sets of blocks with the sizes of all parameters, which a line or a file makes at once. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/lives.h"
+#include "base/allocate.h"
 
 /* ---- Sets: blocks that one line makes between two passes, one for each parameter ---- */
 
@@ -99,7 +99,7 @@ static bool is_kept(const struct lives *lives, const struct candidate *made, boo
 
 /* The set is those of a line that are alive when its last is made; or several sets: a line may copy the model
  * twice, or an optimizer's states. */
-static int judge_set(struct lives *lives, const struct candidate *made, size_t count, bool replaced)
+static void judge_set(struct lives *lives, const struct candidate *made, size_t count, bool replaced)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
@@ -109,8 +109,8 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
             vt_add_weight(&all, blocks[made[i].allocation].bytes);
     uint64_t sets = (all.bytes + lives->all.bytes / 2) / lives->all.bytes;
     sets = sets < 1 ? 1 : sets > SETS_MAXIMUM ? SETS_MAXIMUM : sets;
-    int error = vt_lives_index_parameters(lives, (uint32_t)sets);
-    for (size_t i = 0; i < count && !error; i++) {
+    vt_lives_index_parameters(lives, (uint32_t)sets);
+    for (size_t i = 0; i < count; i++) {
         const struct vt_allocation *block = &blocks[made[i].allocation];
         if (block->free_event > complete && vt_size_take(&lives->parameter_sizes, block->bytes))
             vt_add_weight(&matched, block->bytes);
@@ -121,7 +121,6 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[made[i].allocation].free_event > complete)
             lives->bits[made[i].allocation] |= VT_LIFE(LIKE_ALL_PARAMETERS);
-    return error;
 }
 
 /* ---- What files hold ---- */
@@ -144,30 +143,28 @@ static bool is_loaded(const struct lives *lives, size_t i)
 }
 
 /* Those of a set that match the sizes of the parameters, each parameter once. */
-static int match_set(struct lives *lives, const struct candidate *set, size_t count, bool dropped,
-                     struct weight *matched)
+static void match_set(struct lives *lives, const struct candidate *set, size_t count, bool dropped,
+                      struct weight *matched)
 {
-    int error = vt_lives_index_parameters(lives, 1);
-    for (size_t i = 0; i < count && !error; i++)
+    vt_lives_index_parameters(lives, 1);
+    for (size_t i = 0; i < count; i++)
         if (is_dropped(lives, set[i].allocation) == dropped &&
             vt_size_take(&lives->parameter_sizes, lives->replay->allocations[set[i].allocation].bytes))
             vt_add_weight(matched, lives->replay->allocations[set[i].allocation].bytes);
-    return error;
 }
 
 /* All that was read between two passes. */
-static int judge_loaded(struct lives *lives, const struct candidate *set, size_t count)
+static void judge_loaded(struct lives *lives, const struct candidate *set, size_t count)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     struct weight dropped = {0}, kept = {0}, taken = {0};
-    int error = match_set(lives, set, count, true, &dropped);
-    if (!error)
-        error = match_set(lives, set, count, false, &kept);
+    match_set(lives, set, count, true, &dropped);
+    match_set(lives, set, count, false, &kept);
     bool weights_dropped = vt_lives_are_all_parameters(lives, dropped);
-    if (error || (!weights_dropped && !vt_lives_are_all_parameters(lives, kept)))
-        return error;
-    error = vt_lives_index_parameters(lives, 1);
-    for (size_t i = 0; i < count && !error; i++) {
+    if (!weights_dropped && !vt_lives_are_all_parameters(lives, kept))
+        return;
+    vt_lives_index_parameters(lives, 1);
+    for (size_t i = 0; i < count; i++) {
         uint64_t bytes = blocks[set[i].allocation].bytes;
         if (is_dropped(lives, set[i].allocation)) {
             lives->bits[set[i].allocation] |= weights_dropped ? VT_LIFE(LIKE_ALL_PARAMETERS) : 0;
@@ -181,29 +178,29 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
         bool copy = lives->has_state || (first && !weights_dropped);
         lives->bits[set[i].allocation] |= copy ? VT_LIFE(LIKE_ALL_PARAMETERS) : VT_LIFE(MATCHES_PARAMETER);
     }
-    return error;
 }
 
 /* ---- Both ---- */
 
 /* Runs of candidates of one maker. Only as many blocks as there are parameters can be a set of them, so that
  * all runs together take no longer than there are blocks. */
-static int judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
+static void judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
 {
-    int error = 0;
     size_t same;
     bool replaced = false;
     if (count > 1)
         qsort(candidates, count, sizeof *candidates, compare_candidates);
-    for (size_t i = 0; i < count && !error; i += same) {
+    for (size_t i = 0; i < count; i += same) {
         if (i == 0 || candidates[i].line != candidates[i - 1].line)
             replaced = line_replaces(lives, candidates + i, count - i);
         same = run_of(candidates + i, count - i);
-        if (vt_lives_are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = same}))
-            error = loaded ? judge_loaded(lives, candidates + i, same)
-                           : judge_set(lives, candidates + i, same, replaced);
+        if (vt_lives_are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = same})) {
+            if (loaded)
+                judge_loaded(lives, candidates + i, same);
+            else
+                judge_set(lives, candidates + i, same, replaced);
+        }
     }
-    return error;
 }
 
 /* The branches of one line are one. */
@@ -216,13 +213,11 @@ static uint64_t line_of(const struct vt_trace *trace, uint32_t stack_id)
     return line;
 }
 
-static int find_sets(struct lives *lives, bool loaded)
+static void find_sets(struct lives *lives, bool loaded)
 {
     const struct vt_replay *replay = lives->replay;
-    struct candidate *candidates = malloc((replay->allocation_count + 1) * sizeof *candidates);
+    struct candidate *candidates = vt_allocate((replay->allocation_count + 1) * sizeof *candidates);
     size_t count = 0;
-    if (!candidates)
-        return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         uint32_t passes = (uint32_t)(vt_pass_before(lives->phases, block->alloc_event) + 1);
@@ -230,15 +225,12 @@ static int find_sets(struct lives *lives, bool loaded)
             candidates[count++] =
                 (struct candidate){loaded ? 0 : line_of(replay->trace, block->stack_id), passes, (uint32_t)i};
     }
-    int error = judge_runs(lives, candidates, count, loaded);
+    judge_runs(lives, candidates, count, loaded);
     free(candidates);
-    return error;
 }
 
-int vt_lives_find_sets(struct lives *lives)
+void vt_lives_find_sets(struct lives *lives)
 {
-    int error = 0;
-    for (int loaded = 0; loaded < 2 && lives->all.bytes > 0 && !error; loaded++)
-        error = find_sets(lives, loaded);
-    return error;
+    for (int loaded = 0; loaded < 2 && lives->all.bytes > 0; loaded++)
+        find_sets(lives, loaded);
 }

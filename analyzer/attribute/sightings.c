@@ -2,9 +2,9 @@
  * were alive then. */
 #include "attribute/owners.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "base/ranges.h"
 
@@ -48,7 +48,7 @@ static int by_end(const void *a, const void *b, void *holders)
     return (left > right) - (left < right);
 }
 
-static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
+static void find_holders(struct sweep *sweep, const struct vt_phases *phases)
 {
     const struct vt_replay *replay = sweep->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
@@ -61,31 +61,27 @@ static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
         uint32_t end = inspection_after(replay->trace, allocation->free_event);
         if (first == end)
             continue;
-        if (VT_APPEND(sweep->holders, sweep->holder_count, sweep->holder_capacity,
-                      (struct holder){(uint32_t)i, first, end}))
-            return -ENOMEM;
+        VT_APPEND(sweep->holders, sweep->holder_count, sweep->holder_capacity,
+                  (struct holder){(uint32_t)i, first, end});
     }
-    sweep->ending = calloc(sweep->holder_count + 1, sizeof *sweep->ending);
-    if (!sweep->ending)
-        return -ENOMEM;
+    sweep->ending = vt_allocate_zeros(sweep->holder_count + 1, sizeof *sweep->ending);
     for (uint32_t i = 0; i < sweep->holder_count; i++)
         sweep->ending[i] = i;
     if (sweep->holder_count > 1)
         qsort_r(sweep->ending, sweep->holder_count, sizeof *sweep->ending, by_end, sweep->holders);
-    return 0;
 }
 
-static int enter(struct sweep *sweep, uint32_t holder)
+static void enter_allocation(struct sweep *sweep, uint32_t holder)
 {
     const struct vt_allocation *allocation = &sweep->replay->allocations[sweep->holders[holder].allocation];
     uint32_t *root = &sweep->roots[allocation->device_index];
     uint64_t end = allocation->address + allocation->bytes;
     if (vt_ranges_overlap(&sweep->ranges, *root, allocation->address, end))
-        return 0; /* two pools recorded memory at one address; the first keeps it */
-    return vt_ranges_insert(&sweep->ranges, root, allocation->address, end, holder);
+        return; /* two pools recorded memory at one address; the first keeps it */
+    vt_ranges_insert(&sweep->ranges, root, allocation->address, end, holder);
 }
 
-static void leave(struct sweep *sweep, uint32_t holder)
+static void leave_allocation(struct sweep *sweep, uint32_t holder)
 {
     const struct vt_allocation *allocation = &sweep->replay->allocations[sweep->holders[holder].allocation];
     uint32_t *root = &sweep->roots[allocation->device_index];
@@ -101,26 +97,26 @@ struct position {
     int8_t device_index;
 };
 
-static int place(struct sweep *sweep, const struct position *at, struct vt_sighting sighting)
+static void place_tensor(struct sweep *sweep, const struct position *at, struct vt_sighting sighting)
 {
     if (at->bytes == 0 || at->storage_bytes == 0)
-        return 0;
+        return;
     sweep->counts->tensors++;
     uint64_t storage_end = at->storage_address + at->storage_bytes;
     const struct vt_range_node *there = vt_ranges_overlap(&sweep->ranges, sweep->roots[at->device_index],
                                                           at->storage_address, at->storage_address + 1);
     if (!there) {
         sweep->counts->homeless++;
-        return 0;
+        return;
     }
     if (storage_end > there->end || at->data_address >= storage_end) {
         sweep->counts->misplaced++;
-        return 0;
+        return;
     }
     uint64_t left = storage_end - at->data_address;
     sighting.allocation = sweep->holders[there->value].allocation;
     sighting.bytes = at->bytes < left ? at->bytes : left;
-    return VT_APPEND(sweep->sightings, sweep->count, sweep->capacity, sighting);
+    VT_APPEND(sweep->sightings, sweep->count, sweep->capacity, sighting);
 }
 
 #define POSITION_OF(item)                                                                                    \
@@ -130,36 +126,30 @@ static int place(struct sweep *sweep, const struct position *at, struct vt_sight
             (item)->device_index                                                                             \
     }
 
-static int place_all(struct sweep *sweep, uint32_t index)
+static void place_tensors(struct sweep *sweep, uint32_t index)
 {
     const struct vt_inspection *inspection = &sweep->replay->trace->inspections[index];
-    int error = 0;
-    for (size_t i = 0; !sweep->census && i < inspection->tensor_count && !error; i++)
-        error = place(sweep, POSITION_OF(&inspection->tensors[i]),
-                      (struct vt_sighting){.inspection = index, .tensor = &inspection->tensors[i]});
-    for (size_t i = 0; sweep->census && i < inspection->holder_count && !error; i++)
-        error = place(sweep, POSITION_OF(&inspection->holders[i]),
-                      (struct vt_sighting){.inspection = index, .holder = &inspection->holders[i]});
-    return error;
+    for (size_t i = 0; !sweep->census && i < inspection->tensor_count; i++)
+        place_tensor(sweep, POSITION_OF(&inspection->tensors[i]),
+                     (struct vt_sighting){.inspection = index, .tensor = &inspection->tensors[i]});
+    for (size_t i = 0; sweep->census && i < inspection->holder_count; i++)
+        place_tensor(sweep, POSITION_OF(&inspection->holders[i]),
+                     (struct vt_sighting){.inspection = index, .holder = &inspection->holders[i]});
 }
 
-static int sweep_inspections(struct sweep *sweep)
+static void sweep_inspections(struct sweep *sweep)
 {
     const struct vt_trace *trace = sweep->replay->trace;
     size_t entered = 0, left = 0;
-    int error = 0;
-    for (uint32_t inspection = 0; inspection < trace->inspection_count && !error; inspection++) {
+    for (uint32_t inspection = 0; inspection < trace->inspection_count; inspection++) {
         for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection;
              left++)
-            leave(sweep, sweep->ending[left]);
-        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection &&
-               !error;
+            leave_allocation(sweep, sweep->ending[left]);
+        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection;
              entered++)
-            error = enter(sweep, (uint32_t)entered);
-        if (!error)
-            error = place_all(sweep, inspection);
+            enter_allocation(sweep, (uint32_t)entered);
+        place_tensors(sweep, inspection);
     }
-    return error;
 }
 
 static uint64_t address_of(const struct vt_sighting *sighting)
@@ -186,21 +176,18 @@ static int compare_sightings(const void *a, const void *b)
                                         : left->tensor > right->tensor; /* in the order of the inspection */
 }
 
-int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
-                      struct vt_inspection_counts *counts, struct vt_sighting **sightings, size_t *count)
+void vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
+                       struct vt_inspection_counts *counts, struct vt_sighting **sightings, size_t *count)
 {
     struct sweep sweep = {.replay = replay, .census = census, .counts = counts};
-    int error = vt_ranges_init(&sweep.ranges);
-    if (!error)
-        error = find_holders(&sweep, phases);
-    if (!error)
-        error = sweep_inspections(&sweep);
-    if (!error && sweep.count > 1)
+    vt_ranges_init(&sweep.ranges);
+    find_holders(&sweep, phases);
+    sweep_inspections(&sweep);
+    if (sweep.count > 1)
         qsort(sweep.sightings, sweep.count, sizeof *sweep.sightings, compare_sightings);
     vt_ranges_free(&sweep.ranges);
     free(sweep.holders);
     free(sweep.ending);
     *sightings = sweep.sightings;
     *count = sweep.count;
-    return error;
 }

@@ -1,18 +1,16 @@
 /* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
  * frees, and whether autograd's node counter advanced, which it does not without gradients. */
 #include "attribute/signs.h"
+#include "base/allocate.h"
 #include "trace/thin.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* Finds the events that make and free what holds tensors. */
-static int read_holders(struct vt_finder *finder)
+static void read_holders(struct vt_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
-    finder->made_by_stack = calloc(replay->trace->stack_count, sizeof *finder->made_by_stack);
-    if (!finder->made_by_stack)
-        return -ENOMEM;
+    finder->made_by_stack = vt_allocate_zeros(replay->trace->stack_count, sizeof *finder->made_by_stack);
     for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
         finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
     for (size_t i = 0; i < replay->allocation_count; i++) {
@@ -24,27 +22,22 @@ static int read_holders(struct vt_finder *finder)
         if (allocation->free_event != VT_NEVER)
             finder->holds[allocation->free_event] = HOLDS_FREED;
     }
-    return 0;
 }
 
-static int number_threads(struct vt_finder *finder)
+static void number_threads(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
-    finder->thread_of_stack = calloc(trace->stack_count, sizeof *finder->thread_of_stack);
-    if (!finder->thread_of_stack)
-        return -ENOMEM;
+    finder->thread_of_stack = vt_allocate_zeros(trace->stack_count, sizeof *finder->thread_of_stack);
     for (size_t id = 0; id < trace->stack_count; id++) {
         uint32_t number = vt_index_get(&finder->thread_index, trace->stacks[id].thread_id);
         if (number == VT_INDEX_NONE) {
             number = (uint32_t)finder->thread_count;
-            if (vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number) ||
-                VT_APPEND(finder->threads, finder->thread_count, finder->thread_capacity,
-                          (struct vt_finder_thread){0}))
-                return -ENOMEM;
+            vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number);
+            VT_APPEND(finder->threads, finder->thread_count, finder->thread_capacity,
+                      (struct vt_finder_thread){0});
         }
         finder->thread_of_stack[id] = number;
     }
-    return 0;
 }
 
 /* Stacks of the engine's threads have no Python and show the engine. A checkpoint or a Python function that
@@ -118,19 +111,18 @@ static void settle_updates(struct vt_finder *finder, const uint8_t *shows, uint8
     }
 }
 
-static int find_updates(struct vt_finder *finder)
+static void find_updates(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
-    uint8_t *shows = calloc(trace->stack_count, 1), *other = calloc(trace->code_count + 1, 1);
-    const bool failed = !shows || !other;
+    uint8_t *shows = vt_allocate_zeros(trace->stack_count, 1),
+            *other = vt_allocate_zeros(trace->code_count + 1, 1);
     bool any = false;
-    for (uint32_t id = 0; id < trace->stack_count && !failed; id++)
+    for (uint32_t id = 0; id < trace->stack_count; id++)
         any |= shows[id] = shows_update(finder, id);
     if (any)
         settle_updates(finder, shows, other);
     free(shows);
     free(other);
-    return failed ? -ENOMEM : 0;
 }
 
 static void find_main_thread(struct vt_finder *finder)
@@ -205,7 +197,7 @@ static bool made_node(const struct vt_trace *trace, struct vt_finder_thread *thr
 
 /* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step.
  */
-static int read_graph(struct vt_finder *finder, uint32_t index)
+static void read_graph(struct vt_finder *finder, uint32_t index)
 {
     const struct vt_event *event = &finder->trace->events[index];
     struct vt_finder_graphs *captured = &finder->captured;
@@ -214,27 +206,29 @@ static int read_graph(struct vt_finder *finder, uint32_t index)
     switch (event->kind) {
     case VT_EVENT_CAPTURE:
         captured->has_backward = false;
-        return 0;
+        return;
     case VT_EVENT_CAPTURE_END:
-        return vt_index_put(&captured->graphs, event->detail, captured->has_backward);
+        vt_index_put(&captured->graphs, event->detail, captured->has_backward);
+        return;
     case VT_EVENT_GRAPH:
         whole = vt_index_get(&captured->graphs, event->detail);
-        return vt_index_put(&captured->execs, event->address, whole == 1);
+        vt_index_put(&captured->execs, event->address, whole == 1);
+        return;
     case VT_EVENT_GRAPH_LAUNCH:
         if (finder->trace->stacks[event->stack_id].native_count &&
             !(vt_finder_traits(finder, event->stack_id) & VT_TRAIT(MODULAR)))
-            return 0;
+            return;
         if ((vt_finder_traits(finder, event->stack_id) & VT_TRAIT(BACKWARD)) ||
             finder->threads[finder->thread_of_stack[event->stack_id]].engine) {
             finder->signs[index] = SIGN_BACKWARD;
-            return 0;
+            return;
         }
         whole = vt_index_get(&captured->execs, event->address);
         finder->signs[index] = whole == 1 ? SIGN_WHOLE_STEP : SIGN_FORWARD;
-        return VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity,
-                         index);
+        VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, index);
+        return;
     default:
-        return 0;
+        return;
     }
 }
 
@@ -245,7 +239,7 @@ static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_ev
     return sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id), thread, grad_mode);
 }
 
-static int read_events(struct vt_finder *finder)
+static void read_events(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     bool begun = false; /* the first forward */
@@ -256,17 +250,14 @@ static int read_events(struct vt_finder *finder)
         finder->numbered |= event->sequence != 0;
         if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
             thread->node_stack = event->bytes == VT_NODE_OF_BLOCK ? 0 : event->stack_id;
-        if (event->kind == VT_EVENT_NODE && event->detail != 0 &&
-            VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i))
-            return -ENOMEM;
+        if (event->kind == VT_EVENT_NODE && event->detail != 0)
+            VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i);
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
         if (event->kind == VT_EVENT_RAN && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id),
                                                       number, made_node(finder->trace, thread, event));
-        int error = read_graph(finder, i);
-        if (error)
-            return error;
+        read_graph(finder, i);
         if (finder->holds[i] == HOLDS_NOTHING)
             continue;
         if (finder->holds[i] == HOLDS_FREED) {
@@ -284,26 +275,18 @@ static int read_events(struct vt_finder *finder)
         finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
         finder->captured.has_backward |= finder->signs[i] == SIGN_BACKWARD;
         begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD)) &&
-            VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, i))
-            return -ENOMEM;
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD)))
+            VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, i);
     }
-    return 0;
 }
 
-int vt_signs_read(struct vt_finder *finder)
+void vt_signs_read(struct vt_finder *finder)
 {
-    int error = read_holders(finder);
-    if (!error)
-        error = number_threads(finder);
-    if (error)
-        return error;
+    read_holders(finder);
+    number_threads(finder);
     find_engine_threads(finder);
-    error = vt_functions_find(finder);
-    if (!error)
-        error = find_updates(finder);
-    if (error)
-        return error;
+    vt_functions_find(finder);
+    find_updates(finder);
     find_main_thread(finder);
-    return read_events(finder);
+    read_events(finder);
 }

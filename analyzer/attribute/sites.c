@@ -2,12 +2,12 @@
  * made, or on which frame is inside which. */
 #include "attribute/sites.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/rules.h"
+#include "base/allocate.h"
 #include "base/index.h"
 
 #define OPERATOR_BYTES 150 /* longer names are of something else */
@@ -59,39 +59,34 @@ struct operators {
     size_t count, capacity;
 };
 
-static int find_operator(struct vt_sites *sites, struct operators *operators, uint64_t address,
-                         const char **name)
+static const char *find_operator(struct vt_sites *sites, struct operators *operators, uint64_t address)
 {
     uint32_t known = vt_index_get(&operators->index, address);
     if (known == VT_INDEX_NONE) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(sites->trace, address);
         const char *found = symbol ? operator_of_symbol(symbol, &sites->arena) : NULL;
-        if (found && VT_APPEND(operators->names, operators->count, operators->capacity, found))
-            return -ENOMEM;
+        if (found)
+            VT_APPEND(operators->names, operators->count, operators->capacity, found);
         known = found ? (uint32_t)operators->count : 0;
-        if (vt_index_put(&operators->index, address, known))
-            return -ENOMEM;
+        vt_index_put(&operators->index, address, known);
     }
-    *name = known > 0 ? operators->names[known - 1] : NULL;
-    return 0;
+    return known > 0 ? operators->names[known - 1] : NULL;
 }
 
 /* The outermost operator of a stack. Its native frames end at the interpreter, so in the second forward of a
  * checkpoint this is the forward operator. */
-static int find_operators(struct vt_sites *sites)
+static void find_operators(struct vt_sites *sites)
 {
     const struct vt_trace *trace = sites->trace;
     struct operators operators = {0};
-    int error = 0;
-    for (size_t id = 0; id < trace->stack_count && !error; id++) {
+    for (size_t id = 0; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         const char **name = &sites->items[id].operator_name;
-        for (uint32_t i = stack->native_count; i-- > 0 && !*name && !error;)
-            error = find_operator(sites, &operators, stack->native[i], name);
+        for (uint32_t i = stack->native_count; i-- > 0 && !*name;)
+            *name = find_operator(sites, &operators, stack->native[i]);
     }
     vt_index_free(&operators.index);
     free(operators.names);
-    return error;
 }
 
 /* ---- Traits ---- */
@@ -331,25 +326,22 @@ static void find_hooks(struct vt_sites *sites)
 
 /* ---- All ---- */
 
-int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, struct vt_sites *sites,
-                  struct vt_matcher **matcher)
+struct vt_matcher *vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules,
+                                 struct vt_sites *sites)
 {
     sites->trace = trace;
     sites->model_function = UINT32_MAX;
-    sites->items = calloc(trace->stack_count, sizeof *sites->items);
-    sites->code_classes = calloc(trace->code_count + 1, sizeof *sites->code_classes);
-    int error = sites->items && sites->code_classes ? find_operators(sites) : -ENOMEM;
-    if (!error)
-        error = vt_matcher_make(rules, sites, matcher);
-    if (error)
-        return error;
+    sites->items = vt_allocate_zeros(trace->stack_count, sizeof *sites->items);
+    sites->code_classes = vt_allocate_zeros(trace->code_count + 1, sizeof *sites->code_classes);
+    find_operators(sites);
+    struct vt_matcher *matcher = vt_matcher_make(rules, sites);
     find_buffers(sites);
     find_closures(sites);
     find_wrappers(sites);
     find_plain_inits(sites);
     find_cache_makers(sites);
     find_hooks(sites);
-    return 0;
+    return matcher;
 }
 
 void vt_sites_free(struct vt_sites *sites)

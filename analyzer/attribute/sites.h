@@ -106,10 +106,9 @@ struct vt_sites {
 
 struct vt_rules;
 struct vt_matcher;
-/* Finds all sites; the matcher knows the stacks then. On failure too both are to be freed. Returns 0 or
- * -ENOMEM. */
-int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, struct vt_sites *sites,
-                  struct vt_matcher **matcher);
+/* Finds all sites. The caller frees the matcher, which knows the stacks then. */
+struct vt_matcher *vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules,
+                                 struct vt_sites *sites);
 void vt_sites_free(struct vt_sites *sites);
 
 bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class);
@@ -118,8 +117,8 @@ bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_co
  * model_function; 0 = in none. *outer: hash of whose call it is and of what is beyond. */
 uint64_t vt_call_code(const struct vt_sites *sites, uint32_t stack_id, uint64_t *outer);
 
-/* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. Returns 0 or -ENOMEM. */
-int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
+/* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. */
+void vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
 
 /* The innermost frame of an optimizer's own code, NULL if there is no step; *closure: whether a closure that
  * it called runs. */

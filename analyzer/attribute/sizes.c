@@ -1,9 +1,9 @@
 /* Blocks that have the sizes of others: parameters and their gradients, sets that belong to parameters. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/lives.h"
+#include "base/allocate.h"
 #include "format/allocator.h"
 
 bool vt_lives_is_parameter(const struct lives *lives, size_t i)
@@ -40,18 +40,15 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
 /* ---- Gradients and parameters by size ---- */
 
 /* The gradients alive when the first step's last backward pass ends. */
-static int collect_gradients(struct lives *lives, uint32_t at_event)
+static void collect_gradients(struct lives *lives, uint32_t at_event)
 {
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE(OUTLIVES_SPAN)) ||
             !fits(lives, i, &left_by_backward))
             continue;
-        int error = vt_size_add(&lives->gradient_sizes, block->bytes);
-        if (error)
-            return error;
+        vt_size_add(&lives->gradient_sizes, block->bytes);
     }
-    return 0;
 }
 
 /* How likely a block from before the first pass is a parameter, by who made it; 0 = it is not. */
@@ -94,36 +91,34 @@ static bool is_by_script(const struct lives *lives, size_t i, bool zeros)
 
 /* What the script made by itself matches by its size alone: it is doubtful if something else of that size
  * was left over, or if the parameters of modules match more. */
-static int find_doubtful(struct lives *lives, bool modules_match_more)
+static void find_doubtful(struct lives *lives, bool modules_match_more)
 {
     size_t count = first_pass_allocation(lives);
-    int error = 0;
     for (int zeros = 0; zeros < 2; zeros++) {
         struct vt_index left = {0};
-        for (size_t i = 0; i < count && !error; i++)
+        for (size_t i = 0; i < count; i++)
             if (is_by_script(lives, i, zeros) && !(lives->bits[i] & VT_LIFE(MATCHES_GRADIENT)))
-                error = vt_size_add(&left, lives->replay->allocations[i].bytes);
-        for (size_t i = 0; i < count && !error; i++)
+                vt_size_add(&left, lives->replay->allocations[i].bytes);
+        for (size_t i = 0; i < count; i++)
             if (is_by_script(lives, i, zeros) && (lives->bits[i] & VT_LIFE(MATCHES_GRADIENT)) &&
                 (modules_match_more || vt_size_nearest(&left, lives->replay->allocations[i].bytes, 1)))
                 lives->bits[i] |= VT_LIFE(DOUBTFUL);
         vt_index_free(&left);
     }
-    return error;
 }
 
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
  * in the order in which they were made, then the rest, the latest first: a script has its data before what it
  * trains with it, and a copy of something is trained rather than that. Zeros come last: they may be state. */
-static int match_gradients(struct lives *lives)
+static void match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
     uint64_t bytes[RANK_APPLY + 1] = {0};
     if (phases->pass_count == 0)
-        return 0;
+        return;
     size_t count = first_pass_allocation(lives);
-    int error = collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
-    for (int rank = RANK_APPLY; rank > 0 && !error; rank--)
+    collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
+    for (int rank = RANK_APPLY; rank > 0; rank--)
         for (size_t k = 0; k < count; k++) {
             size_t i = rank == RANK_SCRIPT || rank == RANK_COPY ? count - 1 - k : k;
             uint64_t own = lives->replay->allocations[i].bytes;
@@ -134,7 +129,7 @@ static int match_gradients(struct lives *lives)
         }
     bool modules_match_more =
         bytes[RANK_APPLY] + bytes[RANK_INIT] > bytes[RANK_SCRIPT] + bytes[RANK_COPY] + bytes[RANK_ZEROS];
-    return error ? error : find_doubtful(lives, modules_match_more);
+    find_doubtful(lives, modules_match_more);
 }
 
 /* Blocks whose sizes others are compared with. */
@@ -240,7 +235,7 @@ static bool is_successor(const struct lives *lives, size_t i)
     return (lives->bits[i] & VT_LIFE(FOLLOWS_PARAMETER)) && !(lives->bits[i] & early);
 }
 
-static int list_parameters(struct lives *lives)
+static void list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
     const uint64_t used =
@@ -248,15 +243,12 @@ static int list_parameters(struct lives *lives)
     for (size_t i = 0; i < replay->allocation_count; i++) {
         if (!vt_lives_is_parameter(lives, i) || !(lives->bits[i] & used) || is_successor(lives, i))
             continue;
-        if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
-            return -ENOMEM;
+        VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i);
         vt_add_weight(&lives->all, replay->allocations[i].bytes);
-        if (vt_size_add(&lives->known_sizes, replay->allocations[i].bytes))
-            return -ENOMEM;
+        vt_size_add(&lives->known_sizes, replay->allocations[i].bytes);
         if (lives->bits[i] & (VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(FOLLOWS_PARAMETER)))
             vt_add_weight(&lives->trained, replay->allocations[i].bytes);
     }
-    return 0;
 }
 
 bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set)
@@ -264,14 +256,11 @@ bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set)
     return is_most_of(set, lives->all) || is_most_of(set, lives->trained);
 }
 
-int vt_lives_index_parameters(struct lives *lives, uint32_t times)
+void vt_lives_index_parameters(struct lives *lives, uint32_t times)
 {
-    int error = 0;
     vt_index_free(&lives->parameter_sizes);
-    for (size_t i = 0; i < lives->parameter_count * times && !error; i++)
-        error = vt_size_add(&lives->parameter_sizes,
-                            lives->replay->allocations[lives->parameters[i / times]].bytes);
-    return error;
+    for (size_t i = 0; i < lives->parameter_count * times; i++)
+        vt_size_add(&lives->parameter_sizes, lives->replay->allocations[lives->parameters[i / times]].bytes);
 }
 
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
@@ -286,33 +275,33 @@ static bool take_like(struct lives *lives, const struct likeness *likeness, uint
 }
 
 /* *all: what it is. */
-static int index_measure(struct lives *lives, enum measure measure, struct weight *all)
+static void index_measure(struct lives *lives, enum measure measure, struct weight *all)
 {
-    int error = measure == BY_PARAMETERS ? vt_lives_index_parameters(lives, 1) : 0;
+    if (measure == BY_PARAMETERS)
+        vt_lives_index_parameters(lives, 1);
     *all = lives->all;
     if (measure == BY_PARAMETERS)
-        return error;
+        return;
     *all = (struct weight){0};
     vt_index_free(&lives->parameter_sizes);
-    for (size_t i = 0; i < lives->replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         if (measure == BY_MADE_PARAMETERS ? !vt_lives_is_parameter(lives, i) : !fits(lives, i, &state))
             continue;
         if (measure == BY_OTHER_STATE &&
             vt_size_nearest(&lives->known_sizes, lives->replay->allocations[i].bytes, 1))
             continue;
         vt_add_weight(all, lives->replay->allocations[i].bytes);
-        error = vt_size_add(&lives->parameter_sizes, lives->replay->allocations[i].bytes);
+        vt_size_add(&lives->parameter_sizes, lives->replay->allocations[i].bytes);
     }
-    return error;
 }
 
-static int match_parameters(struct lives *lives, const struct likeness *likeness)
+static void match_parameters(struct lives *lives, const struct likeness *likeness)
 {
     const struct vt_replay *replay = lives->replay;
     struct weight found = {0}, all = {0};
-    uint8_t *matched = calloc(replay->allocation_count + 1, 1);
-    int error = matched ? index_measure(lives, likeness->measure, &all) : -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    uint8_t *matched = vt_allocate_zeros(replay->allocation_count + 1, 1);
+    index_measure(lives, likeness->measure, &all);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         uint64_t bytes = replay->allocations[i].bytes;
         bool candidate = fits(lives, i, &likeness->profile),
              taken = candidate && take_like(lives, likeness, bytes);
@@ -324,11 +313,10 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
     bool enough = likeness->whole ? is_most_of(found, all)
                                   : found.bytes * likeness->share >= all.bytes * (likeness->share > 0) &&
                                         found.count * likeness->share >= all.count * (likeness->share > 0);
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+    for (size_t i = 0; i < replay->allocation_count; i++)
         if (matched[i] && enough)
             lives->bits[i] |= likeness->gives ? likeness->gives : VT_LIFE(MATCHES_PARAMETER);
     free(matched);
-    return error;
 }
 
 /* An optimizer's step leaves state for half of what is trained, at least. */
@@ -381,15 +369,13 @@ static void weigh_passes(const struct lives *lives, struct held_bytes *held)
 /* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: some pass
  * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) Zeros with the sizes
  * of parameters are no state where an optimizer makes its own: gradients are added up in them. */
-static int find_gradient_holders(struct lives *lives)
+static void find_gradient_holders(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
     size_t count = lives->phases->pass_count;
-    struct held_bytes *held = calloc(count + 1, sizeof *held);
+    struct held_bytes *held = vt_allocate_zeros(count + 1, sizeof *held);
     int64_t parameter_bytes = 0;
     bool buckets = false, zeros = count > 0;
-    if (!held)
-        return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++)
         parameter_bytes += vt_lives_is_parameter(lives, i) ? (int64_t)replay->allocations[i].bytes : 0;
     weigh_passes(lives, held);
@@ -409,7 +395,6 @@ static int find_gradient_holders(struct lives *lives)
              fits(lives, i, &early_zeros)))
             lives->bits[i] |= VT_LIFE(HOLDS_GRADIENTS);
     free(held);
-    return 0;
 }
 
 static uint64_t key_in_pass(long pass, uint64_t bytes)
@@ -428,21 +413,20 @@ static bool may_be_leaf(const struct lives *lives, const struct vt_allocation *b
 
 /* What gets a gradient and outlives the pass is a leaf: if a parameter had its size, it would be that
  * one's gradient. So is what the same stack makes for a pass that does not ask for it, if most do. */
-static int find_leaves(struct lives *lives)
+static void find_leaves(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
     const struct vt_phases *phases = lives->phases;
-    int32_t *others = calloc(replay->trace->stack_count + 1, sizeof *others); /* less those that do */
+    int32_t *others = /* less those that do */
+        vt_allocate_zeros(replay->trace->stack_count + 1, sizeof *others);
     struct vt_index left = {0};
-    int error = others ? 0 : -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (lives->bits[i] & VT_LIFE(OUTLIVES_SPAN) && fits(lives, i, &left_by_backward) &&
             !vt_size_nearest(&lives->known_sizes, block->bytes, 1))
-            error =
-                vt_index_put(&left, key_in_pass(vt_pass_before(phases, block->alloc_event), block->bytes), 1);
+            vt_index_put(&left, key_in_pass(vt_pass_before(phases, block->alloc_event), block->bytes), 1);
     }
-    for (int round = 0; round < 2 && !error; round++)
+    for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < replay->allocation_count; i++) {
             const struct vt_allocation *block = &replay->allocations[i];
             long next = vt_pass_before(phases, block->alloc_event) + 1;
@@ -456,22 +440,16 @@ static int find_leaves(struct lives *lives)
         }
     vt_index_free(&left);
     free(others);
-    return error;
 }
 
-int vt_lives_compare_sizes(struct lives *lives)
+void vt_lives_compare_sizes(struct lives *lives)
 {
-    int error = match_gradients(lives);
-    if (!error)
-        error = vt_lives_follow_parameters(lives);
-    if (!error)
-        error = list_parameters(lives);
-    for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
-        error = match_parameters(lives, &likenesses[i]);
-    if (!error)
-        error = find_leaves(lives);
+    match_gradients(lives);
+    vt_lives_follow_parameters(lives);
+    list_parameters(lives);
+    for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0]; i++)
+        match_parameters(lives, &likenesses[i]);
+    find_leaves(lives);
     lives->has_state = makes_own_state(lives);
-    if (!error)
-        error = find_gradient_holders(lives);
-    return error;
+    find_gradient_holders(lives);
 }

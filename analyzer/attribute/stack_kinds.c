@@ -1,10 +1,10 @@
 #include "attribute/stack_kinds.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/rules.h"
 #include "attribute/sites.h"
+#include "base/allocate.h"
 
 #define STEPS_LEAST 8    /* fewer prove nothing */
 #define WINDOW_LEAST 32u /* events: shorter windows are of moments that all steps have at one place */
@@ -45,24 +45,17 @@ bool vt_steps_agree(const struct vt_attribution *attribution)
            attribution->step_count < expected * 2 + STEPS_LEAST;
 }
 
-int vt_stack_kinds_find(const struct vt_trace *trace, uint8_t **kinds)
+uint8_t *vt_stack_kinds_find(const struct vt_trace *trace)
 {
     struct vt_sites sites = {0};
-    struct vt_matcher *matcher = NULL;
-    struct vt_rules *rules = NULL;
-    char error_text[256];
-    int error = vt_rules_load(NULL, &rules, error_text, sizeof error_text);
-    *kinds = NULL;
-    if (!error)
-        error = vt_sites_make(trace, rules, &sites, &matcher);
-    if (!error)
-        *kinds = calloc(trace->stack_count + 1, 1);
-    if (!error && !*kinds)
-        error = -ENOMEM;
-    for (size_t id = 0; id < trace->stack_count && !error; id++)
-        (*kinds)[id] = kind_of(sites.items[id].traits);
+    struct vt_rules *rules;
+    uint8_t *kinds = vt_allocate_zeros(trace->stack_count + 1, 1);
+    vt_rules_load(NULL, &rules, NULL, 0); /* a test makes sure that these can be read */
+    struct vt_matcher *matcher = vt_sites_make(trace, rules, &sites);
+    for (size_t id = 0; id < trace->stack_count; id++)
+        kinds[id] = kind_of(sites.items[id].traits);
     vt_matcher_free(matcher);
     vt_sites_free(&sites);
     vt_rules_free(rules);
-    return error;
+    return kinds;
 }

@@ -6,8 +6,8 @@
 #include "attribute/attribute.h"
 #include "trace/thin.h"
 
-/* By stack id: enum vt_stack_kind, from the built-in rules. The caller frees them. 0 or -errno. */
-int vt_stack_kinds_find(const struct vt_trace *trace, uint8_t **kinds);
+/* By stack id: enum vt_stack_kind, from the built-in rules. The caller frees them. */
+uint8_t *vt_stack_kinds_find(const struct vt_trace *trace);
 
 /* False if there are far fewer steps, or far more, than those that lie in windows let expect: then the trace
  * must be read as a whole. */

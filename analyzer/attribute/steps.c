@@ -1,9 +1,10 @@
 /* Steps: where one training iteration ends and the next begins. */
 #include "attribute/signs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 /* The events from one pass to the next. */
 struct interval {
@@ -79,16 +80,15 @@ static bool is_inner(const struct vt_finder *finder, uint32_t event)
 /* Sums the gradient bytes alive at each interval's start, and those freed in it. A block that outlives
  * several passes up to the last is kept and never zeroed; so are blocks of the same code from the last few
  * passes. */
-static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
+static void weigh_gradients(struct vt_finder *finder, struct interval *intervals)
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_replay *replay = finder->replay;
     struct vt_index keeps = {0};
-    int error = 0;
     bool early;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+    for (size_t i = 0; i < replay->allocation_count; i++)
         if (lives_on(finder, &replay->allocations[i], &early) && early)
-            error = vt_index_put(&keeps, likeness_of(finder->trace, &replay->allocations[i]), 1);
+            vt_index_put(&keeps, likeness_of(finder->trace, &replay->allocations[i]), 1);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block))
@@ -122,18 +122,16 @@ static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
     for (size_t i = 1; i < phases->pass_count; i++)
         intervals[i].alive += intervals[i - 1].alive;
     vt_index_free(&keeps);
-    return error;
 }
 
 /* An optimizer may call a closure several times in one step. Its next step begins with a call from the
  * instruction of its first call. */
-static int find_closures(struct vt_finder *finder, struct interval *intervals)
+static void find_closures(struct vt_finder *finder, struct interval *intervals)
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_trace *trace = finder->trace;
     struct vt_index first = {0}; /* optimizer's address → pass */
-    int error = 0;
-    for (size_t i = 0; i < phases->pass_count && !error; i++) {
+    for (size_t i = 0; i < phases->pass_count; i++) {
         uint32_t stack_id = trace->events[phases->passes[i].first_event].stack_id;
         bool closure;
         if (!(vt_finder_traits(finder, stack_id) & VT_TRAIT(CLOSURE)))
@@ -142,7 +140,7 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
         uint64_t optimizer = optimizer_address(finder, stack_id);
         uint32_t known = vt_index_get(&first, optimizer);
         if (known == VT_INDEX_NONE) {
-            error = vt_index_put(&first, optimizer, (uint32_t)i);
+            vt_index_put(&first, optimizer, (uint32_t)i);
             continue;
         }
         const struct vt_python_frame *begun = vt_optimizer_frame(
@@ -152,7 +150,6 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
                 frame->code_id != begun->code_id || frame->instruction_offset != begun->instruction_offset;
     }
     vt_index_free(&first);
-    return error;
 }
 
 #define CYCLE_LIMIT 16
@@ -169,19 +166,17 @@ static bool are_done(const struct vt_index *last, const uint64_t *seen, size_t s
 
 /* Several optimizers may take turns: an iteration ends before the first of them steps again. An optimizer
  * that appears after the others went round without it, or when they are done, begins an iteration. */
-static int find_cycles(struct interval *intervals, size_t count)
+static void find_cycles(struct interval *intervals, size_t count)
 {
     uint64_t seen[CYCLE_LIMIT];
     size_t seen_count = 0;
     struct vt_index known = {0}, last = {0};
     bool went_round = false;
     struct interval *previous = NULL;
-    int error = 0;
-    for (size_t i = 0; i < count && !error; i++)
+    for (size_t i = 0; i < count; i++)
         if (intervals[i].optimizer_event != VT_NEVER)
-            error = vt_index_put(&last, intervals[i].optimizer,
-                                 (uint32_t)(intervals[i].has_temporaries ? i : count));
-    for (size_t i = 0; i < count && !error; i++) {
+            vt_index_put(&last, intervals[i].optimizer, (uint32_t)(intervals[i].has_temporaries ? i : count));
+    for (size_t i = 0; i < count; i++) {
         struct interval *interval = &intervals[i];
         if (interval->optimizer_event == VT_NEVER)
             continue;
@@ -194,14 +189,13 @@ static int find_cycles(struct interval *intervals, size_t count)
             previous->ends_cycle = went_round = true;
         seen_count = again ? 0 : seen_count;
         seen[seen_count++] = interval->optimizer;
-        error = vt_index_put(&known, interval->optimizer, 1);
+        vt_index_put(&known, interval->optimizer, 1);
         previous = interval;
     }
     if (previous)
         previous->ends_cycle = true;
     vt_index_free(&last);
     vt_index_free(&known);
-    return error;
 }
 
 /* True if most of the gradients are freed. */
@@ -283,13 +277,11 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
     return VT_NEVER;
 }
 
-static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
+static void find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
-    struct interval *intervals = calloc(phases->pass_count + 1, sizeof *intervals);
+    struct interval *intervals = vt_allocate_zeros(phases->pass_count + 1, sizeof *intervals);
     bool any_sign = false;
-    if (!intervals)
-        return -ENOMEM;
     for (size_t i = 0; i < phases->pass_count; i++) {
         struct interval *interval = &intervals[i];
         interval->first_event = phases->passes[i].last_event + 1;
@@ -298,14 +290,12 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
         interval->optimizer_event = interval->zeroed_event = interval->forward_event = VT_NEVER;
         read_interval(finder, interval);
     }
-    int error = weigh_gradients(finder, intervals);
+    weigh_gradients(finder, intervals);
     for (size_t i = 0; i + 1 < phases->pass_count; i++)
         any_sign |= intervals[i].optimizer_event != VT_NEVER || is_zeroed(&intervals[i]);
     find_passes_within(intervals, phases->pass_count);
-    if (!error)
-        error = find_cycles(intervals, phases->pass_count);
-    if (!error)
-        error = find_closures(finder, intervals);
+    find_cycles(intervals, phases->pass_count);
+    find_closures(finder, intervals);
     for (size_t i = 0; i < phases->pass_count; i++) {
         /* events after the last pass that make no nodes are no step */
         if (i + 1 == phases->pass_count && !intervals[i].makes_nodes)
@@ -315,7 +305,6 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
             begins_step[event] = 1;
     }
     free(intervals);
-    return error;
 }
 
 /* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
@@ -335,30 +324,26 @@ static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
 }
 
 /* Sets numbers, by stack: equal for equal code. */
-static int number_codes(const struct vt_trace *trace, uint32_t *numbers)
+static void number_codes(const struct vt_trace *trace, uint32_t *numbers)
 {
     struct vt_index codes = {0};
-    int error = 0;
-    for (uint32_t id = 0; id < trace->stack_count && !error; id++) {
+    for (uint32_t id = 0; id < trace->stack_count; id++) {
         uint64_t key = code_of(trace, id);
         numbers[id] = vt_index_get(&codes, key);
         if (numbers[id] == VT_INDEX_NONE)
-            error = vt_index_put(&codes, key, numbers[id] = id);
+            vt_index_put(&codes, key, numbers[id] = id);
     }
     vt_index_free(&codes);
-    return error;
 }
 
 /* How often each code begins a call of a model: what its thread made before lies outside of modules, or the
  * code that began the call before comes again. */
-static int count_beginnings(struct vt_finder *finder, const uint32_t *codes, uint32_t *counts)
+static void count_beginnings(struct vt_finder *finder, const uint32_t *codes, uint32_t *counts)
 {
     const struct vt_phases *phases = finder->phases;
     uint32_t *begun =
-        malloc((finder->thread_count + 1) * sizeof *begun); /* by thread: a code; VT_NEVER = none */
+        vt_allocate((finder->thread_count + 1) * sizeof *begun); /* by thread: a code; VT_NEVER = none */
     size_t next = 0;
-    if (!begun)
-        return -ENOMEM;
     memset(begun, 0xff, (finder->thread_count + 1) * sizeof *begun);
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
         uint32_t stack_id = finder->trace->events[i].stack_id, thread = finder->thread_of_stack[stack_id];
@@ -372,27 +357,25 @@ static int count_beginnings(struct vt_finder *finder, const uint32_t *codes, uin
         }
     }
     free(begun);
-    return 0;
 }
 
 /* Without backward, a step begins whenever the first code that begins calls recurs. Code seen less than half
  * as often as the most frequent one is ignored: the very first call may come from elsewhere (a generator). */
-static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
+static void find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_trace *trace = finder->trace;
-    uint32_t *counts = calloc(trace->stack_count + 1, sizeof *counts), most = 0;
-    uint32_t *codes = calloc(trace->stack_count + 1, sizeof *codes);
+    uint32_t *counts = vt_allocate_zeros(trace->stack_count + 1, sizeof *counts), most = 0;
+    uint32_t *codes = vt_allocate_zeros(trace->stack_count + 1, sizeof *codes);
     size_t first = 0;
-    int error = counts && codes ? number_codes(trace, codes) : -ENOMEM;
-    if (!error)
-        error = count_beginnings(finder, codes, counts);
-    for (uint32_t id = 0; id < trace->stack_count && !error; id++)
+    number_codes(trace, codes);
+    count_beginnings(finder, codes, counts);
+    for (uint32_t id = 0; id < trace->stack_count; id++)
         most = counts[id] > most ? counts[id] : most;
-    while (!error && first < phases->module_event_count &&
+    while (first < phases->module_event_count &&
            counts[codes[trace->events[phases->module_events[first]].stack_id]] * 2 < most)
         first++;
-    for (size_t i = first + 1; i < phases->module_event_count && !error; i++) {
+    for (size_t i = first + 1; i < phases->module_event_count; i++) {
         uint32_t event = phases->module_events[i];
         if (codes[trace->events[event].stack_id] ==
             codes[trace->events[phases->module_events[first]].stack_id])
@@ -400,7 +383,6 @@ static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
     }
     free(counts);
     free(codes);
-    return error;
 }
 
 /* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation
@@ -448,30 +430,28 @@ static void find_launches(const struct vt_finder *finder, uint8_t *begins_step)
 }
 
 /* The passes that steps consist of. */
-static int find_boundaries_of_outer(struct vt_finder *finder, uint8_t *begins_step)
+static void find_boundaries_of_outer(struct vt_finder *finder, uint8_t *begins_step)
 {
     struct vt_phases outer = *finder->phases;
     struct vt_finder own = *finder;
     outer.pass_count = 0;
-    outer.passes = calloc(finder->phases->pass_count, sizeof *outer.passes);
-    if (!outer.passes)
-        return -ENOMEM;
+    outer.passes = vt_allocate_zeros(finder->phases->pass_count, sizeof *outer.passes);
     for (size_t i = 0; i < finder->phases->pass_count; i++)
         if (!finder->phases->passes[i].is_inner)
             outer.passes[outer.pass_count++] = finder->phases->passes[i];
     own.phases = &outer;
-    int error = find_boundaries(&own, begins_step);
+    find_boundaries(&own, begins_step);
     free(outer.passes);
-    return error;
 }
 
-int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
+void vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
 {
     if (find_marks(finder, begins_step))
-        return 0;
+        return;
     if (finder->phases->pass_count > 0) {
         find_launches(finder, begins_step);
-        return find_boundaries_of_outer(finder, begins_step);
+        find_boundaries_of_outer(finder, begins_step);
+        return;
     }
-    return find_calls(finder, begins_step);
+    find_calls(finder, begins_step);
 }

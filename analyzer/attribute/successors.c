@@ -2,11 +2,11 @@
  * copies into their place. The new one has the size of the old one, is there when that goes, and was made in
  * the same step, after its passes; of several such sets the last made, since what an optimizer keeps is
  * computed before what it is for. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/lives.h"
+#include "base/allocate.h"
 
 /* The blocks that scripts and optimizers made so far, those of one size, or of one size and stack, as lists.
  */
@@ -61,36 +61,34 @@ static bool is_first_gradient(const struct lives *lives, size_t i)
 }
 
 /* Early blocks that have the sizes of the first gradients, unless parameters that stay have most of them. */
-static int find_first(struct follower *follower)
+static void find_first(struct follower *follower)
 {
     struct lives *lives = follower->lives;
     const struct vt_allocation *blocks = lives->replay->allocations;
     size_t count = lives->replay->allocation_count;
     struct vt_index gradients = {0};
     uint64_t kept = 0, all = 0;
-    int error = 0;
-    for (size_t i = 0; i < count && !error; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (lives->bits[i] & VT_LIFE(MATCHES_GRADIENT))
             kept += blocks[i].bytes;
         if (is_first_gradient(lives, i)) {
             all += blocks[i].bytes;
-            error = vt_size_add(&gradients, blocks[i].bytes);
+            vt_size_add(&gradients, blocks[i].bytes);
         }
     }
-    for (size_t i = 0; i < count && !error && kept * 2 < all; i++)
+    for (size_t i = 0; i < count && kept * 2 < all; i++)
         if (is_first(lives, i) && vt_size_take(&gradients, blocks[i].bytes))
             follower->parent[i] = (uint32_t)i;
     vt_index_free(&gradients);
-    return error;
 }
 
-static int add(struct follower *follower, uint32_t index)
+static void list_block(struct follower *follower, uint32_t index)
 {
     const struct vt_allocation *block = &follower->lives->replay->allocations[index];
     follower->same_size[index] = vt_index_get(&follower->latest, size_key(block));
     follower->place[index] = vt_index_get(&follower->latest, place_key(block));
-    int error = vt_index_put(&follower->latest, size_key(block), index);
-    return error ? error : vt_index_put(&follower->latest, place_key(block), index);
+    vt_index_put(&follower->latest, size_key(block), index);
+    vt_index_put(&follower->latest, place_key(block), index);
 }
 
 /* The latest of a list that is alive at the event and free. Those that are not never come back. */
@@ -106,7 +104,7 @@ static uint32_t latest_of(struct follower *follower, uint64_t key, const uint32_
 
 /* What takes the place of the parameter that goes now: the graph of a loss may hold the old one into the next
  * step. All those of one size come from one stack. */
-static int follow(struct follower *follower, uint32_t index, uint32_t event)
+static void find_successor(struct follower *follower, uint32_t index, uint32_t event)
 {
     const struct vt_allocation *blocks = follower->lives->replay->allocations;
     const struct vt_phases *phases = follower->lives->phases;
@@ -118,27 +116,24 @@ static int follow(struct follower *follower, uint32_t index, uint32_t event)
         found = latest_of(follower, size, follower->same_size, event);
     if (found == VT_INDEX_NONE ||
         vt_step_at(phases, blocks[found].alloc_event) + 1 < vt_step_at(phases, event))
-        return 0;
+        return;
     follower->parent[found] = index;
-    return vt_index_put(&follower->follows, size, found);
+    vt_index_put(&follower->follows, size, found);
 }
 
-static int follow_all(struct follower *follower)
+static void find_successors(struct follower *follower)
 {
     const struct vt_replay *replay = follower->lives->replay;
     const struct vt_phases *phases = follower->lives->phases;
     size_t made = 0;
-    int error = 0;
-    for (uint32_t event = 0; event <= follower->lives->last_made && !error; event++) {
-        for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event && !error;
-             made++)
+    for (uint32_t event = 0; event <= follower->lives->last_made; event++) {
+        for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++)
             if (may_follow(follower->lives, made))
-                error = add(follower, (uint32_t)made);
-        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i])
+                list_block(follower, (uint32_t)made);
+        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i])
             if (follower->parent[i] != VT_NEVER && event > phases->passes[0].last_event)
-                error = follow(follower, i, event);
+                find_successor(follower, i, event);
     }
-    return error;
 }
 
 /* Chains that last: their end is there after the last pass. */
@@ -158,26 +153,22 @@ static void mark_chains(struct follower *follower)
     }
 }
 
-int vt_lives_follow_parameters(struct lives *lives)
+void vt_lives_follow_parameters(struct lives *lives)
 {
     size_t count = lives->replay->allocation_count + 1;
     struct follower follower = {.lives = lives,
-                                .parent = malloc(count * sizeof *follower.parent),
-                                .same_size = malloc(count * sizeof *follower.same_size),
-                                .place = malloc(count * sizeof *follower.place)};
-    int error = follower.parent && follower.same_size && follower.place ? 0 : -ENOMEM;
-    if (!error && lives->phases->pass_count > 0) {
+                                .parent = vt_allocate(count * sizeof *follower.parent),
+                                .same_size = vt_allocate(count * sizeof *follower.same_size),
+                                .place = vt_allocate(count * sizeof *follower.place)};
+    if (lives->phases->pass_count > 0) {
         memset(follower.parent, 0xff, count * sizeof *follower.parent);
-        error = find_first(&follower);
-        if (!error)
-            error = follow_all(&follower);
-        if (!error)
-            mark_chains(&follower);
+        find_first(&follower);
+        find_successors(&follower);
+        mark_chains(&follower);
     }
     vt_index_free(&follower.latest);
     vt_index_free(&follower.follows);
     free(follower.parent);
     free(follower.same_size);
     free(follower.place);
-    return error;
 }

@@ -1,7 +1,6 @@
 /* Arrays that programs hold in trees of dicts, lists and objects (JAX's pytrees): what a tree is. Its name is
  * one witness. The other is its structure: an optimizer whose classes are known keeps, for each parameter,
  * state of the same shape under the same path. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +45,7 @@ static uint64_t signature(const struct tree *tree)
 }
 
 /* Adds an array to the tree of the first `bytes` of its path. */
-static int add(struct forest *forest, const struct vt_sighting *seen, size_t bytes, bool is_state)
+static void add_to_tree(struct forest *forest, const struct vt_sighting *seen, size_t bytes, bool is_state)
 {
     const struct vt_inspection_tensor *tensor = seen->tensor;
     const char *rest = tensor->path + bytes, *shape = shape_of(tensor);
@@ -56,15 +55,13 @@ static int add(struct forest *forest, const struct vt_sighting *seen, size_t byt
     uint32_t at = vt_index_get(&forest->by_path, key);
     if (at == VT_INDEX_NONE) {
         at = (uint32_t)forest->count;
-        if (VT_APPEND(forest->trees, forest->count, forest->capacity,
-                      (struct tree){.inspection = seen->inspection, .is_state = is_state}) ||
-            vt_index_put(&forest->by_path, key, at))
-            return -ENOMEM;
+        VT_APPEND(forest->trees, forest->count, forest->capacity,
+                  (struct tree){.inspection = seen->inspection, .is_state = is_state});
+        vt_index_put(&forest->by_path, key, at);
     }
     forest->trees[at].count++;
     forest->trees[at].sum += leaf;
     forest->trees[at].is_state &= is_state;
-    return 0;
 }
 
 /* Bytes of the path of state up to the tree that is like that of the parameters: after ".mu" of
@@ -80,18 +77,18 @@ static size_t state_bytes(const struct vt_inspection_tensor *tensor)
     return 0;
 }
 
-static int plant(struct forest *forest, const struct vt_sighting *seen)
+static void add_to_trees(struct forest *forest, const struct vt_sighting *seen)
 {
     const struct vt_inspection_tensor *tensor = seen->tensor;
-    int error = 0;
     if (tensor->kind == VT_INSPECTION_OPTIMIZER_STATE) {
         size_t bytes = state_bytes(tensor);
-        return bytes ? add(forest, seen, bytes, true) : 0;
+        if (bytes)
+            add_to_tree(forest, seen, bytes, true);
+        return;
     }
-    for (size_t bytes = 1; bytes <= strlen(tensor->path) && !error; bytes++)
+    for (size_t bytes = 1; bytes <= strlen(tensor->path); bytes++)
         if (begins_step(tensor->path[bytes]))
-            error = add(forest, seen, bytes, false);
-    return error;
+            add_to_tree(forest, seen, bytes, false);
 }
 
 /* What the name of the outermost tree on the path says that has the structure of state. */
@@ -110,7 +107,7 @@ static enum vt_category named_by_structure(const struct forest *forest, const st
 }
 
 /* A gradient's name alone says too little: what a variable holds between steps may be a norm, a mean … */
-static void judge(const struct forest *forest, const struct vt_sighting *seen, struct vt_label *label)
+static void set_category(const struct forest *forest, const struct vt_sighting *seen, struct vt_label *label)
 {
     enum vt_category category = named_by_structure(forest, seen);
     bool is_sure = category != VT_CATEGORY_UNKNOWN;
@@ -127,25 +124,23 @@ static void judge(const struct forest *forest, const struct vt_sighting *seen, s
 
 static bool is_of_tree(const struct vt_sighting *seen)
 {
-    return seen->tensor->own_path &&
-           (seen->tensor->kind == VT_INSPECTION_TENSOR || seen->tensor->kind == VT_INSPECTION_OPTIMIZER_STATE);
+    return seen->tensor->own_path && (seen->tensor->kind == VT_INSPECTION_TENSOR ||
+                                      seen->tensor->kind == VT_INSPECTION_OPTIMIZER_STATE);
 }
 
-int vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_label *labels)
+void vt_trees_judge(const struct vt_sighting *sightings, size_t count, struct vt_label *labels)
 {
     struct forest forest = {0};
-    int error = 0;
-    for (size_t i = 0; i < count && !error; i++)
+    for (size_t i = 0; i < count; i++)
         if (is_of_tree(&sightings[i]))
-            error = plant(&forest, &sightings[i]);
-    for (size_t i = 0; i < forest.count && !error; i++)
+            add_to_trees(&forest, &sightings[i]);
+    for (size_t i = 0; i < forest.count; i++)
         if (forest.trees[i].is_state)
-            error = vt_index_put(&forest.states, signature(&forest.trees[i]), 1);
-    for (size_t i = 0; i < count && !error; i++)
+            vt_index_put(&forest.states, signature(&forest.trees[i]), 1);
+    for (size_t i = 0; i < count; i++)
         if (is_of_tree(&sightings[i]) && sightings[i].tensor->kind == VT_INSPECTION_TENSOR)
-            judge(&forest, &sightings[i], &labels[sightings[i].allocation]);
+            set_category(&forest, &sightings[i], &labels[sightings[i].allocation]);
     vt_index_free(&forest.by_path);
     vt_index_free(&forest.states);
     free(forest.trees);
-    return error;
 }

@@ -1,9 +1,9 @@
 /* Blocks that were there when an inspection saw all parameters, and that it did not see. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "attribute/owners.h"
 #include "attribute/rules.h"
+#include "base/allocate.h"
 #include "base/index.h"
 
 static int compare_event(const void *inspection, const void *event_index)
@@ -35,19 +35,14 @@ static void add_block(struct sums *sums, const struct vt_trace *trace, const str
     *(seen ? &end->seen : &end->hidden) -= (int64_t)block->bytes;
 }
 
-int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                   const struct vt_label *labels, const struct vt_placed *placed, uint64_t *lives)
+void vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                    const struct vt_label *labels, const struct vt_placed *placed, uint64_t *lives)
 {
     const struct vt_trace *trace = replay->trace;
     size_t count = trace->inspection_count;
-    struct sums *sums = calloc(count + 1, sizeof *sums);
-    uint32_t *complete =
-        calloc(count + 1, sizeof *complete); /* those that saw all, of the inspections before */
-    if (!sums || !complete) {
-        free(sums);
-        free(complete);
-        return -ENOMEM;
-    }
+    struct sums *sums = vt_allocate_zeros(count + 1, sizeof *sums);
+    uint32_t *complete = /* those that saw all, of the inspections before */
+        vt_allocate_zeros(count + 1, sizeof *complete);
     for (size_t i = 0; i < replay->allocation_count && count > 0; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         bool seen = placed->inspection_of[i] != VT_NEVER;
@@ -73,5 +68,4 @@ int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phase
     }
     free(sums);
     free(complete);
-    return 0;
 }

@@ -7,7 +7,7 @@
 #define SEGMENT_SHIFT 21u /* a framework's segments have 2 MiB or more */
 
 /* The sums that the replay itself needs. */
-static void account(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
+static void add_to_sums(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
 {
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
@@ -21,8 +21,7 @@ static void account(struct vt_build *build, const struct vt_allocation *allocati
         device->pooled_bytes += bytes;
 }
 
-int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
-                 uint32_t *made)
+uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index)
 {
     struct vt_replay *replay = build->replay;
     const struct vt_event *event = &replay->trace->events[build->event_index];
@@ -37,13 +36,12 @@ int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t 
         .kind = (uint8_t)kind,
         .flags = event->flags,
     };
-    *made = (uint32_t)replay->allocation_count;
-    if (VT_APPEND(replay->allocations, replay->allocation_count, build->allocation_capacity, added))
-        return -ENOMEM;
+    const uint32_t made = (uint32_t)replay->allocation_count;
+    VT_APPEND(replay->allocations, replay->allocation_count, build->allocation_capacity, added);
     /* a block is accounted when its parent is known */
     if (kind != VT_ALLOCATION_BLOCK)
-        account(build, &replay->allocations[*made], true);
-    return 0;
+        add_to_sums(build, &replay->allocations[made], true);
+    return made;
 }
 
 static bool is_direct_range(const struct vt_allocation *allocation)
@@ -54,11 +52,11 @@ static bool is_direct_range(const struct vt_allocation *allocation)
            allocation->address + allocation->bytes > allocation->address;
 }
 
-int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
-                        uint32_t allocation)
+void vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
+                         uint32_t allocation)
 {
     memset(device->known, 0, sizeof device->known);
-    return vt_ranges_insert(&build->ranges, &device->memory_root, start, end, allocation);
+    vt_ranges_insert(&build->ranges, &device->memory_root, start, end, allocation);
 }
 
 void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start)
@@ -85,7 +83,7 @@ void vt_build_end(struct vt_build *build, uint32_t index)
     struct vt_allocation *allocation = &build->replay->allocations[index];
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
     allocation->free_event = build->event_index;
-    account(build, allocation, false);
+    add_to_sums(build, allocation, false);
     if (allocation->kind == VT_ALLOCATION_BLOCK) {
         vt_intervals_remove(&device->blocks, allocation->address, index);
     } else if (is_direct_range(allocation)) {
@@ -99,22 +97,22 @@ void vt_build_end(struct vt_build *build, uint32_t index)
     }
 }
 
-int vt_build_enter(struct vt_build *build, uint32_t index)
+void vt_build_enter(struct vt_build *build, uint32_t index)
 {
     const struct vt_allocation *allocation = &build->replay->allocations[index];
     if (!is_direct_range(allocation) || (allocation->flags & (VT_FLAG_FOREIGN | VT_FLAG_ESTIMATE)))
-        return 0; /* an array's address is a handle, not a place */
+        return; /* an array's address is a handle, not a place */
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
     uint64_t start = allocation->address, end = start + allocation->bytes;
     const struct vt_range_node *node;
     while ((node = vt_ranges_overlap(&build->ranges, device->memory_root, start, end))) {
         uint32_t victim = node->value;
         if (vt_index_get(&build->memory, build->replay->allocations[victim].address) != victim)
-            return 0; /* a mapping: the two sit at the same address only in a damaged trace */
+            return; /* a mapping: the two sit at the same address only in a damaged trace */
         build->replay->doubled_allocations++;
         vt_build_end(build, victim);
     }
-    return vt_build_add_memory(build, device, start, end, index);
+    vt_build_add_memory(build, device, start, end, index);
 }
 
 /* Sets a block's parent if driver memory covers the whole block. All driver memory under it becomes segments.
@@ -149,65 +147,60 @@ static void find_parent(struct vt_build *build, struct vt_allocation *block)
 }
 
 /* Enters a live block: into its device's ranges and its parent. */
-static int enter_block(struct vt_build *build, uint32_t index)
+static void enter_block(struct vt_build *build, uint32_t index)
 {
     struct vt_allocation *block = &build->replay->allocations[index];
     struct vt_build_device *device = vt_build_device(build, block->device_index);
     uint64_t start = block->address, end = start + block->bytes;
-    int error = 0;
     block->parent = VT_NEVER;
     if (end > start && start > 0) {
         struct vt_interval other;
-        while ((error = vt_intervals_insert(&device->blocks, start, end, index)) == -EEXIST &&
+        while (vt_intervals_insert(&device->blocks, start, end, index) == -EEXIST &&
                vt_intervals_overlap(&device->blocks, start, end, &other)) {
             build->replay->doubled_allocations++;
             vt_build_end(build, other.value);
         }
         find_parent(build, block);
     }
-    account(build, block, true);
-    return error;
+    add_to_sums(build, block, true);
 }
 
-int vt_build_add_block(struct vt_build *build, const struct vt_event *event)
+void vt_build_add_block(struct vt_build *build, const struct vt_event *event)
 {
-    uint32_t made;
-    int error = vt_build_add(build, VT_ALLOCATION_BLOCK, event->bytes, event->device_index, &made);
-    if (error)
-        return error;
+    const uint32_t made = vt_build_add(build, VT_ALLOCATION_BLOCK, event->bytes, event->device_index);
     build->replay->allocations[made].address = event->address;
-    error = enter_block(build, made);
-    return error ? error : vt_index_put(&build->blocks, event->address, made);
+    enter_block(build, made);
+    vt_index_put(&build->blocks, event->address, made);
 }
 
 void vt_build_revive(struct vt_build *build, uint32_t index)
 {
     struct vt_allocation *allocation = &build->replay->allocations[index];
     allocation->free_event = VT_NEVER;
-    account(build, allocation, true);
+    add_to_sums(build, allocation, true);
 }
 
-int vt_build_begin_again(struct vt_build *build, uint32_t index)
+void vt_build_begin_again(struct vt_build *build, uint32_t index)
 {
     const struct vt_allocation old = build->replay->allocations[index];
     bool is_block = old.kind == VT_ALLOCATION_BLOCK;
-    uint32_t made;
-    int error = vt_build_add(build, old.kind, old.bytes, old.device_index, &made);
-    if (error)
-        return error;
+    const uint32_t made = vt_build_add(build, old.kind, old.bytes, old.device_index);
     struct vt_allocation *again = &build->replay->allocations[made];
     again->address = old.address;
     again->stack_id = old.stack_id;
     again->sequence = old.sequence;
     again->flags = old.flags;
-    error = vt_index_put(is_block ? &build->blocks : &build->memory, old.address, made);
-    if (!error)
-        error = is_block ? enter_block(build, made) : vt_build_enter(build, made);
-    return error || is_block ? error : vt_build_settle_pools(build, old.device_index);
+    vt_index_put(is_block ? &build->blocks : &build->memory, old.address, made);
+    if (is_block) {
+        enter_block(build, made);
+    } else {
+        vt_build_enter(build, made);
+        vt_build_settle_pools(build, old.device_index);
+    }
 }
 
-int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
-                        uint64_t bytes)
+void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
+                         uint64_t bytes)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
     struct vt_growth *growth = kind == VT_ALLOCATION_POOL    ? &device->pool
@@ -219,47 +212,42 @@ int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, in
         vt_build_end(build, last);
     }
     if (growth->bytes >= bytes)
-        return 0;
-    uint32_t made;
-    int error = vt_build_add(build, kind, bytes - growth->bytes, device_index, &made);
-    if (error)
-        return error;
+        return;
+    const uint32_t made = vt_build_add(build, kind, bytes - growth->bytes, device_index);
     build->replay->allocations[made].flags = 0;
     growth->bytes = bytes;
-    return VT_APPEND(growth->items, growth->count, growth->capacity, made);
+    VT_APPEND(growth->items, growth->count, growth->capacity, made);
 }
 
-int vt_build_settle_pools(struct vt_build *build, int device_index)
+void vt_build_settle_pools(struct vt_build *build, int device_index)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
     uint64_t bytes = device->pool_reserved_bytes;
     if (bytes < device->pooled_bytes)
         bytes = device->pooled_bytes;
-    return vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
+    vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
 }
 
-int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what)
+void vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what)
 {
     const struct vt_build_free latest = {.event_index = build->event_index, .what = what};
     uint32_t known = vt_index_get(&build->free_index, event->thread_id);
     if (known != VT_INDEX_NONE) {
         build->frees[known] = latest;
-        return 0;
+        return;
     }
-    if (vt_index_put(&build->free_index, event->thread_id, (uint32_t)build->free_count))
-        return -ENOMEM;
-    return VT_APPEND(build->frees, build->free_count, build->free_capacity, latest);
+    vt_index_put(&build->free_index, event->thread_id, (uint32_t)build->free_count);
+    VT_APPEND(build->frees, build->free_count, build->free_capacity, latest);
 }
 
-int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation)
+void vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation)
 {
     struct vt_replay *replay = build->replay;
     uint32_t known = identity != 0 ? vt_index_get(&build->share_index, identity) : VT_INDEX_NONE;
     if (identity == 0 || allocation == VT_INDEX_NONE ||
         (known != VT_INDEX_NONE && replay->shares[known].allocation == allocation))
-        return 0;
-    if (vt_index_put(&build->share_index, identity, (uint32_t)replay->share_count))
-        return -ENOMEM;
-    return VT_APPEND(replay->shares, replay->share_count, build->share_capacity,
-                     (struct vt_share){.identity = identity, .allocation = allocation});
+        return;
+    vt_index_put(&build->share_index, identity, (uint32_t)replay->share_count);
+    VT_APPEND(replay->shares, replay->share_count, build->share_capacity,
+              (struct vt_share){.identity = identity, .allocation = allocation});
 }

@@ -9,17 +9,17 @@
 
 /* Device -1 (host or unknown) has a slot too. */
 #define VT_DEVICE_SLOTS (VT_MAX_DEVICES + 1)
-/* More than any device has; larger sizes are damage, and sums of them would wrap. */
+/* More than any device has: larger sizes are damage, and their sums would overflow. */
 #define VT_PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
-/* An amount that changes without allocation calls, as allocations: the last made shrink first. */
+/* An amount that changes without allocation calls, kept as allocations: the latest shrink first. */
 struct vt_growth {
     uint32_t *items; /* indices of allocations */
     size_t count, capacity;
     uint64_t bytes;
 };
 
-/* Driver memory that blocks were found in lately, by address: a segment, all bytes of which are known. */
+/* A cache by address: segments that blocks were found in lately. */
 #define VT_KNOWN_SEGMENTS 64u
 struct vt_build_segment {
     uint64_t start, end; /* 0, 0 = none */
@@ -44,10 +44,10 @@ struct vt_build_device {
     bool info_seen;
 };
 
-/* Of physical memory or of a multicast object, which has no allocation. */
+/* Physical memory, or a multicast object, which has no allocation. */
 struct vt_build_handle {
     uint32_t allocation; /* VT_INDEX_NONE: a multicast object */
-    int32_t references;  /* below 0: released too often, by calls that may still turn out to have failed */
+    int32_t references;  /* below 0: more releases than references; some may turn out to have failed */
     uint32_t mappings;
     uint32_t bindings;     /* of this memory, to multicast objects */
     uint64_t mapped_bytes; /* in memory ranges */
@@ -77,9 +77,9 @@ struct vt_build_context {
     int8_t device_index;
 };
 
-/* The latest event by which a thread gave something back: it may be taken back (VT_EVENT_FREE_FAILED). */
+/* The latest free of a thread: VT_EVENT_FREE_FAILED may undo it. */
 struct vt_build_free {
-    uint32_t event_index; /* VT_NEVER = it was taken back */
+    uint32_t event_index; /* VT_NEVER = it was undone */
     uint32_t what;        /* the allocation, handle or mapping; VT_INDEX_NONE = there was none */
 };
 #define VT_BUILD_GRAPH_MEMORY (VT_INDEX_NONE - 1) /* what: memory that a graph's launch had made */
@@ -125,56 +125,55 @@ static inline struct vt_build_device *vt_build_device(struct vt_build *build, in
     return &build->devices[device_index + 1];
 }
 
-/* ---- build.c. All that return int return 0 or -ENOMEM. ---- */
+/* ---- build.c ---- */
 
-/* Adds an allocation that the current event makes; *made is its index. */
-int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
-                 uint32_t *made);
+/* Adds an allocation that the current event makes; returns its index. */
+uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index);
 /* Adds the block that `event` reports. Blocks that overlap it end: their frees were lost. */
-int vt_build_add_block(struct vt_build *build, const struct vt_event *event);
+void vt_build_add_block(struct vt_build *build, const struct vt_event *event);
 /* Ends an allocation at the current event, with its range and the blocks in it. */
 void vt_build_end(struct vt_build *build, uint32_t allocation);
-/* Undoes the end of driver memory: it was alive all the time. Its range is to be entered again. */
+/* Undoes the end of driver memory: it never ended. The caller enters its range again. */
 void vt_build_revive(struct vt_build *build, uint32_t allocation);
 /* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
-int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
-/* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
-int vt_build_enter(struct vt_build *build, uint32_t allocation);
+void vt_build_begin_again(struct vt_build *build, uint32_t allocation);
+/* Adds driver memory to its device's ranges. Whatever overlaps it ends: its free was lost. */
+void vt_build_enter(struct vt_build *build, uint32_t allocation);
 /* Changes the ranges of driver memory. */
-int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
-                        uint32_t allocation);
+void vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
+                         uint32_t allocation);
 void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start);
 /* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
 /* Makes a device's pool, context or graph amount `bytes`. */
-int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
-                        uint64_t bytes);
-/* Makes the pools' amount what they reserved, or what lives in them if that is more. */
-int vt_build_settle_pools(struct vt_build *build, int device_index);
-/* `event`, the one at hand, gives `what` back. */
-int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
+void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
+                         uint64_t bytes);
+/* Sets the pools' amount to what they reserved, or to what is alive in them if that is more. */
+void vt_build_settle_pools(struct vt_build *build, int device_index);
+/* `event`, the current one, frees `what`. */
+void vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
 
 /* The allocation has this identity, 0 = none. */
-int vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
+void vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
 
 /* ---- memory.c: driver memory by address, and contexts ---- */
 
-int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
-int vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
+void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
+void vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
 /* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
-int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
-/* Signed bytes that a device gave without an allocation; they end with the context, if that is known. */
-int vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
-int vt_build_context_create(struct vt_build *build, const struct vt_event *event);
-int vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
+void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
+/* Signed bytes that a device gave without an allocation call; they end with the context, if it is known. */
+void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
+void vt_build_context_create(struct vt_build *build, const struct vt_event *event);
+void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
 
 /* ---- virtual_memory.c: handles, mappings and bindings ---- */
 
-int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
+void vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
 /* The allocation of a handle, VT_INDEX_NONE if there is none. */
 uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle);
 /* A release of the handle, or the unmapping `freed`, did not happen. */
-int vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
-int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);
+void vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
+void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);
 
 #endif

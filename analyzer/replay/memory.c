@@ -4,8 +4,6 @@
  * address: one whose free fails, and one whose free does not. So an allocation has a balance: 1 for each time
  * that it was given out (the driver gives another process's memory out again at the same address), less 1 for
  * each free. It is alive while that is above 0; a free that failed gives its 1 back. */
-#include <errno.h>
-
 #include "replay/build.h"
 
 #define BALANCE_ZERO UINT32_C(0x40000000) /* as a balance is stored */
@@ -17,18 +15,18 @@ static int64_t balance_of(struct vt_build *build, uint32_t allocation)
 }
 
 /* Before the change in life that it means: what is 1 and alive, or 0 and dead, needs no entry. */
-static int set_balance(struct vt_build *build, uint32_t allocation, int64_t balance)
+static void set_balance(struct vt_build *build, uint32_t allocation, int64_t balance)
 {
     if ((balance == 0 || balance == 1) && vt_index_get(&build->balances, allocation) == VT_INDEX_NONE)
-        return 0;
-    return vt_index_put(&build->balances, allocation, (uint32_t)(balance + BALANCE_ZERO));
+        return;
+    vt_index_put(&build->balances, allocation, (uint32_t)(balance + BALANCE_ZERO));
 }
 
 /* Whatever frees are to come. */
-static int end_for_good(struct vt_build *build, uint32_t allocation)
+static void end_for_good(struct vt_build *build, uint32_t allocation)
 {
     vt_build_end(build, allocation);
-    return set_balance(build, allocation, 0);
+    set_balance(build, allocation, 0);
 }
 
 static struct vt_build_context *context_at(struct vt_build *build, uint64_t address)
@@ -51,163 +49,163 @@ static bool went_with_context(struct vt_build *build, uint32_t allocation)
     return memory->kind != VT_ALLOCATION_POOLED && owner != NULL && owner->references == 0;
 }
 
-int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation)
+void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation)
 {
     if (allocation == VT_BUILD_GRAPH_MEMORY)
-        return 0;
+        return;
     if (allocation == VT_INDEX_NONE) {
         build->replay->unknown_frees--;
-        return 0;
+        return;
     }
     int64_t balance = balance_of(build, allocation) + 1;
     build->replay->unknown_frees -= balance <= 0;
-    int error = set_balance(build, allocation, balance);
-    if (error || balance != 1 || vt_build_is_alive(build, allocation) ||
+    set_balance(build, allocation, balance);
+    if (balance != 1 || vt_build_is_alive(build, allocation) ||
         vt_index_get(&build->memory, address) != allocation || went_with_context(build, allocation))
-        return error;
-    if (vt_build_allocation(build, allocation)->kind == VT_ALLOCATION_POOLED)
-        return vt_build_begin_again(build, allocation);
-    vt_build_revive(build, allocation);
-    return vt_build_enter(build, allocation);
+        return;
+    if (vt_build_allocation(build, allocation)->kind == VT_ALLOCATION_POOLED) {
+        vt_build_begin_again(build, allocation);
+    } else {
+        vt_build_revive(build, allocation);
+        vt_build_enter(build, allocation);
+    }
 }
 
 /* ---- Allocations and frees. */
 
-static int own(struct vt_build *build, const struct vt_event *event, uint32_t allocation)
+static void add_to_owner(struct vt_build *build, const struct vt_event *event, uint32_t allocation)
 {
     struct vt_build_context *owner = owner_of(build, event);
     struct vt_owned *owned = owner != NULL && owner->references > 0
                                  ? &owner->owned
                                  : &vt_build_device(build, event->device_index)->owned;
-    return VT_APPEND(owned->items, owned->count, owned->capacity, allocation);
+    VT_APPEND(owned->items, owned->count, owned->capacity, allocation);
 }
 
-int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
+void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
 {
-    if (event->flags & VT_FLAG_CAPTURED) /* a graph node: no memory yet */
-        return vt_index_put(&build->graph_memory, event->address, 1);
+    if (event->flags & VT_FLAG_CAPTURED) { /* a graph node: no memory yet */
+        vt_index_put(&build->graph_memory, event->address, 1);
+        return;
+    }
     uint32_t old = vt_index_get(&build->memory, event->address);
     if (vt_build_is_alive(build, old)) {
-        if (event->flags & vt_build_allocation(build, old)->flags & VT_FLAG_FOREIGN)
-            return set_balance(build, old, balance_of(build, old) + 1);
+        if (event->flags & vt_build_allocation(build, old)->flags & VT_FLAG_FOREIGN) {
+            set_balance(build, old, balance_of(build, old) + 1);
+            return;
+        }
         build->replay->doubled_allocations++;
-        if (end_for_good(build, old))
-            return -ENOMEM;
+        end_for_good(build, old);
     }
     enum vt_allocation_kind kind = event->flags & (VT_FLAG_HOST | VT_FLAG_REGISTERED) ? VT_ALLOCATION_HOST
                                    : event->flags & VT_FLAG_ASYNC                     ? VT_ALLOCATION_POOLED
                                                                                       : VT_ALLOCATION_DRIVER;
-    uint32_t made;
-    int error = vt_build_add(build, kind, event->bytes, event->device_index, &made);
-    if (error)
-        return error;
+    const uint32_t made = vt_build_add(build, kind, event->bytes, event->device_index);
     vt_build_allocation(build, made)->address = event->address;
-    error = vt_build_enter(build, made);
-    if (!error)
-        error = vt_index_put(&build->memory, event->address, made);
-    if (!error && kind == VT_ALLOCATION_POOLED)
-        error = vt_build_settle_pools(build, event->device_index);
-    if (!error && (event->flags & VT_FLAG_FOREIGN))
-        error = vt_build_share(build, event->total_bytes, made);
-    return error || kind == VT_ALLOCATION_POOLED ? error : own(build, event, made);
+    vt_build_enter(build, made);
+    vt_index_put(&build->memory, event->address, made);
+    if (kind == VT_ALLOCATION_POOLED)
+        vt_build_settle_pools(build, event->device_index);
+    if (event->flags & VT_FLAG_FOREIGN)
+        vt_build_share(build, event->total_bytes, made);
+    if (kind != VT_ALLOCATION_POOLED)
+        add_to_owner(build, event, made);
 }
 
-int vt_build_driver_free(struct vt_build *build, const struct vt_event *event)
+void vt_build_driver_free(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->memory, event->address);
-    if ((event->flags & VT_FLAG_CAPTURED) || event->address == 0)
-        return vt_build_note_free(build, event, VT_INDEX_NONE);
+    if ((event->flags & VT_FLAG_CAPTURED) || event->address == 0) {
+        vt_build_note_free(build, event, VT_INDEX_NONE);
+        return;
+    }
     if (!vt_build_is_alive(build, index) &&
-        vt_index_get(&build->graph_memory, event->address) != VT_INDEX_NONE)
-        return vt_build_note_free(build, event, VT_BUILD_GRAPH_MEMORY); /* stays in the graphs' pool */
-    int error = vt_build_note_free(build, event, index);
-    if (error || index == VT_INDEX_NONE) {
-        build->replay->unknown_frees += index == VT_INDEX_NONE;
-        return error;
+        vt_index_get(&build->graph_memory, event->address) != VT_INDEX_NONE) {
+        vt_build_note_free(build, event, VT_BUILD_GRAPH_MEMORY); /* stays in the graphs' pool */
+        return;
+    }
+    vt_build_note_free(build, event, index);
+    if (index == VT_INDEX_NONE) {
+        build->replay->unknown_frees++;
+        return;
     }
     int64_t balance = balance_of(build, index) - 1;
     build->replay->unknown_frees += balance < 0;
-    error = set_balance(build, index, balance);
-    if (error || balance != 0 || !vt_build_is_alive(build, index))
-        return error;
+    set_balance(build, index, balance);
+    if (balance != 0 || !vt_build_is_alive(build, index))
+        return;
     const struct vt_allocation *allocation = vt_build_allocation(build, index);
     vt_build_end(build, index);
-    return allocation->kind == VT_ALLOCATION_POOLED ? vt_build_settle_pools(build, allocation->device_index)
-                                                    : 0;
+    if (allocation->kind == VT_ALLOCATION_POOLED)
+        vt_build_settle_pools(build, allocation->device_index);
 }
 
 /* ---- Contexts. */
 
-static int change_growth(struct vt_build *build, int device_index, uint64_t bytes)
+static void change_growth(struct vt_build *build, int device_index, uint64_t bytes)
 {
     uint64_t now = vt_build_device(build, device_index)->context.bytes;
     const uint64_t less = 0 - bytes;
     now = (int64_t)bytes >= 0 ? now + bytes : less < now ? now - less : 0;
-    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, now);
+    vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, now);
 }
 
-int vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes)
+void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes)
 {
     struct vt_build_context *owner = context_at(build, context);
     if (owner != NULL && owner->references > 0 && owner->device_index == device_index)
         owner->bytes += bytes;
-    return change_growth(build, device_index, bytes);
+    change_growth(build, device_index, bytes);
 }
 
-int vt_build_context_create(struct vt_build *build, const struct vt_event *event)
+void vt_build_context_create(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->context_index, event->address);
     if (index != VT_INDEX_NONE && build->contexts[index].references > 0) {
         build->contexts[index].references++;
-        return 0;
+        return;
     }
-    if (vt_index_put(&build->context_index, event->address, (uint32_t)build->context_count) ||
-        VT_APPEND(build->contexts, build->context_count, build->context_capacity,
-                  (struct vt_build_context){.references = 1, .device_index = event->device_index}))
-        return -ENOMEM;
+    vt_index_put(&build->context_index, event->address, (uint32_t)build->context_count);
+    VT_APPEND(build->contexts, build->context_count, build->context_capacity,
+              (struct vt_build_context){.references = 1, .device_index = event->device_index});
     vt_build_device(build, event->device_index)->contexts++;
     build->context_total++;
-    return event->device_index < 0
-               ? 0
-               : vt_build_silent(build, event->device_index, event->address, event->bytes);
+    if (event->device_index >= 0)
+        vt_build_silent(build, event->device_index, event->address, event->bytes);
 }
 
-static int end_owned(struct vt_build *build, struct vt_owned *owned)
+static void end_owned(struct vt_build *build, struct vt_owned *owned)
 {
-    int error = 0;
-    for (size_t i = 0; i < owned->count && !error; i++)
+    for (size_t i = 0; i < owned->count; i++)
         if (vt_build_is_alive(build, owned->items[i]))
-            error = end_for_good(build, owned->items[i]);
+            end_for_good(build, owned->items[i]);
     owned->count = 0;
-    return error;
 }
 
 /* What a context owns ends with it; where the trace does not tell the owner, with the last context of the
  * device. Memory of pools and of the virtual memory calls outlives them. */
-int vt_build_context_destroy(struct vt_build *build, const struct vt_event *event)
+void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->context_index, event->address);
-    int device_index = event->device_index, error = 0;
+    int device_index = event->device_index;
     if (index != VT_INDEX_NONE && build->contexts[index].references > 0) {
         struct vt_build_context *context = &build->contexts[index];
         device_index = context->device_index;
         if (--context->references > 0)
-            return 0;
+            return;
         vt_build_device(build, device_index)->contexts--;
         build->context_total--;
-        error = end_owned(build, &context->owned);
-        if (!error && device_index >= 0)
-            error = change_growth(build, device_index, 0 - context->bytes);
+        end_owned(build, &context->owned);
+        if (device_index >= 0)
+            change_growth(build, device_index, 0 - context->bytes);
     } else if (device_index < 0) {
-        return 0; /* its creation was not recorded, and its device is unknown */
+        return; /* its creation was not recorded, and its device is unknown */
     }
-    if (error || vt_build_device(build, device_index)->contexts > 0)
-        return error;
-    error = end_owned(build, &vt_build_device(build, device_index)->owned);
-    if (!error && build->context_total == 0)
-        error = end_owned(build, &vt_build_device(build, -1)->owned); /* page-locked memory */
-    if (error)
-        return error;
+    if (vt_build_device(build, device_index)->contexts > 0)
+        return;
+    end_owned(build, &vt_build_device(build, device_index)->owned);
+    if (build->context_total == 0)
+        end_owned(build, &vt_build_device(build, -1)->owned); /* page-locked memory */
     vt_build_device(build, device_index)->info_seen = false;
-    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, 0);
+    vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, 0);
 }

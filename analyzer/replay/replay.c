@@ -1,8 +1,8 @@
 /* What each kind of event does, and the replay of them all. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/progress.h"
 #include "replay/build.h"
 
@@ -39,78 +39,68 @@ static void block_free(struct vt_build *build, const struct vt_event *event)
         vt_build_end(build, index);
 }
 
-static int free_failed(struct vt_build *build, const struct vt_event *event)
+static void free_failed(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t known = vt_index_get(&build->free_index, event->thread_id);
     if (known == VT_INDEX_NONE || build->frees[known].event_index == VT_NEVER)
-        return 0;
+        return;
     const struct vt_build_free latest = build->frees[known];
     const struct vt_event *freed = &build->replay->trace->events[latest.event_index];
     if (freed->address != event->address)
-        return 0; /* the event that it takes back was lost */
+        return; /* the event that it takes back was lost */
     build->frees[known].event_index = VT_NEVER;
-    switch (freed->kind) {
-    case VT_EVENT_FREE:
-        return freed->flags & VT_FLAG_CAPTURED ? 0 : vt_build_keep_memory(build, event->address, latest.what);
-    case VT_EVENT_UNMAP:
-        return vt_build_map_again(build, freed, latest);
-    case VT_EVENT_HANDLE_RELEASE:
-        return vt_build_keep_reference(build, event->address, latest.what);
-    default:
-        return 0;
-    }
+    if (freed->kind == VT_EVENT_FREE && !(freed->flags & VT_FLAG_CAPTURED))
+        vt_build_keep_memory(build, event->address, latest.what);
+    else if (freed->kind == VT_EVENT_UNMAP)
+        vt_build_map_again(build, freed, latest);
+    else if (freed->kind == VT_EVENT_HANDLE_RELEASE)
+        vt_build_keep_reference(build, event->address, latest.what);
 }
 
-static int pool(struct vt_build *build, const struct vt_event *event)
+static void pool_event(struct vt_build *build, const struct vt_event *event)
 {
-    if (event->flags & VT_FLAG_CAPTURED)
-        return event->device_index < 0
-                   ? 0
-                   : vt_build_set_growth(build, VT_ALLOCATION_GRAPH, event->device_index, event->total_bytes);
+    if (event->flags & VT_FLAG_CAPTURED) {
+        if (event->device_index >= 0)
+            vt_build_set_growth(build, VT_ALLOCATION_GRAPH, event->device_index, event->total_bytes);
+        return;
+    }
     uint32_t index = vt_index_get(&build->pool_index, event->address);
     uint64_t reserved = event->kind == VT_EVENT_POOL_DESTROY ? 0 : event->total_bytes;
     if (index == VT_INDEX_NONE) {
         index = (uint32_t)build->pool_count;
-        if (vt_index_put(&build->pool_index, event->address, index) ||
-            VT_APPEND(build->pools, build->pool_count, build->pool_capacity,
-                      (struct vt_build_pool){.device_index = event->device_index}))
-            return -ENOMEM;
+        vt_index_put(&build->pool_index, event->address, index);
+        VT_APPEND(build->pools, build->pool_count, build->pool_capacity,
+                  (struct vt_build_pool){.device_index = event->device_index});
     }
     struct vt_build_pool *known = &build->pools[index];
     if ((event->flags & VT_FLAG_HOST) || known->device_index < 0)
-        return 0;
+        return;
     vt_build_device(build, known->device_index)->pool_reserved_bytes += reserved - known->reserved_bytes;
     known->reserved_bytes = reserved;
-    return vt_build_settle_pools(build, known->device_index);
+    vt_build_settle_pools(build, known->device_index);
 }
 
 /* The first reading of a device's free memory shows what contexts, libraries and other processes hold: used
  * bytes that no event accounts for. */
-static int memory_info(struct vt_build *build, const struct vt_event *event)
+static void memory_info_event(struct vt_build *build, const struct vt_event *event)
 {
     struct vt_build_device *device = vt_build_device(build, event->device_index);
     if (event->device_index < 0 || device->info_seen || event->total_bytes < event->bytes)
-        return 0;
+        return;
     device->info_seen = true;
     uint64_t used = event->total_bytes - event->bytes;
     if (used <= device->driver_bytes)
-        return 0;
-    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, event->device_index,
-                               device->context.bytes + (used - device->driver_bytes));
+        return;
+    vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, event->device_index,
+                        device->context.bytes + (used - device->driver_bytes));
 }
 
-static int delta(struct vt_build *build, const struct vt_event *event)
-{
-    return event->device_index < 0 ? 0
-                                   : vt_build_silent(build, event->device_index, event->detail, event->bytes);
-}
-
-static int export(struct vt_build *build, const struct vt_event *event)
+static void export_event(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t memory = vt_index_get(&build->memory, event->address);
     if (!vt_build_is_alive(build, memory))
         memory = vt_build_memory_of(build, event->address);
-    return vt_build_share(build, event->detail, memory);
+    vt_build_share(build, event->detail, memory);
 }
 
 static bool is_plausible(const struct vt_event *event)
@@ -130,68 +120,77 @@ static bool is_plausible(const struct vt_event *event)
     }
 }
 
-static int framework_event(struct vt_build *build, const struct vt_event *event)
+static void framework_event(struct vt_build *build, const struct vt_event *event)
 {
-    int error = 0;
     if (event->kind == VT_EVENT_ALLOC && lies_in_counted_block(build, event))
-        return 0;
+        return;
     if (event->kind == VT_EVENT_ALLOC) {
         uint32_t old = vt_index_get(&build->blocks, event->address);
         if (vt_build_is_alive(build, old)) {
             build->replay->doubled_allocations++;
             vt_build_end(build, old);
         }
-        error = vt_build_add_block(build, event);
+        vt_build_add_block(build, event);
     } else {
         block_free(build, event);
     }
     compare_total(build, event);
-    return error;
 }
 
-static int replay_event(struct vt_build *build, const struct vt_event *event)
+static void unreserve_event(struct vt_build *build, const struct vt_event *event)
 {
-    if (!is_plausible(event)) {
-        build->replay->implausible_events++;
-        return 0;
-    }
-    bool framework = event->layer == VT_LAYER_FRAMEWORK;
-    int error;
-    switch (event->kind) {
-    case VT_EVENT_ALLOC:
-        return framework ? framework_event(build, event) : vt_build_driver_alloc(build, event);
-    case VT_EVENT_FREE:
-        return framework ? framework_event(build, event) : vt_build_driver_free(build, event);
-    case VT_EVENT_FREE_FAILED:
-        return free_failed(build, event);
-    case VT_EVENT_POOL_DESTROY:
-    case VT_EVENT_UNRESERVE:
-        error = vt_build_note_free(build, event, VT_INDEX_NONE);
-        return error || event->kind == VT_EVENT_UNRESERVE ? error : pool(build, event);
-    case VT_EVENT_POOL:
-        return pool(build, event);
-    case VT_EVENT_EXPORT:
-        return export(build, event);
-    case VT_EVENT_MEMORY_INFO:
-        return memory_info(build, event);
-    case VT_EVENT_DELTA:
-        return delta(build, event);
-    case VT_EVENT_CONTEXT_CREATE:
-        return vt_build_context_create(build, event);
-    case VT_EVENT_CONTEXT_DESTROY:
-        return vt_build_context_destroy(build, event);
-    default:
-        return vt_build_virtual_event(build, event);
-    }
+    vt_build_note_free(build, event, VT_INDEX_NONE);
 }
 
-static int link_frees(struct vt_replay *replay)
+static void pool_destroy_event(struct vt_build *build, const struct vt_event *event)
+{
+    vt_build_note_free(build, event, VT_INDEX_NONE);
+    pool_event(build, event);
+}
+
+static void delta_event(struct vt_build *build, const struct vt_event *event)
+{
+    if (event->device_index >= 0)
+        vt_build_silent(build, event->device_index, event->detail, event->bytes);
+}
+
+static void driver_event(struct vt_build *build, const struct vt_event *event)
+{
+    static void (*const take[])(struct vt_build * build, const struct vt_event *event) = {
+        [VT_EVENT_ALLOC] = vt_build_driver_alloc,
+        [VT_EVENT_FREE] = vt_build_driver_free,
+        [VT_EVENT_FREE_FAILED] = free_failed,
+        [VT_EVENT_UNRESERVE] = unreserve_event,
+        [VT_EVENT_POOL_DESTROY] = pool_destroy_event,
+        [VT_EVENT_POOL] = pool_event,
+        [VT_EVENT_EXPORT] = export_event,
+        [VT_EVENT_MEMORY_INFO] = memory_info_event,
+        [VT_EVENT_DELTA] = delta_event,
+        [VT_EVENT_CONTEXT_CREATE] = vt_build_context_create,
+        [VT_EVENT_CONTEXT_DESTROY] = vt_build_context_destroy,
+    };
+    if (event->kind < sizeof take / sizeof *take && take[event->kind])
+        take[event->kind](build, event);
+    else
+        vt_build_virtual_event(build, event);
+}
+
+static void replay_event(struct vt_build *build, const struct vt_event *event)
+{
+    if (!is_plausible(event))
+        build->replay->implausible_events++;
+    else if (event->layer == VT_LAYER_FRAMEWORK &&
+             (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE))
+        framework_event(build, event);
+    else
+        driver_event(build, event);
+}
+
+static void link_frees(struct vt_replay *replay)
 {
     size_t events = replay->trace->event_count;
-    replay->first_freed = malloc((events + 1) * sizeof *replay->first_freed);
-    replay->next_freed = malloc((replay->allocation_count + 1) * sizeof *replay->next_freed);
-    if (!replay->first_freed || !replay->next_freed)
-        return -ENOMEM;
+    replay->first_freed = vt_allocate((events + 1) * sizeof *replay->first_freed);
+    replay->next_freed = vt_allocate((replay->allocation_count + 1) * sizeof *replay->next_freed);
     memset(replay->first_freed, 0xff, (events + 1) * sizeof *replay->first_freed); /* VT_NEVER */
     for (size_t i = replay->allocation_count; i-- > 0;) {
         const struct vt_allocation *allocation = &replay->allocations[i];
@@ -201,7 +200,6 @@ static int link_frees(struct vt_replay *replay)
         replay->next_freed[i] = replay->first_freed[allocation->free_event];
         replay->first_freed[allocation->free_event] = (uint32_t)i;
     }
-    return 0;
 }
 
 static void free_build(struct vt_build *build)
@@ -234,20 +232,16 @@ static void free_build(struct vt_build *build)
 
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
 {
-    struct vt_replay *replay = calloc(1, sizeof *replay);
-    struct vt_build *build = calloc(1, sizeof *build);
-    *made = NULL;
-    int error = replay && build ? vt_ranges_init(&build->ranges) : -ENOMEM;
-    if (!error) {
-        replay->trace = trace;
-        replay->device_count = 1;
-        replay->devices = malloc(trace->event_count + 1);
-        build->replay = replay;
-        error = !replay->devices ? -ENOMEM
-                                 : vt_reserve(&replay->allocations, &build->allocation_capacity,
-                                              trace->event_count / 2 + 1, sizeof *replay->allocations);
-    }
-    for (size_t i = 0; i < trace->event_count && !error; i++) {
+    struct vt_replay *replay = vt_allocate_zeros(1, sizeof *replay);
+    struct vt_build *build = vt_allocate_zeros(1, sizeof *build);
+    vt_ranges_init(&build->ranges);
+    build->replay = replay;
+    replay->trace = trace;
+    replay->device_count = 1;
+    replay->devices = vt_allocate(trace->event_count + 1);
+    vt_reserve(&replay->allocations, &build->allocation_capacity, trace->event_count / 2 + 1,
+               sizeof *replay->allocations);
+    for (size_t i = 0; i < trace->event_count; i++) {
         build->event_index = (uint32_t)i;
         replay->devices[i] = trace->events[i].device_index;
         if (replay->device_count <= replay->devices[i])
@@ -255,16 +249,10 @@ int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
         vt_progress_at(VT_WORK_REPLAY, i, trace->event_count);
         if (i + PREFETCHED_EVENTS < trace->event_count)
             vt_index_prefetch(&build->blocks, trace->events[i + PREFETCHED_EVENTS].address);
-        error = replay_event(build, &trace->events[i]);
+        replay_event(build, &trace->events[i]);
     }
-    if (!error)
-        error = link_frees(replay);
-    if (build)
-        free_build(build);
-    if (error) {
-        vt_replay_free(replay);
-        return error;
-    }
+    link_frees(replay);
+    free_build(build);
     *made = replay;
     return 0;
 }

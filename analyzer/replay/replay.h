@@ -135,6 +135,7 @@ struct vt_replay {
     int8_t *devices;                    /* by event: its device, apart from what a walk need not read */
 };
 
+/* Returns 0. */
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
 void vt_replay_free(struct vt_replay *replay);
 
@@ -182,7 +183,7 @@ struct vt_replay_visitor {
 int vt_replay_walk(const struct vt_replay *replay, int device_index, const struct vt_replay_visitor *visitor);
 
 /* Checks that the counts agree with the allocations alive after every event of the device, and that every
- * block lies in its parent's life. Returns 0, -ENOMEM, or -EINVAL with the first breach in `error`. */
+ * block lies in its parent's life. Returns 0, or -EINVAL with the first breach in `error`. */
 int vt_replay_verify(const struct vt_replay *replay, int device_index, char *error, size_t error_bytes);
 
 #endif

@@ -54,95 +54,86 @@ static void drop_bound(struct vt_build *build, uint32_t memory)
 }
 
 /* Marks a handle as in use, whether it was before or not. */
-static int use(struct vt_build *build, uint32_t index)
+static void mark_in_use(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
     const struct vt_range_node *node;
     if (handle->in_use)
-        return 0;
+        return;
     handle->in_use = true;
-    int error = 0;
     if (handle->allocation != VT_INDEX_NONE && !vt_build_is_alive(build, handle->allocation))
         vt_build_revive(build, handle->allocation);
-    for (uint64_t at = 0;
-         !error && (node = vt_ranges_overlap(&build->ranges, handle->bound_root, at, UINT64_MAX));) {
+    for (uint64_t at = 0; (node = vt_ranges_overlap(&build->ranges, handle->bound_root, at, UINT64_MAX));) {
         uint32_t memory = node->value;
         at = node->end;
         if (!is_bindable(build, memory))
             continue;
         build->handles[memory].bindings++;
-        error = use(build, memory);
+        mark_in_use(build, memory);
     }
-    return error;
 }
 
 /* ---- Handles. */
 
-static int new_handle(struct vt_build *build, const struct vt_event *event, int32_t references)
+static void new_handle(struct vt_build *build, const struct vt_event *event, int32_t references)
 {
     bool is_object = event->kind == VT_EVENT_MULTICAST_CREATE;
     uint32_t made = VT_INDEX_NONE;
-    int error = 0;
     if (!is_object)
-        error = vt_build_add(build, event->flags & VT_FLAG_HOST ? VT_ALLOCATION_HOST : VT_ALLOCATION_DRIVER,
-                             event->bytes, event->device_index, &made);
-    if (!error)
-        error = VT_APPEND(
-            build->handles, build->handle_count, build->handle_capacity,
-            (struct vt_build_handle){
-                .allocation = made, .references = references, .is_object = is_object, .in_use = true});
-    return error;
+        made = vt_build_add(build, event->flags & VT_FLAG_HOST ? VT_ALLOCATION_HOST : VT_ALLOCATION_DRIVER,
+                            event->bytes, event->device_index);
+    VT_APPEND(build->handles, build->handle_count, build->handle_capacity,
+              (struct vt_build_handle){
+                  .allocation = made, .references = references, .is_object = is_object, .in_use = true});
 }
 
-static int handle_create(struct vt_build *build, const struct vt_event *event)
+static void handle_create(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t old = handle_index_of(build, event->address);
     if (old != NO_HANDLE && build->handles[old].references > 0 && build->handles[old].in_use) {
         /* importing what this process has already may give the same handle */
         if (event->flags & VT_FLAG_FOREIGN) {
             build->handles[old].references++;
-            return 0;
+            return;
         }
         build->replay->doubled_allocations++;
         build->handles[old].references = 0;
         end_if_unused(build, old);
     }
-    int error = new_handle(build, event, 1);
-    if (!error)
-        error = vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
-    if (!error && (event->flags & VT_FLAG_FOREIGN))
-        error = vt_build_share(build, event->total_bytes, build->handles[build->handle_count - 1].allocation);
-    return error;
+    new_handle(build, event, 1);
+    vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
+    if (event->flags & VT_FLAG_FOREIGN)
+        vt_build_share(build, event->total_bytes, build->handles[build->handle_count - 1].allocation);
 }
 
-static int handle_reference(struct vt_build *build, const struct vt_event *event, bool retain)
+static void handle_reference(struct vt_build *build, const struct vt_event *event)
 {
+    const bool retain = event->kind == VT_EVENT_HANDLE_RETAIN;
     uint32_t index = handle_index_of(build, event->address);
     struct vt_build_handle *handle = index == NO_HANDLE ? NULL : &build->handles[index];
-    int error = retain ? 0 : vt_build_note_free(build, event, index);
-    if (error)
-        return error;
-    if (!retain)
+    if (!retain) {
+        vt_build_note_free(build, event, index);
         build->replay->unknown_frees += !handle || handle->references <= 0;
+    }
     if (!handle)
-        return 0;
+        return;
     handle->references += retain ? 1 : -1;
-    /* a retaining is recorded after the call: another thread's release may be here already */
-    if (retain)
-        return handle->references > 0 ? use(build, index) : 0;
-    end_if_unused(build, index);
-    return 0;
+    if (!retain)
+        end_if_unused(build, index);
+    else if (handle->references > 0) /* it is recorded after the call: another thread may have released */
+        mark_in_use(build, index);
 }
 
-int vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t index)
+void vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t index)
 {
     if (index == NO_HANDLE) {
         build->replay->unknown_frees--;
-        return 0;
+        return;
     }
     int32_t references = ++build->handles[index].references;
     build->replay->unknown_frees -= references <= 0;
-    return references == 1 && handle_index_of(build, address) == index ? use(build, index) : 0;
+    if (references == 1 && handle_index_of(build, address) == index)
+        mark_in_use(build, index);
 }
 
 /* ---- Mappings. */
@@ -165,7 +156,7 @@ static void unmap_one(struct vt_build *build, struct vt_build_mapping *mapping)
 
 /* Enters the range into its device's memory, unless the handle is mapped in full elsewhere: bytes are counted
  * once. */
-static int enter_memory(struct vt_build *build, struct vt_build_mapping *mapping)
+static void enter_memory(struct vt_build *build, struct vt_build_mapping *mapping)
 {
     struct vt_build_handle *handle = &build->handles[mapping->handle];
     const struct vt_allocation *memory = vt_build_allocation(build, handle->allocation);
@@ -174,31 +165,29 @@ static int enter_memory(struct vt_build *build, struct vt_build_mapping *mapping
     if (memory->kind == VT_ALLOCATION_HOST || (memory->flags & VT_FLAG_FOREIGN) ||
         handle->mapped_bytes + mapping->bytes > memory->bytes ||
         vt_ranges_overlap(&build->ranges, device->memory_root, mapping->address, end))
-        return 0;
+        return;
     mapping->in_ranges = true;
     handle->mapped_bytes += mapping->bytes;
-    return vt_build_add_memory(build, device, mapping->address, end, handle->allocation);
+    vt_build_add_memory(build, device, mapping->address, end, handle->allocation);
 }
 
-static int enter_mapping(struct vt_build *build, uint32_t index)
+static void enter_mapping(struct vt_build *build, uint32_t index)
 {
     struct vt_build_mapping *mapping = &build->mappings[index];
     uint64_t end = mapping->address + mapping->bytes;
-    int error = 0;
     mapping->in_ranges = false;
     mapping->in_mapped = false;
     if (end <= mapping->address)
-        return 0;
+        return;
     if (!vt_ranges_overlap(&build->ranges, build->mapped_root, mapping->address, end)) {
         mapping->in_mapped = true;
-        error = vt_ranges_insert(&build->ranges, &build->mapped_root, mapping->address, end, index);
+        vt_ranges_insert(&build->ranges, &build->mapped_root, mapping->address, end, index);
     }
-    if (error || build->handles[mapping->handle].allocation == VT_INDEX_NONE)
-        return error;
-    return enter_memory(build, mapping);
+    if (build->handles[mapping->handle].allocation != VT_INDEX_NONE)
+        enter_memory(build, mapping);
 }
 
-static int map(struct vt_build *build, const struct vt_event *event)
+static void map_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t old = vt_index_get(&build->mapping_index, event->address);
     if (old != VT_INDEX_NONE && build->mappings[old].unmap_event == VT_NEVER) {
@@ -208,9 +197,7 @@ static int map(struct vt_build *build, const struct vt_event *event)
     uint32_t handle = handle_index_of(build, event->detail);
     if (handle == NO_HANDLE || !build->handles[handle].in_use) {
         /* its creation was not seen: what is mapped is what we know of it */
-        int error = new_handle(build, event, 0);
-        if (error)
-            return error;
+        new_handle(build, event, 0);
         handle = (uint32_t)build->handle_count - 1;
     }
     build->handles[handle].mappings++;
@@ -218,16 +205,15 @@ static int map(struct vt_build *build, const struct vt_event *event)
     if (allocation != VT_INDEX_NONE && vt_build_allocation(build, allocation)->address == 0 &&
         event->bytes > 0)
         vt_build_allocation(build, allocation)->address = event->address;
-    int error = VT_APPEND(
+    VT_APPEND(
         build->mappings, build->mapping_count, build->mapping_capacity,
         (struct vt_build_mapping){
             .address = event->address, .bytes = event->bytes, .handle = handle, .unmap_event = VT_NEVER});
-    if (!error)
-        error = enter_mapping(build, made);
-    return error ? error : vt_index_put(&build->mapping_index, event->address, made);
+    enter_mapping(build, made);
+    vt_index_put(&build->mapping_index, event->address, made);
 }
 
-static int unmap(struct vt_build *build, const struct vt_event *event)
+static void unmap_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint64_t at = event->address, end = event->address + event->bytes;
     uint32_t found = VT_INDEX_NONE;
@@ -246,10 +232,10 @@ static int unmap(struct vt_build *build, const struct vt_event *event)
         at += build->mappings[index].bytes;
     } while (at < end);
     build->replay->unknown_frees += found == VT_INDEX_NONE;
-    return vt_build_note_free(build, event, found);
+    vt_build_note_free(build, event, found);
 }
 
-int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest)
+void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest)
 {
     uint64_t at = freed->address, end = freed->address + freed->bytes;
     bool another = false; /* which counted as of something unknown, and was not */
@@ -262,13 +248,10 @@ int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, str
             mapping->surplus--;
             another = true;
         } else if (mapping->unmap_event == latest.event_index) {
-            int error = use(build, mapping->handle);
+            mark_in_use(build, mapping->handle);
             build->handles[mapping->handle].mappings++;
             mapping->unmap_event = VT_NEVER;
-            if (!error)
-                error = enter_mapping(build, index);
-            if (error)
-                return error;
+            enter_mapping(build, index);
         }
         if (mapping->bytes == 0)
             break;
@@ -276,13 +259,12 @@ int vt_build_map_again(struct vt_build *build, const struct vt_event *freed, str
     } while (at < end);
     if ((latest.what == VT_INDEX_NONE || another) && build->replay->unknown_frees > 0)
         build->replay->unknown_frees--;
-    return 0;
 }
 
 /* ---- What is bound to multicast objects. */
 
 /* Offsets are below VT_PLAUSIBLE_BYTES. */
-static uint64_t place(int device_index, uint64_t offset)
+static uint64_t bound_place(int device_index, uint64_t offset)
 {
     return (uint64_t)(device_index + 1) << 56 | offset;
 }
@@ -319,60 +301,52 @@ static uint32_t memory_to_bind(const struct vt_build *build, const struct vt_eve
     return is_bindable(build, memory) && build->handles[memory].in_use ? memory : NO_HANDLE;
 }
 
-static int bind(struct vt_build *build, const struct vt_event *event)
+static void bind_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);
     if (object == NO_HANDLE || !build->handles[object].in_use || event->bytes == 0 ||
         build->handles[object].bindings > 0)
-        return 0;
+        return;
     build->handles[object].is_object = true; /* of an imported handle, only binding shows this */
     uint32_t memory = memory_to_bind(build, event);
     int device_index = event->device_index;
     if (device_index < 0 && memory != NO_HANDLE)
         device_index = vt_build_allocation(build, build->handles[memory].allocation)->device_index;
-    uint64_t start = place(device_index, event->total_bytes), end = start + event->bytes;
+    uint64_t start = bound_place(device_index, event->total_bytes), end = start + event->bytes;
     if (memory != NO_HANDLE)
         build->handles[memory].bindings++; /* before the old binding ends: it may be of the same memory */
     if (unbind_range(build, object, start, end))
         build->replay->doubled_allocations++;
-    return vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);
+    vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);
 }
 
 /* The binding may not have had a device: then it is in the place of device -1. */
-static int unbind(struct vt_build *build, const struct vt_event *event)
+static void unbind_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);
     bool found = false;
     if (object != NO_HANDLE && build->handles[object].in_use && event->bytes > 0) {
-        uint64_t start = place(event->device_index, event->total_bytes),
-                 unknown = place(-1, event->total_bytes);
+        uint64_t start = bound_place(event->device_index, event->total_bytes),
+                 unknown = bound_place(-1, event->total_bytes);
         found = unbind_range(build, object, start, start + event->bytes) ||
                 unbind_range(build, object, unknown, unknown + event->bytes);
     }
     build->replay->unknown_frees += !found;
-    return 0;
 }
 
-int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event)
+void vt_build_virtual_event(struct vt_build *build, const struct vt_event *event)
 {
-    switch (event->kind) {
-    case VT_EVENT_HANDLE_CREATE:
-    case VT_EVENT_MULTICAST_CREATE:
-        return handle_create(build, event);
-    case VT_EVENT_HANDLE_RETAIN:
-        return handle_reference(build, event, true);
-    case VT_EVENT_HANDLE_RELEASE:
-        return handle_reference(build, event, false);
-    case VT_EVENT_MAP:
-        return map(build, event);
-    case VT_EVENT_UNMAP:
-        return unmap(build, event);
-    case VT_EVENT_BIND:
-    case VT_EVENT_BIND_ADDRESS:
-        return bind(build, event);
-    case VT_EVENT_UNBIND:
-        return unbind(build, event);
-    default:
-        return 0;
-    }
+    static void (*const take[])(struct vt_build * build, const struct vt_event *event) = {
+        [VT_EVENT_HANDLE_CREATE] = handle_create,
+        [VT_EVENT_MULTICAST_CREATE] = handle_create,
+        [VT_EVENT_HANDLE_RETAIN] = handle_reference,
+        [VT_EVENT_HANDLE_RELEASE] = handle_reference,
+        [VT_EVENT_MAP] = map_memory,
+        [VT_EVENT_UNMAP] = unmap_memory,
+        [VT_EVENT_BIND] = bind_memory,
+        [VT_EVENT_BIND_ADDRESS] = bind_memory,
+        [VT_EVENT_UNBIND] = unbind_memory,
+    };
+    if (event->kind < sizeof take / sizeof *take && take[event->kind])
+        take[event->kind](build, event);
 }

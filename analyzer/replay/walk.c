@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "replay/replay.h"
 
-static void count(struct vt_counts *counts, const struct vt_allocation *allocation, bool begins)
+static void add_to_counts(struct vt_counts *counts, const struct vt_allocation *allocation, bool begins)
 {
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
     if (allocation->flags & VT_FLAG_FOREIGN)
@@ -42,14 +43,14 @@ struct walk {
     bool touched; /* the event at hand touches the device */
 };
 
-static void change(struct walk *walk, uint32_t index, bool begins)
+static void take_change(struct walk *walk, uint32_t index, bool begins)
 {
     const struct vt_allocation *allocation = &walk->replay->allocations[index];
     if (allocation->alloc_event == allocation->free_event ||
         (allocation->device_index != walk->device_index && allocation->kind != VT_ALLOCATION_HOST))
         return;
     walk->touched = true;
-    count(&walk->counts, allocation, begins);
+    add_to_counts(&walk->counts, allocation, begins);
     if (walk->visitor->change)
         walk->visitor->change(walk->visitor->context, index, begins);
 }
@@ -62,9 +63,9 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, const struc
     for (uint32_t i = 0; i < trace->event_count; i++) {
         walk.touched = replay->devices[i] == device_index;
         for (uint32_t freed = replay->first_freed[i]; freed != VT_NEVER; freed = replay->next_freed[freed])
-            change(&walk, freed, false);
+            take_change(&walk, freed, false);
         for (; next < replay->allocation_count && replay->allocations[next].alloc_event == i; next++)
-            change(&walk, next, true);
+            take_change(&walk, next, true);
         int stop = walk.touched && visitor->visit ? visitor->visit(visitor->context, i, &walk.counts) : 0;
         if (stop)
             return stop;
@@ -81,13 +82,11 @@ struct verification {
 };
 
 /* Sums what is alive without the chains of frees that the walk follows. */
-static int sum_alive(const struct vt_replay *replay, int device_index, struct verification *check)
+static void sum_alive(const struct vt_replay *replay, int device_index, struct verification *check)
 {
     size_t events = replay->trace->event_count;
-    check->driver_changes = calloc(events + 1, sizeof *check->driver_changes);
-    check->block_changes = calloc(events + 1, sizeof *check->block_changes);
-    if (!check->driver_changes || !check->block_changes)
-        return -ENOMEM;
+    check->driver_changes = vt_allocate_zeros(events + 1, sizeof *check->driver_changes);
+    check->block_changes = vt_allocate_zeros(events + 1, sizeof *check->block_changes);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         size_t end = allocation->free_event < events ? allocation->free_event : events;
@@ -106,7 +105,6 @@ static int sum_alive(const struct vt_replay *replay, int device_index, struct ve
         check->driver_changes[i] += check->driver_changes[i - 1];
         check->block_changes[i] += check->block_changes[i - 1];
     }
-    return 0;
 }
 
 static int verify_event(void *context, uint32_t event_index, const struct vt_counts *counts)
@@ -152,9 +150,8 @@ int vt_replay_verify(const struct vt_replay *replay, int device_index, char *err
 {
     struct verification check = {.error = error, .error_bytes = error_bytes};
     const struct vt_replay_visitor visitor = {.visit = verify_event, .context = &check};
-    int result = sum_alive(replay, device_index, &check);
-    if (!result)
-        result = vt_replay_walk(replay, device_index, &visitor);
+    sum_alive(replay, device_index, &check);
+    int result = vt_replay_walk(replay, device_index, &visitor);
     if (!result)
         result = verify_nesting(replay, device_index, &check);
     free(check.driver_changes);

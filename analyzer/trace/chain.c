@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
+#include "base/allocate.h"
 #include "format/checksum.h"
 #include "format/events.h"
 
@@ -17,15 +19,12 @@ struct vt_chain {
 
 struct vt_chain *vt_chain_make(void)
 {
-    struct vt_chain *chain = calloc(1, sizeof *chain);
-    if (!chain)
-        return NULL;
+    struct vt_chain *chain = vt_allocate_zeros(1, sizeof *chain);
     chain->unpacker = ZSTD_createDCtx();
-    if (chain->unpacker &&
-        !ZSTD_isError(ZSTD_DCtx_setParameter(chain->unpacker, ZSTD_d_windowLogMax, VT_DEFINITIONS_WINDOW)))
-        return chain;
-    vt_chain_free(chain);
-    return NULL;
+    if (!chain->unpacker)
+        vt_end_out_of_memory();
+    ZSTD_DCtx_setParameter(chain->unpacker, ZSTD_d_windowLogMax, VT_DEFINITIONS_WINDOW);
+    return chain;
 }
 
 void vt_chain_free(struct vt_chain *chain)
@@ -55,7 +54,10 @@ static bool unpack(struct vt_chain *chain, const uint8_t *stored, size_t stored_
     ZSTD_outBuffer to = {out, bytes, 0};
     while (from.pos < from.size) {
         const size_t before = from.pos + to.pos;
-        if (ZSTD_isError(ZSTD_decompressStream(chain->unpacker, &to, &from)) || from.pos + to.pos == before)
+        const size_t result = ZSTD_decompressStream(chain->unpacker, &to, &from);
+        if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
+            vt_end_out_of_memory();
+        if (ZSTD_isError(result) || from.pos + to.pos == before)
             return false;
     }
     return to.pos == bytes;

@@ -9,7 +9,6 @@
 
 struct vt_chain;
 
-/* NULL without memory. */
 struct vt_chain *vt_chain_make(void);
 void vt_chain_free(struct vt_chain *chain);
 

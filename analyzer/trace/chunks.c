@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/progress.h"
 #include "base/task.h"
 #include "trace/chain.h"
@@ -75,7 +76,8 @@ int vt_events_reserve(struct vt_trace *trace, size_t more)
     size_t needed = trace->event_count + more;
     if (needed > UINT32_MAX - 1) /* events are numbered with 32 bits */
         return -E2BIG;
-    return vt_reserve(&trace->events, &trace->tables->event_capacity, needed, sizeof *trace->events);
+    vt_reserve(&trace->events, &trace->tables->event_capacity, needed, sizeof *trace->events);
+    return 0;
 }
 
 int vt_events_hand_over(struct vt_trace *trace)
@@ -144,11 +146,9 @@ static int find_batch(struct vt_chunk_reader *reader, uint64_t offset)
 static int decode_chunk(const struct vt_chunk_reader *reader, struct found *found, struct vt_chain *chain)
 {
     const struct vt_chunk_header *head = &found->head;
-    uint8_t *stored = malloc(head->stored_bytes + 1);
-    found->definitions = malloc(head->definitions_bytes + 1);
-    int error = stored && found->definitions
-                    ? vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes)
-                    : -ENOMEM;
+    uint8_t *stored = vt_allocate(head->stored_bytes + 1);
+    found->definitions = vt_allocate(head->definitions_bytes + 1);
+    int error = vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes);
     if (!error) {
         found->stored_whole = vt_chain_is_whole(head, stored);
         error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions, found->events)
@@ -163,7 +163,7 @@ static void decode_unit(struct vt_chunk_reader *reader, size_t unit, struct vt_c
     struct batch *batch = &reader->batch;
     const size_t end = unit + 1 < batch->unit_count ? batch->units[unit + 1] : batch->count;
     for (size_t i = batch->units[unit]; i < end; i++)
-        batch->items[i].error = chain ? decode_chunk(reader, &batch->items[i], chain) : -ENOMEM;
+        batch->items[i].error = decode_chunk(reader, &batch->items[i], chain);
 }
 
 static int decode_some(void *context)
@@ -209,34 +209,22 @@ static int decode_batch(struct vt_chunk_reader *reader)
     return 0;
 }
 
-static int take_definitions(struct vt_trace *trace, const struct found *found)
-{
-    const struct vt_chunk_header *head = &found->head;
-    /* Stacks and line tables point into the definitions: those are kept. */
-    uint8_t *definitions = vt_arena_take(&trace->tables->arena, head->definitions_bytes);
-    if (!definitions)
-        return -ENOMEM;
-    if (head->definitions_bytes > 0)
-        memcpy(definitions, found->definitions, head->definitions_bytes);
-    int error = vt_definitions_add(trace, definitions, head->definitions_bytes);
-    if (error && error != -ENOMEM)
-        trace->truncated = true;
-    return error == -ENOMEM ? error : 0;
-}
-
 /* Takes what a decoded chunk holds. */
-static int take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
+static void take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
 {
     const struct vt_chunk_header *head = &found->head;
-    int error = trace->tables->definitions_known ? 0 : take_definitions(trace, found);
-    if (error)
-        return error;
+    if (!trace->tables->definitions_known && head->definitions_bytes > 0) {
+        /* Stacks and line tables point into the definitions: those are kept. */
+        uint8_t *definitions = vt_arena_take(&trace->tables->arena, head->definitions_bytes);
+        memcpy(definitions, found->definitions, head->definitions_bytes);
+        if (vt_definitions_add(trace, definitions, head->definitions_bytes))
+            trace->truncated = true;
+    }
     trace->event_count += head->events;
     trace->tables->unpacked_bytes += head->definitions_bytes;
     trace->tables->stored_bytes += head->stored_bytes;
     if (head->ring_position > *ring_position)
         *ring_position = head->ring_position;
-    return 0;
 }
 
 /* Reads chunks from *offset on, in their order up to the first that is damaged, whose offset *offset then is.
@@ -259,7 +247,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
         if (!error && found->offset >= trace->header.chunks_end && found->head.ring_position < *ring_position)
             error = -EBADMSG;
         if (!error)
-            error = take_chunk(trace, found, ring_position);
+            take_chunk(trace, found, ring_position);
     }
     for (size_t i = 0; i < batch->count; i++)
         free(batch->items[i].definitions);
@@ -316,25 +304,18 @@ int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offse
 
 struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file)
 {
-    struct vt_chunk_reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
-        return NULL;
+    struct vt_chunk_reader *reader = vt_allocate_zeros(1, sizeof *reader);
     *reader =
         (struct vt_chunk_reader){.trace = trace, .file = file, .limit = BATCH_CHUNKS, .tries = SEARCH_TRIES};
-    reader->batch.items = malloc(BATCH_CHUNKS * sizeof *reader->batch.items);
-    reader->batch.units = malloc(BATCH_CHUNKS * sizeof *reader->batch.units);
+    reader->batch.items = vt_allocate(BATCH_CHUNKS * sizeof *reader->batch.items);
+    reader->batch.units = vt_allocate(BATCH_CHUNKS * sizeof *reader->batch.units);
     reader->before = vt_chain_make();
     reader->last = vt_chain_make();
-    if (reader->batch.items && reader->batch.units && reader->before && reader->last)
-        return reader;
-    vt_chunks_end(reader);
-    return NULL;
+    return reader;
 }
 
 void vt_chunks_end(struct vt_chunk_reader *reader)
 {
-    if (!reader)
-        return;
     vt_chain_free(reader->before);
     vt_chain_free(reader->last);
     free(reader->batch.items);

@@ -105,9 +105,7 @@ static struct vt_debug_file *open_module(struct vt_module_entry *module)
     module->debug_tried = true;
     if (module->build_id_bytes == 0 || module->path[0] != '/' || elf_version(EV_CURRENT) == EV_NONE)
         return NULL;
-    struct vt_debug_file *debug = calloc(1, sizeof *debug);
-    if (!debug)
-        return NULL;
+    struct vt_debug_file *debug = vt_allocate_zeros(1, sizeof *debug);
     debug->separate_file = -1;
     debug->elf = open_same(module->path, module->build_id, module->build_id_bytes, &debug->file);
     if (!debug->elf) {
@@ -160,10 +158,7 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     int number = 0;
     if (!source || dwarf_lineno(row, &number) != 0)
         return false;
-    const char *copy = vt_arena_text(&tables->arena, source, strlen(source));
-    if (!copy)
-        return false;
-    *file = copy;
+    *file = vt_arena_text(&tables->arena, source, strlen(source));
     *line = number;
     return true;
 }
@@ -199,34 +194,32 @@ static int compare_asked(const void *asked, const void *address)
 }
 
 /* Sets `asked` to this address and all of the module that stacks have and the trace has no names for. */
-static int ask(struct vt_debug_file *debug, const struct vt_trace *trace,
-               const struct vt_module_entry *module, uint64_t address)
+static void list_asked(struct vt_debug_file *debug, const struct vt_trace *trace,
+                       const struct vt_module_entry *module, uint64_t address)
 {
     const struct vt_trace_tables *tables = trace->tables;
     struct vt_index known = {0};
     size_t capacity = debug->asked_count;
-    int error = vt_index_put(&known, address, 1);
+    vt_index_put(&known, address, 1);
     for (int which = 0; which < TABLES; which++) {
         free(debug->found[which]);
         debug->found[which] = NULL;
     }
     debug->asked_count = 0;
-    if (!error)
-        error = VT_APPEND(debug->asked, debug->asked_count, capacity, address - 1 - module->base);
+    VT_APPEND(debug->asked, debug->asked_count, capacity, address - 1 - module->base);
     for (size_t id = 0; id < trace->stack_count; id++)
-        for (uint32_t i = 0; i < trace->stacks[id].native_count && !error; i++) {
+        for (uint32_t i = 0; i < trace->stacks[id].native_count; i++) {
             const uint64_t native = trace->stacks[id].native[i];
             if (native < module->start_address || native >= module->end_address ||
                 vt_index_get(&known, native) != VT_INDEX_NONE)
                 continue;
             const uint32_t entry = vt_index_get(&tables->symbols, native);
-            error = vt_index_put(&known, native, 1);
-            if (!error && (entry == VT_INDEX_NONE || !tables->entries[entry]->symbol.linkage_name[0]))
-                error = VT_APPEND(debug->asked, debug->asked_count, capacity, native - 1 - module->base);
+            vt_index_put(&known, native, 1);
+            if (entry == VT_INDEX_NONE || !tables->entries[entry]->symbol.linkage_name[0])
+                VT_APPEND(debug->asked, debug->asked_count, capacity, native - 1 - module->base);
         }
     vt_index_free(&known);
-    return error ? error
-                 : vt_sort_by_key(debug->asked, debug->asked_count, sizeof *debug->asked, asked_address);
+    vt_sort_by_key(debug->asked, debug->asked_count, sizeof *debug->asked, asked_address);
 }
 
 /* Sets found[i] to the function that holds asked[i]: the nearest below it, if it reaches so far. */
@@ -263,19 +256,15 @@ static void find_functions(const struct symbol_table *table, const uint64_t *ask
             found[i] = NULL;
 }
 
-/* False without memory. */
-static bool look_up(struct vt_debug_file *debug, enum which_table which)
+static void find_names(struct vt_debug_file *debug, enum which_table which)
 {
     struct symbol_table *table = &debug->tables[which];
     if (debug->found[which])
-        return true;
-    debug->found[which] = calloc(debug->asked_count, sizeof(const Elf64_Sym *));
-    if (!debug->found[which])
-        return false;
+        return;
+    debug->found[which] = vt_allocate_zeros(debug->asked_count, sizeof(const Elf64_Sym *));
     if (!table->elf && !open_table(table, debug->elf, which == OWN ? SHT_SYMTAB : SHT_DYNSYM) && which == OWN)
         open_table(table, debug->separate_elf, SHT_SYMTAB);
     find_functions(table, debug->asked, debug->asked_count, debug->found[which]);
-    return true;
 }
 
 bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module, uint64_t address,
@@ -287,18 +276,17 @@ bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module,
         return false;
     size_t at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
     if (at == debug->asked_count || debug->asked[at] != in_file) {
-        if (ask(debug, trace, module, address))
-            return false;
+        list_asked(debug, trace, module, address);
         at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
     }
     for (enum which_table which = OWN; which <= (exported_too ? EXPORTED : OWN); which++) {
-        const Elf64_Sym *symbol = look_up(debug, which) ? debug->found[which][at] : NULL;
+        find_names(debug, which);
+        const Elf64_Sym *symbol = debug->found[which][at];
         const struct symbol_table *table = &debug->tables[which];
         const char *name = symbol ? elf_strptr(table->elf, table->strings, symbol->st_name) : NULL;
-        const char *copy = name && *name ? vt_arena_text(&trace->tables->arena, name, strlen(name)) : NULL;
-        if (!copy)
+        if (!name || !*name)
             continue;
-        *linkage_name = copy;
+        *linkage_name = vt_arena_text(&trace->tables->arena, name, strlen(name));
         *symbol_address = module->base + symbol->st_value;
         return true;
     }

@@ -21,28 +21,25 @@ static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
 }
 
 /* Grows the array to hold `id`, clearing what is new. */
-static int reach_id(void *items, size_t *count, size_t *capacity, size_t id, size_t item_bytes)
+static void reach_id(void *items, size_t *count, size_t *capacity, size_t id, size_t item_bytes)
 {
     if (id < *count)
-        return 0;
-    int error = vt_reserve(items, capacity, id + 1, item_bytes);
-    if (error)
-        return error;
+        return;
+    vt_reserve(items, capacity, id + 1, item_bytes);
     char *base;
     memcpy(&base, items, sizeof base);
     memset(base + *count * item_bytes, 0, (id + 1 - *count) * item_bytes);
     *count = id + 1;
-    return 0;
 }
 
 static int add_text(struct vt_trace *trace, struct vt_index *index, uint64_t id, const void *text,
                     size_t bytes)
 {
     struct vt_trace_tables *tables = trace->tables;
-    const char *copy = vt_arena_text(&tables->arena, text, bytes);
-    if (!copy || VT_APPEND(tables->texts, tables->text_count, tables->text_capacity, copy))
-        return -ENOMEM;
-    return vt_index_put(index, id, (uint32_t)tables->text_count - 1);
+    VT_APPEND(tables->texts, tables->text_count, tables->text_capacity,
+              vt_arena_text(&tables->arena, text, bytes));
+    vt_index_put(index, id, (uint32_t)tables->text_count - 1);
+    return 0;
 }
 
 static int add_string(struct vt_trace *trace, const void *record)
@@ -66,14 +63,12 @@ static int add_thread(struct vt_trace *trace, const void *record)
                     thread->head.bytes - sizeof *thread);
 }
 
-static const char *join(struct vt_arena *arena, const char **words, size_t count)
+static const char *join_words(struct vt_arena *arena, const char **words, size_t count)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < count; i++)
         bytes += strlen(words[i]) + 1;
     char *joined = vt_arena_take(arena, bytes), *end = joined;
-    if (!joined)
-        return NULL;
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             *end++ = ' ';
@@ -91,41 +86,34 @@ static int add_process(struct vt_trace *trace, const void *record)
     const char *end = (const char *)process + process->head.bytes;
     const char **words = NULL;
     size_t count = 0, capacity = 0, shown;
-    int error = 0;
     if (trace->tables->process_known) /* a trace has one */
         return 0;
-    while (text < end && count < WORDS_LIMIT && !error) {
+    while (text < end && count < WORDS_LIMIT) {
         const char *stop = memchr(text, 0, (size_t)(end - text));
         stop = stop ? stop : end;
-        const char *word = vt_arena_text(arena, text, (size_t)(stop - text));
-        error = word ? VT_APPEND(words, count, capacity, word) : -ENOMEM;
+        VT_APPEND(words, count, capacity, vt_arena_text(arena, text, (size_t)(stop - text)));
         text = stop + 1;
     }
     size_t arguments = process->argument_count < count ? process->argument_count : count;
-    const char **kept = error ? NULL : vt_arena_take(arena, (arguments + 1) * sizeof *kept);
+    const char **kept = vt_arena_take(arena, (arguments + 1) * sizeof *kept);
     /* A program that writes a title where its arguments were leaves the rest of them empty. */
-    for (shown = arguments; shown && words[shown - 1] && !words[shown - 1][0];)
+    for (shown = arguments; shown && !words[shown - 1][0];)
         shown--;
-    const char *command = kept ? join(arena, words, shown) : NULL;
-    if (command) {
-        if (arguments > 0)
-            memcpy(kept, words, arguments * sizeof *kept);
-        kept[arguments] = NULL;
-        trace->argument_count = (int)arguments;
-        trace->arguments = kept;
-        trace->command = command;
-        trace->working_folder = arguments < count ? words[arguments] : "";
-        trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
-        trace->python_version = process->python_version;
-        trace->tables->process_known = true;
-    } else {
-        error = -ENOMEM;
-    }
+    if (arguments > 0)
+        memcpy(kept, words, arguments * sizeof *kept);
+    kept[arguments] = NULL;
+    trace->argument_count = (int)arguments;
+    trace->arguments = kept;
+    trace->command = join_words(arena, words, shown);
+    trace->working_folder = arguments < count ? words[arguments] : "";
+    trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
+    trace->python_version = process->python_version;
+    trace->tables->process_known = true;
     free(words);
-    return error;
+    return 0;
 }
 
-/* The device of that index, made if it is new; NULL without memory. */
+/* The device of that index, made if it is new. */
 static struct vt_trace_device *device_at(struct vt_trace *trace, uint32_t index)
 {
     size_t at = 0;
@@ -133,8 +121,7 @@ static struct vt_trace_device *device_at(struct vt_trace *trace, uint32_t index)
         at++;
     if (at == trace->device_count) {
         const struct vt_trace_device device = {.index = (int)index, .name = ""};
-        if (VT_APPEND(trace->devices, trace->device_count, trace->tables->device_capacity, device))
-            return NULL;
+        VT_APPEND(trace->devices, trace->device_count, trace->tables->device_capacity, device);
     }
     return &trace->devices[at];
 }
@@ -144,11 +131,8 @@ static int add_device(struct vt_trace *trace, const void *record)
     const struct vt_device *device = record;
     if (device->device_index >= VT_MAX_DEVICES)
         return -EBADMSG;
-    const char *name = vt_arena_text(&trace->tables->arena, device + 1, device->head.bytes - sizeof *device);
-    struct vt_trace_device *known = name ? device_at(trace, device->device_index) : NULL;
-    if (!known)
-        return -ENOMEM;
-    known->name = name;
+    struct vt_trace_device *known = device_at(trace, device->device_index);
+    known->name = vt_arena_text(&trace->tables->arena, device + 1, device->head.bytes - sizeof *device);
     known->total_bytes = device->total_bytes;
     return 0;
 }
@@ -159,8 +143,6 @@ static int add_device_uuid(struct vt_trace *trace, const void *record)
     if (uuid->device_index >= VT_MAX_DEVICES)
         return -EBADMSG;
     struct vt_trace_device *known = device_at(trace, uuid->device_index);
-    if (!known)
-        return -ENOMEM;
     known->has_uuid = true;
     memcpy(known->uuid, uuid->uuid, sizeof known->uuid);
     return 0;
@@ -177,7 +159,7 @@ static int add_card_use(struct vt_trace *trace, const void *record)
     const char *text = (const char *)(told + use->process_count), *end = (const char *)use + use->head.bytes;
     struct vt_trace_card_process *processes =
         vt_arena_take(arena, (use->process_count + 1) * sizeof *processes);
-    for (uint32_t i = 0; processes && i < use->process_count; i++) {
+    for (uint32_t i = 0; i < use->process_count; i++) {
         const char *stop = memchr(text, 0, (size_t)(end - text));
         stop = stop ? stop : end;
         processes[i] = (struct vt_trace_card_process){
@@ -185,12 +167,8 @@ static int add_card_use(struct vt_trace *trace, const void *record)
             .bytes = told[i].bytes,
             .command = vt_arena_text(arena, text, (size_t)(stop - text)),
         };
-        if (!processes[i].command)
-            return -ENOMEM;
         text = stop < end ? stop + 1 : end;
     }
-    if (!processes)
-        return -ENOMEM;
     const struct vt_trace_card_use made = {
         .device_index = (int)use->device_index,
         .begin_ns = use->begin_ns,
@@ -203,7 +181,8 @@ static int add_card_use(struct vt_trace *trace, const void *record)
         .process_count = use->process_count,
         .own = use->own < use->process_count ? use->own : use->process_count,
     };
-    return VT_APPEND(trace->card_uses, trace->card_use_count, trace->tables->card_use_capacity, made);
+    VT_APPEND(trace->card_uses, trace->card_use_count, trace->tables->card_use_capacity, made);
+    return 0;
 }
 
 static int add_stack(struct vt_trace *trace, const void *record)
@@ -214,10 +193,8 @@ static int add_stack(struct vt_trace *trace, const void *record)
     if (!id_is_plausible(trace, stack->stack_id) ||
         native_bytes + python_bytes > stack->head.bytes - sizeof *stack)
         return -EBADMSG;
-    int error = reach_id(&trace->stacks, &trace->stack_count, &trace->tables->stack_capacity, stack->stack_id,
-                         sizeof *trace->stacks);
-    if (error)
-        return error;
+    reach_id(&trace->stacks, &trace->stack_count, &trace->tables->stack_capacity, stack->stack_id,
+             sizeof *trace->stacks);
     const uint64_t *native = (const uint64_t *)(stack + 1);
     trace->stacks[stack->stack_id] = (struct vt_trace_stack){
         .function = stack->function,
@@ -239,10 +216,8 @@ static int add_code(struct vt_trace *trace, const void *record)
     uint64_t needed = (uint64_t)code->file_bytes + code->name_bytes + code->line_table_bytes;
     if (!id_is_plausible(trace, code->code_id) || needed > code->head.bytes - sizeof *code)
         return -EBADMSG;
-    int error = reach_id(&trace->codes, &trace->code_count, &trace->tables->code_capacity, code->code_id,
-                         sizeof *trace->codes);
-    if (error)
-        return error;
+    reach_id(&trace->codes, &trace->code_count, &trace->tables->code_capacity, code->code_id,
+             sizeof *trace->codes);
     const uint8_t *file = (const uint8_t *)(code + 1);
     const uint8_t *name = file + code->file_bytes;
     struct vt_trace_code *known = &trace->codes[code->code_id];
@@ -254,15 +229,15 @@ static int add_code(struct vt_trace *trace, const void *record)
         .line_table = name + code->name_bytes,
         .line_table_bytes = code->line_table_bytes,
     };
-    return known->file && known->name ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int add_symbol(struct vt_trace *trace, const void *record)
 {
     const struct vt_symbol *symbol = record;
     const char *name = vt_arena_text(&trace->tables->arena, symbol + 1, symbol->head.bytes - sizeof *symbol);
-    return name ? vt_symbol_add(trace, symbol->address, symbol->symbol_address, symbol->module_base, name)
-                : -ENOMEM;
+    vt_symbol_add(trace, symbol->address, symbol->symbol_address, symbol->module_base, name);
+    return 0;
 }
 
 static int add_module(struct vt_trace *trace, const void *record)
@@ -274,8 +249,6 @@ static int add_module(struct vt_trace *trace, const void *record)
         return -EBADMSG;
     const uint8_t *build_id = (const uint8_t *)(module + 1);
     const char *path = vt_arena_text(&tables->arena, build_id + module->build_id_bytes, module->path_bytes);
-    if (!path)
-        return -ENOMEM;
     struct vt_module_entry entry = {
         .base = module->base,
         .start_address = module->start_address,
@@ -284,10 +257,11 @@ static int add_module(struct vt_trace *trace, const void *record)
         .build_id_bytes = module->build_id_bytes,
         .path = path,
     };
-    return VT_APPEND(tables->modules, tables->module_count, tables->module_capacity, entry);
+    VT_APPEND(tables->modules, tables->module_count, tables->module_capacity, entry);
+    return 0;
 }
 
-/* By kind: the bytes that the record has at least, and what takes it. */
+/* By kind: the bytes that the record has at least, and what takes it: 0 or -EBADMSG. */
 static const struct {
     size_t bytes;
     int (*add)(struct vt_trace *trace, const void *record);
@@ -325,11 +299,8 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
         if (record->bytes < sizeof *record || record->bytes > bytes - at ||
             record->bytes > RECORD_BYTES_LIMIT)
             return -EBADMSG;
-        int error = vt_definition_add(trace, record);
-        if (error == -ENOMEM)
-            return error;
-        if (error)
-            result = error;
+        if (vt_definition_add(trace, record))
+            result = -EBADMSG;
         size_t step = ((size_t)record->bytes + 7) & ~(size_t)7;
         at += step < bytes - at ? step : bytes - at;
     }
@@ -339,7 +310,7 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
 static int by_start(const void *a, const void *b)
 {
     const struct vt_module_entry *left = a, *right = b;
-    return (left->start_address > right->start_address) - (left->start_address < right->start_address);
+    return vt_order(left->start_address, right->start_address);
 }
 
 void vt_definitions_finish(struct vt_trace *trace)

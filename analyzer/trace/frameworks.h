@@ -1,4 +1,4 @@
-/* What a name of a library, a file or a function says of whose code it is: questions to frameworks.def. */
+/* Whose code it is, by the names of libraries, files and functions: look-ups in frameworks.def. */
 #ifndef VT_FRAMEWORKS_H
 #define VT_FRAMEWORKS_H
 
@@ -14,7 +14,7 @@ enum vt_object_kind {
     VT_OBJECT_FRAMEWORK = 2, /* calls a user's code: passed over as long as there is another frame */
     VT_OBJECT_FOLDED = 4,    /* left out where a stack is shown in a line */
     VT_OBJECT_CUDA = 8,      /* the driver and the runtime: their caller requested the memory */
-    VT_OBJECT_NODES = 16,    /* its events tell the nodes of the graphs that keep results for backward */
+    VT_OBJECT_NODES = 16,    /* its events have the nodes of the graphs that keep results for backward */
 };
 unsigned vt_object_kinds(const char *path);
 
@@ -25,8 +25,8 @@ const char *vt_cuda_library(const char *path);
 struct vt_trace;
 const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id);
 
-/* What returns memory that an allocator keeps, by the library that asked CUDA for it; NULL = nothing that we
- * know. Where that is not known (no native stack), it is the table's first, if `first` says so. */
+/* How to release the memory that an allocator caches, by the library that called CUDA; NULL = unknown.
+ * Without a native stack: the table's first row if `first`. */
 struct vt_cache {
     const char *beginning, *release, *setting, *grows; /* as in frameworks.def */
 };
@@ -35,13 +35,12 @@ const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_
 /* Code that frees gradients which the stack shows were made; the table's first if no library is known. */
 const char *vt_clear_of(const struct vt_trace *trace, uint32_t stack_id);
 
-/* What sets the limit by which the innermost framework of a stack refuses requests itself; NULL = not known.
- */
+/* The setting by which the innermost framework of a stack limits its own memory; NULL = unknown. */
 const char *vt_limit_of(const struct vt_trace *trace, uint32_t stack_id);
-/* The same of a library in the process whose own refusals are in no trace; NULL = there is none. */
+/* The same for a library in the process whose own failed requests are not recorded; NULL = there is none. */
 const char *vt_limit_untold(const struct vt_trace *trace);
 
-/* Some library of a native stack is of a kind (a bit of vt_object_kind). */
+/* Whether a native stack has a library of this kind (a bit of vt_object_kind). */
 bool vt_shows_kind(const struct vt_trace *trace, uint32_t stack_id, unsigned kind);
 
 /* True for Python code that the user did not write: installed packages, the standard library, frozen modules,

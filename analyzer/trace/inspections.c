@@ -1,6 +1,5 @@
 /* Inspections of live objects: from their parts' lines (format.h, struct vt_inspection_part) to tables. Lines
  * that do not fit that format are left out, and the inspection's `failure` says so. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +31,9 @@ struct reading {
 int vt_inspection_add(struct vt_trace *trace, const void *part)
 {
     struct vt_trace_tables *tables = trace->tables;
-    return VT_APPEND(tables->inspection_parts, tables->inspection_part_count,
-                     tables->inspection_part_capacity, part);
+    VT_APPEND(tables->inspection_parts, tables->inspection_part_count, tables->inspection_part_capacity,
+              part);
+    return 0;
 }
 
 static int by_inspection_and_part(const void *a, const void *b)
@@ -42,24 +42,22 @@ static int by_inspection_and_part(const void *a, const void *b)
     const struct vt_inspection_part *right = *(const struct vt_inspection_part *const *)b;
     if (left->inspection_id != right->inspection_id)
         return left->inspection_id < right->inspection_id ? -1 : 1;
-    return (left->part > right->part) - (left->part < right->part);
+    return vt_order(left->part, right->part);
 }
 
 /* ---- Text ---- */
 
-static int intern(struct reading *reading, const char *text, size_t bytes, const char **interned)
+static const char *intern(struct reading *reading, const char *text, size_t bytes)
 {
     uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
     uint32_t at = vt_index_get(&reading->texts, hash);
     if (at != VT_INDEX_NONE && strlen(reading->known[at]) == bytes &&
-        memcmp(reading->known[at], text, bytes) == 0) {
-        *interned = reading->known[at];
-        return 0;
-    }
-    *interned = vt_arena_text(&reading->trace->tables->arena, text, bytes);
-    if (!*interned || VT_APPEND(reading->known, reading->known_count, reading->known_capacity, *interned))
-        return -ENOMEM;
-    return vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count - 1);
+        memcmp(reading->known[at], text, bytes) == 0)
+        return reading->known[at];
+    const char *interned = vt_arena_text(&reading->trace->tables->arena, text, bytes);
+    VT_APPEND(reading->known, reading->known_count, reading->known_capacity, interned);
+    vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count - 1);
+    return interned;
 }
 
 /* Undoes escapes in place. */
@@ -77,29 +75,11 @@ static void unescape(struct field *field)
     field->bytes = out;
 }
 
-static int take_text(struct reading *reading, struct field *field, const char **taken)
+static const char *take_text(struct reading *reading, struct field *field)
 {
     unescape(field);
-    return intern(reading, field->text, field->bytes, taken);
+    return intern(reading, field->text, field->bytes);
 }
-
-/* A field of a line, and where its text goes. */
-struct text_field {
-    size_t field;
-    const char **text;
-};
-
-static int take_texts(struct reading *reading, struct field *fields, const struct text_field *texts,
-                      size_t count)
-{
-    int error = 0;
-    for (size_t i = 0; i < count && !error; i++)
-        error = take_text(reading, &fields[texts[i].field], texts[i].text);
-    return error;
-}
-#define TAKE_TEXTS(reading, fields, ...)                                                                     \
-    take_texts(reading, fields, (const struct text_field[]){__VA_ARGS__},                                    \
-               sizeof((const struct text_field[]){__VA_ARGS__}) / sizeof(struct text_field))
 
 /* A decimal number; an empty field is 0, since it is not known. */
 static bool take_number(const struct field *field, uint64_t *number)
@@ -114,11 +94,11 @@ static bool take_number(const struct field *field, uint64_t *number)
     return true;
 }
 
-/* ---- Lines: all return 0, -EBADMSG for a bad line, or -ENOMEM ---- */
+/* ---- Lines: all return whether the line is sound ---- */
 
 /* Index of the root or optimizer that a line gives by its number. Adds it if no line described it yet: that
  * line may be lost. */
-static int find_root(struct reading *reading, bool optimizer, const struct field *field, int32_t *found)
+static bool find_root(struct reading *reading, bool optimizer, const struct field *field, int32_t *found)
 {
     struct vt_trace *trace = reading->trace;
     struct vt_index *numbers = &reading->root_numbers[optimizer];
@@ -126,81 +106,75 @@ static int find_root(struct reading *reading, bool optimizer, const struct field
     size_t *count = optimizer ? &trace->optimizer_count : &trace->root_count;
     uint64_t number;
     if (field->bytes == 0 || !take_number(field, &number))
-        return -EBADMSG;
+        return false;
     uint32_t at = vt_index_get(numbers, number);
     if (at == VT_INDEX_NONE) {
         at = (uint32_t)*count;
-        if (VT_APPEND(*roots, *count, reading->root_capacity[optimizer],
-                      (struct vt_inspection_root){.class_name = "", .holder = ""}) ||
-            vt_index_put(numbers, number, at))
-            return -ENOMEM;
+        VT_APPEND(*roots, *count, reading->root_capacity[optimizer],
+                  (struct vt_inspection_root){.class_name = "", .holder = ""});
+        vt_index_put(numbers, number, at);
     }
     *found = (int32_t)at;
-    return 0;
+    return true;
 }
 
-static int read_root(struct reading *reading, struct field *fields, size_t count)
+static bool read_root(struct reading *reading, struct field *fields, size_t count)
 {
     bool optimizer = fields[0].text[0] == 'O';
-    struct vt_inspection_root seen;
+    uint64_t address;
     int32_t index;
-    if (count < 5 || !take_number(&fields[2], &seen.address))
-        return -EBADMSG;
-    int error = find_root(reading, optimizer, &fields[1], &index);
-    if (!error)
-        error = TAKE_TEXTS(reading, fields, {3, &seen.class_name}, {4, &seen.holder});
-    if (error)
-        return error;
+    if (count < 5 || !take_number(&fields[2], &address) || !find_root(reading, optimizer, &fields[1], &index))
+        return false;
     struct vt_inspection_root *root =
         optimizer ? &reading->trace->optimizers[index] : &reading->trace->roots[index];
-    if (!seen.holder[0])
-        seen.holder = root->holder;
-    *root = seen;
-    return 0;
+    root->address = address;
+    root->class_name = take_text(reading, &fields[3]);
+    const char *holder = take_text(reading, &fields[4]);
+    if (holder[0])
+        root->holder = holder;
+    return true;
 }
 
-static int read_module(struct reading *reading, struct field *fields, size_t count)
+static bool read_module(struct reading *reading, struct field *fields, size_t count)
 {
     struct vt_inspection_module module;
     int32_t root;
-    if (count < 5 || !take_number(&fields[2], &module.address) || module.address == 0)
-        return -EBADMSG;
-    int error = find_root(reading, false, &fields[1], &root);
-    if (!error)
-        error = TAKE_TEXTS(reading, fields, {3, &module.class_name}, {4, &module.path});
-    module.root = error ? 0 : (uint32_t)root;
-    return error ? error
-                 : VT_APPEND(reading->modules, reading->module_count, reading->module_capacity, module);
+    if (count < 5 || !take_number(&fields[2], &module.address) || module.address == 0 ||
+        !find_root(reading, false, &fields[1], &root))
+        return false;
+    module.class_name = take_text(reading, &fields[3]);
+    module.path = take_text(reading, &fields[4]);
+    module.root = (uint32_t)root;
+    VT_APPEND(reading->modules, reading->module_count, reading->module_capacity, module);
+    return true;
 }
 
-static int read_role(struct reading *reading, struct field *field, struct vt_inspection_tensor *tensor)
+static bool read_role(struct reading *reading, struct field *field, struct vt_inspection_tensor *tensor)
 {
     static const char state[] = "optimizer_state", array[] = "array";
     static const char *const roles[] = {[VT_INSPECTION_PARAMETER] = "parameter",
                                         [VT_INSPECTION_BUFFER] = "buffer",
                                         [VT_INSPECTION_GRADIENT] = "gradient",
                                         [VT_INSPECTION_TENSOR] = "tensor"};
-    int error = take_text(reading, field, &tensor->role);
-    if (error)
-        return error;
+    tensor->role = take_text(reading, field);
     for (uint8_t kind = VT_INSPECTION_PARAMETER; kind <= VT_INSPECTION_TENSOR; kind++) {
         tensor->kind = kind;
         if (roles[kind] && strcmp(tensor->role, roles[kind]) == 0)
-            return 0;
+            return true;
     }
     if (tensor->own_path && !tensor->role[0]) {
         tensor->kind = VT_INSPECTION_TENSOR;
         tensor->role = array;
-        return 0;
+        return true;
     }
     tensor->kind = VT_INSPECTION_OPTIMIZER_STATE;
     if (strncmp(tensor->role, state, sizeof state - 1) != 0)
-        return -EBADMSG;
+        return false;
     if (tensor->role[sizeof state - 1] == ':')
         tensor->role += sizeof state;
     else if (!tensor->own_path || tensor->role[sizeof state - 1])
-        return -EBADMSG;
-    return 0;
+        return false;
+    return true;
 }
 
 /* A span of addresses that a device could have. */
@@ -225,21 +199,27 @@ static bool take_place(const struct field *fields, size_t count, struct vt_inspe
     return true;
 }
 
-static int read_holder(struct reading *reading, struct field *fields, size_t count)
+static bool read_holder(struct reading *reading, struct field *fields, size_t count)
 {
     struct vt_inspection_holder seen;
     if (count < FIELDS || !take_place(fields, count, &seen))
-        return -EBADMSG;
-    int error = TAKE_TEXTS(reading, fields, {1, &seen.kind}, {2, &seen.holder}, {3, &seen.way},
-                           {8, &seen.dtype}, {9, &seen.shape}, {11, &seen.node}, {12, &seen.nodes});
-    return error ? error : VT_APPEND(reading->holders, reading->holder_count, reading->holder_capacity, seen);
+        return false;
+    seen.kind = take_text(reading, &fields[1]);
+    seen.holder = take_text(reading, &fields[2]);
+    seen.way = take_text(reading, &fields[3]);
+    seen.dtype = take_text(reading, &fields[8]);
+    seen.shape = take_text(reading, &fields[9]);
+    seen.node = take_text(reading, &fields[11]);
+    seen.nodes = take_text(reading, &fields[12]);
+    VT_APPEND(reading->holders, reading->holder_count, reading->holder_capacity, seen);
+    return true;
 }
 
-static int read_tensor(struct reading *reading, struct field *fields, size_t count)
+static bool read_tensor(struct reading *reading, struct field *fields, size_t count)
 {
     struct vt_inspection_holder place;
     if (!take_place(fields, count, &place))
-        return -EBADMSG;
+        return false;
     struct vt_inspection_tensor tensor = {.own_path = fields[0].text[0] == 'A',
                                           .root = -1,
                                           .whole_shape = "",
@@ -249,86 +229,94 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
                                           .storage_address = place.storage_address,
                                           .storage_bytes = place.storage_bytes,
                                           .device_index = place.device_index};
-    int error = read_role(reading, &fields[1], &tensor);
-    if (!error && !(fields[2].bytes == 2 && memcmp(fields[2].text, "-1", 2) == 0))
-        error = find_root(reading, false, &fields[2], &tensor.root);
-    if (!error && fields[11].bytes > 0)
-        error = find_root(reading, true, &fields[11], &tensor.optimizer);
-    if (!error)
-        error = TAKE_TEXTS(reading, fields, {3, &tensor.path}, {8, &tensor.dtype}, {9, &tensor.shape});
-    if (!error && count > 12)
-        error = take_text(reading, &fields[12], &tensor.whole_shape);
-    return error ? error
-                 : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
+    const bool has_root = fields[2].bytes != 2 || memcmp(fields[2].text, "-1", 2) != 0;
+    if (!read_role(reading, &fields[1], &tensor) ||
+        (has_root && !find_root(reading, false, &fields[2], &tensor.root)) ||
+        (fields[11].bytes > 0 && !find_root(reading, true, &fields[11], &tensor.optimizer)))
+        return false;
+    tensor.path = take_text(reading, &fields[3]);
+    tensor.dtype = take_text(reading, &fields[8]);
+    tensor.shape = take_text(reading, &fields[9]);
+    if (count > 12)
+        tensor.whole_shape = take_text(reading, &fields[12]);
+    VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
+    return true;
 }
 
-static int read_written(struct reading *reading, struct field *fields, size_t count)
+static bool read_written(struct reading *reading, struct field *fields, size_t count)
 {
-    const char *file, *where;
     uint64_t line;
     if (count < 4 || !take_number(&fields[2], &line) || line > UINT32_MAX)
-        return -EBADMSG;
-    int error = TAKE_TEXTS(reading, fields, {1, &file}, {3, &where});
-    return error ? error : vt_written_add(reading->trace, file, (uint32_t)line, where);
+        return false;
+    const char *file = take_text(reading, &fields[1]), *where = take_text(reading, &fields[3]);
+    return vt_written_add(reading->trace, file, (uint32_t)line, where);
 }
 
-static int read_failure(struct reading *reading, struct field *fields, size_t count)
+static bool read_failure(struct reading *reading, struct field *fields, size_t count)
 {
     static const char unknown[] = "for no known reason";
-    if (reading->inspection->failure[0])
-        return 0;
-    int error = count > 1 ? take_text(reading, &fields[1], &reading->inspection->failure) : -EBADMSG;
-    if (!reading->inspection->failure[0])
-        reading->inspection->failure = unknown;
-    return error;
+    struct vt_inspection *inspection = reading->inspection;
+    if (inspection->failure[0])
+        return true;
+    if (count > 1)
+        inspection->failure = take_text(reading, &fields[1]);
+    if (!inspection->failure[0])
+        inspection->failure = unknown;
+    return count > 1;
 }
 
-static int read_census(struct reading *reading, struct field *fields, size_t count)
+static bool read_census(struct reading *reading, struct field *fields, size_t count)
 {
     uint64_t ended, cycles;
     struct vt_inspection *inspection = reading->inspection;
     if (count < 4 || !take_number(&fields[1], &inspection->census_objects) ||
         !take_number(&fields[2], &ended) || !take_number(&fields[3], &cycles))
-        return -EBADMSG;
+        return false;
     inspection->census = true;
     inspection->census_ended = ended == 1;
     inspection->census_cycles = cycles == 1;
-    return 0;
+    return true;
 }
 
-static int read_collections(struct reading *reading, struct field *fields, size_t count)
+static bool read_collections(struct reading *reading, struct field *fields, size_t count)
 {
     uint64_t *collections = reading->inspection->collections;
     if (count < 4 || !take_number(&fields[1], &collections[0]) || !take_number(&fields[2], &collections[1]) ||
         !take_number(&fields[3], &collections[2]))
-        return -EBADMSG;
+        return false;
     reading->inspection->knows_collections = true;
-    return 0;
+    return true;
 }
 
-static int read_group(struct reading *reading, struct field *fields, size_t count)
+static bool read_group(struct reading *reading, struct field *fields, size_t count)
 {
     struct vt_trace *trace = reading->trace;
     uint64_t rank, size;
     if (count < 4 || !take_number(&fields[1], &rank) || !take_number(&fields[2], &size) || rank >= size ||
         size > INT32_MAX)
-        return -EBADMSG;
+        return false;
     trace->group_rank = (int32_t)rank;
     trace->group_size = (int32_t)size;
-    return take_text(reading, &fields[3], &trace->group_store);
+    trace->group_store = take_text(reading, &fields[3]);
+    return true;
 }
 
-static int read_variable(struct reading *reading, struct field *fields, size_t count)
+static bool read_variable(struct reading *reading, struct field *fields, size_t count)
 {
-    const char *name, *value;
     if (count < 3 || !fields[1].bytes)
-        return -EBADMSG;
-    int error = TAKE_TEXTS(reading, fields, {1, &name}, {2, &value});
-    return error ? error : vt_launch_change(reading->trace, name, value);
+        return false;
+    const char *name = take_text(reading, &fields[1]), *value = take_text(reading, &fields[2]);
+    vt_launch_change(reading->trace, name, value);
+    return true;
 }
 
-static int read_line(struct reading *reading, char *line, char *end)
+static bool read_line(struct reading *reading, char *line, char *end)
 {
+    static bool (*const readers[])(struct reading * reading, struct field * fields, size_t count) = {
+        ['A'] = read_tensor,      ['C'] = read_census, ['D'] = read_group,    ['E'] = read_failure,
+        ['G'] = read_collections, ['H'] = read_holder, ['M'] = read_module,   ['O'] = read_root,
+        ['R'] = read_root,        ['T'] = read_tensor, ['V'] = read_variable, ['W'] = read_written,
+    };
     struct field fields[FIELDS] = {{0}};
     size_t count = 0;
     for (;;) {
@@ -338,34 +326,10 @@ static int read_line(struct reading *reading, char *line, char *end)
             break;
         line = tab + 1;
     }
-    if (fields[0].bytes != 1)
-        return 0;
-    switch (fields[0].text[0]) {
-    case 'R':
-    case 'O':
-        return read_root(reading, fields, count);
-    case 'M':
-        return read_module(reading, fields, count);
-    case 'T':
-    case 'A':
-        return read_tensor(reading, fields, count);
-    case 'H':
-        return read_holder(reading, fields, count);
-    case 'W':
-        return read_written(reading, fields, count);
-    case 'C':
-        return read_census(reading, fields, count);
-    case 'D':
-        return read_group(reading, fields, count);
-    case 'V':
-        return read_variable(reading, fields, count);
-    case 'G':
-        return read_collections(reading, fields, count);
-    case 'E':
-        return read_failure(reading, fields, count);
-    default:
-        return 0; /* of a later version */
-    }
+    const unsigned kind = fields[0].bytes == 1 ? (unsigned char)fields[0].text[0] : 0;
+    /* else of a later version */
+    return kind < sizeof readers / sizeof *readers && readers[kind] ? readers[kind](reading, fields, count)
+                                                                    : true;
 }
 
 /* ---- Inspections ---- */
@@ -379,7 +343,7 @@ static void cut_to_line(struct reading *reading)
 }
 
 /* Appends a part's text. Lines that a missing part cut are left out. */
-static int append(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
+static void append_part(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
 {
     const char *text = (const char *)(part + 1), *end = (const char *)part + part->head.bytes;
     if (after_gap) {
@@ -388,16 +352,13 @@ static int append(struct reading *reading, const struct vt_inspection_part *part
         text = line_end ? line_end + 1 : end;
     }
     size_t bytes = (size_t)(end - text);
-    int error = vt_reserve(&reading->text, &reading->text_capacity, reading->text_bytes + bytes + 1, 1);
-    if (error)
-        return error;
+    vt_reserve(&reading->text, &reading->text_capacity, reading->text_bytes + bytes + 1, 1);
     memcpy(reading->text + reading->text_bytes, text, bytes);
     reading->text_bytes += bytes;
-    return 0;
 }
 
-/* Joins the parts of one inspection, from index `first` on; *count is their number. */
-static int join_parts(struct reading *reading, size_t first, size_t *count)
+/* Joins the parts of one inspection, from index `first` on. Returns their number. */
+static size_t join_parts(struct reading *reading, size_t first)
 {
     const struct vt_trace_tables *tables = reading->trace->tables;
     const struct vt_inspection_part *const *parts = tables->inspection_parts + first;
@@ -409,128 +370,110 @@ static int join_parts(struct reading *reading, size_t first, size_t *count)
          at++) {
         if (at > 0 && parts[at]->part == parts[at - 1]->part)
             continue;
-        int error = append(reading, parts[at], parts[at]->part != expected);
-        if (error)
-            return error;
+        append_part(reading, parts[at], parts[at]->part != expected);
         expected = parts[at]->part + 1;
         all = parts[at]->parts > all ? parts[at]->parts : all;
         reading->inspection->reason |= parts[at]->reason;
         if (parts[at]->duration_ns > reading->inspection->duration_ns)
             reading->inspection->duration_ns = parts[at]->duration_ns;
     }
-    *count = at;
     if (expected < all) /* the last parts are missing */
         cut_to_line(reading);
-    return 0;
+    return at;
 }
 
-/* Copies a finished table to the arena. NULL without memory. */
-static void *keep(struct reading *reading, const void *items, size_t bytes)
+/* Copies a finished table to the arena. */
+static void *keep_table(struct reading *reading, const void *items, size_t bytes)
 {
     void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
-    if (kept && bytes > 0)
+    if (bytes > 0)
         memcpy(kept, items, bytes);
     return kept;
 }
 
-static int keep_tables(struct reading *reading)
+static void keep_tables(struct reading *reading)
 {
     struct vt_inspection *inspection = reading->inspection;
     inspection->module_count = reading->module_count;
     inspection->modules =
-        keep(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
+        keep_table(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
     inspection->tensor_count = reading->tensor_count;
     inspection->tensors =
-        keep(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
+        keep_table(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
     inspection->holder_count = reading->holder_count;
     inspection->holders =
-        keep(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
-    return inspection->modules && inspection->tensors && inspection->holders ? 0 : -ENOMEM;
+        keep_table(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
 }
 
-static int read_inspection(struct reading *reading)
+static void read_inspection(struct reading *reading)
 {
     char *line = reading->text, *end = line + reading->text_bytes;
     bool sound = true;
     reading->module_count = reading->tensor_count = reading->holder_count = 0;
     while (line < end) {
         char *stop = memchr(line, '\n', (size_t)(end - line));
-        int error = read_line(reading, line, stop ? stop : end);
-        if (error == -ENOMEM)
-            return error;
-        sound &= error == 0;
+        sound &= read_line(reading, line, stop ? stop : end);
         line = stop ? stop + 1 : end;
     }
     if (!reading->inspection->failure[0] && !reading->whole)
         reading->inspection->failure = "a part of it was lost";
     else if (!reading->inspection->failure[0] && !sound)
         reading->inspection->failure = "some of its lines make no sense";
-    return keep_tables(reading);
+    keep_tables(reading);
 }
 
 static int compare_inspection_id(const void *part, const void *id)
 {
     uint64_t own = (*(const struct vt_inspection_part *const *)part)->inspection_id,
              wanted = *(const uint64_t *)id;
-    return (own > wanted) - (own < wanted);
+    return vt_order(own, wanted);
 }
 
 /* Maps each inspection to its first event, the time for which what it saw is known. */
-static int find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
+static void find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
 {
     const struct vt_trace_tables *tables = trace->tables;
     for (size_t i = 0; i < trace->rare_event_count; i++) {
         const struct vt_event *event = &trace->events[trace->rare_events[i]];
         if (event->kind != VT_EVENT_INSPECTION || vt_index_get(events, event->detail) != VT_INDEX_NONE)
             continue;
-        int error = vt_index_put(events, event->detail, trace->rare_events[i]);
-        if (error)
-            return error;
+        vt_index_put(events, event->detail, trace->rare_events[i]);
         size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count,
                                    sizeof *tables->inspection_parts, &event->detail, compare_inspection_id);
         *without_parts += at == tables->inspection_part_count ||
                           tables->inspection_parts[at]->inspection_id != event->detail;
     }
-    return 0;
 }
 
 static int by_event(const void *a, const void *b)
 {
     const struct vt_inspection *left = a, *right = b;
-    return (left->event_index > right->event_index) - (left->event_index < right->event_index);
+    return vt_order(left->event_index, right->event_index);
 }
 
-static int read_inspections(struct reading *reading, const struct vt_index *events)
+static void read_inspections(struct reading *reading, const struct vt_index *events)
 {
     struct vt_trace *trace = reading->trace;
     const struct vt_trace_tables *tables = trace->tables;
     size_t count, capacity = 0;
     for (size_t first = 0; first < tables->inspection_part_count; first += count) {
         uint32_t event_index = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
-        int error = vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1,
-                               sizeof *trace->inspections);
-        if (error)
-            return error;
+        vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1, sizeof *trace->inspections);
         reading->inspection = &trace->inspections[trace->inspection_count];
         *reading->inspection = (struct vt_inspection){.event_index = event_index, .failure = ""};
-        error = join_parts(reading, first, &count);
-        if (error)
-            return error;
+        count = join_parts(reading, first);
         if (event_index == VT_INDEX_NONE) {
             trace->lost_inspections++;
             continue;
         }
-        error = read_inspection(reading);
-        if (error)
-            return error;
+        read_inspection(reading);
         trace->inspection_count++;
     }
     if (trace->inspection_count > 1)
         qsort(trace->inspections, trace->inspection_count, sizeof *trace->inspections, by_event);
-    return 0;
 }
 
-int vt_inspections_read(struct vt_trace *trace)
+void vt_inspections_read(struct vt_trace *trace)
 {
     struct vt_trace_tables *tables = trace->tables;
     struct reading reading = {.trace = trace};
@@ -538,9 +481,8 @@ int vt_inspections_read(struct vt_trace *trace)
     if (tables->inspection_part_count > 1)
         qsort(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts,
               by_inspection_and_part);
-    int error = find_events(trace, &events, &trace->lost_inspections);
-    if (!error)
-        error = read_inspections(&reading, &events);
+    find_events(trace, &events, &trace->lost_inspections);
+    read_inspections(&reading, &events);
     vt_written_finish(trace);
     vt_index_free(&events);
     vt_index_free(&reading.texts);
@@ -551,5 +493,4 @@ int vt_inspections_read(struct vt_trace *trace)
     free(reading.modules);
     free(reading.tensors);
     free(reading.holders);
-    return error;
 }

@@ -1,5 +1,4 @@
 /* Variables of launchers: as the process was started with them, and as its program has set them since. */
-#include <errno.h>
 #include <string.h>
 
 #include "trace/tables.h"
@@ -7,11 +6,10 @@
 /* launch.def has fewer */
 #define LAUNCH_LIMIT 256u
 
-static bool make_room(struct vt_trace *trace)
+static void make_room(struct vt_trace *trace)
 {
     if (!trace->launch)
         trace->launch = vt_arena_take(&trace->tables->arena, LAUNCH_LIMIT * sizeof *trace->launch);
-    return trace->launch != NULL;
 }
 
 int vt_launch_add(struct vt_trace *trace, const void *record)
@@ -21,8 +19,7 @@ int vt_launch_add(struct vt_trace *trace, const void *record)
     const char *text = (const char *)(head + 1), *end = (const char *)head + head->bytes;
     if (trace->launch_count) /* a trace has one */
         return 0;
-    if (!make_room(trace))
-        return -ENOMEM;
+    make_room(trace);
     for (const char *stop; text < end && trace->launch_count < LAUNCH_LIMIT; text = stop + 1) {
         stop = memchr(text, 0, (size_t)(end - text));
         stop = stop ? stop : end;
@@ -31,23 +28,19 @@ int vt_launch_add(struct vt_trace *trace, const void *record)
             continue;
         const char *name = vt_arena_text(arena, text, (size_t)(equals - text)),
                    *value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1));
-        if (!name || !value)
-            return -ENOMEM;
         trace->launch[trace->launch_count++] = (struct vt_trace_variable){.name = name, .value = value};
     }
     return 0;
 }
 
-int vt_launch_change(struct vt_trace *trace, const char *name, const char *value)
+void vt_launch_change(struct vt_trace *trace, const char *name, const char *value)
 {
     size_t at = 0;
-    if (!make_room(trace))
-        return -ENOMEM;
+    make_room(trace);
     while (at < trace->launch_count && strcmp(trace->launch[at].name, name))
         at++;
     if (at == LAUNCH_LIMIT || (at < trace->launch_count && trace->launch[at].inspected))
-        return 0;
+        return;
     trace->launch[at] = (struct vt_trace_variable){name, value, true};
     trace->launch_count += at == trace->launch_count;
-    return 0;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/allocate.h"
+
 enum { COMMAND_BYTES = 4096 };
 
 int vt_process_user(uint32_t pid, uint32_t *user_id)
@@ -49,15 +51,15 @@ bool vt_process_is_meant(const char *word, uint32_t pid)
 
 char *vt_process_command(uint32_t pid)
 {
-    char text[COMMAND_BYTES], *command = NULL;
+    char text[COMMAND_BYTES];
     size_t length = read_text(pid, "cmdline", text, sizeof text);
     while (length && !text[length - 1])
         length--;
     for (size_t i = 0; i < length; i++)
         text[i] = text[i] ? text[i] : ' ';
     if (length)
-        return strdup(text);
+        return vt_copy_text(text);
     length = read_text(pid, "comm", text, sizeof text);
     text[strcspn(text, "\n")] = 0;
-    return asprintf(&command, length ? "[%s]" : "%s", text) < 0 ? NULL : command;
+    return vt_print_text(length ? "[%s]" : "%s", text);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/format.h"
 #include "trace/tables.h"
 #include "trace/thin.h"
@@ -92,7 +93,7 @@ static bool is_empty(int file)
 }
 
 /* The recorder makes the file, reserves its space, then writes the header. */
-static int empty(const struct message *message)
+static int report_empty(const struct message *message)
 {
     if (message->bytes > 0)
         snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
@@ -105,7 +106,7 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     struct vt_file_header *header = &trace->header;
     int error = vt_read_at(file, header, sizeof *header, 0);
     if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
-        return empty(message);
+        return report_empty(message);
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
@@ -127,7 +128,7 @@ static bool is_rare(const struct vt_event *event)
 }
 
 /* Makes the events safe to index with: stack ids and device numbers in range. Lists those that are rare. */
-static int settle_events(struct vt_trace *trace)
+static void settle_events(struct vt_trace *trace)
 {
     const struct vt_event *pause = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
@@ -140,9 +141,9 @@ static int settle_events(struct vt_trace *trace)
         trace->gap_refusals += event->head_start && event->kind == VT_EVENT_OOM;
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
-        if (is_rare(event) && VT_APPEND(trace->rare_events, trace->rare_event_count,
-                                        trace->tables->rare_event_capacity, (uint32_t)i))
-            return -ENOMEM;
+        if (is_rare(event))
+            VT_APPEND(trace->rare_events, trace->rare_event_count, trace->tables->rare_event_capacity,
+                      (uint32_t)i);
         if (event->kind == VT_EVENT_PAUSE && !pause)
             pause = event;
         if (pause && (event->kind == VT_EVENT_RESUME || i + 1 == trace->event_count)) {
@@ -153,64 +154,49 @@ static int settle_events(struct vt_trace *trace)
             pause = NULL;
         }
     }
-    return 0;
 }
 
 /* Gives each stack one thread, since phases and engines are of threads. A stack of several threads gets a
  * copy for each; the copies share the frames. */
-static int split_by_thread(struct vt_trace *trace)
+static void split_by_thread(struct vt_trace *trace)
 {
     struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
-    int error = 0;
-    for (size_t i = 0; i < trace->event_count && !error; i++) {
+    for (size_t i = 0; i < trace->event_count; i++) {
         struct vt_event *event = &trace->events[i];
         const uint64_t key = (uint64_t)event->thread_id << 32 | event->stack_id;
         struct vt_trace_stack *stack = &trace->stacks[event->stack_id];
         if (event->stack_id && !stack->thread_id) {
             stack->thread_id = event->thread_id; /* the first one's */
-            error = vt_index_put(&known, key, event->stack_id);
+            vt_index_put(&known, key, event->stack_id);
         } else if (event->stack_id && stack->thread_id != event->thread_id) {
             uint32_t own = vt_index_get(&known, key);
             if (own == VT_INDEX_NONE) {
                 own = (uint32_t)trace->stack_count;
                 struct vt_trace_stack copy = *stack;
                 copy.thread_id = event->thread_id;
-                error = VT_APPEND(trace->stacks, trace->stack_count, trace->tables->stack_capacity, copy);
-                if (!error)
-                    error = vt_index_put(&known, key, own);
-                if (error)
-                    break;
+                VT_APPEND(trace->stacks, trace->stack_count, trace->tables->stack_capacity, copy);
+                vt_index_put(&known, key, own);
             }
             event->stack_id = own;
         }
     }
     vt_index_free(&known);
-    return error;
 }
 
-static int new_trace(const char *path, struct vt_trace **made)
+static struct vt_trace *new_trace(const char *path)
 {
-    struct vt_trace *trace = calloc(1, sizeof *trace);
-    struct vt_trace_tables *tables = calloc(1, sizeof *tables);
+    struct vt_trace *trace = vt_allocate_zeros(1, sizeof *trace);
     static const char *no_arguments[1];
-    if (!trace || !tables) {
-        free(trace);
-        free(tables);
-        return -ENOMEM;
-    }
-    trace->tables = tables;
+    trace->tables = vt_allocate_zeros(1, sizeof *trace->tables);
     trace->arguments = no_arguments;
     trace->command = trace->working_folder = trace->executable = trace->group_store = "";
     trace->group_rank = trace->group_size = -1;
-    trace->path = strdup(path);
-    trace->stacks = calloc(1, sizeof *trace->stacks); /* 0 = the empty stack */
-    trace->codes = calloc(1, sizeof *trace->codes);
-    *made = trace;
-    if (!trace->path || !trace->stacks || !trace->codes)
-        return -ENOMEM;
-    trace->stack_count = tables->stack_capacity = 1;
-    trace->code_count = tables->code_capacity = 1;
-    return 0;
+    trace->path = vt_copy_text(path);
+    trace->stacks = vt_allocate_zeros(1, sizeof *trace->stacks); /* 0 = the empty stack */
+    trace->codes = vt_allocate_zeros(1, sizeof *trace->codes);
+    trace->stack_count = trace->tables->stack_capacity = 1;
+    trace->code_count = trace->tables->code_capacity = 1;
+    return trace;
 }
 
 /* ---- Long traces: read twice, and thinned. ---- */
@@ -224,8 +210,9 @@ struct long_reading {
 static int take_for_survey(void *context, const struct vt_event *events, size_t count)
 {
     struct long_reading *reading = context;
-    int error = vt_survey_reach(&reading->survey, reading->trace->stack_count);
-    return error ? error : vt_survey_take(&reading->survey, events, count);
+    vt_survey_reach(&reading->survey, reading->trace->stack_count);
+    vt_survey_take(&reading->survey, events, count);
+    return 0;
 }
 
 static int take_for_thinner(void *context, const struct vt_event *events, size_t count)
@@ -246,7 +233,8 @@ static int read_again(struct long_reading *reading, int file, const struct vt_ev
         error = -EAGAIN; /* the file was changed meanwhile */
     if (!error)
         error = vt_thin_take(&reading->thinner, ring, ring_count);
-    return error ? error : vt_thin_end(&reading->thinner);
+    vt_thin_end(&reading->thinner);
+    return error;
 }
 
 /* Steps of other programs are not recognised among a part of their events. */
@@ -280,44 +268,36 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
 {
     struct vt_trace *trace = reading->trace;
     struct vt_trace_tables *tables = trace->tables;
-    struct vt_window *windows = NULL;
-    size_t window_count = 0;
-    uint8_t *kinds = NULL;
-    struct vt_event *ring = NULL;
-    size_t ring_count = 0;
+    struct vt_window *windows;
     reading->survey.budget = thinning->above_events;
     tables->take_events = take_for_survey;
     tables->take_context = reading;
     int error = vt_records_read(trace, file);
-    if (!error)
-        error = take_for_survey(reading, trace->events, trace->event_count);
-    if (!error) {
-        ring = trace->events;
-        ring_count = trace->event_count;
-        trace->events = NULL;
-        trace->event_count = tables->event_capacity = 0;
-        vt_definitions_finish(trace);
-        error = vt_survey_windows(&reading->survey, thinning->asked, thinning->asked_count, &windows,
-                                  &window_count);
+    if (error) {
+        vt_survey_free(&reading->survey);
+        return error;
     }
-    reading->thinner.kind_count = trace->stack_count;
-    if (!error)
-        error = thinning->find_kinds(trace, &kinds);
-    if (!error && !goes_backward(&reading->survey, kinds, trace->stack_count) && window_count > 0) {
+    take_for_survey(reading, trace->events, trace->event_count);
+    struct vt_event *ring = trace->events;
+    const size_t ring_count = trace->event_count;
+    trace->events = NULL;
+    trace->event_count = tables->event_capacity = 0;
+    vt_definitions_finish(trace);
+    size_t window_count =
+        vt_survey_windows(&reading->survey, thinning->asked, thinning->asked_count, &windows);
+    uint8_t *kinds = thinning->find_kinds(trace);
+    if (!goes_backward(&reading->survey, kinds, trace->stack_count) && window_count > 0) {
         windows[0] = (struct vt_window){0, UINT64_MAX};
         window_count = 1;
     }
     reading->thinner.kinds = kinds;
+    reading->thinner.kind_count = trace->stack_count;
     reading->thinner.windows = windows;
     reading->thinner.window_count = trace->window_count = window_count;
-    trace->recorded_kinds = malloc(sizeof reading->survey.kinds);
-    if (trace->recorded_kinds)
-        memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
-    else if (!error)
-        error = -ENOMEM;
+    trace->recorded_kinds = vt_allocate(sizeof reading->survey.kinds);
+    memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
     vt_survey_free(&reading->survey);
-    if (!error)
-        error = read_again(reading, file, ring, ring_count);
+    error = read_again(reading, file, ring, ring_count);
     free(ring);
     free(windows);
     free(kinds);
@@ -336,8 +316,7 @@ static int read_with_gaps(struct long_reading *reading, int file)
     int error = vt_records_read(trace, file);
     if (!error)
         error = vt_thin_take(&reading->thinner, trace->events, trace->event_count);
-    if (!error)
-        error = vt_thin_end(&reading->thinner);
+    vt_thin_end(&reading->thinner);
     free(trace->events);
     trace->window_count = reading->thinner.gap_count + 1;
     take_thinned(reading);
@@ -376,16 +355,12 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
                      const struct message *message)
 {
     struct stat status;
-    struct vt_trace *trace;
     if (fstat(file, &status) < 0)
         return fail(message, -errno, "%s", strerror(errno));
     if (!S_ISREG(status.st_mode))
         return fail(message, -EBADMSG, "not a regular file; give the path of a trace (.vrt)");
-    int error = new_trace(path, made);
-    if (error)
-        return fail(message, error, "out of memory; analyze it on a machine with more");
-    trace = *made;
-    error = read_header(trace, file, message);
+    struct vt_trace *trace = *made = new_trace(path);
+    int error = read_header(trace, file, message);
     if (error)
         return error;
     error = read_events(trace, file, thinning);
@@ -393,15 +368,10 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
     vt_definitions_finish(trace);
-    error = settle_events(trace);
-    if (!error)
-        error = split_by_thread(trace);
-    if (!error)
-        error = vt_stacks_end_at_loop(trace);
-    if (!error)
-        error = vt_inspections_read(trace);
-    if (error)
-        return fail(message, error, "out of memory; analyze it on a machine with more");
+    settle_events(trace);
+    split_by_thread(trace);
+    vt_stacks_end_at_loop(trace);
+    vt_inspections_read(trace);
     trace->complete =
         trace->header.state == VT_STATE_COMPLETE && !trace->truncated && trace->unfinished_records == 0;
     return 0;

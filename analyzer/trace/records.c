@@ -79,7 +79,7 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
         }
         in_hole = false;
         int error = record->committed ? take_ring_record(trace, record) : 0;
-        if (error == -ENOMEM || error == -E2BIG)
+        if (error == -E2BIG)
             return error;
         if (!record->committed || error)
             trace->unfinished_records++;
@@ -213,8 +213,6 @@ static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t p
     if (!*count)
         return 0;
     *slots = vt_arena_take(&trace->tables->arena, *count * VT_SLOT_BYTES);
-    if (!*slots)
-        return -ENOMEM;
     memset(*slots, 0, *count * VT_SLOT_BYTES);
     return copy_slots(ring, *start, *start + *count, *slots);
 }
@@ -266,7 +264,7 @@ int vt_records_read(struct vt_trace *trace, int file)
     if (!trace->tables->head_only && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
-    int error = chunks ? read_both(trace, file, chunks, &ring) : -ENOMEM;
+    int error = read_both(trace, file, chunks, &ring);
     vt_chunks_end(chunks);
     if (ring.file >= 0) {
         if (!error)
@@ -284,7 +282,7 @@ int vt_records_read_again(struct vt_trace *trace, int file)
     tables->definitions_known = true;
     tables->taken_events = tables->unpacked_bytes = tables->stored_bytes = 0;
     trace->damaged_bytes = 0;
-    int error = chunks ? vt_chunks_read(chunks, tables->chunks_read_end, &offset, &position) : -ENOMEM;
+    int error = vt_chunks_read(chunks, tables->chunks_read_end, &offset, &position);
     vt_chunks_end(chunks);
     return error;
 }

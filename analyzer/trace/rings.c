@@ -122,19 +122,16 @@ struct list {
     size_t count, capacity;
 };
 
-static int add_folder(struct list *list, const char *path)
+static void add_folder(struct list *list, const char *path)
 {
-    int error = 0;
     struct dirent *entry;
     DIR *folder = path && path[0] == '/' ? opendir(path) : NULL;
-    while (folder && !error && (entry = readdir(folder))) {
-        error = vt_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
-        if (!error)
-            list->count += read_recorder(dirfd(folder), path, entry->d_name, &list->items[list->count]);
+    while (folder && (entry = readdir(folder))) {
+        vt_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
+        list->count += read_recorder(dirfd(folder), path, entry->d_name, &list->items[list->count]);
     }
     if (folder)
         closedir(folder);
-    return error;
 }
 
 static int by_process(const void *a, const void *b)
@@ -149,21 +146,15 @@ int vt_recorders_find(struct vt_recorder **recorders, size_t *count)
     char own[48];
     snprintf(own, sizeof own, "/run/user/%u", (unsigned)getuid());
     const char *const runtime = getenv("XDG_RUNTIME_DIR");
-    int error = add_folder(&list, "/dev/shm");
-    if (!error)
-        error = add_folder(&list, own);
-    if (!error && runtime && strcmp(runtime, own))
-        error = add_folder(&list, runtime);
+    add_folder(&list, "/dev/shm");
+    add_folder(&list, own);
+    if (runtime && strcmp(runtime, own))
+        add_folder(&list, runtime);
     if (list.count)
         qsort(list.items, list.count, sizeof *list.items, by_process);
     *recorders = list.items;
     *count = list.count;
-    if (error) {
-        free(list.items);
-        *recorders = NULL;
-        *count = 0;
-    }
-    return error;
+    return 0;
 }
 
 static void nap(void)

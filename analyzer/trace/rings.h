@@ -15,23 +15,24 @@ struct vt_recorder {
     struct vt_ring_header header; /* as read; texts end with NUL */
 };
 
-/* Whether the process still runs. Unknown: it is of another machine, boot or container. */
+/* Whether the process still runs. Unknown: it ran on another machine, before a reboot, or in another
+ * container. */
 enum vt_life { VT_LIFE_UNKNOWN, VT_LIFE_RUNS, VT_LIFE_ENDED };
 enum vt_life vt_process_life(const struct vt_process_identity *process);
 
-/* Whether a file's name is VT_RING_NAME, and its process and random number. */
+/* Whether a file's name has the form VT_RING_NAME; reads its process and random number. */
 bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number);
 
-/* Of all processes of this machine whose rings we may open, in order of process id. A process that was killed
- * is left out. 0 or -ENOMEM; the caller frees the list. */
+/* All processes on this machine whose rings we may open, by process id, without killed ones. Returns 0; the
+ * caller frees the list. */
 int vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 
 /* Waits, at most that long, until what was recorded when `recorder` was read is counted in its tally, and
- * reads it again. False: it is not yet, or the ring is gone. */
+ * reads it again. False: the time is over, or the ring is gone. */
 bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds);
 
-/* Asks, and waits for the answer: true in *recorded if it was done. 0, -ETIMEDOUT if the recorder does not
- * answer in `milliseconds`, or another -errno. `text`: at most 1,019 bytes are taken. */
+/* Sends a command and waits for the answer: *recorded is true if it was done. 0, -ETIMEDOUT if the recorder
+ * does not answer in `milliseconds`, or another -errno. `text`: at most 1,019 bytes are taken. */
 int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,
                     int milliseconds, bool *recorded);
 

@@ -1,9 +1,9 @@
 /* Frames of stacks with names and lines, and the frame that a person would name. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "trace/frameworks.h"
 #include "trace/python_lines.h"
 #include "trace/tables.h"
@@ -16,9 +16,7 @@ bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
     if (code_id >= trace->code_count || !trace->codes[code_id].file)
         return true;
     if (!tables->code_is_library)
-        tables->code_is_library = calloc(trace->code_count, 1);
-    if (!tables->code_is_library)
-        return vt_is_library_file(trace->codes[code_id].file);
+        tables->code_is_library = vt_allocate_zeros(trace->code_count, 1);
     uint8_t *known = &tables->code_is_library[code_id];
     if (*known == 0)
         *known = vt_is_library_file(trace->codes[code_id].file) ? 2 : 1;
@@ -39,7 +37,7 @@ int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_pytho
                                   code->first_line, frame->instruction_offset);
     if (line < 0)
         line = 0;
-    vt_index_put(&tables->lines, key, (uint32_t)line); /* without memory it is decoded again */
+    vt_index_put(&tables->lines, key, (uint32_t)line);
     return line;
 }
 
@@ -245,11 +243,10 @@ static bool is_same_stack(const struct vt_trace_stack *a, const struct vt_trace_
 }
 
 /* In first[id]: the first stack that is the same as this one. */
-static int find_same_stacks(const struct vt_trace *trace, uint32_t *first)
+static void find_same_stacks(const struct vt_trace *trace, uint32_t *first)
 {
     struct vt_index index = {0};
-    int error = 0;
-    for (uint32_t id = 1; id < trace->stack_count && !error; id++) {
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         first[id] = id;
         if (!stack->recorded)
@@ -257,15 +254,14 @@ static int find_same_stacks(const struct vt_trace *trace, uint32_t *first)
         uint64_t key = hash_stack(stack);
         uint32_t other = vt_index_get(&index, key);
         if (other == VT_INDEX_NONE)
-            error = vt_index_put(&index, key, id);
+            vt_index_put(&index, key, id);
         else if (is_same_stack(stack, &trace->stacks[other]))
             first[id] = other;
     }
     vt_index_free(&index);
-    return error;
 }
 
-int vt_stacks_end_at_loop(struct vt_trace *trace)
+void vt_stacks_end_at_loop(struct vt_trace *trace)
 {
     bool any = false;
     for (size_t id = 1; id < trace->stack_count; id++) {
@@ -275,11 +271,10 @@ int vt_stacks_end_at_loop(struct vt_trace *trace)
         stack->native_count = native_count;
     }
     if (!any)
-        return 0;
-    uint32_t *first = calloc(trace->stack_count, sizeof *first);
-    int error = first ? find_same_stacks(trace, first) : -ENOMEM;
-    for (size_t i = 0; i < trace->event_count && !error; i++)
+        return;
+    uint32_t *first = vt_allocate_zeros(trace->stack_count, sizeof *first);
+    find_same_stacks(trace, first);
+    for (size_t i = 0; i < trace->event_count; i++)
         trace->events[i].stack_id = first[trace->events[i].stack_id];
     free(first);
-    return error;
 }

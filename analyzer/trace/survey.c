@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/sort.h"
 
 #define FIRST_PART_NS (UINT64_C(1) << 20)
@@ -66,7 +67,7 @@ static void note_bytes(struct vt_survey *survey, struct vt_survey_device *device
     }
 }
 
-static int take_block(struct vt_survey *survey, const struct vt_event *event)
+static void take_block(struct vt_survey *survey, const struct vt_event *event)
 {
     uint32_t at = vt_index_get(&survey->live, event->address);
     bool makes = event->kind == VT_EVENT_ALLOC;
@@ -74,11 +75,9 @@ static int take_block(struct vt_survey *survey, const struct vt_event *event)
     if (at == VT_INDEX_NONE) {
         at = (uint32_t)survey->block_count;
         if (!makes)
-            return 0;
-        if (VT_APPEND(survey->blocks, survey->block_count, survey->block_capacity,
-                      (struct vt_survey_block){0}) ||
-            vt_index_put(&survey->live, event->address, at))
-            return -ENOMEM;
+            return;
+        VT_APPEND(survey->blocks, survey->block_count, survey->block_capacity, (struct vt_survey_block){0});
+        vt_index_put(&survey->live, event->address, at);
     }
     struct vt_survey_block *block = &survey->blocks[at];
     if (block->bytes) {
@@ -89,28 +88,26 @@ static int take_block(struct vt_survey *survey, const struct vt_event *event)
     if (makes) {
         device_index = event->device_index;
         if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES || event->bytes >> 48)
-            return 0;
+            return;
         if (!survey->devices[device_index])
-            survey->devices[device_index] = calloc(1, sizeof *survey->devices[device_index]);
-        if (!survey->devices[device_index])
-            return -ENOMEM;
+            survey->devices[device_index] = vt_allocate_zeros(1, sizeof *survey->devices[device_index]);
         *block = (struct vt_survey_block){event->bytes, (int8_t)device_index};
         survey->devices[device_index]->bytes += event->bytes;
     }
     if (device_index >= 0 && device_index < (int)VT_MAX_DEVICES && survey->devices[device_index])
         note_bytes(survey, survey->devices[device_index], event->t_ns);
-    return 0;
 }
 
-static int add_instant(struct vt_instants *instants, uint64_t event)
+static void add_instant(struct vt_instants *instants, uint64_t event)
 {
-    if (instants->count < INSTANTS_MAXIMUM)
-        return VT_APPEND(instants->items, instants->count, instants->capacity, event);
+    if (instants->count < INSTANTS_MAXIMUM) {
+        VT_APPEND(instants->items, instants->count, instants->capacity, event);
+        return;
+    }
     instants->items[INSTANTS_MAXIMUM / 2 + event % (INSTANTS_MAXIMUM / 2)] = event;
-    return 0;
 }
 
-static int take_one(struct vt_survey *survey, const struct vt_event *event)
+static void take_event(struct vt_survey *survey, const struct vt_event *event)
 {
     bool is_refusal = event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED;
     if (survey->events == 0) {
@@ -121,38 +118,35 @@ static int take_one(struct vt_survey *survey, const struct vt_event *event)
         (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE)) {
         if (event->stack_id < survey->stack_capacity)
             survey->stack_events[event->stack_id]++;
-        return take_block(survey, event);
+        take_block(survey, event);
+        return;
     }
     if (is_refusal)
         survey->last_refusal = survey->events + 1;
-    if (is_refusal || event->kind == VT_EVENT_INSPECTION)
-        return add_instant(&survey->shown, survey->events);
-    return event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_MAP
-               ? add_instant(&survey->growth, survey->events)
-               : 0;
+    if (is_refusal || event->kind == VT_EVENT_INSPECTION) {
+        add_instant(&survey->shown, survey->events);
+        return;
+    }
+    if (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_MAP)
+        add_instant(&survey->growth, survey->events);
 }
 
-int vt_survey_reach(struct vt_survey *survey, size_t stacks)
+void vt_survey_reach(struct vt_survey *survey, size_t stacks)
 {
-    if (stacks <= survey->stack_capacity)
-        return 0;
     size_t old = survey->stack_capacity;
-    int error =
-        vt_reserve(&survey->stack_events, &survey->stack_capacity, stacks, sizeof *survey->stack_events);
-    if (!error)
-        memset(survey->stack_events + old, 0, (survey->stack_capacity - old) * sizeof *survey->stack_events);
-    return error;
+    if (stacks <= old)
+        return;
+    vt_reserve(&survey->stack_events, &survey->stack_capacity, stacks, sizeof *survey->stack_events);
+    memset(survey->stack_events + old, 0, (survey->stack_capacity - old) * sizeof *survey->stack_events);
 }
 
-int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count)
+void vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count)
 {
-    int error = 0;
-    for (size_t i = 0; i < count && !error; i++) {
+    for (size_t i = 0; i < count; i++) {
         survey->kinds[events[i].kind][events[i].layer < VT_SURVEY_LAYERS ? events[i].layer : 0]++;
-        error = take_one(survey, &events[i]);
+        take_event(survey, &events[i]);
         survey->events++;
     }
-    return error;
 }
 
 static uint64_t number_of(const void *number)
@@ -165,16 +159,14 @@ static uint64_t events_of_step(const struct vt_survey *survey)
 {
     uint64_t all = 0, seen = 0;
     size_t count = survey->stack_capacity;
-    uint32_t *numbers = malloc((count + 1) * sizeof *numbers), uses = 1;
-    if (!numbers)
-        return 1;
+    uint32_t *numbers = vt_allocate((count + 1) * sizeof *numbers), uses = 1;
     for (size_t i = 0; i < count; i++)
         all += numbers[i] = survey->stack_events[i];
-    if (!vt_sort_by_key(numbers, count, sizeof *numbers, number_of))
-        for (size_t i = 0; i < count && seen * 8 < all; i++) {
-            seen += numbers[i];
-            uses = numbers[i] ? numbers[i] : 1;
-        }
+    vt_sort_by_key(numbers, count, sizeof *numbers, number_of);
+    for (size_t i = 0; i < count && seen * 8 < all; i++) {
+        seen += numbers[i];
+        uses = numbers[i] ? numbers[i] : 1;
+    }
     free(numbers);
     return survey->events / uses + 1;
 }
@@ -185,12 +177,12 @@ struct windows {
     uint64_t events;
 };
 
-static int add_window(struct windows *windows, uint64_t event, uint64_t before, uint64_t after)
+static void add_window(struct windows *windows, uint64_t event, uint64_t before, uint64_t after)
 {
     uint64_t end = event + after + 1 < windows->events ? event + after + 1 : windows->events;
-    return event < windows->events ? VT_APPEND(windows->items, windows->count, windows->capacity,
-                                               (struct vt_window){event > before ? event - before : 0, end})
-                                   : 0;
+    if (event < windows->events)
+        VT_APPEND(windows->items, windows->count, windows->capacity,
+                  (struct vt_window){event > before ? event - before : 0, end});
 }
 
 static uint64_t first_of(const void *window)
@@ -198,11 +190,11 @@ static uint64_t first_of(const void *window)
     return ((const struct vt_window *)window)->first;
 }
 
-static int join_windows(struct windows *windows)
+static void join_windows(struct windows *windows)
 {
-    int error = vt_sort_by_key(windows->items, windows->count, sizeof *windows->items, first_of);
+    vt_sort_by_key(windows->items, windows->count, sizeof *windows->items, first_of);
     size_t kept = 0;
-    for (size_t i = 1; i < windows->count && !error; i++) {
+    for (size_t i = 1; i < windows->count; i++) {
         struct vt_window *last = &windows->items[kept], *next = &windows->items[i];
         if (next->first <= last->end)
             last->end = next->end > last->end ? next->end : last->end;
@@ -210,11 +202,10 @@ static int join_windows(struct windows *windows)
             windows->items[++kept] = *next;
     }
     windows->count = windows->count ? kept + 1 : 0;
-    return error;
 }
 
-int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
-                      struct vt_window **made, size_t *count)
+size_t vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
+                         struct vt_window **made)
 {
     struct windows windows = {.events = survey->events};
     const uint64_t step = events_of_step(survey);
@@ -225,33 +216,31 @@ int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *as
     const uint64_t shown = 2 * step > around && 2 * step <= survey->budget ? 2 * step : around;
     uint64_t samples = survey->budget < SAMPLES * 1000 ? 0 : survey->budget / 4 / around;
     samples = samples > SAMPLES ? SAMPLES : samples;
-    int error = add_window(&windows, 0, 0, 2 * around);
-    if (!error && survey->events)
-        error = add_window(&windows, survey->events - 1, shown, 0);
-    for (uint64_t i = 1; i < samples && !error; i++)
-        error = add_window(&windows, survey->events / samples * i, around / 2, around);
-    if (!error && survey->last_refusal)
-        error = add_window(&windows, survey->last_refusal - 1, shown, shown);
-    for (size_t i = 0; i < survey->shown.count && !error; i++)
-        error = add_window(&windows, survey->shown.items[i], i < SAMPLES ? around / 2 : FEW_AROUND,
-                           i < SAMPLES ? around / 2 : FEW_AROUND);
-    for (size_t i = 0; i < survey->growth.count && !error; i++)
-        error = add_window(&windows, survey->growth.items[i], 1, 0);
-    for (size_t i = 0; i < asked_count && !error; i++)
+    add_window(&windows, 0, 0, 2 * around);
+    if (survey->events)
+        add_window(&windows, survey->events - 1, shown, 0);
+    for (uint64_t i = 1; i < samples; i++)
+        add_window(&windows, survey->events / samples * i, around / 2, around);
+    if (survey->last_refusal)
+        add_window(&windows, survey->last_refusal - 1, shown, shown);
+    for (size_t i = 0; i < survey->shown.count; i++)
+        add_window(&windows, survey->shown.items[i], i < SAMPLES ? around / 2 : FEW_AROUND,
+                   i < SAMPLES ? around / 2 : FEW_AROUND);
+    for (size_t i = 0; i < survey->growth.count; i++)
+        add_window(&windows, survey->growth.items[i], 1, 0);
+    for (size_t i = 0; i < asked_count; i++)
         if (asked[i].end > asked[i].first)
-            error = add_window(&windows, asked[i].first, shown, asked[i].end - asked[i].first + shown);
-    for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
+            add_window(&windows, asked[i].first, shown, asked[i].end - asked[i].first + shown);
+    for (size_t d = 0; d < VT_MAX_DEVICES; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)
             continue;
-        error = add_window(&windows, device->peak_event, shown, shown);
-        for (size_t i = 0; i < part_count(survey) && !error; i++)
+        add_window(&windows, device->peak_event, shown, shown);
+        for (size_t i = 0; i < part_count(survey); i++)
             if (device->part_peaks[i])
-                error = add_window(&windows, device->part_events[i], 0, 0);
+                add_window(&windows, device->part_events[i], 0, 0);
     }
-    if (!error)
-        error = join_windows(&windows);
+    join_windows(&windows);
     *made = windows.items;
-    *count = windows.count;
-    return error;
+    return windows.count;
 }

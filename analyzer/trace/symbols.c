@@ -1,13 +1,14 @@
 /* Names of native functions: recorded by the trace, demangled and shortened on first use. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "trace/tables.h"
 
 /* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
+#define DEMANGLED_WITHOUT_MEMORY (-1) /* a status of it */
 
 /* Back references (S<n>_) let a mangled name of a few hundred bytes stand for terabytes. Each id names text
  * that was complete before its first use, so it is no longer than what the name has grown to by then. */
@@ -138,38 +139,34 @@ static void name_symbol(struct vt_trace_tables *tables, struct vt_symbol_entry *
     symbol->name = symbol->short_name = symbol->linkage_name;
     if (strncmp(symbol->linkage_name, "_Z", 2) != 0)
         return;
-    int status;
+    int status = 0;
     char *full = demangling_is_bounded(symbol->linkage_name)
                      ? __cxa_demangle(symbol->linkage_name, NULL, NULL, &status)
                      : NULL;
+    if (status == DEMANGLED_WITHOUT_MEMORY)
+        vt_end_out_of_memory();
     if (full) {
-        const char *copy = vt_arena_text(&tables->arena, full, strlen(full));
-        symbol->name = copy ? copy : symbol->linkage_name;
+        symbol->name = vt_arena_text(&tables->arena, full, strlen(full));
         vt_shorten_function(full, shortened, sizeof shortened);
         free(full);
     } else if (!leading_names(symbol->linkage_name, shortened, sizeof shortened)) {
         return;
     }
-    const char *copy = vt_arena_text(&tables->arena, shortened, strlen(shortened));
-    if (copy)
-        symbol->short_name = copy;
+    symbol->short_name = vt_arena_text(&tables->arena, shortened, strlen(shortened));
 }
 
-int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
-                  const char *linkage_name)
+void vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
+                   const char *linkage_name)
 {
     struct vt_trace_tables *tables = trace->tables;
     struct vt_symbol_entry *entry = vt_arena_take(&tables->arena, sizeof *entry);
-    if (!entry)
-        return -ENOMEM;
     *entry = (struct vt_symbol_entry){.symbol = {.address = address,
                                                  .linkage_name = linkage_name,
                                                  .module = "",
                                                  .symbol_address = symbol_address,
                                                  .module_base = module_base}};
-    if (VT_APPEND(tables->entries, tables->entry_count, tables->entry_capacity, entry))
-        return -ENOMEM;
-    return vt_index_put(&tables->symbols, address, (uint32_t)tables->entry_count - 1);
+    VT_APPEND(tables->entries, tables->entry_count, tables->entry_capacity, entry);
+    vt_index_put(&tables->symbols, address, (uint32_t)tables->entry_count - 1);
 }
 
 /* For vt_lower_bound: finds the first module that begins above the address. */
@@ -205,8 +202,9 @@ struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t a
     bool recorded = at != VT_INDEX_NONE;
     if (!recorded) { /* the process died before it was resolved */
         module = vt_module_at(trace, address);
-        if (!module || vt_symbol_add((struct vt_trace *)trace, address, 0, module->base, ""))
+        if (!module)
             return NULL;
+        vt_symbol_add((struct vt_trace *)trace, address, 0, module->base, "");
         at = vt_index_get(&tables->symbols, address);
     }
     struct vt_symbol_entry *entry = tables->entries[at];

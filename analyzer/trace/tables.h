@@ -25,9 +25,9 @@ struct vt_module_entry {
     bool debug_tried;
 };
 
-/* A line of code that a compiler wrote (format.h, W), and the user's line that it was written for. */
+/* A line of code that a compiler generated (format.h, W), and the user's line behind it. */
 struct vt_written_line {
-    const char *file; /* that the compiler wrote; each text once */
+    const char *file; /* of the generated code; each text once */
     uint32_t line;
     const char *source_file, *function;
     uint32_t source_line;
@@ -35,9 +35,9 @@ struct vt_written_line {
 
 struct vt_trace_tables {
     struct vt_arena arena;
-    uint64_t definition_bytes;             /* read so far: what bounds the ids that we accept */
+    uint64_t definition_bytes;             /* read so far: bounds the ids that we accept */
     uint64_t unpacked_bytes, stored_bytes; /* of the chunks so far */
-    /* Where events go as they are read, instead of staying in `events`; NULL = nowhere. */
+    /* Takes events as they are read, instead of keeping them in `events`; NULL = keep them. */
     int (*take_events)(void *context, const struct vt_event *events, size_t count);
     void *take_context;
     uint64_t taken_events, chunks_read_end;
@@ -70,47 +70,46 @@ struct vt_trace_tables {
 };
 
 /* definitions.c: takes a run of definition records. `data` is 8-byte aligned and lives as long as the trace.
- * Stops at a length that makes no sense. Returns 0, -EBADMSG if any record was bad, or -ENOMEM. */
+ * Stops at a length that makes no sense. Returns 0, or -EBADMSG if any record was bad. */
 int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes);
 /* Takes one record, all of whose bytes are at `record`. */
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
-/* launch.c: the record of launchers' variables, a trace's first; then one of them as an inspection saw it,
- * which counts before what the process was started with, the first time only. The texts of the latter live as
- * long as the trace. 0 or -ENOMEM. */
+/* launch.c: the first record of launchers' variables; then one variable as an inspection saw it. The first
+ * inspection's value replaces the one at the start; its texts must live as long as the trace. Returns 0. */
 int vt_launch_add(struct vt_trace *trace, const void *record);
-int vt_launch_change(struct vt_trace *trace, const char *name, const char *value);
+void vt_launch_change(struct vt_trace *trace, const char *name, const char *value);
 
 /* inspections.c: keeps one record, which lives as long as the trace; then, once all events are there, reads
- * all. */
+ * all. Returns 0. */
 int vt_inspection_add(struct vt_trace *trace, const void *part);
-int vt_inspections_read(struct vt_trace *trace);
+void vt_inspections_read(struct vt_trace *trace);
 
-/* written.c: takes what is behind a line of written code; `where` is a traceback's text. Both texts live as
- * long as the trace. Returns 0, -EBADMSG, or -ENOMEM. */
-int vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where);
+/* written.c: adds the source of a generated line; `where` is a traceback's text. Both texts live as
+ * long as the trace. False if `where` makes no sense. */
+bool vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where);
 void vt_written_finish(struct vt_trace *trace);
-/* NULL if the line was not written for one of the user's. */
+/* NULL if the line is not generated code. */
 const struct vt_written_line *vt_written_find(const struct vt_trace *trace, const char *file, int32_t line);
 
-/* stacks.c: the recorder ends stacks at the loop of autograd's engine once it knows that loop. Ends earlier
- * stacks there too, and gives events whose stacks then are the same one id. Needs stack ids in range and all
- * symbols. Returns 0 or -ENOMEM. */
-int vt_stacks_end_at_loop(struct vt_trace *trace);
+/* stacks.c: the recorder cuts stacks at the loop of autograd's engine once it knows that loop. Cuts earlier
+ * stacks there too, and gives events whose stacks are equal then the same id. Needs stack ids in range and
+ * all symbols. */
+void vt_stacks_end_at_loop(struct vt_trace *trace);
 
-/* records.c: all chunks, then what the ring still holds. again: the events of the same chunks once more. */
+/* records.c: all chunks, then what the ring still holds. again: only the events of the same chunks. */
 int vt_records_read(struct vt_trace *trace, int file);
 int vt_records_read_again(struct vt_trace *trace, int file);
 
 /* chunks.c: reads chunks of the open file from *offset up to `end`; a later call goes on where the one before
  * it ended. Beyond header.chunks_end one that is not whole ends them, and is no damage. *offset and
- * *ring_position are raised past what was read. begin: NULL without memory. */
+ * *ring_position are raised past what was read. */
 struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file);
 int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position);
 void vt_chunks_end(struct vt_chunk_reader *reader);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
-/* Hands the events at hand to tables->take_events, if there is one. Returns what that returns. */
+/* Passes the events read so far to tables->take_events, if it is set, and returns its result. */
 int vt_events_hand_over(struct vt_trace *trace);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
@@ -120,8 +119,8 @@ int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 void vt_shorten_function(const char *full, char *out, size_t out_bytes);
 struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address);
 void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entry);
-int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
-                  const char *linkage_name);
+void vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
+                   const char *linkage_name);
 struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address);
 
 /* debug_info.c: file and line, and where the trace has none the name, from the module's file if it is still

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "format/allocator.h"
 
 /* Empty events are taken out of the result when a gap has so many. */
@@ -167,41 +168,36 @@ static void close_up(struct vt_thinner *thinner)
     thinner->dropped = 0;
 }
 
-static int keep(struct vt_thinner *thinner, const struct vt_event *event)
+static int keep_event(struct vt_thinner *thinner, const struct vt_event *event)
 {
     if (thinner->count >= UINT32_MAX - 1)
         return -E2BIG;
-    int error = vt_reserve(&thinner->numbers, &thinner->number_capacity, thinner->count + 1,
-                           sizeof *thinner->numbers);
-    if (!error)
-        error =
-            vt_reserve(&thinner->bytes, &thinner->bytes_capacity, thinner->count + 1, sizeof *thinner->bytes);
-    if (error)
-        return error;
+    vt_reserve(&thinner->numbers, &thinner->number_capacity, thinner->count + 1, sizeof *thinner->numbers);
+    vt_reserve(&thinner->bytes, &thinner->bytes_capacity, thinner->count + 1, sizeof *thinner->bytes);
     struct vt_event_bytes *device = bytes_at(thinner, event);
     thinner->bytes[thinner->count] = device ? *device : (struct vt_event_bytes){0};
     if (device)
         device->between = 0;
     thinner->numbers[thinner->count] = thinner->next + thinner->unkept_events - thinner->added_events;
-    return VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
+    VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
+    return 0;
 }
 
 /* Says in the result what the gap left out. */
-static int end_gap(struct vt_thinner *thinner)
+static void end_gap(struct vt_thinner *thinner)
 {
     close_up(thinner);
     struct vt_gap *gap = &thinner->gaps[thinner->gap_count - 1];
     gap->end = (uint32_t)thinner->count;
     thinner->omitted_events += gap->omitted_events;
     thinner->in_gap = false;
-    return 0;
 }
 
-static int begin_gap(struct vt_thinner *thinner)
+static void begin_gap(struct vt_thinner *thinner)
 {
     thinner->in_gap = true;
-    return VT_APPEND(thinner->gaps, thinner->gap_count, thinner->gap_capacity,
-                     (struct vt_gap){.first = (uint32_t)thinner->count});
+    VT_APPEND(thinner->gaps, thinner->gap_count, thinner->gap_capacity,
+              (struct vt_gap){.first = (uint32_t)thinner->count});
 }
 
 static uint8_t kind_of(const struct vt_thinner *thinner, uint32_t stack_id)
@@ -210,22 +206,22 @@ static uint8_t kind_of(const struct vt_thinner *thinner, uint32_t stack_id)
 }
 
 /* Driver memory that no block has been kept of yet. */
-static int note_memory(struct vt_thinner *thinner, const struct vt_event *event)
+static void note_memory(struct vt_thinner *thinner, const struct vt_event *event)
 {
     uint64_t first = event->address / PAGE_BYTES, last = (event->address + event->bytes - 1) / PAGE_BYTES;
-    int error = 0;
     if (event->bytes == 0 || event->address + event->bytes < event->address)
-        return 0;
-    for (uint64_t page = first; page <= last && page - first < PAGES_MAXIMUM && !error; page++)
-        error = vt_index_put(&thinner->pages, page, 1);
-    return error;
+        return;
+    for (uint64_t page = first; page <= last && page - first < PAGES_MAXIMUM; page++)
+        vt_index_put(&thinner->pages, page, 1);
 }
 
 /* Whether the block is the first to be kept in its page of driver memory: that it holds blocks must show. */
 static bool opens_page(struct vt_thinner *thinner, uint64_t address)
 {
-    return vt_index_get(&thinner->pages, address / PAGE_BYTES) == 1 &&
-           !vt_index_put(&thinner->pages, address / PAGE_BYTES, 0);
+    if (vt_index_get(&thinner->pages, address / PAGE_BYTES) != 1)
+        return false;
+    vt_index_put(&thinner->pages, address / PAGE_BYTES, 0);
+    return true;
 }
 
 /* Whether it is larger than all that its code made before, or smaller: what grows is made anew each time, and
@@ -255,10 +251,8 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
     uint32_t at = vt_index_get(&thinner->live, event->address);
     if (at == VT_INDEX_NONE) {
         at = (uint32_t)thinner->block_count;
-        if (VT_APPEND(thinner->blocks, thinner->block_count, thinner->block_capacity,
-                      (struct vt_thin_block){0}) ||
-            vt_index_put(&thinner->live, event->address, at))
-            return -ENOMEM;
+        VT_APPEND(thinner->blocks, thinner->block_count, thinner->block_capacity, (struct vt_thin_block){0});
+        vt_index_put(&thinner->live, event->address, at);
     }
     struct vt_thin_block *block = &thinner->blocks[at];
     /* the free of one that is alive here was lost: the replay is to see that */
@@ -275,7 +269,7 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
                                     .run = device_of(thinner, event->device_index)->run,
                                     .gap = stays ? 0 : (uint32_t)thinner->gap_count,
                                     .alive = true};
-    return keep(thinner, event);
+    return keep_event(thinner, event);
 }
 
 /* Leaves out the block that the event frees, with its own event, if nothing needs it. */
@@ -305,7 +299,7 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     return true;
 }
 
-static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
+static int take_event(struct vt_thinner *thinner, const struct vt_event *event)
 {
     bool is_block = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC;
     bool frees = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_FREE;
@@ -324,9 +318,8 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
     }
     thinner->dropped += thinner->in_gap && event->kind == VT_EVENT_NODE;
     if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
-        if (note_memory(thinner, event))
-            return -ENOMEM;
-    int error = is_block ? make_block(thinner, event, begins_run) : keep(thinner, event);
+        note_memory(thinner, event);
+    int error = is_block ? make_block(thinner, event, begins_run) : keep_event(thinner, event);
     /* the framework's own counts are of all blocks */
     if (!error && thinner->in_recorded)
         thinner->events[thinner->count - 1].head_start = 1;
@@ -336,11 +329,12 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
 }
 
 /* Begins or ends a gap of the recorder. */
-static int take_border(struct vt_thinner *thinner, const struct vt_event *event)
+static void take_border(struct vt_thinner *thinner, const struct vt_event *event)
 {
     const bool begins = event->kind == VT_EVENT_GAP_BEGIN;
-    int error = thinner->in_gap ? 0 : begin_gap(thinner);
-    if (!error && !begins && thinner->in_recorded) {
+    if (!thinner->in_gap)
+        begin_gap(thinner);
+    if (!begins && thinner->in_recorded) {
         thinner->gaps[thinner->gap_count - 1].omitted_events += event->detail;
         thinner->omitted_blocks += event->bytes;
         thinner->omitted_bytes += event->total_bytes;
@@ -348,16 +342,13 @@ static int take_border(struct vt_thinner *thinner, const struct vt_event *event)
         thinner->unseen_passes += event->sequence;
     }
     thinner->in_recorded = begins;
-    return error;
 }
 
 int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size_t count)
 {
     int error = 0;
     if (!thinner->sizes)
-        thinner->sizes = calloc(2 * thinner->kind_count + 1, sizeof *thinner->sizes);
-    if (!thinner->sizes)
-        return -ENOMEM;
+        thinner->sizes = vt_allocate_zeros(2 * thinner->kind_count + 1, sizeof *thinner->sizes);
     for (size_t i = 0; i < count && !error; i++, thinner->next++) {
         while (thinner->window_count > 0 && thinner->windows->end <= thinner->next) {
             thinner->windows++;
@@ -366,16 +357,19 @@ int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size
         bool inside =
             thinner->window_count > 0 && thinner->windows->first <= thinner->next && !thinner->in_recorded;
         if (events[i].kind == VT_EVENT_GAP_BEGIN || events[i].kind == VT_EVENT_GAP_END) {
-            error = take_border(thinner, &events[i]);
+            take_border(thinner, &events[i]);
             thinner->added_events++;
             continue;
         }
-        if (inside == thinner->in_gap)
-            error = inside ? end_gap(thinner) : begin_gap(thinner);
-        if (!error && thinner->dropped >= DROPPED_MAXIMUM)
+        if (inside == thinner->in_gap) {
+            if (inside)
+                end_gap(thinner);
+            else
+                begin_gap(thinner);
+        }
+        if (thinner->dropped >= DROPPED_MAXIMUM)
             close_up(thinner);
-        if (!error)
-            error = take_one(thinner, &events[i]);
+        error = take_event(thinner, &events[i]);
         if (events[i].kind == VT_EVENT_RAN) {
             thinner->added_events++;
             thinner->unseen_passes -= events[i].sequence % 2;
@@ -384,7 +378,8 @@ int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size
     return error;
 }
 
-int vt_thin_end(struct vt_thinner *thinner)
+void vt_thin_end(struct vt_thinner *thinner)
 {
-    return thinner->in_gap ? end_gap(thinner) : 0;
+    if (thinner->in_gap)
+        end_gap(thinner);
 }

@@ -44,15 +44,14 @@ struct vt_trace_device {
     int index;
     const char *name;     /* "" = unknown */
     uint64_t total_bytes; /* 0 = unknown */
-    bool has_uuid;        /* tells the card from all others */
+    bool has_uuid;        /* uuid identifies the GPU */
     uint8_t uuid[16];
 };
 
-/* A variable that a launcher had put into the environment (preload/launch.def), or the program itself since.
- */
+/* An environment variable that the launcher (preload/launch.def) or the program itself set. */
 struct vt_trace_variable {
     const char *name, *value;
-    bool inspected; /* the first inspection that had it told the value */
+    bool inspected; /* the value is from the first inspection that saw it */
 };
 
 /* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
@@ -80,14 +79,14 @@ enum vt_inspection_kind {
     VT_INSPECTION_OPTIMIZER_STATE,
     VT_INSPECTION_TENSOR /* nothing says what it is for but its name or path; role is "tensor" or "array" */
 };
-/* A CUDA tensor of a census, and the Python name that holds it. */
+/* A CUDA tensor that a census found, and the Python name that holds it. */
 struct vt_inspection_holder {
     const char *kind;   /* "local", "global", "attribute", "cell", "traceback", "cycle" … */
     const char *holder; /* "list 'history' in __main__, 412 items" */
     const char *way;    /* all steps from the tensor to a name */
     const char *dtype, *shape;
-    const char *node;  /* of autograd that made it, "" = none */
-    const char *nodes; /* numbers of those that it keeps alive, "12-40,52-52" */
+    const char *node;  /* the autograd node that made it, "" = none */
+    const char *nodes; /* numbers of the nodes that it keeps alive, "12-40,52-52" */
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };
@@ -107,13 +106,13 @@ struct vt_inspection {
     const struct vt_inspection_holder *holders;
     size_t holder_count;
 };
-/* A module that no other holds, or an optimizer: its last known names. */
+/* A module without a parent, or an optimizer, with the names that it had last. */
 struct vt_inspection_root {
     uint64_t address;
     const char *class_name, *holder;
 };
 
-/* What NVML said of a card at some time between begin and end. Bytes; UINT64_MAX = not told. */
+/* What NVML reported for a GPU between begin and end. Bytes; UINT64_MAX = not reported. */
 struct vt_trace_card_process {
     uint32_t pid;
     uint64_t bytes;
@@ -126,7 +125,7 @@ struct vt_trace_card_use {
     uint32_t flags;                                /* enum vt_card_use_flag */
     const struct vt_trace_card_process *processes; /* largest first */
     uint32_t process_count;
-    uint32_t own; /* the recorded process; process_count = not known */
+    uint32_t own; /* index of the recorded process; process_count = unknown */
 };
 
 struct vt_trace {
@@ -135,8 +134,8 @@ struct vt_trace {
     bool complete;                /* ended in order and everything committed is here */
     bool truncated;               /* the file is shorter than its header says, or a chunk is damaged */
     uint64_t damaged_bytes;       /* of chunks that could not be read */
-    uint64_t ring_events;         /* of events: taken from the ring of a process that did not end in order */
-    bool ring_missing;            /* the process did not end in order, and its ring is not there */
+    uint64_t ring_events;         /* events taken from the ring, since the process did not exit normally */
+    bool ring_missing;            /* the process did not exit normally, and its ring is gone */
     uint64_t unfinished_records;  /* reserved in the ring, never committed */
     char end_text[32];            /* "interrupted (Ctrl-C)": how the process ended; "" = not known */
     uint64_t missing_stacks;      /* events whose stack is not in the trace */
@@ -150,8 +149,8 @@ struct vt_trace {
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
     struct vt_trace_variable *launch;
     size_t launch_count;
-    /* Of PyTorch's default group of processes, as the last inspection that saw one tells: -1, -1 = none did;
-     * and where its processes met, "" = not known. */
+    /* PyTorch's default process group, as the last inspection saw it: rank and size, -1 = there was none, and
+     * the address of its store, "" = unknown. */
     int32_t group_rank, group_size;
     const char *group_store;
 
@@ -162,14 +161,14 @@ struct vt_trace {
     size_t rare_event_count;
     size_t event_count;
 
-    uint64_t recorded_events;               /* in the file; more than `event_count` if the trace is thinned */
-    uint64_t omitted_events, unkept_events; /* the second of the first: the recorder did not keep them */
-    uint64_t gap_refusals;         /* in gaps of the recorder, which show not all that was alive then */
-    uint64_t unseen_passes;        /* backward passes that nothing shows: steps are not counted there */
+    uint64_t recorded_events;               /* in the file: more than `event_count` if the trace is thinned */
+    uint64_t omitted_events, unkept_events; /* unkept: those of the omitted ones that the recorder left out */
+    uint64_t gap_refusals;         /* in gaps of the recorder: not all that was alive then is known */
+    uint64_t unseen_passes;        /* backward passes without events: their steps are not counted */
     uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
                                       `events` */
     uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
-    struct vt_event_bytes *event_bytes; /* thin.h: of each event of a thinned trace; NULL: it is not */
+    struct vt_event_bytes *event_bytes; /* thin.h: by event; NULL: the trace is not thinned */
     size_t window_count;                /* runs of events without gaps */
     struct vt_gap *gaps;                /* thin.h: where events are missing; in order */
     size_t gap_count;
@@ -199,14 +198,14 @@ struct vt_trace {
  * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
 /* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
- * vt_stack_kind of each stack, which the caller frees; 0 or -ENOMEM. */
+ * vt_stack_kind of each stack, which the caller frees. */
 struct vt_window;
 struct vt_thinning {
     uint64_t above_events;
     const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
-    int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
-    bool head_only; /* of any trace, only the first chunk is read: who was recorded */
+    uint8_t *(*find_kinds)(const struct vt_trace *trace);
+    bool head_only; /* read only the first chunk: who was recorded */
 };
 int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
                           char *error, size_t error_bytes);
@@ -243,19 +242,19 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
  * not plumbing. What is whose: frameworks.h. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
-/* Whether that frame is one of code that a compiler wrote for the user's: its line is theirs. */
+/* Whether that frame is in code that a compiler generated: its line is then that of the user's code. */
 bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
 
-/* One number for a frame's code and line. */
+/* A key for a frame's code and line. */
 static inline uint64_t vt_trace_line_key(const struct vt_trace *trace, const struct vt_python_frame *frame)
 {
     return (uint64_t)frame->code_id << 32 | (uint32_t)vt_trace_python_line(trace, frame);
 }
 
-/* That of a stack's innermost frame that is no library's; 0 if there is none. */
+/* The key of a stack's innermost frame in the user's own code; 0 if there is none. */
 static inline uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];

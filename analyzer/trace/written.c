@@ -1,5 +1,4 @@
 /* Code that a compiler wrote (torch.compile), and the user's lines that are behind it. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +6,8 @@
 
 #define LINE_MAXIMUM 100000000
 
-/* Reads `  File "FILE", line 12, in FUNCTION` at `text`. */
-static int read_frame(struct vt_trace *trace, const char *text, struct vt_written_line *line)
+/* Reads `  File "FILE", line 12, in FUNCTION` at `text`. False if that is not there. */
+static bool read_frame(struct vt_trace *trace, const char *text, struct vt_written_line *line)
 {
     static const char middle[] = "\", line ", before[] = ", in ";
     const char *file_end = strstr(text, middle), *end = strchr(text, '\n');
@@ -16,19 +15,19 @@ static int read_frame(struct vt_trace *trace, const char *text, struct vt_writte
     if (!end)
         end = text + strlen(text);
     if (!file_end || file_end > end)
-        return -EBADMSG;
+        return false;
     unsigned long number = strtoul(file_end + sizeof middle - 1, &number_end, 10);
     if (number == 0 || number > LINE_MAXIMUM || strncmp(number_end, before, sizeof before - 1) != 0)
-        return -EBADMSG;
+        return false;
     const char *function = number_end + sizeof before - 1;
     struct vt_arena *arena = &trace->tables->arena;
     line->source_line = (uint32_t)number;
     line->source_file = vt_arena_text(arena, text, (size_t)(file_end - text));
     line->function = vt_arena_text(arena, function, (size_t)(end - function));
-    return line->source_file && line->function ? 0 : -ENOMEM;
+    return true;
 }
 
-int vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where)
+bool vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where)
 {
     static const char start[] = "  File \"";
     struct vt_trace_tables *tables = trace->tables;
@@ -36,9 +35,10 @@ int vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, cons
     const char *innermost = NULL;
     for (const char *at = where; (at = strstr(at, start)) != NULL; at += sizeof start - 1)
         innermost = at + sizeof start - 1;
-    int error = innermost ? read_frame(trace, innermost, &written) : 0;
-    return error ? error
-                 : VT_APPEND(tables->written, tables->written_count, tables->written_capacity, written);
+    if (innermost && !read_frame(trace, innermost, &written))
+        return false;
+    VT_APPEND(tables->written, tables->written_count, tables->written_capacity, written);
+    return true;
 }
 
 static int by_line(const void *a, const void *b)

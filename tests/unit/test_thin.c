@@ -91,7 +91,7 @@ Test(thin, windows_are_complete)
         const size_t window_count = thinner.window_count;
         for (size_t i = 0; i < EVENTS; i += 1000) /* in any portions */
             cr_assert_eq(vt_thin_take(&thinner, events + i, 1000), 0);
-        cr_assert_eq(vt_thin_end(&thinner), 0);
+        vt_thin_end(&thinner);
         size_t next = 0, gap = 0;
         for (uint64_t i = 0; i < EVENTS; i++) {
             bool inside = is_inside(windows, window_count, i);
@@ -173,7 +173,7 @@ Test(thin, passes_stay_recognisable)
                                  .thread_id = steps[i].thread};
         cr_assert_eq(vt_thin_take(&thinner, &event, 1), 0);
     }
-    cr_assert_eq(vt_thin_end(&thinner), 0);
+    vt_thin_end(&thinner);
     for (size_t i = 0; i < count; i++)
         cr_expect_eq(find(&thinner, i + 2) != NULL, steps[i].stays, "event %zu", i);
     vt_thin_free(&thinner);
@@ -215,7 +215,7 @@ Test(thin, makers_of_nodes_stay)
                                  .thread_id = steps[i].thread};
         cr_assert_eq(vt_thin_take(&thinner, &event, 1), 0);
     }
-    cr_assert_eq(vt_thin_end(&thinner), 0);
+    vt_thin_end(&thinner);
     for (size_t i = 0; i < count; i++)
         cr_expect_eq(find(&thinner, i) != NULL, steps[i].stays, "event %zu", i);
     cr_expect_eq(find(&thinner, 0)->kind, VT_EVENT_NODE);
@@ -247,8 +247,8 @@ Test(thin, windows_have_the_peak)
         }
         events[3000].kind = VT_EVENT_OOM;
         events[3000].layer = VT_LAYER_NONE;
-        cr_assert_eq(vt_survey_reach(&survey, 2), 0);
-        cr_assert_eq(vt_survey_take(&survey, events, EVENTS), 0);
+        vt_survey_reach(&survey, 2);
+        vt_survey_take(&survey, events, EVENTS);
         for (uint64_t i = 0; i < EVENTS; i++, now = 0) {
             replay(alive, &events[i]);
             for (size_t k = 0; k < ADDRESSES; k++)
@@ -259,7 +259,7 @@ Test(thin, windows_have_the_peak)
         cr_assert_eq(survey.devices[0]->peak_event, peak);
         cr_assert_eq(survey.devices[0]->peak_bytes, most * 512);
         cr_assert_eq(survey.kinds[VT_EVENT_OOM][0], 1);
-        cr_assert_eq(vt_survey_windows(&survey, NULL, 0, &windows, &count), 0);
+        count = vt_survey_windows(&survey, NULL, 0, &windows);
         cr_assert(is_inside(windows, count, peak) && is_inside(windows, count, 0));
         cr_assert(is_inside(windows, count, EVENTS - 1) && is_inside(windows, count, 3000));
         for (size_t i = 0; i < count; i++)
