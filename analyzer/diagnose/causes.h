@@ -68,8 +68,8 @@ static inline bool vt_cause_is_there(const struct vt_cause_search *search, uint3
                          search->refusal->event_index);
 }
 
-/* causes_models.c: models that are there beside the one that is used. 0 or -ENOMEM. */
-int vt_cause_second_model(struct vt_cause_search *search);
-int vt_cause_idle_model(struct vt_cause_search *search);
+/* causes_models.c: models that are there beside the one that is used. */
+void vt_cause_second_model(struct vt_cause_search *search);
+void vt_cause_idle_model(struct vt_cause_search *search);
 
 #endif

@@ -24,9 +24,9 @@ bool vt_own_use_told(const struct vt_own_use *own, const struct vt_reading *read
 uint64_t vt_own_use_bytes(const struct vt_reading *reading);
 
 /* What NVML charged this process with on the device beyond its own memory (contexts, code and the like, and
- * what is not seen), from change to change. None where it was not told in a steady reading. -ENOMEM. */
-int vt_context_levels_find(const struct vt_report *report, int device_index,
-                           const struct vt_readings *readings, const struct vt_silent_events *events,
-                           struct vt_context_levels *levels);
+ * what is not seen), from change to change. None where it was not told in a steady reading. */
+void vt_context_levels_find(const struct vt_report *report, int device_index,
+                            const struct vt_readings *readings, const struct vt_silent_events *events,
+                            struct vt_context_levels *levels);
 
 #endif

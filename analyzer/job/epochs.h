@@ -31,7 +31,7 @@ struct vt_card_walk {
     size_t count, alive;
     struct vt_card_moment *moments;
     size_t moment_count, next;
-    bool told, failed;
+    bool told;
     uint64_t t_ns, own_bytes, context_bytes; /* of all users, now */
     struct vt_card_others others;
     /* Where it is not told: the bytes beside the users, by arrival and departure. */
@@ -39,8 +39,7 @@ struct vt_card_walk {
     size_t beside_count, beside_at;
 };
 
-/* -ENOMEM; then there is nothing to free. */
-int vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count);
+void vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count);
 /* Goes to the next time at which something changes. False if there is none. */
 bool vt_card_walk_next(struct vt_card_walk *walk);
 /* The time that comes next; UINT64_MAX after the last. */

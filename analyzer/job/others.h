@@ -23,8 +23,8 @@ struct vt_card_others {
 };
 
 void vt_card_others_free(struct vt_card_others *others);
-/* From now on that user is told so much. -ENOMEM. */
-int vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes);
+/* From now on that user is told so much. */
+void vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes);
 /* A user is told nothing any more. */
 void vt_card_others_leave(struct vt_card_others *others, uint32_t user);
 

@@ -57,7 +57,7 @@ struct vt_annotation {
 
 /* `file`: all or the end of a file's path ("model.py", "pkg/model.py"), NULL = the table of files. `top`:
  * only so many lines of it, those with the most bytes; 0 = all. The report must outlive the annotation.
- * -EINVAL with a reason in `error` for a file that is not in the trace, or that could be several. -ENOMEM. */
+ * -EINVAL with a reason in `error` for a file that is not in the trace, or that could be several. */
 int vt_annotation_make(const struct vt_report *report, const char *file, size_t top,
                        struct vt_annotation **annotation, char *error, size_t error_bytes);
 void vt_annotation_free(struct vt_annotation *annotation);

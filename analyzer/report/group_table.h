@@ -11,7 +11,7 @@ struct vt_group_table {
     struct vt_index index; /* hash → item */
     size_t capacity;
 };
-/* The group with this hash, made with `name` if there is none; NULL without memory. Pointers hold until the
+/* The group with this hash, made with `name` if there is none. Pointers hold until the
  * next group is made. */
 struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name);
 /* By the hash of its name, the first `bytes` of `name`. */
@@ -24,7 +24,7 @@ struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, un
 
 /* Makes groups whose `bytes` are the most that their modules had at once of temporaries, and of workspaces
  * that they gave back. */
-int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
-                            enum vt_by by, struct vt_groups *peaks);
+void vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
+                             enum vt_by by, struct vt_groups *peaks);
 
 #endif

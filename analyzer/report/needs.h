@@ -6,7 +6,7 @@
 #include "trace/survey.h"
 
 /* Which events, as numbered in the file, a report of these options is about that a thinned trace has not all.
- * -ENOMEM. */
+ * Returns 0. */
 #define VT_NEEDS 8u
 struct vt_needs {
     struct vt_window items[VT_NEEDS];

@@ -37,7 +37,6 @@ struct vt_trace_row {
     const char *loss; /* the worst, in words; NULL = none */
 };
 
-/* -ENOMEM. */
-int vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row);
+void vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row);
 
 #endif

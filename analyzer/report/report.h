@@ -149,7 +149,7 @@ struct vt_report_options {
 #define VT_TIMELINE_COLUMNS 1000u /* finer than a terminal: the text view draws from it at any width */
 
 /* -EINVAL with a reason in `error` for an `at` that is malformed or is not in the trace, and for a device
- * that the trace does not know. -ENOMEM. */
+ * that the trace does not know. */
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **report, char *error, size_t error_bytes);
 void vt_report_free(struct vt_report *report);
