@@ -8,8 +8,8 @@
 #include "diagnose/finders.h"
 #include "diagnose/leaks/verdicts.h"
 
-/* The event after which nothing would need what a leak keeps of a step: a graph that no backward reaches goes
- * once it is made; what else is kept may serve until the step ends. `ends`: by step. */
+/* The event after which nothing needs what a leak keeps from a step: a graph that no backward reaches is
+ * not needed once it is made; other memory may be in use until the step ends. `ends`: by step. */
 static void find_ends(const struct vt_adviser *adviser, const struct vt_leak *leak, uint32_t *ends)
 {
     const struct vt_attribution *attribution = adviser->attribution;
@@ -32,7 +32,7 @@ static uint64_t kept_bytes(const struct vt_adviser *adviser, const struct vt_lea
     return bytes;
 }
 
-/* What leaks hold at the peak. (Each what-if looks at all events: it is asked for few leaks.) */
+/* What leaks hold at the peak. (Each what-if walks all events, so there is one for few leaks only.) */
 void vt_advise_leak(struct vt_adviser *adviser)
 {
     const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
@@ -123,7 +123,7 @@ static int find_others(void *context)
     return 0;
 }
 
-/* From the last kind on, what that has not begun. */
+/* From the last kind backwards, those that the other thread has not begun. */
 static void help(struct vt_advice_search *search)
 {
     if (!atomic_load(&search->ready))

@@ -1,4 +1,4 @@
-/* Advice on copies of weights that stay on the card. */
+/* Advice on copies of weights that stay on the GPU. */
 #include <string.h>
 
 #include "diagnose/adviser.h"

@@ -43,12 +43,12 @@ VT_ADVICE_KINDS(X)
 
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
-/* Of the device; NULL = none. */
+/* The leaks of the device; NULL = none. */
 const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser);
 /* 1 % of the peak or more. */
 bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes);
-/* Adds advice that saves this many bytes, if it is worth it. It is about the line of
- * `stack_id`, or where that is 0, about `module`. The rest says why. */
+/* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that
+ * is 0, about `module`. `why` and the rest say why. */
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
                const char *module, const char *what, const char *why, ...)
     __attribute__((format(printf, 7, 8)));

@@ -32,7 +32,7 @@ struct pool {
 struct vt_allocator {
     struct block *blocks;
     size_t count, capacity;
-    uint32_t unused; /* the first block that is none any more, chained by `after` */
+    uint32_t unused; /* the first unused entry, chained by `after` */
     struct pool pools[2];
     struct vt_index of_allocation;
     uint64_t free_bytes, next_address;

@@ -57,8 +57,8 @@ static void walk_through(struct walk *walk, struct vt_places *places)
     }
 }
 
-/* In a container another process may have the number that is taken for ours: then what NVML tells of it does
- * not fit our memory on other cards. */
+/* In a container another process may have the number that seems to be ours: then what NVML reports for it
+ * does not fit our memory on other GPUs. */
 static bool is_own_trusted(const struct vt_report *report)
 {
     for (size_t i = 0; i < report->device_count; i++)

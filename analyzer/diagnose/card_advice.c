@@ -1,5 +1,6 @@
-/* What could be done about a card's bytes: those of other processes, of code, contexts and limits, and those
- * that nothing explains. Each piece has the bytes of its rows; none under 1 % of what is in use. */
+/* What could be done about a GPU's bytes: those of other processes, of code, contexts and limits, and those
+ * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use.
+ * */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -27,7 +28,7 @@ struct rows {
     int64_t bytes;
     size_t count;
     char named[240];
-    char first[64]; /* the largest alone, without its bytes */
+    char first[64]; /* only the largest, without its bytes */
 };
 
 /* How much of a row it is about; 0 = it is not. */

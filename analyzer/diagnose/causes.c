@@ -1,5 +1,5 @@
-/* Why memory ran out: what filled the card that need not have been there. Each finder looks for one thing and
- * states its bytes; the cause told first is the largest without which the request would have been granted. */
+/* Why memory ran out: what filled the GPU unnecessarily. Each finder looks for one thing and states its
+ * bytes; the cause shown first is the largest one without which the request would have been granted. */
 #include "attribute/sites.h"
 #include "base/format.h"
 #include "base/index.h"
@@ -16,7 +16,7 @@
 
 #include "base/allocate.h"
 
-#define LEAST_PART 20u      /* of the card: what is smaller is no cause */
+#define LEAST_PART 20u      /* of the GPU: anything smaller is not a cause */
 #define LEAST_CACHE 4u      /* of the weights and their like: of keys and values */
 #define LEAST_FRAGMENTS 10u /* the same of a cache in pieces */
 
@@ -133,7 +133,7 @@ static uint32_t calls_to(const struct vt_cause_search *search, uint32_t failed, 
     return shared + 1 < own ? shared + 1 : own;
 }
 
-/* A library that is refused may ask once more by itself: the same line, and nothing was made in between. */
+/* A library whose request fails may repeat it: the same line, and nothing was allocated in between. */
 static bool is_repeated(const struct vt_cause_search *search, const struct vt_refusal *failed)
 {
     bool made = false;
@@ -317,7 +317,7 @@ static uint64_t passing_bytes(const struct vt_cause_search *search)
     return bytes;
 }
 
-/* What a server fills its card with, beside the weights. */
+/* What a server fills its GPU with, besides the weights. */
 static void find_kv_cache(struct vt_cause_search *search)
 {
     uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];

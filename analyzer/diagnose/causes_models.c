@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define IDLE_STEPS 3u /* a model that is asked now and then may be asked again */
+#define IDLE_STEPS 3u /* a model that runs now and then may run again */
 
 /* ---- A second model ---- */
 
@@ -101,7 +101,7 @@ static void read_use(const struct vt_cause_search *search, struct use *use)
     }
 }
 
-/* It ran, is not trained (an expert may wait long for its turn), and has not run in the last steps. */
+/* It ran, but not in the last steps, and is not trained (an expert may wait long for its turn). */
 static bool is_idle(const struct vt_cause_search *search, const struct use *use, uint32_t index,
                     uint32_t *last_step)
 {

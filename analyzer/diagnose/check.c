@@ -77,7 +77,7 @@ static void name_leak(const struct vt_leak *leak, char *text, size_t bytes)
              leak->line_count ? leak->lines[0].name : "");
 }
 
-/* Of device memory. A limit that cannot be judged is exceeded. */
+/* Only device memory counts. A limit that cannot be judged is exceeded. */
 static void check_leak(struct vt_checks *checks, const struct vt_device_report *device,
                        const struct vt_amount *limit)
 {

@@ -4,7 +4,7 @@
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
-/* Where memory did run out, the time that it would is no forecast. */
+/* Where memory did run out, no forecast says when it would. */
 static void drop_forecasts(const struct vt_report *report, struct vt_device_report *device)
 {
     bool ran_out = false;

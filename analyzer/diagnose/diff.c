@@ -297,7 +297,7 @@ static void match(const struct vt_diff *diff, enum vt_by by, const struct vt_gro
     free(entries.items);
 }
 
-/* Of a whole device: the cache and the context too, which no group has. */
+/* For a whole device, with the cache and the context, which no group has. */
 static void match_categories(const struct vt_diff_device *device, struct vt_diff_rows *rows)
 {
     rows->items = vt_allocate_zeros(VT_CATEGORY_COUNT, sizeof *rows->items);

@@ -23,7 +23,7 @@ void vt_advice_end(struct vt_advice_search *search);
 /* Some block came with its allocator's own total: of all frameworks, PyTorch's do. So without native stacks
  * segments are PyTorch's. */
 bool vt_counts_blocks(const struct vt_replay *replay);
-/* Code that returns empty segments of the device's framework to the card; NULL = none is known. */
+/* Code that returns empty segments of the device's framework to the GPU; NULL = none is known. */
 const char *vt_cache_release(const struct vt_replay *replay, int device_index);
 /* Fragmentation of one device just after an event: its segments, their blocks (index, address and bytes
  * only), and what keeps each from being returned. */
@@ -41,20 +41,21 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
 void vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
                          struct vt_graph_pools *pools);
 
-/* Every byte of the device's card, of what is shown and at the last reading. */
+/* Every byte of the device, at the moment shown and at the last reading. */
 void vt_reconcile(const struct vt_report *report, struct vt_device_report *device);
-/* What the refusal that is shown counts as context is what the card had in use when it was first asked: where
- * NVML told the process's own, the rest is of other processes. After vt_reconcile of all devices. */
+/* The failed request that is shown counts as context what was in use on the GPU when it was first queried:
+ * where NVML reported the process's own part, the rest belongs to other processes. After vt_reconcile of
+ * all devices. */
 void vt_reconcile_refusal(struct vt_report *report);
 
 /* What could be done about it, of a table that is complete but for this (card_advice.c). */
 void vt_card_advise(const struct vt_report *report, struct vt_card_table *table);
 
-/* Devices with a context and without memory, after the tables of all cards. */
+/* Devices with a context but without memory, after the tables of all GPUs. */
 void vt_bare_contexts_find(struct vt_report *report);
 
-/* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
- * is that refusal. */
+/* What running out of memory was about, for the failed request that the report shows; all zero unless a
+ * device's `at` is that request. */
 void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
 /* Its part in causes.c: why memory ran out. The device's leaks are found before. */
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);

@@ -1,5 +1,5 @@
-/* How many more calls of a model fit the card while its cache grows: the last call is repeated, event by
- * event, with blocks that go on to grow as they did, until the allocator is refused. */
+/* How many more calls of a model fit the GPU while its cache grows: the last call is repeated, event by
+ * event, with blocks that keep growing as they did, until a request fails. */
 #include "diagnose/fit.h"
 
 #include <errno.h>
@@ -95,7 +95,8 @@ static bool is_full(const struct fit *fit, size_t ordinal, double growth)
     return bytes <= VT_HIDDEN_BYTES || growth * (double)half > (double)VT_HIDDEN_BYTES;
 }
 
-/* A block is what was asked for, or larger: the line is the longest edge of the hull below the sizes seen. */
+/* A block is as large as its request, or larger: the line is the longest edge of the hull below the sizes
+ * seen. */
 static void fit_line(const struct fit *fit, size_t ordinal, struct line *line)
 {
     size_t count = 0, begin = fit->calls - fit->alike, best = 0;
@@ -138,7 +139,7 @@ static int compare_index(const void *block, const void *allocation)
     return vt_order(*(const uint32_t *)block, *(const uint32_t *)allocation);
 }
 
-/* The call and ordinal of a block; false if it is older than what is looked at. */
+/* The call and ordinal of a block; false if it is older than the calls examined. */
 static bool find_block(const struct fit *fit, uint32_t allocation, size_t *call, size_t *ordinal)
 {
     size_t at =
@@ -152,7 +153,7 @@ static bool find_block(const struct fit *fit, uint32_t allocation, size_t *call,
     return *call >= fit->calls - fit->alike;
 }
 
-/* What the last call does. */
+/* What the last call does, in order. */
 static void list_deeds(struct fit *fit)
 {
     const struct vt_replay *replay = fit->replay;
@@ -206,7 +207,7 @@ static double cache_growth(const struct fit *fit)
     return growth;
 }
 
-/* Repeats the last call until it is refused. held: by age and ordinal, as a ring. */
+/* Repeats the last call until a request fails. held: by age and ordinal, as a ring. */
 static void repeat(const struct fit *fit, struct vt_allocator *allocator, uint32_t *held,
                    struct vt_fit *found)
 {

@@ -1,17 +1,17 @@
-/* What more would fit the card: the allocator of PyTorch, in thought (allocator.h). */
+/* What else would fit the GPU, by a simulation of PyTorch's allocator (allocator.h). */
 #ifndef VT_FIT_H
 #define VT_FIT_H
 
 #include "attribute/attribute.h"
 #include "report/report.h"
 
-#define VT_HIDDEN_BYTES (UINT64_C(1) << 20) /* a block is at most so much larger than was asked for */
+#define VT_HIDDEN_BYTES (UINT64_C(1) << 20) /* a block is at most this much larger than its request */
 
 struct vt_fit {
     bool known; /* false: the memory is not of such an allocator, or the calls are too few or too different */
     bool ended; /* so many fit, and then the search was ended */
-    size_t count;                  /* that fit before the driver refuses */
-    uint64_t cache_bytes_per_call; /* without what blocks are larger than was asked for; 0 = not known */
+    size_t count;                  /* that fit before the driver has no more */
+    uint64_t cache_bytes_per_call; /* without what blocks have beyond their requests; 0 = not known */
 };
 
 /* More calls of a model after these, which are steps in order, with growth as in them. free_bytes: what the

@@ -120,7 +120,7 @@ static bool stays_longer(const struct vt_replay *replay, const struct vt_block *
     return a->free_event != b->free_event ? a->free_event > b->free_event : a->alloc_event < b->alloc_event;
 }
 
-/* What its framework offers for its free bytes. Of several frameworks the first one's is told. */
+/* What its framework offers for its free bytes; with several frameworks, the first one's. */
 static void add_remedies(const struct finding *finding, const struct vt_segment *segment)
 {
     struct vt_fragmentation *found = finding->found;
@@ -280,7 +280,7 @@ static int by_kept(const void *left, const void *right)
     return a->kept_bytes != b->kept_bytes ? vt_order(b->kept_bytes, a->kept_bytes) : strcmp(a->name, b->name);
 }
 
-/* The pin of that name, made if there is none. */
+/* The pin of that name, made if it is new. */
 static struct vt_pin *pin_named(struct vt_fragmentation *found, struct vt_index *names, const char *name)
 {
     uint64_t hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);

@@ -22,7 +22,7 @@ struct executable {
 struct finder {
     const struct vt_report *report;
     int device_index;
-    uint32_t event; /* at which pools are looked at */
+    uint32_t event; /* after which pools are examined */
     struct capture *captures;
     size_t capture_count, capture_capacity;
     struct executable *executables;

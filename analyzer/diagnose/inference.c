@@ -36,14 +36,14 @@ static uint64_t cache_bytes(const struct vt_step *step)
     return step->end.categories[VT_CATEGORY_KV_CACHE];
 }
 
-/* Calls of which each finds the cache that the one before left. */
+/* Calls that each find the cache that the one before left. */
 struct run {
     size_t begin, end; /* into the steps */
 };
 
-/* The growth of the cache from call to call, over the longest run of calls of which none drops a quarter of
- * it: blocks are rounded, so a little less is no end. The first call of a run brings a whole prompt and does
- * not count. */
+/* The growth of the cache from call to call, over the longest run of calls in which none drops a quarter of
+ * it: blocks are rounded, so a little less does not end the run. The first call of a run brings a whole
+ * prompt and does not count. */
 static struct run find_growth(const struct vt_steps *steps, struct vt_inference *inference)
 {
     struct run found = {0};
@@ -77,7 +77,7 @@ static int by_bytes(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Of a request: its largest moment over what was there before it. */
+/* For each request: its peak above what was there before it. */
 static void find_requests(const struct vt_steps *steps, struct vt_inference *inference)
 {
     uint64_t *bytes = vt_allocate((steps->count + 1) * sizeof *bytes);
@@ -103,7 +103,7 @@ static uint64_t free_at(const struct vt_device_report *device, const struct vt_s
 {
     uint64_t used = state->driver_bytes;
 
-    if (device->card_total_bytes) /* other processes use the card too */
+    if (device->card_total_bytes) /* other processes use the GPU too */
         used = device->card_total_bytes - device->card_free_bytes + state->driver_bytes -
                device->shown->state.driver_bytes;
     uint64_t total = device->card_total_bytes ? device->card_total_bytes : device->total_bytes;
@@ -162,8 +162,8 @@ static int by_stack(const void *a, const void *b)
     return 2 * vt_order(left->stack_id, right->stack_id) + vt_order(left->bytes, right->bytes);
 }
 
-/* The blocks of keys and values that are alive at the shown instant. What one place made is of one size, but
- * for what an allocator does not split off. */
+/* The blocks of keys and values that are alive at the moment shown. One place makes blocks of one size,
+ * except for what an allocator does not split off. */
 static size_t list_cache(const struct vt_report *report, const struct vt_device_report *device,
                          struct part *parts)
 {
@@ -207,7 +207,7 @@ static void find_caches_that_fit(const struct vt_report *report, const struct vt
     free(bytes);
 }
 
-/* Free on the card, and in the framework's cache, which it returns to the card before it gives up. */
+/* Free on the GPU, and in the framework's cache, which it returns to the GPU before it gives up. */
 static void find_room(const struct vt_report *report, const struct vt_device_report *device,
                       const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {

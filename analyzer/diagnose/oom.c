@@ -7,7 +7,7 @@
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
-/* When a block alive at the refusal is freed. */
+/* When a block that is alive at the failed request is freed. */
 struct end {
     uint32_t allocation, event; /* an expected event may be beyond the trace */
     uint8_t phase;
@@ -51,7 +51,7 @@ static bool end_of(const struct vt_report *report, const struct vt_shortage *sho
         expected = expected < now ? now : expected < VT_NEVER ? expected : VT_NEVER - 1;
     }
     if (expected == VT_NEVER || (shortage->freed_seen && expected > last))
-        return false; /* the program went on and kept it */
+        return false; /* the program continued and kept it */
     *end = (struct end){.allocation = index,
                         .event = (uint32_t)expected,
                         .phase = vt_span_at(report->attribution, example->free_event)->phase};

@@ -129,7 +129,7 @@ static void read_one(struct walk *walk, int device_index, const struct vt_readin
         first_ns = any ? first_ns : last_ns;
         any = true;
     }
-    /* what pools gave back is no part of the context */
+    /* what pools returned is not part of the context */
     if (bytes > walk->bytes || (bytes < walk->bytes && !reading->spare_bytes))
         step(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
 }

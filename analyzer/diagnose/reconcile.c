@@ -1,4 +1,4 @@
-/* Every byte of a card in one row: the process's own, its context, other processes, and what nothing
+/* Every byte of a GPU in one row: the process's own, its context, other processes, and what nothing
  * explains. */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #define KIND_GRAPH_MEMORY "graph_memory"
 
 #define BEST_QUALITY 3u
-#define FIRST_READINGS 64u /* steady ones that tell of a context, and as many others */
+#define FIRST_READINGS 64u /* steady ones that report a context, and as many others */
 
 struct maker {
     const struct vt_report *report;
@@ -58,7 +58,7 @@ static void add(struct maker *maker, const char *kind, const char *name, int64_t
         VT_APPEND(table->rows, table->row_count, maker->capacity, made);
 }
 
-/* Adds to what is told beside the rows. */
+/* Adds to what is reported beside the rows. */
 static void tell(struct maker *maker, const struct vt_card_row *row)
 {
     struct vt_card_table *table = maker->table;
@@ -83,8 +83,8 @@ static bool may_be_its_own(uint8_t category)
            category == VT_CATEGORY_COMMUNICATION;
 }
 
-/* Memory that a library asked CUDA for itself, that of graphs' nodes, and that of others which is mapped
- * here. */
+/* Memory that a library allocated itself, memory of graphs' nodes, and memory of other processes that is
+ * mapped here. */
 static void add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT],
                           uint64_t *foreign_bytes)
 {
@@ -188,19 +188,19 @@ static int64_t context_by(struct maker *maker, const struct vt_reading *reading)
                   bytes = (int64_t)(vt_own_use_bytes(reading) - reading->own_bytes) - silents.bytes;
 
     free(silents.items);
-    /* what the card had in use before the first allocation, once that was read */
+    /* what was in use on the GPU before the first allocation, once that was read */
     return before_bytes > 0 && before_bytes < bytes ? before_bytes : bytes;
 }
 
-/* How well a reading tells of a context: one from before it was made tells nothing, and one while this
- * process's memory changed too much. */
+/* How much a reading says about a context: one from before it was made says nothing, and one during a
+ * change of this process's memory says too much. */
 static unsigned quality_of(const struct vt_reading *reading)
 {
     return 2 * (reading->context_bytes > 0) + reading->steady;
 }
 
-/* The least that one of the era's first readings tells, of the best that there are. Where pools have free
- * parts it may tell too little, so it counts only as long as none tells without. */
+/* The least that one of the era's first readings reports, among the best ones. Where pools have free parts
+ * it may be too little, so it counts only until a reading without free parts is found. */
 static uint64_t find_context(struct maker *maker, uint32_t era)
 {
     int64_t least = INT64_MAX, bytes;
@@ -240,8 +240,8 @@ static bool has_context(const struct maker *maker, const struct vt_state *state)
                                                     maker->device_index, state->event_index);
 }
 
-/* Other processes have rows. Where it is not known which of them is this one, they are told apart from the
- * rows, and so is one whose bytes are not told. */
+/* Other processes have rows. Where it is not known which of them is this one, they are reported beside the
+ * rows, and so is a process whose bytes are not reported. */
 static void add_processes(struct maker *maker, const struct vt_reading *reading)
 {
     const struct vt_trace_card_use *use = reading->use;
@@ -265,7 +265,7 @@ static void add_processes(struct maker *maker, const struct vt_reading *reading)
     }
 }
 
-/* Of what nothing explains: what NVML charges this process with beyond its rows. */
+/* The part of the unexplained bytes that NVML charges this process with, beyond its rows. */
 static void find_own_unexplained(struct maker *maker, const struct vt_reading *reading)
 {
     struct vt_card_table *table = maker->table;
@@ -296,7 +296,7 @@ static bool is_of_other_context(const struct maker *maker, const struct vt_readi
     return !reading->context_bytes != !state->context_bytes || reading->era != era_of(maker, state);
 }
 
-/* As the moment, by all that this process's own events tell. */
+/* The reading shows the same state as the moment, by everything that this process's own events show. */
 static bool has_as_much(const struct maker *maker, const struct vt_reading *reading,
                         const struct vt_state *state)
 {
@@ -304,8 +304,8 @@ static bool has_as_much(const struct maker *maker, const struct vt_reading *read
            reading->context_bytes == state->context_bytes && reading->spare_bytes == maker->spare_bytes;
 }
 
-/* What pools had given back to the device by a reading, as NVML tells: they do so when the program waits for
- * the device, and it shows with their next use only. */
+/* What pools had returned to the device by a reading, as NVML reports: they do so when the program waits
+ * for the device, and events show it only with their next use. */
 static uint64_t find_returned(struct maker *maker, const struct vt_reading *reading)
 {
     struct vt_silents silents;
@@ -322,7 +322,7 @@ static uint64_t find_returned(struct maker *maker, const struct vt_reading *read
     return (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
 }
 
-/* What this process had more at the moment than when the bytes in use were told. */
+/* How much more this process held at the moment than when the bytes in use were reported. */
 static int64_t moved(const struct maker *maker, const struct vt_reading *reading,
                      const struct vt_state *state, uint64_t context_bytes, int64_t silent_bytes)
 {
@@ -384,7 +384,7 @@ static unsigned rank_of(const struct maker *maker, const struct vt_reading *read
     return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
 }
 
-/* Moved to the moment, more would be in use than the card has: then the reading already had memory whose
+/* Moved to the moment, more would be in use than the GPU has: then the reading already had memory whose
  * allocation was not yet recorded, and does not belong to the events before it. */
 static bool is_too_much(const struct vt_reading *reading, const struct vt_state *state)
 {
@@ -445,7 +445,7 @@ static void make_table(const struct maker *of, const struct vt_state *state, con
     int64_t silent_bytes = 0;
     uint64_t foreign_bytes;
 
-    /* what a card had that the process did not use, nobody told it */
+    /* nobody reported the bytes of a GPU that the process did not use */
     if (!reading || !state->present ||
         (!state->driver_bytes && !tells_own(of, reading) && is_of_other_context(of, reading, state)))
         return;

@@ -46,9 +46,9 @@ static void note(struct walk *walk, uint32_t event_index, struct vt_state state)
         step->peak = state;
 }
 
-/* Of a thinned trace: the largest state and the last one between the last event and this one, which changes
- * the device's own blocks by `change`. They are of the step of the last event, since the first block that
- * begins another stays. */
+/* For a thinned trace: the largest and the last state between the last event and this one, which changes
+ * the device's own blocks by `change`. They belong to the step of the last event, since the first block
+ * that begins another step stays. */
 static void note_between(struct walk *walk, const struct vt_event_bytes *bytes, uint64_t change)
 {
     const uint64_t known = walk->last.block_bytes, before = bytes->after - change;

@@ -1,4 +1,4 @@
-/* Who holds what of each card, where several processes use one. */
+/* Who holds what on each GPU, where several processes use one. */
 #include "job/epochs.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 #include "base/index.h"
 
-/* The entry of CUDA_VISIBLE_DEVICES that a device is, as a number; the device's own index where that does not
- * tell. */
+/* The entry of CUDA_VISIBLE_DEVICES for a device, as a number; the device's own index if that is not a
+ * number. */
 static int32_t card_number(const struct vt_job_process *process, int32_t index)
 {
     const char *text = process->visible_devices;
@@ -58,7 +58,7 @@ static int by_number(const void *left, const void *right)
     return strcmp(a->uuid, b->uuid);
 }
 
-/* ---- The most of a card ---- */
+/* ---- The peak of a GPU ---- */
 
 /* Walks through all changes of all users, and of what is beside them. */
 static void find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count)
@@ -102,7 +102,7 @@ static int by_bytes(const void *left, const void *right)
                                 : (a->process > b->process) - (a->process < b->process);
 }
 
-/* With those that have a context alone. */
+/* With those that have only a context. */
 static size_t count_devices(const struct vt_job *job)
 {
     size_t devices = 0;
@@ -140,7 +140,7 @@ static size_t find_users(struct vt_job *job, uint32_t card, struct vt_card_user 
     return count;
 }
 
-/* Of what each user's most_bytes is. */
+/* The holders are those of each user's most_bytes. */
 static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
                          const struct vt_card_user *users, size_t count)
 {

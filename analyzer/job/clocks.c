@@ -7,7 +7,7 @@
 #include "base/allocate.h"
 #include "base/format.h"
 
-/* Of so many steps at least, all of which both ranks have. */
+/* At least this many steps, which both ranks have in full. */
 #define LEAST_STEPS 3u
 
 /* Two ranks: how far one's clock seems to be ahead of the other's, how long a step takes, and how far their
@@ -60,7 +60,7 @@ static bool waits_in_each_step(const struct vt_job_group *group)
            group->layout == VT_LAYOUT_TENSOR;
 }
 
-/* A group's first rank against those on other nodes, of which the first that tells decides. */
+/* A group's first rank against those on other nodes; the first one that shows a difference decides. */
 static void compare_group(struct vt_job *job, const struct vt_job_group *group)
 {
     const struct vt_job_process *first = &job->processes[group->members[0]];

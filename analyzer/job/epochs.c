@@ -88,7 +88,7 @@ static void add_user(struct vt_card_walk *walk, size_t i)
     add(walk, i, ENDS, 0, user->process->gone_ns + 1);
 }
 
-/* Pids of the users, as NVML tells them: their memory is known better. */
+/* Drops what NVML reports for the users themselves: their memory is known better. */
 static void drop_own(struct vt_card_walk *walk)
 {
     struct vt_index pids = {0};
@@ -140,7 +140,7 @@ static void take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
     user->context_bytes = context_bytes;
 }
 
-/* Where it is not told: from here on something else may be in use beside the users' own memory. */
+/* Where it is not reported: from here on something else may be in use beside the users' own memory. */
 static bool begins_epoch(const struct vt_card_moment *moment)
 {
     return moment->kind == COMES || moment->kind == LEAVES || moment->kind == OTHER_HAS;
@@ -186,16 +186,16 @@ static void rewind_walk(struct vt_card_walk *walk)
     walk->t_ns = walk->own_bytes = walk->context_bytes = 0;
 }
 
-/* ---- What was beside the users, by what the driver told ---- */
+/* ---- What was beside the users, by the driver's reports ---- */
 
 /* While it is measured. */
 struct epoch {
     size_t told, alive;
 };
 
-/* What the driver told of the card in an epoch, less what the users had then; a call of another process that
- * was under way is in one of the two only, so the median is taken. Where nothing was told it is as before; of
- * those that have ended, an equal part each is gone. */
+/* What the driver reported for the GPU in an epoch, minus what the users held then. A call that another
+ * process was making is in one of the two only, so the median is taken. Without a report it stays as
+ * before, but the users that have ended take equal parts of it with them. */
 static void close_epoch(struct vt_card_walk *walk, struct epoch *epoch, uint64_t *values,
                         size_t *alive_before)
 {

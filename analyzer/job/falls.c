@@ -1,4 +1,4 @@
-/* Out of memory somewhere in a job: who was refused first, and who ended because of it. */
+/* Out of memory somewhere in a job: who ran out first, and who ended because of it. */
 #include "job/parts.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 /* How long after a rank has failed its launcher may take to end the others. */
 #define SOON_NS UINT64_C(120000000000)
-/* NVML is asked each second; on a busy card less often. */
+/* NVML is queried each second; on a busy GPU less often. */
 #define PERIOD_NS UINT64_C(1000000000)
 #define LATE_NS (5 * PERIOD_NS)
 
@@ -21,7 +21,7 @@ static int by_time(const void *left, const void *right)
                               : (a->process > b->process) - (a->process < b->process);
 }
 
-/* The refusal that ended a process's work, else NULL: attempts that it survived are none. */
+/* The failed request that ended a process's work, else NULL: attempts that it survived do not count. */
 static const struct vt_job_refusal *fatal_refusal(const struct vt_job_process *process)
 {
     for (size_t i = process->refusal_count; i-- > 0;)
@@ -40,8 +40,8 @@ static uint64_t node_and_pid(uint32_t node, uint32_t pid)
     return (uint64_t)node << 32 | pid;
 }
 
-/* What NVML told one process of the others: those that were killed had their memory until it was not told any
- * more, whenever their own last event was. */
+/* What NVML reported to one process about the others: those that were killed held their memory until NVML
+ * stopped reporting it, whenever their own last event was. */
 static void hear_of(struct vt_job *job, const struct vt_index *killed, const struct vt_job_process *teller,
                     const struct vt_job_device *device)
 {
@@ -59,14 +59,14 @@ static void hear_of(struct vt_job *job, const struct vt_index *killed, const str
                 until_ns = teller->start_ns + device->others[k].t_ns;
                 break;
             }
-        /* it was there when NVML was asked before, not until it was asked next */
+        /* it was there at the query before, not until the next one */
         until_ns = until_ns > PERIOD_NS ? until_ns - PERIOD_NS : 0;
         if (until_ns > process->gone_ns && teller->start_ns + other->t_ns <= process->gone_ns + LATE_NS)
             process->gone_ns = until_ns;
     }
 }
 
-/* Until when those that were killed are told to have been there. */
+/* Until when those that were killed were reported to be there. */
 static void hear_of_all(struct vt_job *job)
 {
     struct vt_index killed = {0};
@@ -139,7 +139,7 @@ static void find_refused(struct vt_job *job)
         qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);
 }
 
-/* Of a killed process only the last event is known, which may be long before: it waited for the others. */
+/* For a killed process only the last event is known, which may be long before: it waited for the others. */
 static bool ended_because(const struct vt_job_process *process, uint64_t first_ns)
 {
     uint64_t apart = process->end_ns > first_ns ? process->end_ns - first_ns : first_ns - process->end_ns;
@@ -147,7 +147,7 @@ static bool ended_because(const struct vt_job_process *process, uint64_t first_n
     return apart < SOON_NS && (!process->ended || process->end_ns >= first_ns);
 }
 
-/* Of the first one's run: those that ended soon after it, and were not refused themselves. */
+/* In the first one's run: those that ended soon after it, and did not run out of memory themselves. */
 static void find_ended(struct vt_job *job)
 {
     const struct vt_job_fall first = job->falls[0];
@@ -176,7 +176,7 @@ static const struct vt_job_device *device_of(const struct vt_job_process *proces
     return NULL;
 }
 
-/* The device that a process was refused memory on; if that is not known, the one that it used most. */
+/* The device on which a process ran out of memory; if that is not known, the one that it used most. */
 static const struct vt_job_device *refused_device(const struct vt_job *job, const struct vt_job_fall *fall)
 {
     const struct vt_job_process *process = &job->processes[fall->process];

@@ -6,9 +6,10 @@
 #include "report/list.h"
 #include "report/report.h"
 
-/* What is kept of one trace's report, by copies: after this the report, and all below it, may go. The report
- * has groups by module and line of what it shows, a timeline of VT_JOB_OWN_COLUMNS on an axis of time, and
- * leaks. Threads: several may run at one time, each with a trace of its own. Returns 0, as all below. */
+/* Copies what a job needs from one trace's report: after this the report, and everything below it, may be
+ * freed. The report has groups by module and line of what it shows, a timeline of VT_JOB_OWN_COLUMNS on an
+ * axis of time, and leaks. Threads: several may run at once, each with a trace of its own. Returns 0, as
+ * all below. */
 #define VT_JOB_OWN_COLUMNS 1000u
 int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process);
 /* The same of less: who was recorded, the peak of each device, and when memory ran out. */

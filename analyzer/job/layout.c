@@ -1,5 +1,5 @@
 /* How the ranks of a run share the work, by the names and sizes of their parameters: stages of a pipeline
- * have different modules, shards different shapes, replicas the same of both. What nothing tells stays
+ * have different modules, shards different shapes, replicas the same of both. Without evidence it stays
  * unknown. */
 #include "job/parts.h"
 
@@ -208,7 +208,7 @@ static void compare_shapes(const struct vt_job *job, uint32_t a, uint32_t b, str
     shards->count = count > shards->count ? count : shards->count;
 }
 
-/* Parameters that are told to be parts of larger ones. */
+/* Parameters that an inspection saw to be parts of larger ones. */
 static const struct vt_job_parameter *find_part(const struct vt_job_process *process, size_t *count)
 {
     const struct vt_job_parameter *first = NULL;

@@ -1,5 +1,5 @@
-/* How much driver memory a process had, from change to change: few enough to keep, and exact enough to add up
- * with those of the other processes on a card. */
+/* How much driver memory a process had, from change to change: few enough to keep, and exact enough to add
+ * up with those of the other processes on a GPU. */
 #include "job/parts.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct reading {
     uint64_t own_bytes;
 };
 
-/* Of each two the larger, from the earlier one's time on. */
+/* The larger of each two, from the earlier one's time on. */
 static void halve(struct reading *reading)
 {
     size_t kept = 0;
@@ -92,7 +92,7 @@ size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t
     return free_place;
 }
 
-/* What a list tells of others that the one before did not. */
+/* What a list reports for others that the one before did not. */
 static void note_others(const struct vt_trace *trace, const struct vt_trace_card_use *use,
                         struct vt_job_other *known, size_t *known_count, struct vt_job_device *device)
 {

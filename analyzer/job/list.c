@@ -7,10 +7,10 @@
 #include "base/memory_stream.h"
 #include "job/job.h"
 
-/* Of these, what is worth a look. */
+/* What is worth mentioning in a run. */
 struct verdict {
     const struct vt_job_process *fell; /* memory ran out, and ended it; NULL = in none */
-    const struct vt_job_refusal *last; /* of that one, else of one that went on; NULL = of none */
+    const struct vt_job_refusal *last; /* of that one, else of one that continued; NULL = none */
     const struct vt_job_process *odd;  /* the first whose trace is not complete; NULL = all are */
 };
 

@@ -1,5 +1,5 @@
-/* Modules of several processes as far as they can be compared: what one process calls "model.head" since it
- * has a second model, and whose optimizer state no inspection named, is no difference of memory. */
+/* Modules of several processes as far as they can be compared: if one process calls a module "model.head"
+ * because it has a second model, or no inspection named its optimizer state, its memory is no different. */
 #include "job/parts.h"
 
 #include <stdlib.h>

@@ -184,7 +184,7 @@ static void compare_lines(struct vt_job_maker *maker, const struct vt_job_device
     keep(maker, items, count, differences);
 }
 
-/* Of a process without names the modules are its classes, which cannot be compared with names. */
+/* A process without names has classes as its modules, which cannot be compared with names. */
 static bool has_names(const struct vt_job *job, uint32_t process)
 {
     const struct vt_job_run *run = &job->runs[job->processes[process].run];
@@ -266,8 +266,8 @@ static int by_oddness(const void *left, const void *right)
     return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
 }
 
-/* Of two, the larger: nothing says which of them is as usual. Of more, all that are far from the median, if
- * the others are near it. */
+/* Of two members, the larger: nothing says which of them is usual. Of more, all that are far from the
+ * median, if the others are near it. */
 static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, uint32_t process,
                    uint64_t usual_distance)
 {

@@ -52,7 +52,7 @@ extern const uint8_t vt_job_named_categories[VT_JOB_NAMED];
  * Where some have no names of a category, it is in no module. */
 void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices,
                           size_t count, struct vt_job_parts *parts);
-/* What the processes of a card had at a time, instead of at their most. */
+/* What the processes of a GPU held at a time, instead of at their peak. */
 void vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card);
 /* The lower of the middle two. Sorts the values. 0 of none. */
 uint64_t vt_job_median(uint64_t *values, size_t count);

@@ -10,7 +10,7 @@
 #include "trace/rings.h"
 #include "trace/trace.h"
 
-#define MOST_STEPS 256u   /* of which the beginning is kept */
+#define MOST_STEPS 256u   /* whose beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
 
 static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
@@ -65,7 +65,7 @@ static void read_columns(struct vt_arena *arena, const struct vt_timeline *timel
     device->column_count = timeline->columns;
 }
 
-/* A context is measured as what the card had in use: that counts for the card, not for one of its users. */
+/* A context is measured as the bytes in use on the GPU: that belongs to the GPU, not to one of its users. */
 static struct vt_state without_context(struct vt_state state)
 {
     state.driver_bytes -= state.context_bytes;
@@ -75,8 +75,8 @@ static struct vt_state without_context(struct vt_state state)
 }
 
 /* What NVML charged this process with beyond its own memory, where it did: its context, code and the like,
- * and what is not seen. What a call took is known by what the card had in use before and after, where other
- * processes come in: NVML's sum has none of theirs. */
+ * and memory that was not seen. What a call allocated is known from the bytes in use on the GPU before and
+ * after it, which include other processes; NVML's sum does not. */
 static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
 {
     static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
@@ -105,7 +105,7 @@ static void read_context_levels(const struct vt_context_levels *levels, struct v
         device->context_known = device->context_told = true;
 }
 
-/* The trace's own number where NVML did not tell one. */
+/* The trace's own number where NVML did not report one. */
 static uint32_t nvml_pid_of(const struct vt_trace *trace)
 {
     for (size_t i = 0; i < trace->card_use_count; i++) {
@@ -117,7 +117,7 @@ static uint32_t nvml_pid_of(const struct vt_trace *trace)
     return trace->header.pid;
 }
 
-/* What the trace tells of the device itself. */
+/* What the trace says about the device itself. */
 static void read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
 {
     const struct vt_trace_device *of = trace->devices;
@@ -233,7 +233,7 @@ static bool is_parameter(const struct vt_inspection_tensor *tensor)
     return tensor->kind == VT_INSPECTION_PARAMETER && tensor->root >= 0;
 }
 
-/* Of the inspection that saw the most. */
+/* From the inspection that saw the most. */
 static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
                             struct vt_job_process *process)
 {
@@ -315,7 +315,7 @@ static void read_steps(const struct vt_report *report, struct vt_arena *arena, s
         process->step_ns[process->step_start_count++] = report->step_starts[i].t_ns;
 }
 
-/* One that was killed was there when NVML was asked last, long after its last event maybe. */
+/* A process that was killed was there at NVML's last query, which may be long after its last event. */
 static uint64_t last_told_ns(const struct vt_trace *trace)
 {
     uint64_t last_ns = trace->header.start_monotonic_ns;

@@ -6,7 +6,7 @@
 
 #include "base/index.h"
 
-/* Clocks of nodes differ, and ranks begin to use their cards at different times. */
+/* Clocks of nodes differ, and ranks begin to use their GPUs at different times. */
 #define SLACK_NS UINT64_C(60000000000)
 
 /* A run while it is filled. */
@@ -31,7 +31,8 @@ static bool at_one_time(const struct vt_job_process *a, const struct vt_job_proc
     return a->start_ns <= b->end_ns && b->start_ns <= a->end_ns;
 }
 
-/* Of one that was killed only the last event is known: it may have waited for its children long after. */
+/* For a process that was killed only the last event is known: it may have waited for its children long
+ * after. */
 static bool is_parent(const struct vt_job_process *parent, const struct vt_job_process *child)
 {
     return child->parent_pid == parent->pid && same_host(parent, child) &&

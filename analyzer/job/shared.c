@@ -7,7 +7,7 @@
 
 /* A share, with its process; times are the job's. */
 struct seen {
-    const struct vt_job_share *share; /* NULL: it is told with another */
+    const struct vt_job_share *share; /* NULL: it is reported with another */
     uint32_t process, node;
     uint64_t identity, begin_ns, end_ns;
 };
@@ -38,14 +38,15 @@ static int by_bytes(const void *left, const void *right)
     return (a->line_number > b->line_number) - (a->line_number < b->line_number);
 }
 
-/* A handle's bytes may come again when the memory they named is gone: its life tells which is meant. */
+/* A handle's bytes may be used again when the memory they named is gone: its lifetime shows which one is
+ * meant. */
 static bool is_same(const struct seen *made, const struct seen *imported)
 {
     return made->node == imported->node && made->identity == imported->identity &&
            made->begin_ns <= imported->end_ns && imported->begin_ns <= made->end_ns;
 }
 
-/* Of several that may be meant, the one that was made last before it was imported. */
+/* If several may be meant: the one that was made last before the import. */
 static bool is_of(const struct seen *made, const struct seen *imported, const struct seen *end)
 {
     const struct seen *later = made + 1;
@@ -62,7 +63,7 @@ static void add_user(struct vt_job_shared *shared, uint32_t process)
     shared->users[shared->user_count++] = process;
 }
 
-/* The allocation of `first`, with all those in [first, end) that imported it and are not yet told. */
+/* The allocation of `first`, with all those in [first, end) that imported it and are not yet reported. */
 static void make_shared(struct vt_job_maker *maker, struct seen *first, const struct seen *end)
 {
     const struct vt_job_share *share = first->share;

@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "trace/frameworks.h"
 
-/* Of an item of the line table on one device. */
+/* What an item of the line table used on one device. */
 struct use {
     struct vt_line_use own, through;
 };
@@ -25,7 +25,7 @@ struct making {
     const char *asked;
     size_t top;
     struct use **uses; /* by device, then item */
-    uint32_t file;     /* item of the file that was asked for */
+    uint32_t file;     /* item of the requested file */
 };
 
 /* ---- One device ---- */
@@ -129,7 +129,7 @@ static void add(struct vt_line_use *use, const struct vt_allocation *allocation,
     use->categories[category] += allocation->bytes;
 }
 
-/* What every allocation adds at the instant and to the counts. */
+/* Adds every allocation to the counts, and to the bytes if it is alive at the moment shown. */
 static void sum(struct making *making, struct vt_annotated_device *device, struct use *uses)
 {
     const struct vt_attribution *attribution = making->report->attribution;

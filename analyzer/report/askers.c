@@ -1,5 +1,5 @@
-/* Who made the refused requests: the stack to show, and the module. Memory may run out very often, so all
- * refusals are handled in one pass. */
+/* Who made the requests that failed: the stack to show, and the module. A program may run out of memory
+ * very often, so one pass handles all of them. */
 #include "base/index.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
@@ -130,8 +130,9 @@ static uint64_t asking_self(const struct vt_report *report, const uint64_t *selv
     return refusal->asker_stack < report->trace->stack_count ? selves[refusal->asker_stack] : 0;
 }
 
-/* A refused request has no allocation, so its module's name comes from another allocation of the same module:
- * the latest before it, else (`after`) the next. Farther away, another module may be at that address. */
+/* A failed request has no allocation, so its module's name comes from another allocation of the same
+ * module: the latest before it, or else (`after`) the next one. Farther away, another module may be at that
+ * address. */
 static void find_modules(struct vt_report *report, const uint64_t *selves, bool after)
 {
     const struct vt_replay *replay = report->attribution->replay;

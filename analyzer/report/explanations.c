@@ -1,4 +1,4 @@
-/* --explain: what a name stands for, and why its bytes have their categories. */
+/* --explain: what a name means, and why its bytes are in their categories. */
 #include "report/parts.h"
 #include "base/module_names.h"
 
@@ -8,7 +8,7 @@
 
 #include "base/allocate.h"
 
-/* The text on the command line, taken apart. */
+/* The text on the command line, parsed. */
 struct wanted {
     const struct vt_attribution *attribution;
     const char *what;

@@ -1,4 +1,4 @@
-/* What is alive at one instant, grouped in the ways that the tables show. */
+/* What is alive at one moment, grouped in the ways that the tables show. */
 #include "report/group_table.h"
 #include "report/modules.h"
 #include "trace/frameworks.h"
@@ -133,7 +133,7 @@ static char *dtype_shape_of(const struct vt_owner *owner)
     return text;
 }
 
-/* One category per group: what a name stands for may change its category. */
+/* One category per group: memory of one name may change its category. */
 static uint64_t hash_of(const char *name, const char *role, uint8_t category)
 {
     uint64_t hash = vt_hash_bytes(name, strlen(name) + 1, VT_HASH_START);
@@ -235,7 +235,7 @@ static bool is_by_module(enum vt_by by)
     return by == VT_BY_MODULE || by == VT_BY_KIND;
 }
 
-/* Modules that had temporaries at any time are listed even if they hold nothing at the instant. */
+/* Modules that ever had temporaries are listed even if they hold nothing at the moment. */
 static void add_temporary_peaks(struct vt_grouper *grouper, int device_index, enum vt_by by,
                                 struct vt_group_table *table)
 {

@@ -89,7 +89,7 @@ struct vt_event_facts {
     uint32_t top_count;
     struct vt_frame at; /* that a person would name */
     bool has_at;
-    const struct vt_frame *frames; /* all; NULL = not asked for */
+    const struct vt_frame *frames; /* all; NULL = not requested */
     size_t frame_count;
 };
 

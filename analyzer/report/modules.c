@@ -16,7 +16,7 @@
 
 #define HOLE '\x01' /* of a number, in patterns */
 
-/* One module's name, taken apart. */
+/* One module's name, parsed. */
 struct entry {
     const struct vt_group *group;
     char *pattern;

@@ -56,14 +56,14 @@ struct vt_line_item {
 /* The items of a stack, each once. */
 struct vt_stack_lines {
     uint32_t own, own_file;  /* VT_NO_FILE = not known */
-    const uint32_t *through; /* lines and files, with its own; valid until the next stack is asked for */
+    const uint32_t *through; /* lines and files, with its own; valid until the next stack is added */
     size_t through_count;
 };
 struct vt_line_table;
 struct vt_line_table *vt_line_table_make(const struct vt_report *report);
 void vt_line_table_free(struct vt_line_table *table);
 void vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines);
-/* The items met so far; valid until the next stack is asked for. */
+/* The items so far; valid until the next stack is added. */
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count);
 
 /* ---- Which file is meant (which_file.c) ---- */
@@ -127,7 +127,7 @@ void vt_state_finish(const struct vt_report *report, struct vt_state *state);
 
 void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *step, uint8_t *phase);
 
-/* Finds peak and end of a device, and with `at` that instant. */
+/* Finds peak and end of a device, and with `at` that moment. */
 void vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
                     struct vt_device_report *device);
 
@@ -137,8 +137,8 @@ int vt_timeline_make(const struct vt_report *report, const struct vt_range *rang
                      size_t columns, struct vt_device_report *device, char *error, size_t error_bytes);
 void vt_timeline_free(struct vt_timeline *timeline);
 
-/* Groups and evidence of what is alive on `device_index` just after the instant's event. One grouper serves
- * all instants of a report. `depth`: levels of modules' names, 0 = all. */
+/* Groups and evidence of what is alive on `device_index` just after the moment's event. One grouper serves
+ * all moments of a report. `depth`: levels of modules' names, 0 = all. */
 struct vt_grouper;
 struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth);
 void vt_grouper_free(struct vt_grouper *grouper);
@@ -166,16 +166,16 @@ void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_
 /* Explains `what`, which must outlive the report, at device->shown. */
 void vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device);
 
-/* ---- When the card's bytes in use were told (readings.c) ---- */
+/* ---- When the GPU's bytes in use were reported (readings.c) ---- */
 
-/* What NVML told, else the driver. Of this process just after `event_index`; *_bytes without the context,
- * whose own are apart. */
+/* As NVML reported, else the driver; for this process just after `event_index`. *_bytes are without the
+ * context, which has its own. */
 struct vt_reading {
     const struct vt_trace_card_use *use; /* NULL: the driver's */
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
     uint64_t begin_ns, end_ns; /* since recording began */
-    uint64_t held_ns;          /* and until when it was told again: equal answers are left out */
+    uint64_t held_ns;          /* and until when the report stayed the same: equal answers are left out */
     uint64_t used_bytes, total_bytes;
     uint64_t own_bytes, context_bytes; /* context: as replay has it, with modules and the like */
     uint64_t
@@ -192,12 +192,12 @@ void vt_readings_find(const struct vt_report *report, int device_index, struct v
 void vt_readings_free(struct vt_readings *readings);
 /* What an allocation adds to the free parts of pools. */
 int64_t vt_spare_change(const struct vt_allocation *allocation);
-/* The event of the last one; false if there is none in what is looked at. */
+/* The event of the last one; false if none is among the events examined. */
 bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint32_t *event_index);
 
 /* ---- Out of memory (refusals.c, askers.c) ---- */
 
-/* What the driver reported as free on the whole card within a second of an event, with no change in between;
+/* What the driver reported as free on the whole GPU within a second of an event, with no change in between;
  * false without such a report. */
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes);
@@ -206,7 +206,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
 void vt_find_refusals(struct vt_report *report);
 /* Completes the one that is shown. */
 void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal);
-/* Sets the askers of all refusals. */
+/* Sets who made each failed request. */
 void vt_find_askers(struct vt_report *report);
 
 #endif

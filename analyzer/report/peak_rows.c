@@ -1,4 +1,4 @@
-/* What was alive at the peak of a device, summed by all that tells its parts apart. */
+/* What was alive at the peak of a device, summed by everything that distinguishes its parts. */
 #include "report/peak_rows.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Places: what people call the code that made something. One for each stack, resolved when first asked for.
- */
+/* Places: what people call the code that allocated something. One for each stack, resolved on first use. */
 #ifndef VT_PLACES_H
 #define VT_PLACES_H
 

@@ -13,8 +13,8 @@
 
 /* ---- Launchers ---- */
 
-/* The first row whose first two variables are there names the launcher: those that were started last come
- * first, since one launcher may start another. NULL = the launcher does not tell. */
+/* The first row whose first two variables are set names the launcher: those that are started last come
+ * first, since one launcher may start another. NULL = the launcher does not say. */
 static const struct launcher {
     const char *name, *needs, *rank, *local_rank, *size, *local_size, *node, *run, *attempt;
 } launchers[] = {
@@ -25,7 +25,7 @@ static const struct launcher {
     {"Ray", "RAY_JOB_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", NULL, NULL},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, "PMIX_NAMESPACE", NULL},
-    /* a batch script that runs in no step has a number too, but is no rank */
+    /* a batch script outside any step has a number too, but is not a rank */
     {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_NODEID",
      "SLURM_JOB_ID", "SLURM_RESTART_COUNT"},
     {"MPI", "PMI_RANK", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, NULL, NULL},
@@ -59,7 +59,7 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
     return NULL;
 }
 
-/* Of a process whose rank no variable has: torch.multiprocessing.spawn. */
+/* For a process whose rank is in no variable: torch.multiprocessing.spawn. */
 static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
 {
     if (!launch->launcher)

@@ -1,4 +1,4 @@
-/* When the bytes in use of a card were told, and what this process had of it then. */
+/* When the bytes in use on a GPU were reported, and what this process held then. */
 #include "report/parts.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 /* A call that takes or gives back driver memory is recorded after or before it; what it does comes within
  * this time. */
 #define NEAR_NS UINT64_C(10000000)
-/* NVML is asked again within this time, at least. */
+/* NVML is queried again within this time, at the latest. */
 #define PERIOD_NS UINT64_C(1000000000)
 #define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 

@@ -1,4 +1,4 @@
-/* Out of memory: what was refused, and what the card had free then. */
+/* Out of memory: the requests that failed, and what was free on the GPU then. */
 #include "attribute/failures.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
@@ -74,7 +74,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_sums
     return 0;
 }
 
-/* Time from a refusal to the last allocation after it; 0 = there was none. */
+/* Time from a failed request to the last allocation after it; 0 = none. */
 static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *refusal)
 {
     for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
@@ -83,7 +83,7 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
     return 0;
 }
 
-/* If the driver did not report free memory: the card's size minus what this process holds. */
+/* If the driver did not report free memory: the GPU's size minus what this process holds. */
 static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
 {
     for (size_t i = 0; i < trace->device_count; i++) {

@@ -1,4 +1,5 @@
-/* A report in memory: facts, marks, refusals, and of each device instants, groups and a timeline. */
+/* A report in memory: facts, marks, failed requests, and for each device its moments, groups and timeline.
+ * */
 #include "base/progress.h"
 #include "base/task.h"
 #include "report/diff.h"
@@ -13,7 +14,7 @@
 
 #include "base/allocate.h"
 
-/* A longer range that is asked for shows the moments that a thinned trace has. */
+/* A longer range shows the moments that a thinned trace has. */
 #define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
 
 /* Groups of the instants that are wanted, blocks and the explanation. */
@@ -101,7 +102,7 @@ bool vt_held_memory(const struct vt_report *report, int device_index)
     return false;
 }
 
-/* A device is reported if it ever held memory, or if it is asked for. */
+/* A device is reported if it ever held memory, or if it is requested. */
 static bool is_wanted(const struct vt_report *report, const struct vt_report_options *options,
                       int device_index)
 {
@@ -201,7 +202,7 @@ static void list_step_starts(struct vt_report *report)
         report->has_operators = vt_operator_of(attribution, (uint32_t)id) != NULL;
 }
 
-/* All that moments are found by, and those that are asked for. */
+/* Everything that moments are found by, and the requested moments. */
 static int find_moments(const struct vt_attribution *attribution, struct vt_report *report,
                         struct wanted *wanted, struct vt_moment *at)
 {

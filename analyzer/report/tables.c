@@ -42,8 +42,8 @@ static uint64_t hash_frame(const struct vt_frame *frame)
     return vt_hash_bytes(frame->module, strlen(frame->module) + 1, hash);
 }
 
-/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it.
- */
+/* The id of a frame, which is added if it is new. For Python code the address belongs to an object, not to
+ * the frame. */
 static uint32_t frame_id(struct vt_tables *tables, struct vt_frame frame)
 {
     struct vt_place named;

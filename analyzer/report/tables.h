@@ -126,13 +126,13 @@ struct vt_leak_row {
     const struct vt_place *place; /* the likeliest of its lines; NULL = none is known */
 };
 
-/* A part of a card's bytes, at the peak or when they were told last. */
+/* A part of a GPU's bytes, at the peak or in the last report of them. */
 struct vt_card_table_row {
     int device_index;
     const char *moment; /* "peak", "last" */
     const struct vt_card_table *table;
     const struct vt_card_row *row;
-    bool counted; /* among the card's bytes in use */
+    bool counted; /* among the GPU's bytes in use */
 };
 
 /* A column of one of these tables. */
@@ -142,7 +142,7 @@ struct vt_column_row {
     const char *about;
 };
 
-/* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; frames are numbered by the stacks, so
+/* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; stacks number the frames, so take
  * both or neither. Steps, leaks and cards are those that vt_diagnose found (VT_FIND_STEPS and so on).
  * Returns 0. */
 struct vt_tables;

@@ -164,7 +164,7 @@ static void end_processes(struct vt_top *top)
     top->process_count = kept;
 }
 
-/* ---- Cards ---- */
+/* ---- GPUs ---- */
 
 static bool is_known(const uint8_t uuid[16])
 {
@@ -185,7 +185,7 @@ static void put_uuid(const uint8_t uuid[16], char *text, size_t bytes)
         }
 }
 
-/* By UUID; where one of the two is not known, the same number is taken for the same card, unless the names
+/* By UUID; where one of the two is not known, the same number counts as the same GPU, unless the names
  * differ. */
 static bool is_same_card(const struct vt_top_card *card, const struct vt_top_use *use)
 {
@@ -226,7 +226,7 @@ static int by_number(const void *a, const void *b)
            (memcmp(left->told.uuid, right->told.uuid, sizeof left->told.uuid) > 0 ? 1 : -1);
 }
 
-/* 0, 1, …; 0a, 0b where two cards have the same number. */
+/* 0, 1, …; 0a, 0b where two GPUs have the same number. */
 static void label_cards(struct vt_top *top)
 {
     if (top->card_count)

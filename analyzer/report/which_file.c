@@ -50,7 +50,7 @@ static void list_files(const struct vt_file_search *search, const uint32_t *matc
         snprintf(text + used, bytes - used, ", …");
 }
 
-/* Of several, the only one that is not a library's. */
+/* If there are several: the only one that is not a library's. */
 static int choose(const struct vt_file_search *search, const uint32_t *matches, size_t count, uint32_t *file,
                   char *error, size_t error_bytes)
 {

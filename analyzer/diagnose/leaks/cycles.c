@@ -187,6 +187,8 @@ void vt_leak_cycles_find(struct vt_leak_finder *finder)
         leak->stack_id = class->stack_id;
         leak->module = vt_label_of(finder->attribution, sample)->module;
     }
+    if (!leak)
+        return;
     vt_leak_add_lines(finder, leak, largest->stack_id, VT_LEAK_LINES);
     snprintf(leak->why, sizeof leak->why,
              "%" PRIu32 " time%s, memory of earlier steps was freed together, %s.", bursts,

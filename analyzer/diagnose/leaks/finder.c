@@ -92,7 +92,7 @@ uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
 
 /* ---- Classes ---- */
 
-/* Objects and threads are left out: a module made anew in each step is the same code. Lines replace
+/* Objects and threads are left out: a module that each step creates again is the same code. Lines replace
  * instructions, since the interpreter uses other instructions for a call once it has specialized it. */
 static void key_stacks(struct vt_leak_finder *finder)
 {
@@ -160,7 +160,7 @@ static void classify(struct vt_leak_finder *finder)
     vt_index_free(&index);
 }
 
-/* Sorts allocations by class and counts the steps of which each class keeps something. */
+/* Sorts allocations by class and counts the steps from which each class keeps something. */
 static void sort_by_class(struct vt_leak_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;

@@ -111,7 +111,7 @@ static enum vt_leak_verdict verdict_of(const struct vt_leak_finder *finder, cons
     return !trains || every > 1 || is_evaluation(finder, holding) ? VT_LEAK_EVALUATION : VT_LEAK_GRAPH;
 }
 
-/* Whether its framework would tell of a graph that keeps it. */
+/* Whether its framework would show a graph that keeps it. */
 static bool shows_nodes(const struct vt_leak_finder *finder, const struct vt_allocation *block)
 {
     if (finder->trace->stacks[block->stack_id].native_count == 0)
@@ -316,6 +316,8 @@ static void add_leak(struct cluster *cluster, const struct vt_leak_run *run,
             leak = vt_leak_add(finder, VT_LEAK_TENSOR);
         sum_up(finder, class, leak);
     }
+    if (!leak)
+        return;
     leak->first_step = cluster->leader->since;
     leak->last_step = cluster->leader->last_birth;
     judge(&cluster->runs, run, blocks, count, graph, period(cluster->leader), leak);

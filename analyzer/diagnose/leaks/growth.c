@@ -63,8 +63,8 @@ static bool goes_on(const struct vt_leak_change *series, size_t changes, const u
            last_bytes - bytes_at(series, changes, middle) >= (last_bytes - first_bytes) / 4;
 }
 
-/* Of the line of least squares through the records: by the first and the last alone, one block that happens
- * to live at one of them would change it. */
+/* The slope of the least-squares line through the records: with only the first and the last, one block that
+ * happens to live at one of them would change it. */
 static uint64_t slope(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
                       uint32_t count)
 {
@@ -248,7 +248,7 @@ void vt_leak_growth_find(struct vt_leak_finder *finder)
     drop_bounded(finder);
 }
 
-/* ---- One tensor made anew: predictions = torch.cat([predictions, new]) ---- */
+/* ---- One tensor that grows: predictions = torch.cat([predictions, new]) ---- */
 
 /* Whether each allocation of the class was alive when the next one was made, and was freed in that step: no
  * step keeps anything, yet the live bytes grow. */
@@ -274,7 +274,7 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
 
 #define ROUNDED_BYTES (UINT64_C(1) << 20)
 
-/* Large blocks may be up to so much larger than was asked for: a tensor that grows was no larger than its
+/* Large blocks may be up to this much larger than their request: a tensor that grows was no larger than its
  * block in a later step. */
 static void drop_rounding(struct vt_leak_finder *finder)
 {

@@ -112,7 +112,7 @@ static bool lasts(const struct candidate *candidate)
     return hold->first_step != hold->last_step || strcmp(candidate->holder->kind, "cycle") == 0;
 }
 
-/* Of two that hold about the same graph, the one with the larger tensor of its own is better. */
+/* If two hold about the same graph, the one whose own tensor is larger is better. */
 static bool is_better(const struct candidate *candidate, const struct candidate *best)
 {
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;

@@ -17,7 +17,7 @@ static int compare_parts(const void *a, const void *b)
            vt_order(left->stack_id, right->stack_id);
 }
 
-/* What fills the card first. */
+/* What fills the GPU first. */
 static int compare_leaks(const void *a, const void *b)
 {
     const struct vt_leak *left = a, *right = b;
@@ -47,8 +47,8 @@ static void sum_up(struct vt_leaks *leaks)
     }
 }
 
-/* At an event, memory of several steps was there for a census to find; a tensor that is made anew is all that
- * there ever is. */
+/* At an event, memory of several steps was there for a census to find; a tensor that each step replaces is
+ * all there ever is. */
 static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak *leak, uint32_t event_index)
 {
     uint32_t first = VT_NEVER, last = 0;
@@ -101,7 +101,7 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
     return reasons[most];
 }
 
-/* What each leak keeps; of a tensor that is made anew, there is nothing that could be left out. */
+/* What each leak keeps; nothing can be left out of a tensor that each step replaces. */
 static void list_kept(const struct vt_leak_finder *finder)
 {
     struct vt_leaks *leaks = finder->leaks;

@@ -1,6 +1,6 @@
 /* Which lines of a leak to look at. The likeliest is where the block was made that keeps the others alive.
- * Second is the one that tells more than who called that: where the tensor was made that the holder has, or
- * most of what is kept. */
+ * The second is the one that says more than the callers of the first: where the holder's tensor was made,
+ * or most of what is kept. */
 #include "base/hash.h"
 #include "diagnose/leaks/finders.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/allocate.h"
 
-#define SERIES 3u /* things in one place that are told as a series */
+#define SERIES 3u /* things in one place that are shown as a series */
 
 struct names {
     const char **items; /* of the leak's blocks that have one */
@@ -28,7 +28,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Of "heads.3.weight · exp_avg", without the role. */
+/* "heads.3.weight" of "heads.3.weight · exp_avg". */
 static size_t path_bytes(const char *name)
 {
     const char *role = strstr(name, " · ");
@@ -43,8 +43,9 @@ static size_t component_bytes(const char *name, size_t from)
     return dot ? (size_t)(dot - name) + 1 - from : 0;
 }
 
-/* Of names that begin with the same `from` bytes: how many of each next component there are. Sets *most to
- * the first of those that most names have, and returns their count; *kinds: how many components there are. */
+/* Among names that begin with the same `from` bytes: how many of each next component there are. Sets *most
+ * to the first of those that most names have, and returns their count; *kinds: how many components there
+ * are. */
 static size_t count_next(const struct names *names, size_t from, const char *prefix, const char **most,
                          size_t *kinds)
 {
@@ -121,7 +122,7 @@ static const char *holder_text(const struct vt_leak_finder *finder, uint8_t cate
     return vt_places_text(finder->places, text);
 }
 
-/* Names that each step uses anew do not tell who keeps what had them before. */
+/* Names that each step uses again do not say who keeps what had them before. */
 static void name_holder(const struct vt_leak_finder *finder, struct vt_leak *leak, struct names *names)
 {
     size_t distinct = 0;

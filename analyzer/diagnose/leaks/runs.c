@@ -58,7 +58,7 @@ static bool freed_by_engine(const struct vt_leak_finder *finder, const struct vt
            vt_index_get(&finder->engine, trace->stacks[stack_id].thread_id) != VT_INDEX_NONE;
 }
 
-/* Of a graph, and not kept: released by the engine, or gone without it. */
+/* Part of a graph, and not kept: released by the engine, or gone without it. */
 static bool is_released(const struct vt_leak_finder *finder, uint32_t index, bool *gone)
 {
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
@@ -226,8 +226,8 @@ static void count_rest(struct vt_leak_runs *runs, struct vt_leak_run *run, uint3
     run->released = runs->released[input < end ? input : end] - runs->released[first];
 }
 
-/* A graph that is held has all that it saved. One that was released, by backward or with the variable that
- * held it, lost all but what is kept by itself. */
+/* A graph that is held has everything that it saved. One that was released, by backward or with the
+ * variable that held it, lost everything that nothing else keeps. */
 void vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run)
 {
     const struct vt_leak_finder *finder = runs->finder;
