@@ -106,8 +106,8 @@ static inline size_t vt_lower_bound(const void *items, size_t count, size_t item
 /* Grows the array at *items by doubling until it holds `needed` items. Returns 0. */
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 
-/* Appends the item that comes last to a growable array. 0. */
+/* Appends the item that comes last to a growable array. */
 #define VT_APPEND(items, count, capacity, ...)                                                               \
-    (vt_reserve(&(items), &(capacity), (count) + 1, sizeof *(items)), (items)[(count)++] = (__VA_ARGS__), 0)
+    (vt_reserve(&(items), &(capacity), (count) + 1, sizeof *(items)), (items)[(count)++] = (__VA_ARGS__))
 
 #endif

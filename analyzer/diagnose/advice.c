@@ -1,15 +1,15 @@
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/task.h"
 #include "diagnose/adviser.h"
 #include "diagnose/finders.h"
 #include "diagnose/leaks/verdicts.h"
 
-/* The event after which nothing would need what a leak keeps of a step: a graph that no backward reaches goes
- * once it is made; what else is kept may serve until the step ends. `ends`: by step. */
+/* The event after which nothing needs what a leak keeps from a step: a graph that no backward reaches is
+ * not needed once it is made; other memory may be in use until the step ends. `ends`: by step. */
 static void find_ends(const struct vt_adviser *adviser, const struct vt_leak *leak, uint32_t *ends)
 {
     const struct vt_attribution *attribution = adviser->attribution;
@@ -32,14 +32,12 @@ static uint64_t kept_bytes(const struct vt_adviser *adviser, const struct vt_lea
     return bytes;
 }
 
-/* What leaks hold at the peak. (Each what-if looks at all events: it is asked for few leaks.) */
-int vt_advise_leak(struct vt_adviser *adviser)
+/* What leaks hold at the peak. (Each what-if walks all events, so there is one for few leaks only.) */
+void vt_advise_leak(struct vt_adviser *adviser)
 {
     const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
-    uint32_t *ends = calloc((size_t)adviser->attribution->step_count + 1, sizeof *ends);
+    uint32_t *ends = vt_allocate_zeros((size_t)adviser->attribution->step_count + 1, sizeof *ends);
 
-    if (!ends)
-        return -ENOMEM;
     for (size_t i = 0; leaks && i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
@@ -57,26 +55,21 @@ int vt_advise_leak(struct vt_adviser *adviser)
                   leak->remedy, "A leak (%s) holds it at the peak", leak->name);
     }
     free(ends);
-    return 0;
 }
 
 /* Only what the cache held in empty segments: frag reports free bytes beside blocks in use, which no setting
  * is sure to return. */
-int vt_advise_empty_cache(struct vt_adviser *adviser)
+void vt_advise_empty_cache(struct vt_adviser *adviser)
 {
     struct vt_fragmentation found;
     char what[96];
-    int error = vt_fragmentation_find(adviser->replay, adviser->whatif.device_index,
-                                      adviser->whatif.peak_event, &found);
-    if (error)
-        return error;
+    vt_fragmentation_find(adviser->replay, adviser->whatif.device_index, adviser->whatif.peak_event, &found);
     snprintf(what, sizeof what, "%s before the peak", found.release ? found.release : "");
     vt_advise(
         adviser, VT_ADVICE_EMPTY_CACHE, found.returnable_bytes, 0, "", what,
         "That much of the cache was in empty segments at the peak. It returns to the card; memory in use "
         "stays");
     vt_fragmentation_free(&found);
-    return 0;
 }
 
 static int compare_advice(const void *left, const void *right)
@@ -88,7 +81,7 @@ static int compare_advice(const void *left, const void *right)
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
 }
 
-static int (*const finders[])(struct vt_adviser *) = {
+static void (*const finders[])(struct vt_adviser *) = {
 #define X(id, name, find) find,
     VT_ADVICE_KINDS(X)
 #undef X
@@ -107,72 +100,65 @@ struct vt_advice_search {
     struct vt_task task;
 };
 
-static int find(struct vt_advice_search *search, struct vt_adviser *adviser, size_t kind)
+static void find(struct vt_advice_search *search, struct vt_adviser *adviser, size_t kind)
 {
     struct vt_advices *found = &search->found[kind];
     found->peak_bytes = adviser->whatif.peak_bytes;
-    found->items = calloc(VT_ADVICE_LIMIT, sizeof *found->items);
+    found->items = vt_allocate_zeros(VT_ADVICE_LIMIT, sizeof *found->items);
     adviser->advices = found;
-    return !found->items ? -ENOMEM : found->peak_bytes ? finders[kind](adviser) : 0;
+    if (found->peak_bytes)
+        finders[kind](adviser);
 }
 
 /* From the first kind on. */
 static int find_others(void *context)
 {
     struct vt_advice_search *search = context;
-    int error = vt_adviser_make(search->report, search->device_index, &search->adviser);
+    vt_adviser_make(search->report, search->device_index, &search->adviser);
     struct vt_adviser own = search->adviser;
-    atomic_store(&search->ready, !error);
-    for (size_t i = VT_ADVICE_LEAK + 1; !error && i < KINDS; i++)
+    atomic_store(&search->ready, true);
+    for (size_t i = VT_ADVICE_LEAK + 1; i < KINDS; i++)
         if (!atomic_exchange(&search->taken[i], true))
-            error = find(search, &own, i);
-    return error;
+            find(search, &own, i);
+    return 0;
 }
 
-/* From the last kind on, what that has not begun. */
-static int help(struct vt_advice_search *search)
+/* From the last kind backwards, those that the other thread has not begun. */
+static void help(struct vt_advice_search *search)
 {
     if (!atomic_load(&search->ready))
-        return 0;
+        return;
     struct vt_adviser own = search->adviser;
-    int error = 0;
     own.whatif.changes = NULL;
-    for (size_t i = KINDS; !error && i-- > VT_ADVICE_LEAK + 1;) {
+    for (size_t i = KINDS; i-- > VT_ADVICE_LEAK + 1;) {
         if (atomic_exchange(&search->taken[i], true))
             continue;
         if (!own.whatif.changes)
-            error = vt_whatif_begin(&own.whatif);
-        if (!error)
-            error = find(search, &own, i);
+            vt_whatif_begin(&own.whatif);
+        find(search, &own, i);
     }
     free(own.whatif.changes);
-    return error;
 }
 
-int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_advices *advices,
-                    struct vt_advice_search **begun)
+struct vt_advice_search *vt_advice_begin(const struct vt_report *report, int device_index,
+                                         struct vt_advices *advices)
 {
-    struct vt_advice_search *search = *begun = calloc(1, sizeof *search);
-    if (!search)
-        return -ENOMEM;
+    struct vt_advice_search *search = vt_allocate_zeros(1, sizeof *search);
     search->report = report;
     search->device_index = device_index;
     search->target = advices;
     vt_task_begin(&search->task, find_others, search);
-    return 0;
+    return search;
 }
 
 /* Advice on leaks comes first. */
-static int collect(struct vt_advice_search *search, struct vt_advices *all)
+static void collect(struct vt_advice_search *search, struct vt_advices *all)
 {
     *all = (struct vt_advices){.peak_bytes = search->adviser.whatif.peak_bytes,
-                               .items = calloc(VT_ADVICE_LIMIT, sizeof *all->items)};
-    if (!all->items)
-        return -ENOMEM;
+                               .items = vt_allocate_zeros(VT_ADVICE_LIMIT, sizeof *all->items)};
     for (size_t kind = 0; kind < KINDS; kind++)
         for (size_t i = 0; i < search->found[kind].count && all->count < VT_ADVICE_LIMIT; i++)
             all->items[all->count++] = search->found[kind].items[i];
-    return 0;
 }
 
 static void settle(const struct vt_report *report, struct vt_advices *advices)
@@ -186,23 +172,15 @@ static void settle(const struct vt_report *report, struct vt_advices *advices)
     }
 }
 
-int vt_advice_end(struct vt_advice_search *search)
+void vt_advice_end(struct vt_advice_search *search)
 {
-    int error, other;
-    if (!search)
-        return 0;
-    error = help(search);
-    other = vt_task_end(&search->task);
-    error = error ? error : other;
-    if (!error)
-        error = find(search, &search->adviser, VT_ADVICE_LEAK);
-    if (!error)
-        error = collect(search, search->target);
-    if (!error)
-        settle(search->report, search->target);
+    help(search);
+    vt_task_end(&search->task);
+    find(search, &search->adviser, VT_ADVICE_LEAK);
+    collect(search, search->target);
+    settle(search->report, search->target);
     for (size_t kind = 0; kind < KINDS; kind++)
         free(search->found[kind].items);
     vt_adviser_free(&search->adviser);
     free(search);
-    return error;
 }

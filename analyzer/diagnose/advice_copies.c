@@ -1,4 +1,4 @@
-/* Advice on copies of weights that stay on the card. */
+/* Advice on copies of weights that stay on the GPU. */
 #include <string.h>
 
 #include "diagnose/adviser.h"
@@ -13,7 +13,7 @@ static const struct vt_inspection_holder *holder_of(const struct vt_attribution 
     return NULL;
 }
 
-int vt_advise_copies(struct vt_adviser *adviser)
+void vt_advise_copies(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
     const struct vt_attribution *attribution = adviser->attribution;
@@ -36,7 +36,7 @@ int vt_advise_copies(struct vt_adviser *adviser)
     }
     uint64_t saved = vt_whatif_saves(&adviser->whatif);
     if (at_peak == 0)
-        return 0;
+        return;
     const struct vt_inspection_holder *holder = holder_of(attribution, chosen);
     uint32_t stack_id = replay->allocations[chosen].stack_id;
     bool loaded = vt_site_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
@@ -46,5 +46,4 @@ int vt_advise_copies(struct vt_adviser *adviser)
               "A checkpoint copy%s%.200s takes %s at the peak beside the model. It is needed there only if "
               "each step reads it (an average, an anchor)",
               holder ? ", kept by " : "", holder ? holder->holder : "", vt_format_bytes(at_peak, bytes));
-    return 0;
 }

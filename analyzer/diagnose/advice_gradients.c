@@ -4,9 +4,9 @@
  * which is added to it and freed, would have taken its place. Gradients and passes may both be many, so the
  * bytes that all gradients would not have held are added up per pass, never gradient by gradient and pass by
  * pass. */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/sort.h"
 #include "diagnose/adviser.h"
 #include "trace/frameworks.h"
@@ -59,17 +59,17 @@ static uint64_t made_order(const void *made)
 }
 
 /* By stack, then by bytes, else as they were. */
-static int sort_by_code(struct search *search)
+static void sort_by_code(struct search *search)
 {
-    int error = vt_sort_by_key(search->list, search->count, sizeof *search->list, made_bytes);
-    return error ? error : vt_sort_by_key(search->list, search->count, sizeof *search->list, made_stack);
+    vt_sort_by_key(search->list, search->count, sizeof *search->list, made_bytes);
+    vt_sort_by_key(search->list, search->count, sizeof *search->list, made_stack);
 }
 
 /* Groups what several passes made at the same place, in order of passes. */
-static int sort_by_place(struct search *search)
+static void sort_by_place(struct search *search)
 {
-    int error = vt_sort_by_key(search->list, search->count, sizeof *search->list, made_order);
-    return error ? error : sort_by_code(search);
+    vt_sort_by_key(search->list, search->count, sizeof *search->list, made_order);
+    sort_by_code(search);
 }
 
 static const struct vt_allocation *allocation_of(const struct search *search, const struct made *made)
@@ -89,18 +89,17 @@ static bool is_of_backward(const struct search *search, uint32_t index)
 }
 
 /* What backward made with the stacks that make gradients. */
-static int list_backward(struct search *search)
+static void list_backward(struct search *search)
 {
     const struct vt_replay *replay = search->adviser->replay;
     const struct vt_label *labels = search->adviser->attribution->labels;
-    struct made *list = search->list = malloc((replay->allocation_count + 1) * sizeof *list);
-    uint8_t *makes = calloc(replay->trace->stack_count, 1);
-    int error = list && makes ? 0 : -ENOMEM;
+    struct made *list = search->list = vt_allocate((replay->allocation_count + 1) * sizeof *list);
+    uint8_t *makes = vt_allocate_zeros(replay->trace->stack_count, 1);
 
-    for (uint32_t i = 0; !error && i < replay->allocation_count; i++)
+    for (uint32_t i = 0; i < replay->allocation_count; i++)
         if (labels[i].category == VT_CATEGORY_GRADIENT && is_of_backward(search, i))
             makes[replay->allocations[i].stack_id] = 1;
-    for (uint32_t i = 0; !error && i < replay->allocation_count; i++) {
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
         if (makes[block->stack_id] && is_of_backward(search, i))
@@ -108,16 +107,11 @@ static int list_backward(struct search *search)
                 block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
     }
     free(makes);
-    if (error)
-        return error;
-    error = sort_by_code(search);
-    if (error)
-        return error;
+    sort_by_code(search);
     for (size_t i = 1; i < search->count; i++)
         if (list[i].stack_id == list[i - 1].stack_id && list[i].bytes == list[i - 1].bytes &&
             list[i].pass == list[i - 1].pass)
             list[i].order = list[i - 1].order + 1;
-    return 0;
 }
 
 /* Stack of the first block that a span made, 0 = none. */
@@ -131,17 +125,15 @@ static uint32_t made_by(const struct search *search, const struct vt_span *span)
     return 0;
 }
 
-static int read_spans(struct search *search)
+static void read_spans(struct search *search)
 {
     uint32_t optimizer = VT_NEVER, maker = VT_NEVER;
     uint32_t gone = 0;
     bool waits = false, forward = false; /* no backward, and a forward, has come since `optimizer` */
 
-    search->passes = calloc(search->span_count + 2, sizeof *search->passes);
-    search->waits = calloc(search->span_count + 1, sizeof *search->waits);
-    search->makers = calloc(search->span_count + 1, sizeof *search->makers);
-    if (!search->passes || !search->waits || !search->makers)
-        return -ENOMEM;
+    search->passes = vt_allocate_zeros(search->span_count + 2, sizeof *search->passes);
+    search->waits = vt_allocate_zeros(search->span_count + 1, sizeof *search->waits);
+    search->makers = vt_allocate_zeros(search->span_count + 1, sizeof *search->makers);
     for (uint32_t i = 0; i < search->span_count; i++) {
         const struct vt_span *span = &search->spans[i];
         struct pass *pass = &search->passes[search->pass_count + 1];
@@ -167,7 +159,6 @@ static int read_spans(struct search *search)
             maker = i;
         search->makers[i] = maker;
     }
-    return 0;
 }
 
 static int compare_gone(const void *pass, const void *gone)
@@ -265,7 +256,7 @@ static size_t made_before(const struct place *place, uint32_t pass)
     return vt_lower_bound(place->made, place->count, sizeof *place->made, &pass, compare_pass);
 }
 
-static int list_turns(const struct search *search, const struct place *place, size_t *listed)
+static size_t list_turns(const struct search *search, const struct place *place)
 {
     size_t count = 0;
 
@@ -283,8 +274,8 @@ static int list_turns(const struct search *search, const struct place *place, si
         place->turns[count++] = (struct turn){search->spans[pass->span].first_event, i, AGAIN_COMES};
         place->turns[count++] = (struct turn){block->free_event, i, AGAIN_GOES};
     }
-    *listed = count;
-    return vt_sort_by_key(place->turns, count, sizeof *place->turns, turn_key);
+    vt_sort_by_key(place->turns, count, sizeof *place->turns, turn_key);
+    return count;
 }
 
 /* Change in the number of pairs by a turn, modulo 2^32. */
@@ -314,13 +305,12 @@ static uint32_t take_turn(const struct search *search, const struct place *place
     return 0;
 }
 
-static int drop_pairs(const struct search *search, const struct place *place)
+static void drop_pairs(const struct search *search, const struct place *place)
 {
-    size_t count;
+    size_t count = list_turns(search, place);
     uint32_t agains = 0;
-    int error = list_turns(search, place, &count);
 
-    for (size_t i = 0; i < count && !error; i++) {
+    for (size_t i = 0; i < count; i++) {
         int32_t pairs = (int32_t)take_turn(search, place, &place->turns[i], &agains);
 
         if (pairs)
@@ -329,21 +319,18 @@ static int drop_pairs(const struct search *search, const struct place *place)
     }
     for (size_t i = 0; i < place->count; i++)
         place->gradients[i] = place->agains[i] = 0;
-    return error;
 }
 
-static int drop_all_pairs(struct search *search)
+static void drop_all_pairs(struct search *search)
 {
     struct place place = {0};
     const struct made *list = search->list;
-    int error = sort_by_place(search);
 
-    place.gradients = calloc(search->count + 1, sizeof *place.gradients);
-    place.agains = calloc(search->count + 1, sizeof *place.agains);
-    place.turns = calloc(search->count * 4 + 1, sizeof *place.turns);
-    if (!place.gradients || !place.agains || !place.turns)
-        error = -ENOMEM;
-    for (size_t i = 0, end; !error && i < search->count; i = end) {
+    sort_by_place(search);
+    place.gradients = vt_allocate_zeros(search->count + 1, sizeof *place.gradients);
+    place.agains = vt_allocate_zeros(search->count + 1, sizeof *place.agains);
+    place.turns = vt_allocate_zeros(search->count * 4 + 1, sizeof *place.turns);
+    for (size_t i = 0, end; i < search->count; i = end) {
         for (end = i + 1; end < search->count && list[end].stack_id == list[i].stack_id &&
                           list[end].bytes == list[i].bytes && list[end].order == list[i].order;
              end++)
@@ -351,12 +338,11 @@ static int drop_all_pairs(struct search *search)
         place.made = list + i;
         place.count = end - i;
         if (place.count > 1)
-            error = drop_pairs(search, &place);
+            drop_pairs(search, &place);
     }
     free(place.gradients);
     free(place.agains);
     free(place.turns);
-    return error;
 }
 
 /* ---- All ---- */
@@ -375,15 +361,14 @@ static void drop_in_passes(const struct search *search)
     }
 }
 
-static int advise(struct search *search)
+static void advise(struct search *search)
 {
     struct vt_adviser *adviser = search->adviser;
     uint64_t times = 0, bytes = 0;
     uint32_t stack_id = 0;
     char text[24];
-    int error;
-    if ((error = list_backward(search)) || (error = read_spans(search)))
-        return error;
+    list_backward(search);
+    read_spans(search);
     for (size_t i = 0; i < search->count; i++) {
         if (category_of(search, &search->list[i]) != VT_CATEGORY_GRADIENT ||
             !drop_gradient(search, &search->list[i], &stack_id))
@@ -391,8 +376,7 @@ static int advise(struct search *search)
         times++;
         bytes += allocation_of(search, &search->list[i])->bytes;
     }
-    if ((error = drop_all_pairs(search)))
-        return error;
+    drop_all_pairs(search);
     drop_in_passes(search);
     vt_advise(
         adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
@@ -400,18 +384,16 @@ static int advise(struct search *search)
         "%llu gradients (%s) stay alive from the optimizer's step through the next forward pass, which does "
         "not use them",
         (unsigned long long)times, vt_format_bytes(bytes, text));
-    return 0;
 }
 
-int vt_advise_zero_grad(struct vt_adviser *adviser)
+void vt_advise_zero_grad(struct vt_adviser *adviser)
 {
     struct search search = {.adviser = adviser,
                             .spans = adviser->attribution->spans,
                             .span_count = adviser->attribution->span_count};
-    int error = advise(&search);
+    advise(&search);
     free(search.passes);
     free(search.waits);
     free(search.makers);
     free(search.list);
-    return error;
 }

@@ -1,9 +1,9 @@
 /* Advice on modules: activations in place, and checkpoints. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/module_names.h"
 #include "diagnose/adviser.h"
 
@@ -30,7 +30,7 @@ static const struct vt_allocation *input_of(const struct vt_adviser *adviser, ui
     return NULL;
 }
 
-int vt_advise_in_place(struct vt_adviser *adviser)
+void vt_advise_in_place(struct vt_adviser *adviser)
 {
     uint64_t most = 0;
     uint32_t stack_id = 0;
@@ -56,14 +56,13 @@ int vt_advise_in_place(struct vt_adviser *adviser)
         }
     }
     if (most == 0)
-        return 0;
+        return;
     snprintf(what, sizeof what, "%s in place (inplace=True)", vt_operator_of(adviser->attribution, stack_id));
     vt_advise(
         adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif), stack_id, "", what,
         "The operator keeps its output (up to %s) beside an input of the same size. One of them is enough if "
         "nothing else needs the input",
         vt_format_bytes(most, bytes));
-    return 0;
 }
 
 /* ---- Checkpoints ---- */
@@ -169,16 +168,13 @@ static void drop_member(struct vt_adviser *adviser, const struct piece **kept, s
             vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i]->allocation].bytes);
 }
 
-static int list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
+static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
 {
     const struct vt_replay *replay = adviser->replay;
     struct vt_index known = {0}; /* name, by its address → number */
-    int error = 0;
 
-    pieces->items = malloc((replay->allocation_count + 1) * sizeof *pieces->items);
-    if (!pieces->items)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < replay->allocation_count && !error; i++) {
+    pieces->items = vt_allocate((replay->allocation_count + 1) * sizeof *pieces->items);
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         const struct vt_label *label = &adviser->attribution->labels[i];
         struct piece piece = {.allocation = i, .pass = adviser->passes[block->alloc_event]};
@@ -191,53 +187,48 @@ static int list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
         piece.module = vt_index_get(&known, (uintptr_t)label->module);
         if (piece.module == VT_INDEX_NONE) {
             piece.module = (uint32_t)pieces->name_count;
-            error = VT_APPEND(pieces->names, pieces->name_count, pieces->name_capacity, label->module);
-            if (!error)
-                error = vt_index_put(&known, (uintptr_t)label->module, piece.module);
+            VT_APPEND(pieces->names, pieces->name_count, pieces->name_capacity, label->module);
+            vt_index_put(&known, (uintptr_t)label->module, piece.module);
         }
         pieces->items[pieces->count++] = piece;
     }
     vt_index_free(&known);
-    return error;
 }
 
-/* Sets `members`, by name: its member of the family plus one, 0 = none. *count of them. */
-static int number_members(const struct pieces *pieces, const struct family *family, uint32_t *members,
-                          size_t *count)
+/* Sets `members`, by name: its member of the family plus one, 0 = none. Returns how many members. */
+static size_t number_members(const struct pieces *pieces, const struct family *family, uint32_t *members)
 {
     struct vt_index known = {0}; /* hash of its name → member */
-    int error = 0;
+    size_t count = 0;
 
-    *count = 0;
-    for (size_t i = 0; i < pieces->name_count && !error; i++) {
+    for (size_t i = 0; i < pieces->name_count; i++) {
         size_t bytes = vt_module_match(family->pattern, pieces->names[i]);
         uint64_t hash = bytes ? vt_hash_bytes(pieces->names[i], bytes, VT_HASH_START) : 0;
         uint32_t member = bytes ? vt_index_get(&known, hash) : VT_INDEX_NONE;
 
         if (bytes && member == VT_INDEX_NONE)
-            error = vt_index_put(&known, hash, member = (uint32_t)(*count)++);
+            vt_index_put(&known, hash, member = (uint32_t)count++);
         members[i] = bytes ? member + 1 : 0;
     }
     vt_index_free(&known);
-    return error;
+    return count;
 }
 
-static int gather_share(const struct pieces *pieces, const uint32_t *members, size_t member_count, bool kept,
-                        struct share *share)
+static struct share gather_share(const struct pieces *pieces, const uint32_t *members, size_t member_count,
+                                 bool kept)
 {
-    share->items = malloc((pieces->count + 1) * sizeof(const struct piece *));
-    share->begin = calloc(member_count + 2, sizeof *share->begin);
-    if (!share->items || !share->begin)
-        return -ENOMEM;
+    struct share share = {.items = vt_allocate((pieces->count + 1) * sizeof(const struct piece *)),
+                          .begin = vt_allocate_zeros(member_count + 2, sizeof *share.begin)};
+
     for (size_t i = 0; i < pieces->count; i++)
         if (pieces->items[i].kept == kept && members[pieces->items[i].module])
-            share->begin[members[pieces->items[i].module] + 1]++;
+            share.begin[members[pieces->items[i].module] + 1]++;
     for (size_t i = 1; i <= member_count + 1; i++)
-        share->begin[i] += share->begin[i - 1];
+        share.begin[i] += share.begin[i - 1];
     for (size_t i = 0; i < pieces->count; i++)
         if (pieces->items[i].kept == kept && members[pieces->items[i].module])
-            share->items[share->begin[members[pieces->items[i].module]]++] = &pieces->items[i];
-    return 0;
+            share.items[share.begin[members[pieces->items[i].module]]++] = &pieces->items[i];
+    return share;
 }
 
 static int compare_pass(const void *item, const void *pass)
@@ -274,27 +265,20 @@ static void drop_members(struct vt_adviser *adviser, const struct share *kept, c
     }
 }
 
-static int weigh_family(struct vt_adviser *adviser, const struct pieces *pieces, struct family *family)
+static void weigh_family(struct vt_adviser *adviser, const struct pieces *pieces, struct family *family)
 {
-    uint32_t *members = malloc((pieces->name_count + 1) * sizeof *members);
-    struct share kept = {0}, made = {0};
-    size_t member_count;
-    int error = members ? number_members(pieces, family, members, &member_count) : -ENOMEM;
+    uint32_t *members = vt_allocate((pieces->name_count + 1) * sizeof *members);
+    size_t member_count = number_members(pieces, family, members);
+    struct share kept = gather_share(pieces, members, member_count, true),
+                 made = gather_share(pieces, members, member_count, false);
 
-    if (!error)
-        error = gather_share(pieces, members, member_count, true, &kept);
-    if (!error)
-        error = gather_share(pieces, members, member_count, false, &made);
-    if (!error) {
-        drop_members(adviser, &kept, &made, member_count, family);
-        family->saves = vt_whatif_saves(&adviser->whatif);
-    }
+    drop_members(adviser, &kept, &made, member_count, family);
+    family->saves = vt_whatif_saves(&adviser->whatif);
     free(members);
     free(kept.items);
     free(kept.begin);
     free(made.items);
     free(made.begin);
-    return error;
 }
 
 static int by_saves(const void *left, const void *right)
@@ -316,13 +300,13 @@ static void advise_family(struct vt_adviser *adviser, const struct family *famil
               vt_format_bytes(family->kept, bytes));
 }
 
-int vt_advise_checkpoint(struct vt_adviser *adviser)
+void vt_advise_checkpoint(struct vt_adviser *adviser)
 {
     struct family families[FAMILIES];
     struct pieces pieces = {0};
     size_t count = 0, shown = 0;
-    int error = list_pieces(adviser, &pieces);
 
+    list_pieces(adviser, &pieces);
     memset(families, 0, sizeof families);
     for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *block = &adviser->replay->allocations[i];
@@ -330,13 +314,13 @@ int vt_advise_checkpoint(struct vt_adviser *adviser)
         if (is_kept(adviser, block) && vt_alive_at(block, adviser->whatif.peak_event))
             count_families(families, &count, block, adviser->attribution->labels[i].module);
     }
-    for (size_t i = 0; !error && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (families[i].kept * 100 >= adviser->whatif.peak_bytes)
-            error = weigh_family(adviser, &pieces, &families[i]);
+            weigh_family(adviser, &pieces, &families[i]);
     free(pieces.items);
     free(pieces.names);
     qsort(families, count, sizeof *families, by_saves);
-    for (size_t i = 0; !error && i < count && shown < SHOWN; i++) {
+    for (size_t i = 0; i < count && shown < SHOWN; i++) {
         bool inside = false;
 
         for (size_t k = 0; k < i; k++)
@@ -347,5 +331,4 @@ int vt_advise_checkpoint(struct vt_adviser *adviser)
         advise_family(adviser, &families[i]);
         shown++;
     }
-    return error;
 }

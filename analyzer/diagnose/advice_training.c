@@ -1,8 +1,8 @@
 /* Advice on the training loop: evaluation, the optimizer. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "diagnose/adviser.h"
 
 /* ---- Evaluation with gradients on ---- */
@@ -138,23 +138,21 @@ static uint64_t weigh_graphs(struct evaluation *evaluation, uint32_t *stack_id)
     return vt_whatif_saves(&evaluation->adviser->whatif);
 }
 
-int vt_advise_no_grad(struct vt_adviser *adviser)
+void vt_advise_no_grad(struct vt_adviser *adviser)
 {
     const struct vt_trace *trace = adviser->replay->trace;
     struct evaluation evaluation = {
         .adviser = adviser,
-        .runs = calloc(trace->event_count + 1, sizeof *evaluation.runs),
-        .stacks = calloc(trace->stack_count + 1, 1),
-        .blocks = calloc(adviser->replay->allocation_count + 1, sizeof *evaluation.blocks)};
-    bool made = evaluation.runs && evaluation.stacks && evaluation.blocks;
+        .runs = vt_allocate_zeros(trace->event_count + 1, sizeof *evaluation.runs),
+        .stacks = vt_allocate_zeros(trace->stack_count + 1, 1),
+        .blocks = vt_allocate_zeros(adviser->replay->allocation_count + 1, sizeof *evaluation.blocks)};
     uint32_t stack_id = 0;
-    uint64_t bytes = made ? weigh_graphs(&evaluation, &stack_id) : 0;
+    uint64_t bytes = weigh_graphs(&evaluation, &stack_id);
     free(evaluation.runs);
     free(evaluation.stacks);
     free(evaluation.blocks);
     vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", "torch.no_grad() around this forward pass",
               "The forward pass keeps what a backward pass would need, but none follows");
-    return made ? 0 : -ENOMEM;
 }
 
 /* ---- The optimizer ---- */
@@ -219,13 +217,13 @@ static const char *optimizer_class(const struct vt_trace *trace)
     return found;
 }
 
-/* The most that was ever alive of a category. 0 without memory. */
+/* The most that was ever alive of a category. */
 static uint64_t most_alive(const struct vt_adviser *adviser, enum vt_category category)
 {
     const struct vt_replay *replay = adviser->replay;
-    uint64_t *changes = calloc(replay->trace->event_count + 1, sizeof *changes), sum = 0, most = 0;
+    uint64_t *changes = vt_allocate_zeros(replay->trace->event_count + 1, sizeof *changes), sum = 0, most = 0;
 
-    for (size_t i = 0; changes && i < replay->allocation_count; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
         if (adviser->attribution->labels[i].category != category ||
@@ -235,7 +233,7 @@ static uint64_t most_alive(const struct vt_adviser *adviser, enum vt_category ca
         if (block->free_event != VT_NEVER)
             changes[block->free_event] -= block->bytes;
     }
-    for (size_t i = 0; changes && i < replay->trace->event_count; i++) {
+    for (size_t i = 0; i < replay->trace->event_count; i++) {
         sum += changes[i];
         most = (int64_t)sum > (int64_t)most ? sum : most;
     }
@@ -252,7 +250,7 @@ static uint64_t trained_bytes(const struct vt_adviser *adviser)
     return parameters && parameters < gradients ? parameters : gradients;
 }
 
-int vt_advise_optimizer(struct vt_adviser *adviser)
+void vt_advise_optimizer(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
     uint64_t state = 0, trained = trained_bytes(adviser);
@@ -279,11 +277,10 @@ int vt_advise_optimizer(struct vt_adviser *adviser)
             "state takes half of that, an optimizer with 8-bit states a quarter. Either changes the training",
             (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
             4.0 * (double)state / (double)trained, optimizers[known].bytes);
-    return 0;
 }
 
 /* A step that works on all parameters at once needs its temporaries for all of them at once. */
-int vt_advise_foreach(struct vt_adviser *adviser)
+void vt_advise_foreach(struct vt_adviser *adviser)
 {
     const struct vt_attribution *attribution = adviser->attribution;
     uint64_t most = 0;
@@ -319,5 +316,4 @@ int vt_advise_foreach(struct vt_adviser *adviser)
         "Its step makes %s of temporaries for all parameters at once; those of one parameter at a time are "
         "enough",
         vt_format_bytes(most, bytes));
-    return 0;
 }

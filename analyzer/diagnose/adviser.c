@@ -1,32 +1,30 @@
 #include "diagnose/adviser.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int count_passes(struct vt_adviser *adviser)
+#include "base/allocate.h"
+
+static void count_passes(struct vt_adviser *adviser)
 {
     const struct vt_attribution *attribution = adviser->attribution;
     uint32_t count = 0;
-    adviser->passes = calloc(adviser->replay->trace->event_count + 1, sizeof *adviser->passes);
-    if (!adviser->passes)
-        return -ENOMEM;
+    adviser->passes = vt_allocate_zeros(adviser->replay->trace->event_count + 1, sizeof *adviser->passes);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
         count += span->phase == VT_PHASE_BACKWARD;
         for (uint32_t event = span->first_event; event <= span->last_event; event++)
             adviser->passes[event] = count;
     }
-    return 0;
 }
 
-int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser)
+void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser)
 {
     *adviser = (struct vt_adviser){
         .report = report, .attribution = report->attribution, .replay = report->attribution->replay};
-    int error = vt_whatif_make(adviser->replay, device_index, &adviser->whatif);
-    return error ? error : count_passes(adviser);
+    vt_whatif_make(adviser->replay, device_index, &adviser->whatif);
+    count_passes(adviser);
 }
 
 const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser)

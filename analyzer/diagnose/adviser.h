@@ -21,7 +21,7 @@ struct vt_adviser {
     uint32_t *passes;           /* by event: how many backward passes have begun */
 };
 
-/* Id, name, and the function that adds advice of that kind: 0 or -ENOMEM. */
+/* Id, name, and the function that adds advice of that kind. */
 #define VT_ADVICE_KINDS(X)                                                                                   \
     X(LEAK, "leak", vt_advise_leak)                                                                          \
     X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
@@ -37,19 +37,18 @@ enum vt_advice_kind {
     VT_ADVICE_KINDS(X)
 #undef X
 };
-#define X(id, name, find) int find(struct vt_adviser *adviser);
+#define X(id, name, find) void find(struct vt_adviser *adviser);
 VT_ADVICE_KINDS(X)
 #undef X
 
-/* On failure too the adviser is to be freed. -ENOMEM. */
-int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
+void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
-/* Of the device; NULL = none. */
+/* The leaks of the device; NULL = none. */
 const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser);
 /* 1 % of the peak or more. */
 bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes);
-/* Adds advice that saves this many bytes, if it is worth it. It is about the line of
- * `stack_id`, or where that is 0, about `module`. The rest says why. */
+/* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that
+ * is 0, about `module`. `why` and the rest say why. */
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
                const char *module, const char *what, const char *why, ...)
     __attribute__((format(printf, 7, 8)));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "format/allocator.h"
 
@@ -23,7 +24,7 @@ struct pool {
 struct vt_allocator {
     struct block *blocks;
     size_t count, capacity;
-    uint32_t unused; /* the first block that is none any more, chained by `after` */
+    uint32_t unused; /* the first unused entry, chained by `after` */
     struct pool pools[2];
     struct vt_index of_allocation;
     uint64_t free_bytes, next_address;
@@ -46,18 +47,16 @@ static size_t place_of(const struct vt_allocator *allocator, const struct pool *
     return low;
 }
 
-static int put(struct vt_allocator *allocator, uint32_t index)
+static void put(struct vt_allocator *allocator, uint32_t index)
 {
     struct block *block = &allocator->blocks[index];
     struct pool *pool = &allocator->pools[block->small];
-    if (vt_reserve(&pool->items, &pool->capacity, pool->count + 1, sizeof *pool->items))
-        return -ENOMEM;
+    vt_reserve(&pool->items, &pool->capacity, pool->count + 1, sizeof *pool->items);
     size_t place = place_of(allocator, pool, block->bytes, block->address);
     memmove(&pool->items[place + 1], &pool->items[place], (pool->count - place) * sizeof *pool->items);
     pool->items[place] = index;
     pool->count++;
     block->free = true;
-    return 0;
 }
 
 static void take_out(struct vt_allocator *allocator, uint32_t index)
@@ -72,19 +71,17 @@ static void take_out(struct vt_allocator *allocator, uint32_t index)
 
 /* ---- Blocks ---- */
 
-static int add_block(struct vt_allocator *allocator, struct block block, uint32_t *index)
+static uint32_t add_block(struct vt_allocator *allocator, struct block block)
 {
-    *index = allocator->unused;
-    if (*index != VT_NO_BLOCK) {
-        allocator->unused = allocator->blocks[*index].after;
+    uint32_t index = allocator->unused;
+    if (index == VT_NO_BLOCK) {
+        index = (uint32_t)allocator->count;
+        VT_APPEND(allocator->blocks, allocator->count, allocator->capacity, block);
     } else {
-        if (vt_reserve(&allocator->blocks, &allocator->capacity, allocator->count + 1,
-                       sizeof *allocator->blocks))
-            return -ENOMEM;
-        *index = (uint32_t)allocator->count++;
+        allocator->unused = allocator->blocks[index].after;
+        allocator->blocks[index] = block;
     }
-    allocator->blocks[*index] = block;
-    return 0;
+    return index;
 }
 
 static void drop_block(struct vt_allocator *allocator, uint32_t index)
@@ -126,62 +123,55 @@ static uint64_t segment_bytes_for(uint64_t bytes)
 }
 
 /* A new segment, as one block that is in no pool; VT_NO_BLOCK if the driver refuses. */
-static int add_segment(struct vt_allocator *allocator, uint64_t bytes, bool small, uint32_t *index)
+static uint32_t add_segment(struct vt_allocator *allocator, uint64_t bytes, bool small)
 {
     if (allocator->free_bytes < bytes)
         empty_cache(allocator);
-    *index = VT_NO_BLOCK;
     if (allocator->free_bytes < bytes)
-        return 0;
+        return VT_NO_BLOCK;
     allocator->free_bytes -= bytes;
     allocator->next_address += bytes;
-    return add_block(allocator,
-                     (struct block){.address = allocator->next_address - bytes,
-                                    .bytes = bytes,
-                                    .before = VT_NO_BLOCK,
-                                    .after = VT_NO_BLOCK,
-                                    .small = small},
-                     index);
+    return add_block(allocator, (struct block){.address = allocator->next_address - bytes,
+                                               .bytes = bytes,
+                                               .before = VT_NO_BLOCK,
+                                               .after = VT_NO_BLOCK,
+                                               .small = small});
 }
 
-static int split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
+static void split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
 {
-    struct block *block = &allocator->blocks[index];
-    uint64_t rest = block->bytes - bytes;
-    uint32_t after = block->after, made;
-    if (block->small ? rest < VT_TORCH_ROUND_BYTES : rest <= VT_TORCH_SMALL_BYTES)
-        return 0;
-    int error = add_block(allocator,
-                          (struct block){.address = block->address + bytes,
-                                         .bytes = rest,
-                                         .before = index,
-                                         .after = after,
-                                         .small = block->small},
-                          &made);
-    if (error)
-        return error;
+    const struct block whole = allocator->blocks[index];
+    uint64_t rest = whole.bytes - bytes;
+    if (whole.small ? rest < VT_TORCH_ROUND_BYTES : rest <= VT_TORCH_SMALL_BYTES)
+        return;
+    uint32_t made = add_block(allocator, (struct block){.address = whole.address + bytes,
+                                                        .bytes = rest,
+                                                        .before = index,
+                                                        .after = whole.after,
+                                                        .small = whole.small});
     allocator->blocks[index].bytes = bytes;
     allocator->blocks[index].after = made;
-    if (after != VT_NO_BLOCK)
-        allocator->blocks[after].before = made;
-    return put(allocator, made);
+    if (whole.after != VT_NO_BLOCK)
+        allocator->blocks[whole.after].before = made;
+    put(allocator, made);
 }
 
-int vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes, uint32_t *block)
+uint32_t vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes)
 {
     bytes = bytes < VT_TORCH_ROUND_BYTES ? VT_TORCH_ROUND_BYTES : rounded(bytes, VT_TORCH_ROUND_BYTES);
     bool small = bytes <= VT_TORCH_SMALL_BYTES;
     const struct pool *pool = &allocator->pools[small];
     size_t place = place_of(allocator, pool, bytes, 0);
+    uint32_t block;
     if (place < pool->count) {
-        *block = pool->items[place];
-        take_out(allocator, *block);
+        block = pool->items[place];
+        take_out(allocator, block);
     } else {
-        int error = add_segment(allocator, segment_bytes_for(bytes), small, block);
-        if (error || *block == VT_NO_BLOCK)
-            return error;
+        block = add_segment(allocator, segment_bytes_for(bytes), small);
     }
-    return split(allocator, *block, bytes);
+    if (block != VT_NO_BLOCK)
+        split(allocator, block, bytes);
+    return block;
 }
 
 /* `index` takes in the block after it. */
@@ -196,7 +186,7 @@ static void merge(struct vt_allocator *allocator, uint32_t index)
     drop_block(allocator, taken);
 }
 
-int vt_allocator_give(struct vt_allocator *allocator, uint32_t index)
+void vt_allocator_give(struct vt_allocator *allocator, uint32_t index)
 {
     uint32_t before = allocator->blocks[index].before, after = allocator->blocks[index].after;
     if (after != VT_NO_BLOCK && allocator->blocks[after].free) {
@@ -208,7 +198,7 @@ int vt_allocator_give(struct vt_allocator *allocator, uint32_t index)
         merge(allocator, before);
         index = before;
     }
-    return put(allocator, index);
+    put(allocator, index);
 }
 
 uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t allocation)
@@ -219,21 +209,20 @@ uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t alloca
 /* ---- The state of a trace ---- */
 
 /* A block of the trace, or a hole if it is VT_NEVER, behind the last one of the segment. */
-static int append(struct vt_allocator *allocator, uint32_t *last, struct block block, uint32_t allocation)
+static void append(struct vt_allocator *allocator, uint32_t *last, struct block block, uint32_t allocation)
 {
-    uint32_t made;
     if (block.bytes == 0)
-        return 0;
+        return;
     block.before = *last;
     block.after = VT_NO_BLOCK;
-    int error = add_block(allocator, block, &made);
-    if (error)
-        return error;
+    uint32_t made = add_block(allocator, block);
     if (*last != VT_NO_BLOCK)
         allocator->blocks[*last].after = made;
     *last = made;
-    return allocation == VT_NEVER ? put(allocator, made)
-                                  : vt_index_put(&allocator->of_allocation, allocation, made);
+    if (allocation == VT_NEVER)
+        put(allocator, made);
+    else
+        vt_index_put(&allocator->of_allocation, allocation, made);
 }
 
 struct reading {
@@ -254,9 +243,7 @@ static int by_address(const void *left, const void *right, void *replay)
 static int list_alive(struct reading *reading, int device_index, uint32_t event_index)
 {
     const struct vt_replay *replay = reading->replay;
-    reading->alive = malloc((replay->allocation_count + 1) * sizeof *reading->alive);
-    if (!reading->alive)
-        return -ENOMEM;
+    reading->alive = vt_allocate((replay->allocation_count + 1) * sizeof *reading->alive);
     bool any = false;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
@@ -276,47 +263,41 @@ static int list_alive(struct reading *reading, int device_index, uint32_t event_
 }
 
 /* The segment at *next and what lies in it. */
-static int read_segment(struct vt_allocator *allocator, const struct reading *reading, size_t *next)
+static void read_segment(struct vt_allocator *allocator, const struct reading *reading, size_t *next)
 {
     const struct vt_allocation *segment = &reading->replay->allocations[reading->alive[(*next)++]];
     bool small = segment->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
     uint64_t place = segment->address, end = segment->address + segment->bytes;
     uint32_t last = VT_NO_BLOCK;
-    int error = 0;
-    for (; *next < reading->count && !error; ++*next) {
+
+    for (; *next < reading->count; ++*next) {
         const struct vt_allocation *block = &reading->replay->allocations[reading->alive[*next]];
         if (block->kind != VT_ALLOCATION_BLOCK || block->address < place ||
             block->address + block->bytes > end)
             break;
-        error = append(allocator, &last,
-                       (struct block){.address = place, .bytes = block->address - place, .small = small},
-                       VT_NEVER);
-        if (!error)
-            error = append(allocator, &last,
-                           (struct block){.address = block->address, .bytes = block->bytes, .small = small},
-                           reading->alive[*next]);
+        append(allocator, &last,
+               (struct block){.address = place, .bytes = block->address - place, .small = small}, VT_NEVER);
+        append(allocator, &last,
+               (struct block){.address = block->address, .bytes = block->bytes, .small = small},
+               reading->alive[*next]);
         place = block->address + block->bytes;
     }
-    if (!error)
-        error = append(allocator, &last,
-                       (struct block){.address = place, .bytes = end - place, .small = small}, VT_NEVER);
+    append(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
+           VT_NEVER);
     allocator->next_address = end > allocator->next_address ? end : allocator->next_address;
-    return error;
 }
 
 int vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
                       uint64_t free_bytes, struct vt_allocator **made)
 {
     struct reading reading = {.replay = replay};
-    struct vt_allocator *allocator = *made = calloc(1, sizeof **made);
-    if (!allocator)
-        return -ENOMEM;
+    struct vt_allocator *allocator = *made = vt_allocate_zeros(1, sizeof **made);
     allocator->free_bytes = free_bytes;
     allocator->unused = VT_NO_BLOCK;
     int error = list_alive(&reading, device_index, event_index);
-    for (size_t next = 0; next < reading.count && !error;) {
+    for (size_t next = 0; !error && next < reading.count;) {
         if (replay->allocations[reading.alive[next]].kind == VT_ALLOCATION_SEGMENT)
-            error = read_segment(allocator, &reading, &next);
+            read_segment(allocator, &reading, &next);
         else
             next++; /* in no segment that is known */
     }

@@ -7,19 +7,18 @@
 
 struct vt_allocator;
 
-/* A block of the allocator; VT_NO_BLOCK = refused. */
+/* A block of the allocator; VT_NO_BLOCK = the request failed. */
 #define VT_NO_BLOCK UINT32_MAX
 
-/* The state of a device just after an event. Returns 0, -ENOMEM, or -ENOTSUP where its memory is no such
- * allocator's: no segments, or segments that expand. */
+/* The state of a device just after an event. Returns 0, or -ENOTSUP where another kind of allocator owns
+ * its memory: no segments, or segments that expand. */
 int vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
                       uint64_t free_bytes, struct vt_allocator **made);
 void vt_allocator_free(struct vt_allocator *allocator);
 /* The block that an allocation of the trace lies in. */
 uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t allocation);
-/* Refused when the driver has no more, after all segments without blocks were given back to it. Returns 0 or
- * -ENOMEM. */
-int vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes, uint32_t *block);
-int vt_allocator_give(struct vt_allocator *allocator, uint32_t block);
+/* Fails when the driver has no more, after all segments without blocks were returned to it. */
+uint32_t vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes);
+void vt_allocator_give(struct vt_allocator *allocator, uint32_t block);
 
 #endif

@@ -1,6 +1,4 @@
 /* Contexts on devices on which the process never had memory. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
@@ -17,53 +15,50 @@ struct walk {
     bool any[VT_MAX_DEVICES];
 };
 
-static int make(struct walk *walk, const struct vt_event *event, uint64_t t_ns, struct vt_places *places)
+static void make(struct walk *walk, const struct vt_event *event, uint64_t t_ns, struct vt_places *places)
 {
     const int device = event->device_index;
 
     if (device < 0 || device >= (int)VT_MAX_DEVICES ||
         vt_index_get(&walk->devices, event->address) < VT_MAX_DEVICES)
-        return 0;
+        return;
     if (!walk->any[device])
         walk->found[device] = (struct vt_bare_context){
             .device_index = device, .t_ns = t_ns, .place = vt_place_of(places, event->stack_id)};
     walk->any[device] = true;
     walk->alive[device]++;
     walk->found[device].ended = false;
-    return vt_index_put(&walk->devices, event->address, (uint32_t)device);
+    vt_index_put(&walk->devices, event->address, (uint32_t)device);
 }
 
-static int end(struct walk *walk, const struct vt_event *event, uint64_t t_ns)
+static void end(struct walk *walk, const struct vt_event *event, uint64_t t_ns)
 {
     const uint32_t device = vt_index_get(&walk->devices, event->address);
 
     if (device >= VT_MAX_DEVICES)
-        return 0;
+        return;
     if (!--walk->alive[device]) {
         walk->found[device].ended = true;
         walk->found[device].end_ns = t_ns;
     }
-    return vt_index_put(&walk->devices, event->address, VT_MAX_DEVICES);
+    vt_index_put(&walk->devices, event->address, VT_MAX_DEVICES);
 }
 
-static int walk_through(struct walk *walk, struct vt_places *places)
+static void walk_through(struct walk *walk, struct vt_places *places)
 {
-    int result = 0;
-
-    for (size_t i = 0; !result && i < walk->trace->rare_event_count; i++) {
+    for (size_t i = 0; i < walk->trace->rare_event_count; i++) {
         const uint32_t index = walk->trace->rare_events[i];
         const struct vt_event *event = &walk->trace->events[index];
 
         if (event->kind == VT_EVENT_CONTEXT_CREATE)
-            result = make(walk, event, vt_event_time(walk->trace, index), places);
+            make(walk, event, vt_event_time(walk->trace, index), places);
         else if (event->kind == VT_EVENT_CONTEXT_DESTROY)
-            result = end(walk, event, vt_event_time(walk->trace, index));
+            end(walk, event, vt_event_time(walk->trace, index));
     }
-    return result;
 }
 
-/* In a container another process may have the number that is taken for ours: then what NVML tells of it does
- * not fit our memory on other cards. */
+/* In a container another process may have the number that seems to be ours: then what NVML reports for it
+ * does not fit our memory on other GPUs. */
 static bool is_own_trusted(const struct vt_report *report)
 {
     for (size_t i = 0; i < report->device_count; i++)
@@ -87,20 +82,19 @@ static void read_bytes(const struct vt_trace *trace, struct vt_bare_context *con
     }
 }
 
-int vt_bare_contexts_find(struct vt_report *report)
+void vt_bare_contexts_find(struct vt_report *report)
 {
     struct walk walk = {.trace = report->trace};
     const bool trusted = is_own_trusted(report);
     size_t capacity = 0;
-    int result = walk_through(&walk, report->places);
 
-    for (int device = 0; !result && device < (int)VT_MAX_DEVICES; device++) {
+    walk_through(&walk, report->places);
+    for (int device = 0; device < (int)VT_MAX_DEVICES; device++) {
         if (!walk.any[device] || vt_held_memory(report, device))
             continue;
         if (trusted)
             read_bytes(report->trace, &walk.found[device]);
-        result = VT_APPEND(report->bare_contexts, report->bare_context_count, capacity, walk.found[device]);
+        VT_APPEND(report->bare_contexts, report->bare_context_count, capacity, walk.found[device]);
     }
     vt_index_free(&walk.devices);
-    return result;
 }

@@ -1,5 +1,6 @@
-/* What could be done about a card's bytes: those of other processes, of code, contexts and limits, and those
- * that nothing explains. Each piece has the bytes of its rows; none under 1 % of what is in use. */
+/* What could be done about a GPU's bytes: those of other processes, of code, contexts and limits, and those
+ * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use.
+ * */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -27,7 +28,7 @@ struct rows {
     int64_t bytes;
     size_t count;
     char named[240];
-    char first[64]; /* the largest alone, without its bytes */
+    char first[64]; /* only the largest, without its bytes */
 };
 
 /* How much of a row it is about; 0 = it is not. */
@@ -108,28 +109,28 @@ static struct rows find_rows(const struct vt_card_table *table, share_of *share)
     return rows;
 }
 
-static int advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
-                  const char *why, ...) __attribute__((format(printf, 5, 6)));
-static int advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
-                  const char *why, ...)
+static void advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                   const char *why, ...) __attribute__((format(printf, 5, 6)));
+static void advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                   const char *why, ...)
 {
     struct vt_advices *advices = adviser->advices;
     struct vt_advice advice = {.kind = kind, .where = "", .bytes = (uint64_t)bytes};
     va_list arguments;
 
     if (bytes <= 0 || (uint64_t)bytes < advices->peak_bytes / 100)
-        return 0;
+        return;
     advice.share = (double)bytes / (double)advices->peak_bytes;
     snprintf(advice.what, sizeof advice.what, "%s", what);
     va_start(arguments, why);
     vsnprintf(advice.why, sizeof advice.why, why, arguments);
     va_end(arguments);
-    return VT_APPEND(advices->items, advices->count, adviser->capacity, advice);
+    VT_APPEND(advices->items, advices->count, adviser->capacity, advice);
 }
 
 /* ---- Each kind ---- */
 
-static int about_processes(struct card_adviser *adviser)
+static void about_processes(struct card_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_process);
     char what[160];
@@ -138,51 +139,45 @@ static int about_processes(struct card_adviser *adviser)
         snprintf(what, sizeof what, "%s on another card, or at another time", rows.first);
     else
         snprintf(what, sizeof what, "the %zu other processes on other cards, or at another time", rows.count);
-    return advise(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
+    advise(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
 }
 
-static int about_modules(struct card_adviser *adviser)
+static void about_modules(struct card_adviser *adviser)
 {
     const struct rows whole = find_rows(adviser->table, of_whole_module),
                       used = find_rows(adviser->table, of_first_use);
     const bool lazy = adviser->loading && !strcmp(adviser->loading, "LAZY");
-    int result;
 
     if (lazy)
-        result =
-            advise(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
-                   "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
+        advise(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
+               "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
     else
-        result = advise(
-            adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
-            "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
-            "take memory",
-            adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)" : "",
-            whole.named);
-    return result ? result
-                  : advise(adviser, "kernels", used.bytes,
-                           "fewer libraries with kernels of their own, and one process on the card",
-                           "Kernels that were loaded at their first use: %s. Each process has its own",
-                           used.named);
+        advise(adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
+               "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
+               "take memory",
+               adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)" : "",
+               whole.named);
+    advise(adviser, "kernels", used.bytes,
+           "fewer libraries with kernels of their own, and one process on the card",
+           "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
 }
 
-static int about_contexts(struct card_adviser *adviser)
+static void about_contexts(struct card_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_further_context);
 
-    return advise(adviser, "contexts", rows.bytes,
-                  "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
-                  "Further contexts of this process were made by %s", rows.named);
+    advise(adviser, "contexts", rows.bytes,
+           "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
+           "Further contexts of this process were made by %s", rows.named);
 }
 
-static int about_settings(struct card_adviser *adviser)
+static void about_settings(struct card_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_setting);
 
-    return advise(
-        adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
-        "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
-        "the buffer of printf");
+    advise(adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
+           "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
+           "the buffer of printf");
 }
 
 /* Why others' bytes may be among what nothing explains. */
@@ -209,7 +204,7 @@ static const char *why_unexplained(const struct vt_card_table *table)
                : "no process that NVML lists has it: the driver itself, or a process that just ended";
 }
 
-static int about_unexplained(struct card_adviser *adviser)
+static void about_unexplained(struct card_adviser *adviser)
 {
     const struct vt_card_table *table = adviser->table;
     const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
@@ -218,22 +213,25 @@ static int about_unexplained(struct card_adviser *adviser)
 
     own = own < 0 ? 0 : own > bytes ? bytes : own;
     if (bytes <= 0)
-        return 0;
+        return;
     vt_format_bytes((uint64_t)own, own_text);
     vt_format_bytes((uint64_t)(bytes - own), rest_text);
-    if (own == bytes)
-        return advise(
+    if (own == bytes) {
+        advise(
             adviser, "unexplained", bytes, "not seen: what this process took by other ways",
             "NVML charges this process with all of it: calls before the recorder was loaded or that it has "
             "no hook for (graphics, video), or memory that the driver took later by itself");
-    if (own)
-        return advise(
-            adviser, "unexplained", bytes, "not seen: what this process took by other ways, and others",
-            "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
-            "driver by itself). The other %s: %s",
-            own_text, rest_text, why_unexplained(table));
-    return advise(adviser, "unexplained", bytes, "not seen: what others took",
-                  "None of it is known to be of this process: %s", why_unexplained(table));
+        return;
+    }
+    if (own) {
+        advise(adviser, "unexplained", bytes, "not seen: what this process took by other ways, and others",
+               "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
+               "driver by itself). The other %s: %s",
+               own_text, rest_text, why_unexplained(table));
+        return;
+    }
+    advise(adviser, "unexplained", bytes, "not seen: what others took",
+           "None of it is known to be of this process: %s", why_unexplained(table));
 }
 
 static int by_bytes(const void *left, const void *right)
@@ -243,19 +241,17 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
 }
 
-int vt_card_advise(const struct vt_report *report, struct vt_card_table *table)
+void vt_card_advise(const struct vt_report *report, struct vt_card_table *table)
 {
-    static int (*const kinds[])(struct card_adviser *) = {about_processes, about_modules, about_contexts,
-                                                          about_settings, about_unexplained};
+    static void (*const kinds[])(struct card_adviser *) = {about_processes, about_modules, about_contexts,
+                                                           about_settings, about_unexplained};
     struct card_adviser adviser = {.table = table,
                                    .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
                                    .advices = &table->advices};
-    int result = 0;
 
     table->advices.peak_bytes = table->device_bytes;
-    for (size_t i = 0; !result && i < sizeof kinds / sizeof *kinds; i++)
-        result = kinds[i](&adviser);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        kinds[i](&adviser);
     if (table->advices.count)
         qsort(table->advices.items, table->advices.count, sizeof *table->advices.items, by_bytes);
-    return result;
 }

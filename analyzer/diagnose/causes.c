@@ -1,5 +1,5 @@
-/* Why memory ran out: what filled the card that need not have been there. Each finder looks for one thing and
- * states its bytes; the cause told first is the largest without which the request would have been granted. */
+/* Why memory ran out: what filled the GPU unnecessarily. Each finder looks for one thing and states its
+ * bytes; the cause shown first is the largest one without which the request would have been granted. */
 #include "attribute/sites.h"
 #include "base/format.h"
 #include "base/index.h"
@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_PART 20u      /* of the card: what is smaller is no cause */
+#include "base/allocate.h"
+
+#define LEAST_PART 20u      /* of the GPU: anything smaller is not a cause */
 #define LEAST_CACHE 4u      /* of the weights and their like: of keys and values */
 #define LEAST_FRAGMENTS 10u /* the same of a cache in pieces */
 
@@ -61,21 +63,20 @@ static uint64_t resident_bytes(const struct vt_cause_search *search)
            categories[VT_CATEGORY_GRADIENT] + categories[VT_CATEGORY_OPTIMIZER_STATE];
 }
 
-static int find_request(struct vt_cause_search *search)
+static void find_request(struct vt_cause_search *search)
 {
     const struct vt_refusal *refusal = search->refusal;
     char total[24];
     if (!refusal->free_known || refusal->asked_bytes <= refusal->total_bytes)
-        return 0;
+        return;
     struct vt_cause *cause = vt_cause_add(
         search, VT_CAUSE_REQUEST, refusal->asked_bytes, refusal->asker_stack,
         "this one request is larger than the card of %s", vt_format_bytes(refusal->total_bytes, total));
     if (cause)
         cause->suffices = true;
-    return 0;
 }
 
-static int find_leaks(struct vt_cause_search *search)
+static void find_leaks(struct vt_cause_search *search)
 {
     const struct vt_leaks *leaks = &search->shortage->device->leaks;
     for (size_t i = 0; i < leaks->count; i++) {
@@ -96,7 +97,6 @@ static int find_leaks(struct vt_cause_search *search)
         cause->place = leak->line_count ? &leak->lines[0] : NULL;
         cause->holder = leak->holder.name;
     }
-    return 0;
 }
 
 /* ---- A try that failed, and is held by its exception ---- */
@@ -133,7 +133,7 @@ static uint32_t calls_to(const struct vt_cause_search *search, uint32_t failed, 
     return shared + 1 < own ? shared + 1 : own;
 }
 
-/* A library that is refused may ask once more by itself: the same line, and nothing was made in between. */
+/* A library whose request fails may repeat it: the same line, and nothing was allocated in between. */
 static bool is_repeated(const struct vt_cause_search *search, const struct vt_refusal *failed)
 {
     bool made = false;
@@ -145,7 +145,7 @@ static bool is_repeated(const struct vt_cause_search *search, const struct vt_re
                vt_trace_own_line_key(search->trace, search->refusal->stack_id);
 }
 
-static int find_failed_try(struct vt_cause_search *search)
+static void find_failed_try(struct vt_cause_search *search)
 {
     const struct vt_report *report = search->report;
     const struct vt_refusal *failed = NULL;
@@ -154,7 +154,7 @@ static int find_failed_try(struct vt_cause_search *search)
         if (report->refusals[i].device_index == search->refusal->device_index)
             failed = &report->refusals[i];
     if (!failed || failed->stack_id >= search->trace->stack_count || is_repeated(search, failed))
-        return 0;
+        return;
     uint32_t calls = calls_to(search, failed->stack_id, search->refusal->stack_id);
     for (uint32_t i = 0; i < search->replay->allocation_count && calls; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
@@ -168,7 +168,6 @@ static int find_failed_try(struct vt_cause_search *search)
     vt_cause_add(search, VT_CAUSE_FAILED_TRY, bytes, failed->stack_id,
                  "what a try made that ran out of memory before (oom#%td), whose exception is still held",
                  failed - report->refusals + 1);
-    return 0;
 }
 
 /* ---- An evaluation that makes graphs ---- */
@@ -180,26 +179,23 @@ struct graphs {
     uint32_t *copies;        /* by stack: blocks that are there */
 };
 
-static int read_graphs(const struct vt_cause_search *search, struct graphs *graphs)
+static void read_graphs(const struct vt_cause_search *search, struct graphs *graphs)
 {
     const struct vt_trace *trace = search->trace;
-    int error = 0;
-    graphs->stack_trained = calloc(trace->stack_count + 1, sizeof *graphs->stack_trained);
-    graphs->copies = calloc(trace->stack_count + 1, sizeof *graphs->copies);
-    if (!graphs->stack_trained || !graphs->copies)
-        return -ENOMEM;
-    for (size_t i = 0; i < trace->event_count && !error; i++)
+
+    graphs->stack_trained = vt_allocate_zeros(trace->stack_count + 1, sizeof *graphs->stack_trained);
+    graphs->copies = vt_allocate_zeros(trace->stack_count + 1, sizeof *graphs->copies);
+    for (size_t i = 0; i < trace->event_count; i++)
         if (trace->events[i].sequence > VT_SEQUENCE_NO_NUMBER && trace->events[i].sequence % 2)
-            error = vt_index_put(&graphs->ran, trace->events[i].sequence & ~UINT64_C(1), 1);
-    for (size_t i = 0; i < search->replay->allocation_count && !error; i++) {
+            vt_index_put(&graphs->ran, trace->events[i].sequence & ~UINT64_C(1), 1);
+    for (size_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         if (block->stack_id >= trace->stack_count || !vt_made_node(search->attribution, block->alloc_event) ||
             vt_index_get(&graphs->ran, block->sequence & ~UINT64_C(1)) == VT_INDEX_NONE)
             continue;
         graphs->stack_trained[block->stack_id] = 1;
-        error = vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id), 1);
+        vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id), 1);
     }
-    return error;
 }
 
 /* Part of a graph that is there for no backward: its code never had one, although the same modules, called
@@ -216,13 +212,13 @@ static bool is_evaluation(const struct vt_cause_search *search, const struct gra
            (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);
 }
 
-static int find_gradients_on(struct vt_cause_search *search)
+static void find_gradients_on(struct vt_cause_search *search)
 {
     struct graphs graphs = {0};
-    int error = read_graphs(search, &graphs);
+    read_graphs(search, &graphs);
     uint32_t most = 0, first = VT_NEVER, stack_id = 0;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < search->replay->allocation_count && !error; i++) {
+    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         if (search->attribution->labels[i].step != search->refusal->step || !vt_cause_is_there(search, i) ||
             !is_evaluation(search, &graphs, i))
@@ -251,12 +247,11 @@ static int find_gradients_on(struct vt_cause_search *search)
     vt_index_free(&graphs.trained);
     free(graphs.stack_trained);
     free(graphs.copies);
-    return error;
 }
 
 /* ---- The rest ---- */
 
-static int find_checkpoint_copy(struct vt_cause_search *search)
+static void find_checkpoint_copy(struct vt_cause_search *search)
 {
     uint64_t bytes = 0, largest = 0;
     uint32_t stack_id = 0;
@@ -271,11 +266,10 @@ static int find_checkpoint_copy(struct vt_cause_search *search)
     }
     vt_cause_add(search, VT_CAUSE_CHECKPOINT_COPY, bytes, stack_id,
                  "copies of weights or of a checkpoint on the card");
-    return 0;
 }
 
 /* The framework has emptied its cache before it gave up: what is left lies between blocks in use. */
-static int find_fragmentation(struct vt_cause_search *search)
+static void find_fragmentation(struct vt_cause_search *search)
 {
     const struct vt_fragmentation *cache = &search->shortage->cache;
     const struct vt_refusal *refusal = search->refusal;
@@ -283,22 +277,21 @@ static int find_fragmentation(struct vt_cause_search *search)
     if (!refusal->of_framework || refusal->asked_bytes <= cache->largest_hole_bytes ||
         cache->kept_bytes < search->shortage->missing_bytes ||
         cache->kept_bytes * LEAST_FRAGMENTS < search->card_bytes)
-        return 0;
+        return;
     struct vt_cause *cause = vt_cause_add(
         search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
         "fragmentation: the cache had enough, but between blocks in use; the largest free piece was %s",
         vt_format_bytes(cache->largest_hole_bytes, largest));
     if (cause && !cache->has_pools)
         cause->remedy = "Make the large block before the small ones that stay.";
-    return 0;
 }
 
-static int find_earlier_steps(struct vt_cause_search *search)
+static void find_earlier_steps(struct vt_cause_search *search)
 {
     uint64_t bytes = 0, largest = 0;
     uint32_t stack_id = 0;
     if (search->shortage->cause_count || search->refusal->step < 3)
-        return 0;
+        return;
     for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         const struct vt_label *label = &search->attribution->labels[i];
@@ -314,7 +307,6 @@ static int find_earlier_steps(struct vt_cause_search *search)
     if (cause && search->trace->stacks[stack_id].native_count &&
         !vt_shows_kind(search->trace, stack_id, VT_OBJECT_NODES))
         cause->remedy = "Drop what earlier steps made, or keep copies on the CPU.";
-    return 0;
 }
 
 static uint64_t passing_bytes(const struct vt_cause_search *search)
@@ -325,29 +317,26 @@ static uint64_t passing_bytes(const struct vt_cause_search *search)
     return bytes;
 }
 
-/* What a server fills its card with, beside the weights. */
-static int find_kv_cache(struct vt_cause_search *search)
+/* What a server fills its GPU with, besides the weights. */
+static void find_kv_cache(struct vt_cause_search *search)
 {
     uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
     if (!search->shortage->cause_count && bytes > passing_bytes(search) &&
         bytes * LEAST_CACHE > resident_bytes(search))
         vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, 0,
                      "the caches of keys and values of the sequences so far");
-    return 0;
 }
 
 /* What the program is about is not known, so neither is what is wrong: only who made the most of it. */
-static int find_unknown_use(struct vt_cause_search *search)
+static void find_unknown_use(struct vt_cause_search *search)
 {
     const struct vt_refusal *refusal = search->refusal;
     const uint64_t unknown = refusal->categories[VT_CATEGORY_UNKNOWN];
     uint32_t largest = 0;
     char most[24];
     if (search->shortage->cause_count || unknown * 2 < refusal->driver_bytes)
-        return 0;
-    uint64_t *by_stack = calloc(search->trace->stack_count + 1, sizeof *by_stack);
-    if (!by_stack)
-        return -ENOMEM;
+        return;
+    uint64_t *by_stack = vt_allocate_zeros(search->trace->stack_count + 1, sizeof *by_stack);
     for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
         const uint32_t stack_id = search->replay->allocations[i].stack_id;
         if (search->attribution->labels[i].category != VT_CATEGORY_UNKNOWN || !vt_cause_is_there(search, i) ||
@@ -360,7 +349,6 @@ static int find_unknown_use(struct vt_cause_search *search)
                  "memory of unknown use, of which one call made %s",
                  vt_format_bytes(by_stack[largest], most));
     free(by_stack);
-    return 0;
 }
 
 /* Whether the program may train: a backward pass ran, or forward made nodes for one. */
@@ -376,13 +364,13 @@ static bool may_train(const struct vt_cause_search *search)
 }
 
 /* Nothing is wrong but the size: what the largest categories are. */
-static int find_size(struct vt_cause_search *search)
+static void find_size(struct vt_cause_search *search)
 {
     const uint64_t *categories = search->refusal->categories;
     uint64_t passing = passing_bytes(search) + search->refusal->asked_bytes,
              model = resident_bytes(search) - categories[VT_CATEGORY_CONTEXT] - search->refusal->other_bytes;
     if (search->shortage->cause_count)
-        return 0;
+        return;
     const bool trains = may_train(search);
     struct vt_cause *cause = model > passing
                                  ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
@@ -392,7 +380,6 @@ static int find_size(struct vt_cause_search *search)
                                                 search->refusal->step ? "the size of this step: its " : "");
     if (cause && !trains)
         cause->remedy = "Use a smaller batch or shorter inputs; of weights, lower precision or sharding.";
-    return 0;
 }
 
 static int compare(const void *left, const void *right)
@@ -401,9 +388,9 @@ static int compare(const void *left, const void *right)
     return 2 * vt_order(b->suffices, a->suffices) + vt_order(b->bytes, a->bytes);
 }
 
-int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
+void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
-    static int (*const finders[])(struct vt_cause_search *) = {
+    static void (*const finders[])(struct vt_cause_search *) = {
 #define X(id, name, remedy, find) find,
         VT_CAUSE_KINDS(X)
 #undef X
@@ -414,12 +401,10 @@ int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
                                      .replay = report->attribution->replay,
                                      .shortage = shortage,
                                      .refusal = shortage->refusal};
-    int error = 0;
     search.card_bytes =
         shortage->refusal->free_known ? shortage->refusal->total_bytes : shortage->refusal->driver_bytes;
-    for (size_t i = 0; i < sizeof finders / sizeof *finders && search.card_bytes && !error; i++)
-        error = finders[i](&search);
+    for (size_t i = 0; i < sizeof finders / sizeof *finders && search.card_bytes; i++)
+        finders[i](&search);
     if (shortage->cause_count > 1)
         qsort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare);
-    return error;
 }

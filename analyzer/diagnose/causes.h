@@ -1,4 +1,4 @@
-/* What the finders of causes share (causes.c): each looks for one thing that filled the card. */
+/* What the finders of causes share (causes.c): each looks for one thing that filled the GPU. */
 #ifndef VT_CAUSES_H
 #define VT_CAUSES_H
 
@@ -57,19 +57,19 @@ struct vt_cause_search {
     uint64_t card_bytes;
 };
 
-/* Of a cause large enough; NULL if it is not, or there are enough. */
+/* The cause, if it is large enough; NULL if it is not, or if there are enough already. */
 struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind kind, uint64_t bytes,
                               uint32_t stack_id, const char *what, ...) __attribute__((format(printf, 5, 6)));
 
-/* It lies on the card when memory runs out. */
+/* It is on the GPU when memory runs out. */
 static inline bool vt_cause_is_there(const struct vt_cause_search *search, uint32_t allocation)
 {
     return vt_is_counted(&search->replay->allocations[allocation], search->refusal->device_index,
                          search->refusal->event_index);
 }
 
-/* causes_models.c: models that are there beside the one that is used. 0 or -ENOMEM. */
-int vt_cause_second_model(struct vt_cause_search *search);
-int vt_cause_idle_model(struct vt_cause_search *search);
+/* causes_models.c: models that are there beside the one that is used. */
+void vt_cause_second_model(struct vt_cause_search *search);
+void vt_cause_idle_model(struct vt_cause_search *search);
 
 #endif

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define IDLE_STEPS 3u /* a model that is asked now and then may be asked again */
+#define IDLE_STEPS 3u /* a model that runs now and then may run again */
 
 /* ---- A second model ---- */
 
@@ -30,30 +30,29 @@ static bool may_be_modules(const struct vt_cause_search *search, uint32_t stack_
 /* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
  * and states that are as old. A function that makes models may be called from another line for the second,
  * which is about as large then: a block that a model gets in training is smaller than what is there. */
-int vt_cause_second_model(struct vt_cause_search *search)
+void vt_cause_second_model(struct vt_cause_search *search)
 {
     const struct vt_label *labels = search->attribution->labels;
     const struct vt_allocation *allocations = search->replay->allocations;
     uint32_t latest = 0, begin = VT_NEVER, count = (uint32_t)search->replay->allocation_count, stack_id = 0;
     uint64_t bytes = 0, weights = 0, similar = 0, made = 0;
     struct vt_index lines = {0}, own_lines = {0};
-    int error = 0;
+
     for (uint32_t i = 0; i < count; i++)
         if (labels[i].category == VT_CATEGORY_PARAMETER && labels[i].step > latest &&
             vt_cause_is_there(search, i))
             latest = labels[i].step;
-    for (uint32_t i = 0; i < count && latest && !error; i++) {
+    for (uint32_t i = 0; i < count && latest; i++) {
         if (labels[i].category != VT_CATEGORY_PARAMETER || labels[i].step != latest ||
             !vt_cause_is_there(search, i) || !may_be_modules(search, allocations[i].stack_id))
             continue;
         begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
         stack_id = allocations[i].stack_id;
         made += allocations[i].bytes;
-        error = vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
-        if (!error)
-            error = vt_index_put(&own_lines, vt_trace_own_line_key(search->trace, stack_id), 1);
+        vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
+        vt_index_put(&own_lines, vt_trace_own_line_key(search->trace, stack_id), 1);
     }
-    for (uint32_t i = 0; i < count && begin != VT_NEVER && !error; i++) {
+    for (uint32_t i = 0; i < count && begin != VT_NEVER; i++) {
         uint8_t category = labels[i].category;
         if (allocations[i].alloc_event >= begin || !vt_cause_is_there(search, i))
             continue;
@@ -70,12 +69,11 @@ int vt_cause_second_model(struct vt_cause_search *search)
     }
     vt_index_free(&lines);
     vt_index_free(&own_lines);
-    if (!error && (weights || (similar && similar <= 2 * made)))
+    if (weights || (similar && similar <= 2 * made))
         vt_cause_add(search, VT_CAUSE_SECOND_MODEL, bytes, stack_id,
                      "the same lines made another model in step %" PRIu32
                      ", and the earlier one is still there with its gradients and optimizer state",
                      latest);
-    return error;
 }
 
 /* ---- A model that no step uses any longer ---- */
@@ -90,22 +88,20 @@ static uint64_t key_of(const char *module)
     return vt_hash_bytes(module, strlen(module), VT_HASH_START);
 }
 
-static int read_use(const struct vt_cause_search *search, struct use *use)
+static void read_use(const struct vt_cause_search *search, struct use *use)
 {
-    int error = 0;
-    for (size_t i = 0; i < search->replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_label *label = &search->attribution->labels[i];
         if (!label->module || search->replay->allocations[i].alloc_event > search->refusal->event_index)
             continue;
         if (label->category == VT_CATEGORY_GRADIENT || label->category == VT_CATEGORY_OPTIMIZER_STATE)
-            error = vt_index_put(&use->trained, key_of(label->module), 1);
+            vt_index_put(&use->trained, key_of(label->module), 1);
         else if (label->phase == VT_PHASE_FORWARD || label->phase == VT_PHASE_EVAL)
-            error = vt_index_put(&use->last, key_of(label->module), label->step);
+            vt_index_put(&use->last, key_of(label->module), label->step);
     }
-    return error;
 }
 
-/* It ran, is not trained (an expert may wait long for its turn), and has not run in the last steps. */
+/* It ran, but not in the last steps, and is not trained (an expert may wait long for its turn). */
 static bool is_idle(const struct vt_cause_search *search, const struct use *use, uint32_t index,
                     uint32_t *last_step)
 {
@@ -118,14 +114,15 @@ static bool is_idle(const struct vt_cause_search *search, const struct use *use,
 }
 
 /* Only where nothing else is found: it may be wanted later. */
-int vt_cause_idle_model(struct vt_cause_search *search)
+void vt_cause_idle_model(struct vt_cause_search *search)
 {
     struct use use = {0};
     uint64_t bytes = 0, all = 0;
     uint32_t latest = 0, stack_id = 0, step;
     const char *first = NULL, *last = NULL;
-    int error = search->shortage->cause_count ? 0 : read_use(search, &use);
-    for (uint32_t i = 0; i < search->replay->allocation_count && use.last.count && !error; i++) {
+    if (!search->shortage->cause_count)
+        read_use(search, &use);
+    for (uint32_t i = 0; i < search->replay->allocation_count && use.last.count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         if (!vt_cause_is_there(search, i))
             continue;
@@ -144,5 +141,4 @@ int vt_cause_idle_model(struct vt_cause_search *search)
                      first, last);
     vt_index_free(&use.last);
     vt_index_free(&use.trained);
-    return error;
 }

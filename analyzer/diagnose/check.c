@@ -1,11 +1,11 @@
 #include "diagnose/check.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/format.h"
 #include "diagnose/leaks/verdicts.h"
 
@@ -14,30 +14,24 @@
 static const struct vt_state nothing;
 
 /* Adds what was measured. `format` is the message of a breach. */
-static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
+static void add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
+static void add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
 {
-    struct vt_checked *items = realloc(checks->items, (checks->count + 1) * sizeof *items);
     va_list arguments;
-    int length;
 
-    if (!items)
-        return -ENOMEM;
-    checks->items = items;
     checked.text = NULL;
     checked.of_device = checked.device_index >= 0;
     checked.passed = !breached;
     if (breached) {
         va_start(arguments, format);
-        length = vasprintf(&checked.text, format, arguments);
+        if (vasprintf(&checked.text, format, arguments) < 0)
+            vt_end_out_of_memory();
         va_end(arguments);
-        if (length < 0)
-            return -ENOMEM;
     }
-    items[checks->count++] = checked;
+    checks->items = vt_resize(checks->items, checks->count + 1, sizeof *checks->items);
+    checks->items[checks->count++] = checked;
     checks->breaches += breached;
-    return 0;
 }
 
 static const char *limit_text(const struct vt_amount *amount, uint64_t whole, char *text)
@@ -62,19 +56,18 @@ static const char *when(const struct vt_state *state, char *text)
 }
 
 /* One size at the peak against a limit. */
-static int check_size(struct vt_checks *checks, const struct vt_device_report *device, const char *what,
-                      const struct vt_amount *limit, uint64_t bytes, uint64_t whole, const char *name)
+static void check_size(struct vt_checks *checks, const struct vt_device_report *device, const char *what,
+                       const struct vt_amount *limit, uint64_t bytes, uint64_t whole, const char *name)
 {
     struct vt_checked checked = {.what = what, .device_index = device->index, .bytes = bytes};
     char size[24], most[64], over[24], moment[64];
 
     if (!limit->given)
-        return 0;
+        return;
     checked.limit_bytes = vt_amount_bytes(limit, whole);
-    return add(checks, checked, bytes > checked.limit_bytes,
-               "GPU %d: %s %s at the peak (%s): %s over --max-%s %s", device->index,
-               vt_format_bytes(bytes, size), name, when(&device->peak.state, moment),
-               vt_format_bytes(bytes - checked.limit_bytes, over), what, limit_text(limit, whole, most));
+    add(checks, checked, bytes > checked.limit_bytes, "GPU %d: %s %s at the peak (%s): %s over --max-%s %s",
+        device->index, vt_format_bytes(bytes, size), name, when(&device->peak.state, moment),
+        vt_format_bytes(bytes - checked.limit_bytes, over), what, limit_text(limit, whole, most));
 }
 
 /* "kept tensor at train.py:88 main" of the largest leak of device memory. */
@@ -84,9 +77,9 @@ static void name_leak(const struct vt_leak *leak, char *text, size_t bytes)
              leak->line_count ? leak->lines[0].name : "");
 }
 
-/* Of device memory. A limit that cannot be judged is exceeded. */
-static int check_leak(struct vt_checks *checks, const struct vt_device_report *device,
-                      const struct vt_amount *limit)
+/* Only device memory counts. A limit that cannot be judged is exceeded. */
+static void check_leak(struct vt_checks *checks, const struct vt_device_report *device,
+                       const struct vt_amount *limit)
 {
     const struct vt_leaks *leaks = &device->leaks;
     bool per_step = limit->form == VT_AMOUNT_PER_STEP;
@@ -94,10 +87,12 @@ static int check_leak(struct vt_checks *checks, const struct vt_device_report *d
     char size[24], most[24], name[300] = "";
 
     if (!limit->given)
-        return 0;
-    if (!leaks->judged)
-        return add(checks, checked, true, "GPU %d: %u steps are too few to judge leaks (--max-leak needs %u)",
-                   device->index, leaks->step_count, VT_LEAK_STEPS);
+        return;
+    if (!leaks->judged) {
+        add(checks, checked, true, "GPU %d: %u steps are too few to judge leaks (--max-leak needs %u)",
+            device->index, leaks->step_count, VT_LEAK_STEPS);
+        return;
+    }
     for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
@@ -107,29 +102,23 @@ static int check_leak(struct vt_checks *checks, const struct vt_device_report *d
         if (!name[0])
             name_leak(leak, name, sizeof name);
     }
-    return add(checks, checked, checked.bytes > limit->bytes,
-               "GPU %d: %s leaked%s, most by %s: over --max-leak %s", device->index,
-               vt_format_bytes(checked.bytes, size), per_step ? " per step" : "", name,
-               vt_format_bytes(limit->bytes, most));
+    add(checks, checked, checked.bytes > limit->bytes, "GPU %d: %s leaked%s, most by %s: over --max-leak %s",
+        device->index, vt_format_bytes(checked.bytes, size), per_step ? " per step" : "", name,
+        vt_format_bytes(limit->bytes, most));
 }
 
-static int check_device(struct vt_checks *checks, const struct vt_device_report *device,
-                        const struct vt_limits *limits)
+static void check_device(struct vt_checks *checks, const struct vt_device_report *device,
+                         const struct vt_limits *limits)
 {
     const struct vt_state *peak = &device->peak.state;
     uint64_t used = peak->used_bytes, blocks = peak->block_bytes ? peak->block_bytes : used;
-    int result = check_size(checks, device, "peak", &limits->max_peak, used, used, "in use");
 
-    if (!result)
-        result = check_size(checks, device, "unknown", &limits->max_unknown,
-                            peak->categories[VT_CATEGORY_UNKNOWN], blocks, "of unknown category");
-    if (!result)
-        result =
-            check_size(checks, device, "cached", &limits->max_cached, peak->categories[VT_CATEGORY_CACHED],
-                       peak->driver_bytes - peak->context_bytes, "cached");
-    if (!result)
-        result = check_leak(checks, device, &limits->max_leak);
-    return result;
+    check_size(checks, device, "peak", &limits->max_peak, used, used, "in use");
+    check_size(checks, device, "unknown", &limits->max_unknown, peak->categories[VT_CATEGORY_UNKNOWN], blocks,
+               "of unknown category");
+    check_size(checks, device, "cached", &limits->max_cached, peak->categories[VT_CATEGORY_CACHED],
+               peak->driver_bytes - peak->context_bytes, "cached");
+    check_leak(checks, device, &limits->max_leak);
 }
 
 static const struct vt_state *peak_of(const struct vt_report *report, int device_index)
@@ -140,8 +129,8 @@ static const struct vt_state *peak_of(const struct vt_report *report, int device
     return &nothing;
 }
 
-static int compare_size(struct vt_checks *checks, int device_index, const char *part, const char *label,
-                        uint64_t bytes, uint64_t before, uint64_t tolerance)
+static void compare_size(struct vt_checks *checks, int device_index, const char *part, const char *label,
+                         uint64_t bytes, uint64_t before, uint64_t tolerance)
 {
     struct vt_checked checked = {.what = "baseline",
                                  .part = part,
@@ -150,68 +139,61 @@ static int compare_size(struct vt_checks *checks, int device_index, const char *
                                  .limit_bytes = before + tolerance};
     char size[24], was[24], more[24], allowed[24];
 
-    return add(checks, checked, bytes > checked.limit_bytes,
-               "GPU %d: %s %s at the peak, %s in the baseline: %s more (--tolerance allows %s)", device_index,
-               vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
-               vt_format_bytes(bytes - before, more), vt_format_bytes(tolerance, allowed));
+    add(checks, checked, bytes > checked.limit_bytes,
+        "GPU %d: %s %s at the peak, %s in the baseline: %s more (--tolerance allows %s)", device_index,
+        vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
+        vt_format_bytes(bytes - before, more), vt_format_bytes(tolerance, allowed));
 }
 
 /* All categories of a device have one tolerance in bytes: a share of each one's own bytes would fail a run
  * for a few bytes of a small category. */
-static int compare_device(struct vt_checks *checks, const struct vt_device_report *device,
-                          const struct vt_report *baseline, const struct vt_limits *limits)
+static void compare_device(struct vt_checks *checks, const struct vt_device_report *device,
+                           const struct vt_report *baseline, const struct vt_limits *limits)
 {
     const struct vt_state *peak = &device->peak.state, *before = peak_of(baseline, device->index);
     uint64_t used = peak->used_bytes, used_before = before->used_bytes;
     struct vt_amount usual = {.form = VT_AMOUNT_PERCENT, .part = DEFAULT_TOLERANCE};
     uint64_t tolerance = vt_amount_bytes(limits->tolerance.given ? &limits->tolerance : &usual, used_before);
-    int result = compare_size(checks, device->index, "peak", "in use", used, used_before, tolerance);
 
-    for (size_t i = 0; !result && i < vt_stacked_category_count; i++) {
+    compare_size(checks, device->index, "peak", "in use", used, used_before, tolerance);
+    for (size_t i = 0; i < vt_stacked_category_count; i++) {
         unsigned c = vt_stacked_categories[i];
 
         if (peak->categories[c] || before->categories[c])
-            result = compare_size(checks, device->index, vt_category_name(c), vt_category_name(c),
-                                  peak->categories[c], before->categories[c], tolerance);
+            compare_size(checks, device->index, vt_category_name(c), vt_category_name(c), peak->categories[c],
+                         before->categories[c], tolerance);
     }
-    return result;
 }
 
-static int check_losses(struct vt_checks *checks, const struct vt_trace_facts *facts, const char *part,
-                        bool allowed)
+static void check_losses(struct vt_checks *checks, const struct vt_trace_facts *facts, const char *part,
+                         bool allowed)
 {
     struct vt_checked checked = {.what = "lost", .part = part, .device_index = -1};
     const struct vt_loss *worst = vt_worst_loss(facts);
 
-    return add(checks, checked, worst && !allowed,
-               "%s%s: the limits are not reliable (--allow-lost checks them anyway)",
-               part ? "in the baseline, " : "", worst ? worst->text : "");
+    add(checks, checked, worst && !allowed,
+        "%s%s: the limits are not reliable (--allow-lost checks them anyway)",
+        part ? "in the baseline, " : "", worst ? worst->text : "");
 }
 
 int vt_check_make(const struct vt_report *report, const struct vt_report *baseline,
                   const struct vt_limits *limits, struct vt_checks *checks)
 {
-    int result;
-
     *checks = (struct vt_checks){.facts = report->facts};
-    checks->facts.path = strdup(report->facts.path);
-    checks->facts.command = strdup(report->facts.command);
+    checks->facts.path = vt_copy_text(report->facts.path);
+    checks->facts.command = vt_copy_text(report->facts.command);
     checks->facts.arguments = NULL;
     checks->facts.argument_count = 0;
-    result = checks->facts.path && checks->facts.command
-                 ? check_losses(checks, &report->facts, NULL, limits->allow_lost)
-                 : -ENOMEM;
-    if (!result && baseline)
-        result = check_losses(checks, &baseline->facts, "baseline", limits->allow_lost);
-    for (size_t i = 0; !result && i < report->device_count; i++) {
-        result = check_device(checks, &report->devices[i], limits);
-        if (!result && baseline)
-            result = compare_device(checks, &report->devices[i], baseline, limits);
+    check_losses(checks, &report->facts, NULL, limits->allow_lost);
+    if (baseline)
+        check_losses(checks, &baseline->facts, "baseline", limits->allow_lost);
+    for (size_t i = 0; i < report->device_count; i++) {
+        check_device(checks, &report->devices[i], limits);
+        if (baseline)
+            compare_device(checks, &report->devices[i], baseline, limits);
     }
     checks->passed = !checks->breaches;
-    if (result)
-        vt_check_free(checks);
-    return result;
+    return 0;
 }
 
 void vt_check_free(struct vt_checks *checks)

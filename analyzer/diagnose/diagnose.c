@@ -4,7 +4,7 @@
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
-/* Where memory did run out, the time that it would is no forecast. */
+/* Where memory did run out, no forecast says when it would. */
 static void drop_forecasts(const struct vt_report *report, struct vt_device_report *device)
 {
     bool ran_out = false;
@@ -15,51 +15,44 @@ static void drop_forecasts(const struct vt_report *report, struct vt_device_repo
         device->leaks.items[i].forecast_step = 0;
 }
 
-static int diagnose_device(const struct vt_report *report, unsigned wanted, struct vt_device_report *device)
+static void diagnose_device(const struct vt_report *report, unsigned wanted, struct vt_device_report *device)
 {
-    struct vt_advice_search *advice = NULL;
-    int result = 0, advice_result;
+    struct vt_advice_search *advice =
+        wanted & VT_FIND_ADVICE ? vt_advice_begin(report, device->index, &device->advices) : NULL;
 
-    if (wanted & VT_FIND_ADVICE)
-        result = vt_advice_begin(report, device->index, &device->advices, &advice);
-    if (!result && wanted & VT_FIND_LEAKS)
-        result = vt_leaks_find(report->attribution, report->places, device->index, &device->leaks);
+    if (wanted & VT_FIND_LEAKS)
+        vt_leaks_find(report->attribution, report->places, device->index, &device->leaks);
     drop_forecasts(report, device);
-    advice_result = vt_advice_end(advice);
-    result = result ? result : advice_result;
-    if (!result && wanted & VT_FIND_ADVICE)
-        result = vt_inference_find(report, device, &device->inference);
-    if (!result && wanted & VT_FIND_FRAGMENTATION) {
-        result = vt_fragmentation_find(report->attribution->replay, device->index,
-                                       device->shown->state.event_index, &device->fragmentation);
-        if (!result)
-            result = vt_fragmentation_describe(report, &device->fragmentation);
+    if (advice) {
+        vt_advice_end(advice);
+        vt_inference_find(report, device, &device->inference);
+    }
+    if (wanted & VT_FIND_FRAGMENTATION) {
+        vt_fragmentation_find(report->attribution->replay, device->index, device->shown->state.event_index,
+                              &device->fragmentation);
+        vt_fragmentation_describe(report, &device->fragmentation);
     }
     if (wanted)
         device->cache_release = vt_cache_release(report->attribution->replay, device->index);
-    if (!result && wanted & VT_FIND_GRAPH_POOLS)
-        result = vt_graph_pools_find(report, device->index, device->shown->state.event_index,
-                                     &device->graph_pools);
-    if (!result && wanted & VT_FIND_CARD)
-        result = vt_reconcile(report, device);
-    if (!result && wanted & VT_FIND_STEPS)
-        result = vt_steps_make(report, device->index, &device->steps);
-    return result;
+    if (wanted & VT_FIND_GRAPH_POOLS)
+        vt_graph_pools_find(report, device->index, device->shown->state.event_index, &device->graph_pools);
+    if (wanted & VT_FIND_CARD)
+        vt_reconcile(report, device);
+    if (wanted & VT_FIND_STEPS)
+        vt_steps_make(report, device->index, &device->steps);
 }
 
 int vt_diagnose(struct vt_report *report, unsigned wanted)
 {
-    int result = 0;
-
-    for (size_t i = 0; !result && i < report->device_count; i++) {
+    for (size_t i = 0; i < report->device_count; i++) {
         vt_progress_tell(VT_WORK_REPORT, report->device_count + i, 2 * report->device_count);
-        result = diagnose_device(report, wanted, &report->devices[i]);
+        diagnose_device(report, wanted, &report->devices[i]);
     }
-    if (!result && wanted & VT_FIND_CARD)
-        result = vt_bare_contexts_find(report);
-    if (!result && wanted & VT_FIND_CARD)
+    if (wanted & VT_FIND_CARD) {
+        vt_bare_contexts_find(report);
         vt_reconcile_refusal(report);
-    if (!result && wanted & VT_FIND_SHORTAGE)
-        result = vt_shortage_find(report, &report->shortage);
-    return result ? result : vt_places_error(report->places);
+    }
+    if (wanted & VT_FIND_SHORTAGE)
+        vt_shortage_find(report, &report->shortage);
+    return 0;
 }

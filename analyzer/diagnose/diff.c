@@ -6,11 +6,12 @@
 #include "diagnose/diff_names.h"
 #include "trace/trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 #define MOST_PAIRS 4000000u /* of lines of one function: above it, they are paired in order */
 
@@ -52,17 +53,15 @@ static int compare_functions(const void *left, const void *right)
     return order ? order : (a->first_line > b->first_line) - (a->first_line < b->first_line);
 }
 
-static int list_functions(const struct vt_trace *trace, struct functions *functions)
+static void list_functions(const struct vt_trace *trace, struct functions *functions)
 {
-    *functions = (struct functions){.items = calloc(trace->code_count + 1, sizeof *functions->items)};
-    if (!functions->items)
-        return -ENOMEM;
+    *functions =
+        (struct functions){.items = vt_allocate_zeros(trace->code_count + 1, sizeof *functions->items)};
     for (size_t i = 0; i < trace->code_count; i++)
         if (trace->codes[i].file && trace->codes[i].name && trace->codes[i].first_line > 0)
             functions->items[functions->count++] = &trace->codes[i];
     if (functions->count)
         qsort(functions->items, functions->count, sizeof *functions->items, compare_functions);
-    return 0;
 }
 
 /* For vt_lower_bound: finds the first function that is not before a line. */
@@ -93,9 +92,9 @@ static int32_t first_line(const struct functions *functions, const struct vt_gro
  */
 static char *without_lines(const char *stack)
 {
-    char *text = strdup(stack), *end = text;
+    char *text = vt_copy_text(stack), *end = text;
 
-    for (const char *at = stack; text && *at;) {
+    for (const char *at = stack; *at;) {
         size_t digits = at[0] == ':' ? strspn(at + 1, "0123456789") : 0;
 
         if (digits)
@@ -103,8 +102,7 @@ static char *without_lines(const char *stack)
         else
             *end++ = *at++;
     }
-    if (text)
-        *end = '\0';
+    *end = '\0';
     return text;
 }
 
@@ -112,13 +110,12 @@ static char *line_key(const struct vt_group *group)
 {
     const struct vt_frame *frame = &group->place->frame;
     const char *slash = strrchr(frame->file, '/');
-    char *key;
 
-    return asprintf(&key, "%s\n%s", slash ? slash + 1 : frame->file, frame->function) < 0 ? NULL : key;
+    return vt_print_text("%s\n%s", slash ? slash + 1 : frame->file, frame->function);
 }
 
-static int set_entry(const struct functions *functions, const struct vt_group *group, enum vt_by by,
-                     struct entry *entry)
+static void set_entry(const struct functions *functions, const struct vt_group *group, enum vt_by by,
+                      struct entry *entry)
 {
     entry->group = group;
     if (by == VT_BY_LINE && group->place && group->place->frame.file[0]) {
@@ -127,24 +124,22 @@ static int set_entry(const struct functions *functions, const struct vt_group *g
     } else {
         entry->key = by == VT_BY_STACK ? without_lines(group->name) : vt_module_plain_name(group->name);
     }
-    return entry->key ? 0 : -ENOMEM;
 }
 
-static int add_entries(const struct vt_trace *trace, const struct vt_groups *groups, bool of_b,
-                       struct entries *entries)
+static void add_entries(const struct vt_trace *trace, const struct vt_groups *groups, bool of_b,
+                        struct entries *entries)
 {
     struct functions functions = {0};
-    int result = entries->by == VT_BY_LINE ? list_functions(trace, &functions) : 0;
 
-    for (size_t i = 0; !result && i < groups->count; i++) {
-        struct entry *entry = &entries->items[entries->count];
+    if (entries->by == VT_BY_LINE)
+        list_functions(trace, &functions);
+    for (size_t i = 0; i < groups->count; i++) {
+        struct entry *entry = &entries->items[entries->count++];
 
         *entry = (struct entry){.of_b = of_b};
-        result = set_entry(&functions, &groups->items[i], entries->by, entry);
-        entries->count += !result;
+        set_entry(&functions, &groups->items[i], entries->by, entry);
     }
     free(functions.items);
-    return result;
 }
 
 /* By key, then side, then position in the file. */
@@ -185,27 +180,24 @@ static uint8_t kind_of(const struct vt_diff_row *row)
 }
 
 /* Adds a row, unless both sides hold the same. The array has space for one row of every entry. */
-static int add_row(struct vt_diff_rows *rows, struct vt_diff_row row, const char *name)
+static void add_row(struct vt_diff_rows *rows, struct vt_diff_row row, const char *name)
 {
     vt_diff_measure(&row);
     if (!row.change_bytes)
-        return 0;
+        return;
     row.members = 1;
     row.kind = kind_of(&row);
-    row.name = strdup(name);
-    if (!row.name)
-        return -ENOMEM;
+    row.name = vt_copy_text(name);
     rows->items[rows->count++] = row;
-    return 0;
 }
 
-static int add_pair(struct vt_diff_rows *rows, const struct entry *a, const struct entry *b)
+static void add_pair(struct vt_diff_rows *rows, const struct entry *a, const struct entry *b)
 {
     const struct vt_group *shown = (b ? b : a)->group;
     struct vt_diff_row row = {.place = shown->place, .phase = shown->phase};
     set_side(&row.a, a ? a->group : NULL);
     set_side(&row.b, b ? b->group : NULL);
-    return add_row(rows, row, shown->name);
+    add_row(rows, row, shown->name);
 }
 
 static unsigned main_category(const struct vt_group *group)
@@ -240,14 +232,13 @@ static uint32_t likeness(const struct entries *entries, const struct entry *a, c
 
 /* Pairs the entries of one key in their order so that the pairs are as alike as possible: best[i][j] is the
  * highest likeness of the last i of A and the last j of B. */
-static int align(const struct entries *entries, const struct entry *a, size_t a_count, const struct entry *b,
-                 size_t b_count, struct vt_diff_rows *rows)
+static void align(const struct entries *entries, const struct entry *a, size_t a_count, const struct entry *b,
+                  size_t b_count, struct vt_diff_rows *rows)
 {
     size_t width = b_count + 1, i = a_count, j = b_count;
-    uint32_t *best = calloc((a_count + 1) * width, sizeof *best);
-    int result = best ? 0 : -ENOMEM;
+    uint32_t *best = vt_allocate_zeros((a_count + 1) * width, sizeof *best);
 
-    for (i = 1; best && i <= a_count; i++) {
+    for (i = 1; i <= a_count; i++) {
         for (j = 1; j <= b_count; j++) {
             uint32_t one = best[(i - 1) * width + j], other = best[i * width + j - 1];
             uint32_t pair =
@@ -257,97 +248,85 @@ static int align(const struct entries *entries, const struct entry *a, size_t a_
             best[i * width + j] = pair > one ? pair : one;
         }
     }
-    for (i = a_count, j = b_count; !result && (i || j);) {
+    for (i = a_count, j = b_count; i || j;) {
         uint32_t alike = i && j ? likeness(entries, &a[a_count - i], &b[b_count - j]) : 0;
 
         if (alike && best[i * width + j] == best[(i - 1) * width + j - 1] + alike)
-            result = add_pair(rows, &a[a_count - i--], &b[b_count - j--]);
+            add_pair(rows, &a[a_count - i--], &b[b_count - j--]);
         else if (i && (!j || best[i * width + j] == best[(i - 1) * width + j]))
-            result = add_pair(rows, &a[a_count - i--], NULL);
+            add_pair(rows, &a[a_count - i--], NULL);
         else
-            result = add_pair(rows, NULL, &b[b_count - j--]);
+            add_pair(rows, NULL, &b[b_count - j--]);
     }
     free(best);
-    return result;
 }
 
-static int match_run(const struct entries *entries, const struct entry *run, size_t count,
-                     struct vt_diff_rows *rows)
+static void match_run(const struct entries *entries, const struct entry *run, size_t count,
+                      struct vt_diff_rows *rows)
 {
     size_t a_count = 0, b_count;
-    int result = 0;
 
     while (a_count < count && !run[a_count].of_b)
         a_count++;
     b_count = count - a_count;
-    if (b_count && a_count < MOST_PAIRS / b_count)
-        return align(entries, run, a_count, run + a_count, b_count, rows);
-    for (size_t i = 0; !result && (i < a_count || i < b_count); i++)
-        result = add_pair(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
-    return result;
+    if (b_count && a_count < MOST_PAIRS / b_count) {
+        align(entries, run, a_count, run + a_count, b_count, rows);
+        return;
+    }
+    for (size_t i = 0; i < a_count || i < b_count; i++)
+        add_pair(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
 }
 
-static int match(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
-                 const struct vt_groups *b, struct vt_diff_rows *rows)
+static void match(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
+                  const struct vt_groups *b, struct vt_diff_rows *rows)
 {
     size_t most = a->count + b->count;
-    struct entries entries = {.items = calloc(most + 1, sizeof *entries.items), .by = by};
-    rows->items = calloc(most + 1, sizeof *rows->items);
-    int result = entries.items && rows->items ? 0 : -ENOMEM;
-    if (!result)
-        result = add_entries(diff->a->trace, a, false, &entries);
-    if (!result)
-        result = add_entries(diff->b->trace, b, true, &entries);
-    if (!result)
-        qsort(entries.items, entries.count, sizeof *entries.items, compare_entries);
-    for (size_t i = 0, end; !result && i < entries.count; i = end) {
+    struct entries entries = {.items = vt_allocate_zeros(most + 1, sizeof *entries.items), .by = by};
+    rows->items = vt_allocate_zeros(most + 1, sizeof *rows->items);
+
+    add_entries(diff->a->trace, a, false, &entries);
+    add_entries(diff->b->trace, b, true, &entries);
+    qsort(entries.items, entries.count, sizeof *entries.items, compare_entries);
+    for (size_t i = 0, end; i < entries.count; i = end) {
         for (end = i + 1; end < entries.count && !strcmp(entries.items[end].key, entries.items[i].key);)
             end++;
-        result = match_run(&entries, &entries.items[i], end - i, rows);
+        match_run(&entries, &entries.items[i], end - i, rows);
     }
     for (size_t i = 0; i < entries.count; i++)
         free(entries.items[i].key);
     free(entries.items);
-    return result;
 }
 
-/* Of a whole device: the cache and the context too, which no group has. */
-static int match_categories(const struct vt_diff_device *device, struct vt_diff_rows *rows)
+/* For a whole device, with the cache and the context, which no group has. */
+static void match_categories(const struct vt_diff_device *device, struct vt_diff_rows *rows)
 {
-    int result = 0;
-    rows->items = calloc(VT_CATEGORY_COUNT, sizeof *rows->items);
-    if (!rows->items)
-        return -ENOMEM;
-    for (int c = 0; !result && c < VT_CATEGORY_COUNT; c++) {
+    rows->items = vt_allocate_zeros(VT_CATEGORY_COUNT, sizeof *rows->items);
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
         struct vt_diff_row row = {0};
         row.a.bytes = row.a.categories[c] = device->a.state.categories[c];
         row.b.bytes = row.b.categories[c] = device->b.state.categories[c];
         row.a.blocks = row.a.bytes > 0;
         row.b.blocks = row.b.bytes > 0;
-        result = add_row(rows, row, vt_category_name(c));
+        add_row(rows, row, vt_category_name(c));
     }
-    return result;
 }
 
-static int compare_device(const struct vt_diff *diff, unsigned groups, struct vt_diff_device *device)
+static void compare_device(const struct vt_diff *diff, unsigned groups, struct vt_diff_device *device)
 {
-    int result = 0;
-
-    for (int by = 0; !result && by < VT_BY_COUNT; by++) {
+    for (int by = 0; by < VT_BY_COUNT; by++) {
         struct vt_diff_rows *rows = &device->rows[by];
         const struct vt_groups *a = &device->a.groups[by], *b = &device->b.groups[by];
 
         if (by == VT_BY_CATEGORY)
-            result = match_categories(device, rows);
+            match_categories(device, rows);
         else if (groups & 1u << by)
-            result = match(diff, (enum vt_by)by, a, b, rows);
-        if (!result && (by == VT_BY_MODULE || by == VT_BY_OWNER))
-            result = vt_diff_collapse(rows, (enum vt_by)by, a, b);
+            match(diff, (enum vt_by)by, a, b, rows);
+        if (by == VT_BY_MODULE || by == VT_BY_OWNER)
+            vt_diff_collapse(rows, (enum vt_by)by, a, b);
         if (rows->count)
             qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
         device->differs |= rows->count > 0;
     }
-    return result;
 }
 
 static const struct vt_device_report *device_of(const struct vt_report *report, int index)
@@ -369,16 +348,12 @@ static void set_instant(const struct vt_report *report, const struct vt_device_r
 
 int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups, struct vt_diff **made)
 {
-    struct vt_diff *diff = calloc(1, sizeof *diff);
-    int result = 0;
+    struct vt_diff *diff = vt_allocate_zeros(1, sizeof *diff);
 
-    *made = NULL;
-    if (!diff)
-        return -ENOMEM;
     diff->a = a;
     diff->b = b;
-    diff->devices = calloc(VT_MAX_DEVICES, sizeof *diff->devices);
-    for (int index = 0; !result && diff->devices && index < (int)VT_MAX_DEVICES; index++) {
+    diff->devices = vt_allocate_zeros(VT_MAX_DEVICES, sizeof *diff->devices);
+    for (int index = 0; index < (int)VT_MAX_DEVICES; index++) {
         const struct vt_device_report *of_a = device_of(a, index), *of_b = device_of(b, index);
         struct vt_diff_device *device = &diff->devices[diff->device_count];
 
@@ -389,11 +364,7 @@ int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned 
         device->name = (of_a ? of_a : of_b)->name;
         set_instant(a, of_a, &device->a);
         set_instant(b, of_b, &device->b);
-        result = compare_device(diff, groups, device);
-    }
-    if (result || !diff->devices) {
-        vt_diff_free(diff);
-        return result ? result : -ENOMEM;
+        compare_device(diff, groups, device);
     }
     *made = diff;
     return 0;

@@ -2,11 +2,11 @@
  * places that the other side lacks. */
 #include "diagnose/diff_names.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
 
@@ -55,22 +55,17 @@ static void cut_role(char *name)
         *role = '\0';
 }
 
-static int make_names(const struct vt_groups *groups, struct names *names)
+static void make_names(const struct vt_groups *groups, struct names *names)
 {
-    *names = (struct names){.items = calloc(groups->count + 1, sizeof *names->items)};
-    if (!names->items)
-        return -ENOMEM;
+    *names = (struct names){.items = vt_allocate_zeros(groups->count + 1, sizeof *names->items)};
     for (size_t i = 0; i < groups->count; i++) {
         char *name = vt_module_plain_name(groups->items[i].name);
 
-        if (!name)
-            return -ENOMEM;
         cut_role(name);
         names->items[names->count++] = name;
     }
     if (names->count)
         qsort(names->items, names->count, sizeof *names->items, compare_names);
-    return 0;
 }
 
 static void free_names(struct names *names)
@@ -115,30 +110,26 @@ static size_t parts_to_place(char *name, const struct names *other)
 }
 
 /* "layers.6" of a module; of owners in a place that the other side lacks "layers.6.* · exp_avg". */
-static int name_place(struct vt_diff_row *row, enum vt_by by, const struct names *other)
+static void name_place(struct vt_diff_row *row, enum vt_by by, const struct names *other)
 {
     const char *role = strstr(row->name, VT_MODULE_ROLE), *end = row->name;
     struct vt_module_level level = {0};
     char *plain = vt_module_plain_name(row->name), *name;
     size_t parts;
 
-    if (!plain)
-        return -ENOMEM;
     cut_role(plain);
     parts = parts_to_place(plain, other);
     free(plain);
     if (!parts)
-        return 0;
+        return;
     while (end && parts--)
         end = next_end(row->name, has_classes(row->name), &level);
     if (!end)
-        return 0;
-    if (asprintf(&name, "%.*s%s%s", (int)(end - row->name), row->name, by == VT_BY_OWNER ? ".*" : "",
-                 by == VT_BY_OWNER && role ? role : "") < 0)
-        return -ENOMEM;
+        return;
+    name = vt_print_text("%.*s%s%s", (int)(end - row->name), row->name, by == VT_BY_OWNER ? ".*" : "",
+                         by == VT_BY_OWNER && role ? role : "");
     free(row->name);
     row->name = name;
-    return 0;
 }
 
 static void add_side(struct vt_diff_side *into, const struct vt_diff_side *side)
@@ -163,21 +154,21 @@ static int compare_places(const void *left, const void *right)
     return a->kind != b->kind ? a->kind - b->kind : strcmp(a->name, b->name);
 }
 
-int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_groups *a,
-                     const struct vt_groups *b)
+void vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_groups *a,
+                      const struct vt_groups *b)
 {
     struct names of_a = {0}, of_b = {0};
     size_t kept = 0;
-    int result = make_names(a, &of_a);
-    if (!result)
-        result = make_names(b, &of_b);
-    for (size_t i = 0; !result && i < rows->count; i++)
+
+    make_names(a, &of_a);
+    make_names(b, &of_b);
+    for (size_t i = 0; i < rows->count; i++)
         if (is_one_sided(&rows->items[i]))
-            result = name_place(&rows->items[i], by, rows->items[i].kind == VT_DIFF_ADDED ? &of_a : &of_b);
+            name_place(&rows->items[i], by, rows->items[i].kind == VT_DIFF_ADDED ? &of_a : &of_b);
     free_names(&of_a);
     free_names(&of_b);
-    if (result || !rows->count)
-        return result;
+    if (!rows->count)
+        return;
     qsort(rows->items, rows->count, sizeof *rows->items, compare_places);
     for (size_t i = 0; i < rows->count; i++) {
         struct vt_diff_row *row = &rows->items[i], *last = kept ? &rows->items[kept - 1] : NULL;
@@ -193,5 +184,4 @@ int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_g
         }
     }
     rows->count = kept;
-    return 0;
 }

@@ -1,5 +1,5 @@
-/* How many more calls of a model fit the card while its cache grows: the last call is repeated, event by
- * event, with blocks that go on to grow as they did, until the allocator is refused. */
+/* How many more calls of a model fit the GPU while its cache grows: the last call is repeated, event by
+ * event, with blocks that keep growing as they did, until a request fails. */
 #include "diagnose/fit.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "diagnose/allocator.h"
 #include "format/allocator.h"
@@ -49,23 +50,19 @@ static bool is_block(const struct fit *fit, size_t index)
     return block->kind == VT_ALLOCATION_BLOCK && block->device_index == fit->device_index;
 }
 
-static int list_blocks(struct fit *fit)
+static void list_blocks(struct fit *fit)
 {
     const struct vt_replay *replay = fit->replay;
-    fit->first = calloc(fit->calls + 1, sizeof *fit->first);
-    if (!fit->first)
-        return -ENOMEM;
+    fit->first = vt_allocate_zeros(fit->calls + 1, sizeof *fit->first);
     for (size_t call = 0; call < fit->calls; call++) {
         for (size_t i = vt_made_from(replay, fit->steps[call].first_event);
              i < replay->allocation_count &&
              replay->allocations[i].alloc_event <= fit->steps[call].last_event;
              i++)
-            if (is_block(fit, i) &&
-                VT_APPEND(fit->blocks, fit->block_count, fit->block_capacity, (uint32_t)i))
-                return -ENOMEM;
+            if (is_block(fit, i))
+                VT_APPEND(fit->blocks, fit->block_count, fit->block_capacity, (uint32_t)i);
         fit->first[call + 1] = fit->block_count;
     }
-    return 0;
 }
 
 static const struct vt_allocation *block_of(const struct fit *fit, size_t call, size_t ordinal)
@@ -99,15 +96,14 @@ static bool is_full(const struct fit *fit, size_t ordinal, double growth)
     return bytes <= VT_TORCH_SMALL_BYTES || growth * (double)half > (double)VT_TORCH_SMALL_BYTES;
 }
 
-/* A block is what was asked for, or larger: the line is the longest edge of the hull below the sizes seen. */
-static int fit_line(const struct fit *fit, size_t ordinal, struct line *line)
+/* A block is as large as its request, or larger: the line is the longest edge of the hull below the sizes
+ * seen. */
+static void fit_line(const struct fit *fit, size_t ordinal, struct line *line)
 {
     size_t count = 0, begin = fit->calls - fit->alike, best = 0;
     struct {
         double x, y;
-    } *hull = malloc(fit->alike * sizeof *hull);
-    if (!hull)
-        return -ENOMEM;
+    } *hull = vt_allocate(fit->alike * sizeof *hull);
     for (size_t call = begin; call < fit->calls; call++) {
         double x = (double)call, y = (double)block_of(fit, call, ordinal)->bytes;
         while (count > 1 && (hull[count - 1].y - hull[count - 2].y) * (x - hull[count - 2].x) >=
@@ -124,7 +120,6 @@ static int fit_line(const struct fit *fit, size_t ordinal, struct line *line)
     if (growth <= 0 || is_full(fit, ordinal, growth))
         *line = (struct line){0, hull[count - 1].y, 0};
     free(hull);
-    return 0;
 }
 
 /* Whether a block that grows is smaller in some call than in the one before, which rounding does not explain:
@@ -145,7 +140,7 @@ static int compare_index(const void *block, const void *allocation)
     return vt_order(*(const uint32_t *)block, *(const uint32_t *)allocation);
 }
 
-/* The call and ordinal of a block; false if it is older than what is looked at. */
+/* The call and ordinal of a block; false if it is older than the calls examined. */
 static bool find_block(const struct fit *fit, uint32_t allocation, size_t *call, size_t *ordinal)
 {
     size_t at =
@@ -159,8 +154,8 @@ static bool find_block(const struct fit *fit, uint32_t allocation, size_t *call,
     return *call >= fit->calls - fit->alike;
 }
 
-/* What the last call does. */
-static int list_deeds(struct fit *fit)
+/* What the last call does, in order. */
+static void list_deeds(struct fit *fit)
 {
     const struct vt_replay *replay = fit->replay;
     const struct vt_step *last = &fit->steps[fit->calls - 1];
@@ -172,37 +167,32 @@ static int list_deeds(struct fit *fit)
                 continue;
             uint32_t age = (uint32_t)(fit->calls - 1 - call);
             fit->oldest = age > fit->oldest ? age : fit->oldest;
-            if (VT_APPEND(fit->deeds, fit->deed_count, fit->deed_capacity,
-                          (struct deed){.ordinal = (uint32_t)ordinal, .age = age}))
-                return -ENOMEM;
+            VT_APPEND(fit->deeds, fit->deed_count, fit->deed_capacity,
+                      (struct deed){.ordinal = (uint32_t)ordinal, .age = age});
         }
         for (; made < fit->per_call && block_of(fit, fit->calls - 1, made)->alloc_event == event; made++)
-            if (VT_APPEND(fit->deeds, fit->deed_count, fit->deed_capacity,
-                          (struct deed){.ordinal = made, .takes = true}))
-                return -ENOMEM;
+            VT_APPEND(fit->deeds, fit->deed_count, fit->deed_capacity,
+                      (struct deed){.ordinal = made, .takes = true});
     }
-    return 0;
 }
 
 static int learn(struct fit *fit)
 {
-    int error = list_blocks(fit);
-    if (error)
-        return error;
+    list_blocks(fit);
     fit->alike = 1;
     fit->per_call = fit->first[fit->calls] - fit->first[fit->calls - 1];
     while (fit->alike < fit->calls && are_alike(fit, fit->calls - 1, fit->calls - 1 - fit->alike))
         fit->alike++;
     if (fit->alike < LEAST_CALLS || fit->per_call == 0)
         return -ENOTSUP;
-    fit->lines = calloc(fit->per_call, sizeof *fit->lines);
-    error = fit->lines ? list_deeds(fit) : -ENOMEM;
-    for (size_t i = 0; i < fit->per_call && !error; i++) {
-        error = fit_line(fit, i, &fit->lines[i]);
-        if (!error && fit->lines[i].growth > 0 && shrinks(fit, i))
-            error = -ENOTSUP;
+    fit->lines = vt_allocate_zeros(fit->per_call, sizeof *fit->lines);
+    list_deeds(fit);
+    for (size_t i = 0; i < fit->per_call; i++) {
+        fit_line(fit, i, &fit->lines[i]);
+        if (fit->lines[i].growth > 0 && shrinks(fit, i))
+            return -ENOTSUP;
     }
-    return error;
+    return 0;
 }
 
 /* By how much what calls leave of keys and values grows with each. */
@@ -218,8 +208,9 @@ static double cache_growth(const struct fit *fit)
     return growth;
 }
 
-/* Repeats the last call until it is refused. held: by age and ordinal, as a ring. */
-static int repeat(const struct fit *fit, struct vt_allocator *allocator, uint32_t *held, struct vt_fit *found)
+/* Repeats the last call until a request fails. held: by age and ordinal, as a ring. */
+static void repeat(const struct fit *fit, struct vt_allocator *allocator, uint32_t *held,
+                   struct vt_fit *found)
 {
     size_t ages = fit->oldest + 1u, taken = 0;
     for (size_t age = 0; age < ages; age++)
@@ -232,26 +223,25 @@ static int repeat(const struct fit *fit, struct vt_allocator *allocator, uint32_
             const struct deed *deed = &fit->deeds[i];
             const struct line *line = &fit->lines[deed->ordinal];
             uint32_t *block = &held[(call + ages - deed->age) % ages * fit->per_call + deed->ordinal];
-            int error = 0;
             if (deed->takes) {
                 double bytes = line->bytes + line->growth * ((double)(fit->calls + call) - line->at);
-                error = vt_allocator_take(allocator, (uint64_t)ceil(bytes), block);
-                if (!error && *block == VT_NO_BLOCK)
-                    return 0;
+                *block = vt_allocator_take(allocator, (uint64_t)ceil(bytes));
+                if (*block == VT_NO_BLOCK)
+                    return;
                 found->ended = ++taken >= MOST_TAKEN;
             } else if (*block != VT_NO_BLOCK) {
-                error = vt_allocator_give(allocator, *block);
+                vt_allocator_give(allocator, *block);
                 *block = VT_NO_BLOCK;
             }
-            if (error || found->ended)
-                return error;
+            if (found->ended)
+                return;
         }
         found->count = call + 1;
     }
 }
 
-int vt_fit_calls(const struct vt_attribution *attribution, int device_index, const struct vt_step *steps,
-                 size_t calls, uint64_t free_bytes, struct vt_fit *found)
+void vt_fit_calls(const struct vt_attribution *attribution, int device_index, const struct vt_step *steps,
+                  size_t calls, uint64_t free_bytes, struct vt_fit *found)
 {
     size_t left_out = calls > MOST_CALLS ? calls - MOST_CALLS : 0;
     struct fit fit = {.attribution = attribution,
@@ -267,9 +257,9 @@ int vt_fit_calls(const struct vt_attribution *attribution, int device_index, con
         error = vt_allocator_make(fit.replay, device_index, fit.steps[fit.calls - 1].last_event, free_bytes,
                                   &allocator);
     if (!error) {
-        held = malloc((fit.oldest + 1u) * fit.per_call * sizeof *held);
+        held = vt_allocate((fit.oldest + 1u) * fit.per_call * sizeof *held);
         found->cache_bytes_per_call = (uint64_t)(cache_growth(&fit) + 0.5);
-        error = held ? repeat(&fit, allocator, held, found) : -ENOMEM;
+        repeat(&fit, allocator, held, found);
     }
     found->known = !error;
     vt_allocator_free(allocator);
@@ -278,11 +268,10 @@ int vt_fit_calls(const struct vt_attribution *attribution, int device_index, con
     free(fit.first);
     free(fit.lines);
     free(fit.deeds);
-    return error == -ENOTSUP ? 0 : error;
 }
 
-int vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                  const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_fit *found)
+void vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                   const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_fit *found)
 {
     struct vt_allocator *allocator = NULL;
     uint32_t block = 0;
@@ -290,11 +279,10 @@ int vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t eve
     int error =
         count == 0 ? -ENOTSUP : vt_allocator_make(replay, device_index, event_index, free_bytes, &allocator);
     for (size_t taken = 0; !error && block != VT_NO_BLOCK && !found->ended; taken++) {
-        error = vt_allocator_take(allocator, bytes[taken % count], &block);
+        block = vt_allocator_take(allocator, bytes[taken % count]);
         found->count = taken / count;
         found->ended = taken >= MOST_TAKEN;
     }
     found->known = !error;
     vt_allocator_free(allocator);
-    return error == -ENOTSUP ? 0 : error;
 }

@@ -1,5 +1,4 @@
-/* What more would fit the card: the allocator of PyTorch, in thought (allocator.h). All return 0 or -ENOMEM.
- */
+/* What else would fit the GPU, by a simulation of PyTorch's allocator (allocator.h). */
 #ifndef VT_FIT_H
 #define VT_FIT_H
 
@@ -9,16 +8,16 @@
 struct vt_fit {
     bool known; /* false: the memory is not of such an allocator, or the calls are too few or too different */
     bool ended; /* so many fit, and then the search was ended */
-    size_t count;                  /* that fit before the driver refuses */
-    uint64_t cache_bytes_per_call; /* without what blocks are larger than was asked for; 0 = not known */
+    size_t count;                  /* that fit before the driver has no more */
+    uint64_t cache_bytes_per_call; /* without what blocks have beyond their requests; 0 = not known */
 };
 
 /* More calls of a model after these, which are steps in order, with growth as in them. free_bytes: what the
  * driver has left after the last of them. */
-int vt_fit_calls(const struct vt_attribution *attribution, int device_index, const struct vt_step *steps,
-                 size_t calls, uint64_t free_bytes, struct vt_fit *found);
+void vt_fit_calls(const struct vt_attribution *attribution, int device_index, const struct vt_step *steps,
+                  size_t calls, uint64_t free_bytes, struct vt_fit *found);
 /* More sets of blocks of these sizes. free_bytes: just after the event. */
-int vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                  const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_fit *found);
+void vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                   const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_fit *found);
 
 #endif

@@ -1,7 +1,7 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "format/allocator.h"
@@ -120,7 +120,7 @@ static bool stays_longer(const struct vt_replay *replay, const struct vt_block *
     return a->free_event != b->free_event ? a->free_event > b->free_event : a->alloc_event < b->alloc_event;
 }
 
-/* What its framework offers for its free bytes. Of several frameworks the first one's is told. */
+/* What its framework offers for its free bytes; with several frameworks, the first one's. */
 static void add_remedies(const struct finding *finding, const struct vt_segment *segment)
 {
     struct vt_fragmentation *found = finding->found;
@@ -193,39 +193,39 @@ static void find_requests(const struct finding *finding)
     }
 }
 
-/* Lists the segments, or else the blocks, that are alive: indices of allocations, by address. The caller
- * frees *list. */
-static int list_alive(const struct finding *finding, bool segments, uint32_t **list, size_t *count)
+/* The segments, or else the blocks, that are alive: indices of allocations, by address. */
+struct alive {
+    uint32_t *items;
+    size_t count;
+};
+
+/* The caller frees the items. */
+static struct alive list_alive(const struct finding *finding, bool segments)
 {
     const struct vt_replay *replay = finding->replay;
+    struct alive list = {0};
     size_t capacity = 0;
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         bool listed =
             segments ? allocation->kind == VT_ALLOCATION_SEGMENT : parent_of(replay, allocation) != NULL;
-        if (!listed || !is_alive(finding, allocation))
-            continue;
-        int error = vt_reserve(list, &capacity, *count + 1, sizeof **list);
-        if (error)
-            return error;
-        (*list)[(*count)++] = i;
+        if (listed && is_alive(finding, allocation))
+            VT_APPEND(list.items, list.count, capacity, i);
     }
-    if (*count > 1)
-        qsort_r(*list, *count, sizeof **list, by_address, (void *)replay);
-    return 0;
+    if (list.count > 1)
+        qsort_r(list.items, list.count, sizeof *list.items, by_address, (void *)replay);
+    return list;
 }
 
-static int find(const struct finding *finding, const uint32_t *segments, size_t segment_count,
-                const uint32_t *blocks, size_t block_count)
+static void find(const struct finding *finding, const uint32_t *segments, size_t segment_count,
+                 const uint32_t *blocks, size_t block_count)
 {
     const struct vt_allocation *allocations = finding->replay->allocations;
     struct vt_fragmentation *found = finding->found;
     size_t next = 0;
-    found->segments = calloc(segment_count + 1, sizeof *found->segments);
-    found->blocks = calloc(block_count + 1, sizeof *found->blocks);
-    found->holes = calloc(segment_count + block_count + 1, sizeof *found->holes);
-    if (!found->segments || !found->blocks || !found->holes)
-        return -ENOMEM;
+    found->segments = vt_allocate_zeros(segment_count + 1, sizeof *found->segments);
+    found->blocks = vt_allocate_zeros(block_count + 1, sizeof *found->blocks);
+    found->holes = vt_allocate_zeros(segment_count + block_count + 1, sizeof *found->holes);
     for (size_t i = 0; i < block_count; i++)
         found->blocks[found->block_count++] = (struct vt_block){.allocation = blocks[i],
                                                                 .address = allocations[blocks[i]].address,
@@ -234,7 +234,6 @@ static int find(const struct finding *finding, const uint32_t *segments, size_t 
     find_requests(finding);
     for (size_t i = 0; i < found->segment_count; i++)
         fill_segment(finding, &found->segments[i], &next);
-    return 0;
 }
 
 static uint64_t card_bytes_of(const struct vt_trace *trace, int device_index)
@@ -262,23 +261,16 @@ const char *vt_cache_release(const struct vt_replay *replay, int device_index)
     return NULL;
 }
 
-int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                          struct vt_fragmentation *found)
+void vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                           struct vt_fragmentation *found)
 {
     const struct finding finding = {replay, device_index, event_index, found,
                                     card_bytes_of(replay->trace, device_index)};
-    uint32_t *segments = NULL, *blocks = NULL;
-    size_t segment_count = 0, block_count = 0;
-    int error;
+    const struct alive segments = list_alive(&finding, true), blocks = list_alive(&finding, false);
     *found = (struct vt_fragmentation){.has_pools = vt_counts_blocks(replay)};
-    if (!(error = list_alive(&finding, true, &segments, &segment_count)) &&
-        !(error = list_alive(&finding, false, &blocks, &block_count)))
-        error = find(&finding, segments, segment_count, blocks, block_count);
-    free(segments);
-    free(blocks);
-    if (error)
-        vt_fragmentation_free(found);
-    return error;
+    find(&finding, segments.items, segments.count, blocks.items, blocks.count);
+    free(segments.items);
+    free(blocks.items);
 }
 
 static int by_kept(const void *left, const void *right)
@@ -288,7 +280,7 @@ static int by_kept(const void *left, const void *right)
     return a->kept_bytes != b->kept_bytes ? vt_order(b->kept_bytes, a->kept_bytes) : strcmp(a->name, b->name);
 }
 
-/* The pin of that name, made if there is none; NULL without memory. */
+/* The pin of that name, made if it is new. */
 static struct vt_pin *pin_named(struct vt_fragmentation *found, struct vt_index *names, const char *name)
 {
     uint64_t hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
@@ -296,21 +288,17 @@ static struct vt_pin *pin_named(struct vt_fragmentation *found, struct vt_index 
 
     if (at != VT_INDEX_NONE)
         return &found->pins[at];
-    if (vt_index_put(names, hash, (uint32_t)found->pin_count))
-        return NULL;
+    vt_index_put(names, hash, (uint32_t)found->pin_count);
     found->pins[found->pin_count].name = name;
     return &found->pins[found->pin_count++];
 }
 
-static int group_pins(struct vt_fragmentation *found)
+static void group_pins(struct vt_fragmentation *found)
 {
     struct vt_index names = {0}; /* hash of a name → pin */
-    int result = 0;
 
-    found->pins = calloc(found->segment_count + 1, sizeof *found->pins);
-    if (!found->pins)
-        return -ENOMEM;
-    for (size_t i = 0; !result && i < found->segment_count; i++) {
+    found->pins = vt_allocate_zeros(found->segment_count + 1, sizeof *found->pins);
+    for (size_t i = 0; i < found->segment_count; i++) {
         const struct vt_segment *segment = &found->segments[i];
         const struct vt_block *block = segment->pin;
         struct vt_pin *pin;
@@ -318,10 +306,6 @@ static int group_pins(struct vt_fragmentation *found)
         if (!block || !segment->hole_count)
             continue;
         pin = pin_named(found, &names, block->shown_place ? block->shown_place->name : "");
-        if (!pin) {
-            result = -ENOMEM;
-            break;
-        }
         pin->segments++;
         pin->bytes += block->bytes;
         pin->kept_bytes += segment->free_bytes;
@@ -329,49 +313,40 @@ static int group_pins(struct vt_fragmentation *found)
     }
     vt_index_free(&names);
     qsort(found->pins, found->pin_count, sizeof *found->pins, by_kept);
-    return result;
 }
 
 #define WORTH_PART 10u /* of the reserved bytes: what is less needs no advice */
 
-static int add_advice(struct vt_fragmentation *found, const char *begin, const char *rest)
+static void add_advice(struct vt_fragmentation *found, const char *begin, const char *rest)
 {
-    char *text = NULL;
-
-    if (asprintf(&text, "%s%s", begin, rest) < 0)
-        return -ENOMEM;
-    found->advice[found->advice_count++] = text;
-    return 0;
+    found->advice[found->advice_count++] = vt_print_text("%s%s", begin, rest);
 }
 
-static int advise(const struct vt_report *report, struct vt_fragmentation *found)
+static void advise(const struct vt_report *report, struct vt_fragmentation *found)
 {
-    int error = 0;
     bool expands = false;
 
     for (size_t i = 0; i < found->segment_count; i++)
         expands |= is_mapping(report->attribution->replay,
                               &report->attribution->replay->allocations[found->segments[i].allocation]);
     if (found->grows)
-        error = add_advice(found, found->grows,
-                           " takes memory as it is needed, instead of most of the card at first.");
+        add_advice(found, found->grows,
+                   " takes memory as it is needed, instead of most of the card at first.");
     else if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
-        error = found->setting && !expands
-                    ? add_advice(found, found->setting,
-                                 " lets free pieces of many segments serve one request; else make the blocks "
-                                 "that stay before those that go.")
-                    : add_advice(found, "Free the blocks that pin segments,",
-                                 " or make them before those that go.");
-    if (!error && found->returnable_bytes * WORTH_PART > found->reserved_bytes)
-        error =
-            add_advice(found, found->release, " after this moment returns the empty segments to the card.");
-    return error;
+        add_advice(
+            found, found->setting && !expands ? found->setting : "Free the blocks that pin segments,",
+            found->setting && !expands
+                ? " lets free pieces of many segments serve one request; else make the blocks that stay "
+                  "before those that go."
+                : " or make them before those that go.");
+    if (found->returnable_bytes * WORTH_PART > found->reserved_bytes)
+        add_advice(found, found->release, " after this moment returns the empty segments to the card.");
 }
 
-int vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found)
+void vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found)
 {
     for (size_t i = 0; i < found->block_count; i++)
         vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
-    int error = advise(report, found);
-    return error ? error : group_pins(found);
+    advise(report, found);
+    group_pins(found);
 }

@@ -1,8 +1,8 @@
 /* Private pools: memory that a framework took while it captured CUDA graphs. Only these graphs use it, for
  * what they compute with lies at fixed addresses. */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
@@ -22,7 +22,7 @@ struct executable {
 struct finder {
     const struct vt_report *report;
     int device_index;
-    uint32_t event; /* at which pools are looked at */
+    uint32_t event; /* after which pools are examined */
     struct capture *captures;
     size_t capture_count, capture_capacity;
     struct executable *executables;
@@ -31,46 +31,48 @@ struct finder {
     uint32_t *segment_captures;      /* by allocation; VT_NEVER = of no pool */
 };
 
-static int end_capture(struct finder *finder, const struct vt_event *event, uint32_t index)
+static void end_capture(struct finder *finder, const struct vt_event *event, uint32_t index)
 {
     for (size_t i = finder->capture_count; i-- > 0;) {
         struct capture *capture = &finder->captures[i];
         if (capture->stream != event->address || capture->last_event != VT_NEVER)
             continue;
         capture->last_event = index;
-        return event->detail ? vt_index_put(&finder->graphs, event->detail, (uint32_t)i) : 0;
+        if (event->detail)
+            vt_index_put(&finder->graphs, event->detail, (uint32_t)i);
+        return;
     }
-    return 0;
 }
 
-static int read_event(struct finder *finder, uint32_t index)
+static void read_event(struct finder *finder, uint32_t index)
 {
     const struct vt_event *event = &finder->report->trace->events[index];
     const struct capture capture = {index, VT_NEVER, event->address, (uint32_t)finder->capture_count};
     uint32_t at = vt_index_get(&finder->current, event->address);
-    int error = 0;
     switch (event->kind) {
     case VT_EVENT_CAPTURE:
-        return VT_APPEND(finder->captures, finder->capture_count, finder->capture_capacity, capture);
+        VT_APPEND(finder->captures, finder->capture_count, finder->capture_capacity, capture);
+        return;
     case VT_EVENT_CAPTURE_END:
-        return end_capture(finder, event, index);
+        end_capture(finder, event, index);
+        return;
     case VT_EVENT_GRAPH:
-        error = VT_APPEND(finder->executables, finder->executable_count, finder->executable_capacity,
-                          (struct executable){.capture = vt_index_get(&finder->graphs, event->detail),
-                                              .made = index,
-                                              .destroyed = VT_NEVER});
-        return error ? error
-                     : vt_index_put(&finder->current, event->address, (uint32_t)finder->executable_count - 1);
+        VT_APPEND(finder->executables, finder->executable_count, finder->executable_capacity,
+                  (struct executable){.capture = vt_index_get(&finder->graphs, event->detail),
+                                      .made = index,
+                                      .destroyed = VT_NEVER});
+        vt_index_put(&finder->current, event->address, (uint32_t)finder->executable_count - 1);
+        return;
     case VT_EVENT_GRAPH_LAUNCH:
         if (at != VT_INDEX_NONE && index <= finder->event)
             finder->executables[at].launches++;
-        return 0;
+        return;
     case VT_EVENT_GRAPH_DESTROY:
         if (at != VT_INDEX_NONE)
             finder->executables[at].destroyed = index;
-        return 0;
+        return;
     default:
-        return 0;
+        return;
     }
 }
 
@@ -182,21 +184,21 @@ static int larger_first(const void *a, const void *b)
     return 2 * vt_order(right->bytes, left->bytes) + vt_order(left->first_event, right->first_event);
 }
 
-int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
-                        struct vt_graph_pools *pools)
+void vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
+                         struct vt_graph_pools *pools)
 {
     const struct vt_replay *replay = report->attribution->replay;
     struct finder finder = {.report = report, .device_index = device_index, .event = event};
-    int error = 0;
+
     *pools = (struct vt_graph_pools){0};
-    for (size_t i = 0; i < report->trace->rare_event_count && !error; i++)
-        error = read_event(&finder, report->trace->rare_events[i]);
-    if (!error && finder.capture_count > 0) {
-        finder.segment_captures = calloc(replay->allocation_count + 1, sizeof *finder.segment_captures);
-        pools->items = calloc(finder.capture_count, sizeof *pools->items);
-        error = finder.segment_captures && pools->items ? 0 : -ENOMEM;
+    for (size_t i = 0; i < report->trace->rare_event_count; i++)
+        read_event(&finder, report->trace->rare_events[i]);
+    if (finder.capture_count > 0) {
+        finder.segment_captures =
+            vt_allocate_zeros(replay->allocation_count + 1, sizeof *finder.segment_captures);
+        pools->items = vt_allocate_zeros(finder.capture_count, sizeof *pools->items);
     }
-    if (!error && finder.capture_count > 0) {
+    if (finder.capture_count > 0) {
         find_segments(&finder);
         fill_pools(&finder, pools);
         qsort(pools->items, pools->count, sizeof *pools->items, larger_first);
@@ -206,5 +208,4 @@ int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32
     free(finder.captures);
     free(finder.executables);
     free(finder.segment_captures);
-    return error;
 }

@@ -1,8 +1,8 @@
 /* What a program that only runs models needs: requests, their caches of keys and values, and how much more
  * fits. */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "diagnose/fit.h"
@@ -37,14 +37,14 @@ static uint64_t cache_bytes(const struct vt_step *step)
     return step->end.categories[VT_CATEGORY_KV_CACHE];
 }
 
-/* Calls of which each finds the cache that the one before left. */
+/* Calls that each find the cache that the one before left. */
 struct run {
     size_t begin, end; /* into the steps */
 };
 
-/* The growth of the cache from call to call, over the longest run of calls of which none drops a quarter of
- * it: blocks are rounded, so a little less is no end. The first call of a run brings a whole prompt and does
- * not count. */
+/* The growth of the cache from call to call, over the longest run of calls in which none drops a quarter of
+ * it: blocks are rounded, so a little less does not end the run. The first call of a run brings a whole
+ * prompt and does not count. */
 static struct run find_growth(const struct vt_steps *steps, struct vt_inference *inference)
 {
     struct run found = {0};
@@ -78,13 +78,11 @@ static int by_bytes(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Of a request: its largest moment over what was there before it. */
-static int find_requests(const struct vt_steps *steps, struct vt_inference *inference)
+/* For each request: its peak above what was there before it. */
+static void find_requests(const struct vt_steps *steps, struct vt_inference *inference)
 {
-    uint64_t *bytes = malloc((steps->count + 1) * sizeof *bytes);
+    uint64_t *bytes = vt_allocate((steps->count + 1) * sizeof *bytes);
 
-    if (!bytes)
-        return -ENOMEM;
     for (size_t i = 0; i < steps->count; i++) {
         const struct vt_step *step = &steps->items[i];
 
@@ -99,7 +97,6 @@ static int find_requests(const struct vt_steps *steps, struct vt_inference *infe
         inference->largest_request_bytes = bytes[inference->requests - 1];
     }
     free(bytes);
-    return 0;
 }
 
 /* What the driver has left when the device is in this state. */
@@ -107,7 +104,7 @@ static uint64_t free_at(const struct vt_device_report *device, const struct vt_s
 {
     uint64_t used = state->driver_bytes;
 
-    if (device->card_total_bytes) /* other processes use the card too */
+    if (device->card_total_bytes) /* other processes use the GPU too */
         used = device->card_total_bytes - device->card_free_bytes + state->driver_bytes -
                device->shown->state.driver_bytes;
     uint64_t total = device->card_total_bytes ? device->card_total_bytes : device->total_bytes;
@@ -128,25 +125,23 @@ static bool is_steady(const struct vt_step *steps, size_t calls)
 
 /* The last call of a run may have been cut short, so the one before it is repeated; the last is the first of
  * these. Without an allocator to ask, the room is divided. */
-static int find_calls_that_fit(const struct vt_report *report, const struct vt_device_report *device,
-                               const struct vt_steps *steps, struct run run, struct vt_inference *inference)
+static void find_calls_that_fit(const struct vt_report *report, const struct vt_device_report *device,
+                                const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {
     struct vt_fit fit = {0};
     size_t calls = run.end > run.begin ? run.end - run.begin - 1 : 0;
     const struct vt_step *items = &steps->items[run.begin];
-    int error = calls == 0 ? 0
-                           : vt_fit_calls(report->attribution, device->index, items, calls,
-                                          free_at(device, &items[calls - 1].end), &fit);
 
-    if (error)
-        return error;
+    if (calls)
+        vt_fit_calls(report->attribution, device->index, items, calls, free_at(device, &items[calls - 1].end),
+                     &fit);
     /* where several sequences take turns, each grows less than all together */
     if (inference->threads > 1 || fit.cache_bytes_per_call > 2 * inference->cache_bytes_per_call ||
         2 * fit.cache_bytes_per_call < inference->cache_bytes_per_call)
         fit.known = fit.known && fit.cache_bytes_per_call == 0;
     if (fit.known ? fit.cache_bytes_per_call == 0 : inference->threads > 1 || !is_steady(items, calls)) {
         inference->cache_bytes_per_call = inference->growth_calls = 0;
-        return 0;
+        return;
     }
     if (fit.known)
         inference->cache_bytes_per_call = fit.cache_bytes_per_call;
@@ -154,7 +149,6 @@ static int find_calls_that_fit(const struct vt_report *report, const struct vt_d
     inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";
     inference->calls_that_fit =
         fit.known ? fit.count - (fit.count > 0) : inference->room_bytes / inference->cache_bytes_per_call;
-    return 0;
 }
 
 struct part {
@@ -169,8 +163,8 @@ static int by_stack(const void *a, const void *b)
     return 2 * vt_order(left->stack_id, right->stack_id) + vt_order(left->bytes, right->bytes);
 }
 
-/* The blocks of keys and values that are alive at the shown instant. What one place made is of one size, but
- * for what an allocator does not split off. */
+/* The blocks of keys and values that are alive at the moment shown. One place makes blocks of one size,
+ * except for what an allocator does not split off. */
 static size_t list_cache(const struct vt_report *report, const struct vt_device_report *device,
                          struct part *parts)
 {
@@ -192,47 +186,42 @@ static size_t list_cache(const struct vt_report *report, const struct vt_device_
 }
 
 /* What is there of a cache, once more. */
-static int find_caches_that_fit(const struct vt_report *report, const struct vt_device_report *device,
-                                struct vt_inference *inference)
+static void find_caches_that_fit(const struct vt_report *report, const struct vt_device_report *device,
+                                 struct vt_inference *inference)
 {
     const struct vt_replay *replay = report->attribution->replay;
     const struct vt_state *state = &device->shown->state;
-    struct part *parts = malloc((replay->allocation_count + 1) * sizeof *parts);
-    size_t count = parts ? list_cache(report, device, parts) : 0;
-    uint64_t *bytes = malloc((count + 1) * sizeof *bytes);
+    struct part *parts = vt_allocate((replay->allocation_count + 1) * sizeof *parts);
+    size_t count = list_cache(report, device, parts);
+    uint64_t *bytes = vt_allocate((count + 1) * sizeof *bytes);
     struct vt_fit fit = {0};
-    int error = parts && bytes ? 0 : -ENOMEM;
 
-    for (size_t i = 0; i < count && !error; i++)
+    for (size_t i = 0; i < count; i++)
         bytes[i] = parts[i].bytes;
-    if (!error)
-        error = vt_fit_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state),
-                              &fit);
-    inference->caches_known = count > 0 && !error;
+    vt_fit_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state), &fit);
+    inference->caches_known = count > 0;
     if (inference->caches_known) {
         inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";
         inference->caches_that_fit = fit.known ? fit.count : inference->room_bytes / inference->cache_bytes;
     }
     free(parts);
     free(bytes);
-    return error;
 }
 
-/* Free on the card, and in the framework's cache, which it returns to the card before it gives up. */
-static int find_room(const struct vt_report *report, const struct vt_device_report *device,
-                     const struct vt_steps *steps, struct run run, struct vt_inference *inference)
+/* Free on the GPU, and in the framework's cache, which it returns to the GPU before it gives up. */
+static void find_room(const struct vt_report *report, const struct vt_device_report *device,
+                      const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {
     const struct vt_state *state = &device->shown->state;
 
     inference->room_known = device->card_total_bytes || device->total_bytes > state->driver_bytes;
     if (!inference->room_known)
-        return 0;
+        return;
     inference->room_bytes = free_at(device, state) + state->categories[VT_CATEGORY_CACHED];
-    int error =
-        inference->cache_bytes_per_call ? find_calls_that_fit(report, device, steps, run, inference) : 0;
-    if (!error && inference->cache_bytes && !inference->cache_bytes_per_call)
-        error = find_caches_that_fit(report, device, inference);
-    return error;
+    if (inference->cache_bytes_per_call)
+        find_calls_that_fit(report, device, steps, run, inference);
+    if (inference->cache_bytes && !inference->cache_bytes_per_call)
+        find_caches_that_fit(report, device, inference);
 }
 
 /* Keys and values of transformers have the shape sequences x heads x tokens x size, where an inspection saw
@@ -260,30 +249,25 @@ static uint64_t find_sequences(const struct vt_attribution *attribution, int dev
     return sequences;
 }
 
-int vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
-                      struct vt_inference *inference)
+void vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
+                       struct vt_inference *inference)
 {
-    struct vt_steps steps = {0};
+    struct vt_steps steps;
 
     *inference = (struct vt_inference){0};
     if (!only_runs_models(report->attribution))
-        return 0;
-    int error = vt_steps_make(report, device->index, &steps);
-    if (!error)
-        error = find_requests(&steps, inference);
-    if (!error) {
-        inference->found = inference->requests > 0;
-        inference->concurrent = report->attribution->concurrent_calls;
-        inference->threads = report->attribution->calling_threads;
-        struct run run = find_growth(&steps, inference);
-        error = find_room(report, device, &steps, run, inference);
-        inference->sequences = find_sequences(report->attribution, device->index);
-        if (inference->sequences) {
-            inference->token_bytes = inference->cache_bytes_per_call / inference->sequences;
-            if (inference->threads == 1)
-                inference->sequence_bytes = inference->cache_bytes / inference->sequences;
-        }
+        return;
+    vt_steps_make(report, device->index, &steps);
+    find_requests(&steps, inference);
+    inference->found = inference->requests > 0;
+    inference->concurrent = report->attribution->concurrent_calls;
+    inference->threads = report->attribution->calling_threads;
+    find_room(report, device, &steps, find_growth(&steps, inference), inference);
+    inference->sequences = find_sequences(report->attribution, device->index);
+    if (inference->sequences) {
+        inference->token_bytes = inference->cache_bytes_per_call / inference->sequences;
+        if (inference->threads == 1)
+            inference->sequence_bytes = inference->cache_bytes / inference->sequences;
     }
     free(steps.items);
-    return error;
 }

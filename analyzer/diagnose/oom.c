@@ -1,13 +1,13 @@
 /* Out of memory: the state of the cache, and what would have been freed next. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
-/* When a block alive at the refusal is freed. */
+/* When a block that is alive at the failed request is freed. */
 struct end {
     uint32_t allocation, event; /* an expected event may be beyond the trace */
     uint8_t phase;
@@ -20,14 +20,11 @@ static int by_event(const void *left, const void *right)
     return 2 * vt_order(a->event, b->event) + vt_order(a->allocation, b->allocation);
 }
 
-/* The latest allocation of each stack that was freed before an event; VT_NEVER = none. NULL without memory.
- */
+/* The latest allocation of each stack that was freed before an event; VT_NEVER = none. */
 static uint32_t *freed_before(const struct vt_replay *replay, uint32_t event_index)
 {
-    uint32_t *latest = malloc((replay->trace->stack_count + 1) * sizeof *latest);
+    uint32_t *latest = vt_allocate((replay->trace->stack_count + 1) * sizeof *latest);
 
-    if (!latest)
-        return NULL;
     memset(latest, 0xff, (replay->trace->stack_count + 1) * sizeof *latest);
     for (uint32_t i = 0; i < replay->allocation_count; i++)
         if (replay->allocations[i].free_event < event_index &&
@@ -54,7 +51,7 @@ static bool end_of(const struct vt_report *report, const struct vt_shortage *sho
         expected = expected < now ? now : expected < VT_NEVER ? expected : VT_NEVER - 1;
     }
     if (expected == VT_NEVER || (shortage->freed_seen && expected > last))
-        return false; /* the program went on and kept it */
+        return false; /* the program continued and kept it */
     *end = (struct end){.allocation = index,
                         .event = (uint32_t)expected,
                         .phase = vt_span_at(report->attribution, example->free_event)->phase};
@@ -70,25 +67,20 @@ static bool is_together(const struct vt_attribution *attribution, uint32_t left,
            a->forward_stack_id == b->forward_stack_id && a->category == b->category;
 }
 
-static int find_freed(const struct vt_report *report, struct vt_shortage *shortage)
+static void find_freed(const struct vt_report *report, struct vt_shortage *shortage)
 {
     const struct vt_replay *replay = report->attribution->replay;
     uint32_t now = shortage->refusal->event_index, *latest = freed_before(replay, now),
              last =
                  replay->allocation_count ? replay->allocations[replay->allocation_count - 1].alloc_event : 0;
-    struct end *ends = calloc(replay->allocation_count + 1, sizeof *ends);
+    struct end *ends = vt_allocate_zeros(replay->allocation_count + 1, sizeof *ends);
     size_t count = 0;
 
     shortage->freed_seen = !shortage->refusal->ends_run;
-    for (uint32_t i = 0; latest && ends && i < replay->allocation_count; i++)
+    for (uint32_t i = 0; i < replay->allocation_count; i++)
         count += vt_is_counted(&replay->allocations[i], shortage->device->index, now) &&
                  end_of(report, shortage, i, latest, last, &ends[count]);
-    shortage->freed = calloc(count + 1, sizeof *shortage->freed);
-    if (!latest || !ends || !shortage->freed) {
-        free(latest);
-        free(ends);
-        return -ENOMEM;
-    }
+    shortage->freed = vt_allocate_zeros(count + 1, sizeof *shortage->freed);
     qsort(ends, count, sizeof *ends, by_event);
     for (size_t i = 0; i < count; i++) {
         struct vt_freed_next *last =
@@ -104,21 +96,19 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
     }
     free(latest);
     free(ends);
-    return 0;
 }
 
-int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
+void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
     const struct vt_refusal *refusal = &report->refusals[report->shown_refusal];
     bool is_last = report->shown_refusal + 1 == report->refusal_count;
-    int result;
 
     *shortage = (struct vt_shortage){0};
     for (size_t i = 0; i < report->device_count && report->refusal_count; i++)
         if (report->devices[i].index == refusal->device_index && report->devices[i].at.state.present)
             shortage->device = &report->devices[i];
     if (!shortage->device)
-        return 0;
+        return;
     shortage->refusal = refusal;
     shortage->at = &shortage->device->at;
     shortage->number = report->shown_refusal + 1;
@@ -128,9 +118,8 @@ int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortag
         refusal->tried_bytes > refusal->asked_bytes ? refusal->tried_bytes : refusal->asked_bytes;
     if (refusal->free_known && needed > refusal->free_bytes)
         shortage->missing_bytes = needed - refusal->free_bytes;
-    result = vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
-                                   &shortage->cache);
-    if (!result)
-        result = find_freed(report, shortage);
-    return result ? result : vt_causes_find(report, shortage);
+    vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
+                          &shortage->cache);
+    find_freed(report, shortage);
+    vt_causes_find(report, shortage);
 }

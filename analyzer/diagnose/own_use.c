@@ -1,7 +1,5 @@
 #include "diagnose/own_use.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
@@ -86,20 +84,18 @@ struct walk {
     uint64_t bytes; /* of the latest level */
 };
 
-static int step(struct walk *walk, uint64_t t_ns, uint64_t bytes)
+static void step(struct walk *walk, uint64_t t_ns, uint64_t bytes)
 {
     const struct vt_context_level level = {t_ns, bytes};
 
     walk->bytes = bytes;
-    return VT_APPEND(walk->levels->items, walk->levels->count, walk->capacity, level);
+    VT_APPEND(walk->levels->items, walk->levels->count, walk->capacity, level);
 }
 
 /* All contexts of the device ended before `last_event`: each time they did. */
-static int end_eras(struct walk *walk, uint32_t last_event)
+static void end_eras(struct walk *walk, uint32_t last_event)
 {
-    int result = 0;
-
-    for (; !result && walk->next_era < walk->readings->era_count &&
+    for (; walk->next_era < walk->readings->era_count &&
            walk->readings->era_starts[walk->next_era] <= last_event;
          walk->next_era++) {
         const uint32_t event = walk->readings->era_starts[walk->next_era];
@@ -107,21 +103,20 @@ static int end_eras(struct walk *walk, uint32_t last_event)
         while (walk->next_event < walk->events->count && walk->events->items[walk->next_event] <= event)
             walk->next_event++;
         if (walk->bytes)
-            result = step(walk, vt_event_time(walk->trace, event), 0);
+            step(walk, vt_event_time(walk->trace, event), 0);
     }
-    return result;
 }
 
 /* More came with the first call since the reading before that makes or loads something, less with the last
  * one; without one it is as the reading says. */
-static int read_one(struct walk *walk, int device_index, const struct vt_reading *reading)
+static void read_one(struct walk *walk, int device_index, const struct vt_reading *reading)
 {
     const uint64_t used_bytes = vt_own_use_bytes(reading),
                    bytes = used_bytes > reading->own_bytes ? used_bytes - reading->own_bytes : 0;
     uint64_t first_ns = reading->begin_ns, last_ns = first_ns;
     bool any = false;
-    int result = end_eras(walk, reading->event_index);
 
+    end_eras(walk, reading->event_index);
     for (; walk->next_event < walk->events->count &&
            walk->events->items[walk->next_event] <= reading->event_index;
          walk->next_event++) {
@@ -134,25 +129,23 @@ static int read_one(struct walk *walk, int device_index, const struct vt_reading
         first_ns = any ? first_ns : last_ns;
         any = true;
     }
-    /* what pools gave back is no part of the context */
-    if (bytes < walk->bytes && reading->spare_bytes)
-        return result;
-    return result || bytes == walk->bytes ? result
-                                          : step(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
+    /* what pools returned is not part of the context */
+    if (bytes > walk->bytes || (bytes < walk->bytes && !reading->spare_bytes))
+        step(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
 }
 
-int vt_context_levels_find(const struct vt_report *report, int device_index,
-                           const struct vt_readings *readings, const struct vt_silent_events *events,
-                           struct vt_context_levels *levels)
+void vt_context_levels_find(const struct vt_report *report, int device_index,
+                            const struct vt_readings *readings, const struct vt_silent_events *events,
+                            struct vt_context_levels *levels)
 {
     const struct vt_own_use own = vt_own_use_find(readings);
     struct walk walk = {
         .trace = report->trace, .readings = readings, .events = events, .levels = levels, .next_era = 1};
-    int result = 0;
 
     *levels = (struct vt_context_levels){0};
-    for (size_t i = 0; !result && i < readings->count; i++)
+    for (size_t i = 0; i < readings->count; i++)
         if (readings->items[i].steady && vt_own_use_told(&own, &readings->items[i]))
-            result = read_one(&walk, device_index, &readings->items[i]);
-    return result || !levels->count ? result : end_eras(&walk, UINT32_MAX);
+            read_one(&walk, device_index, &readings->items[i]);
+    if (levels->count)
+        end_eras(&walk, UINT32_MAX);
 }

@@ -1,4 +1,4 @@
-/* What NVML told of this process itself, among those that have memory of a card. */
+/* What NVML reported for this process, among those that have memory on a GPU. */
 #ifndef VT_OWN_USE_H
 #define VT_OWN_USE_H
 
@@ -12,7 +12,7 @@ struct vt_report;
 struct vt_silent_events;
 
 struct vt_own_use {
-    bool trusted; /* what NVML is taken to tell of this process has fitted it, mostly */
+    bool trusted; /* what NVML seems to report for this process mostly fitted it */
     bool listed;  /* in one reading at least */
 };
 struct vt_own_use vt_own_use_find(const struct vt_readings *readings);
@@ -20,13 +20,13 @@ struct vt_own_use vt_own_use_find(const struct vt_readings *readings);
 /* How processes are known by a reading: VT_PROCESSES_*. */
 const char *vt_own_use_processes(const struct vt_own_use *own, const struct vt_reading *reading);
 bool vt_own_use_told(const struct vt_own_use *own, const struct vt_reading *reading);
-/* Of a reading that tells it. */
+/* For a reading that reports it. */
 uint64_t vt_own_use_bytes(const struct vt_reading *reading);
 
 /* What NVML charged this process with on the device beyond its own memory (contexts, code and the like, and
- * what is not seen), from change to change. None where it was not told in a steady reading. -ENOMEM. */
-int vt_context_levels_find(const struct vt_report *report, int device_index,
-                           const struct vt_readings *readings, const struct vt_silent_events *events,
-                           struct vt_context_levels *levels);
+ * memory that was not seen), from change to change. None where no steady reading reported it. */
+void vt_context_levels_find(const struct vt_report *report, int device_index,
+                            const struct vt_readings *readings, const struct vt_silent_events *events,
+                            struct vt_context_levels *levels);
 
 #endif

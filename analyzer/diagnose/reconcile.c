@@ -1,6 +1,5 @@
-/* Every byte of a card in one row: the process's own, its context, other processes, and what nothing
+/* Every byte of a GPU in one row: the process's own, its context, other processes, and what nothing
  * explains. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@
 #define KIND_GRAPH_MEMORY "graph_memory"
 
 #define BEST_QUALITY 3u
-#define FIRST_READINGS 64u /* steady ones that tell of a context, and as many others */
+#define FIRST_READINGS 64u /* steady ones that report a context, and as many others */
 
 struct maker {
     const struct vt_report *report;
@@ -47,7 +46,7 @@ static struct vt_card_row *find_row(const struct maker *maker, const char *kind,
 }
 
 /* Adds to the row of that kind and name. */
-static int add(struct maker *maker, const char *kind, const char *name, int64_t bytes)
+static void add(struct maker *maker, const char *kind, const char *name, int64_t bytes)
 {
     struct vt_card_table *table = maker->table;
     struct vt_card_row *row = find_row(maker, kind, name);
@@ -55,22 +54,24 @@ static int add(struct maker *maker, const char *kind, const char *name, int64_t 
 
     if (row)
         row->bytes += bytes;
-    return row || !bytes ? 0 : VT_APPEND(table->rows, table->row_count, maker->capacity, made);
+    else if (bytes)
+        VT_APPEND(table->rows, table->row_count, maker->capacity, made);
 }
 
-/* Adds to what is told beside the rows. */
-static int tell(struct maker *maker, const struct vt_card_row *row)
+/* Adds to what is reported beside the rows. */
+static void tell(struct maker *maker, const struct vt_card_row *row)
 {
     struct vt_card_table *table = maker->table;
 
-    return VT_APPEND(table->told, table->told_count, maker->told_capacity, *row);
+    VT_APPEND(table->told, table->told_count, maker->told_capacity, *row);
 }
 
-static int tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
+static void tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
 {
     const struct vt_card_row row = {.kind = kind, .bytes = (int64_t)bytes, .known = true};
 
-    return bytes && bytes != UINT64_MAX ? tell(maker, &row) : 0;
+    if (bytes && bytes != UINT64_MAX)
+        tell(maker, &row);
 }
 
 /* ---- What this process has ---- */
@@ -82,16 +83,16 @@ static bool may_be_its_own(uint8_t category)
            category == VT_CATEGORY_COMMUNICATION;
 }
 
-/* Memory that a library asked CUDA for itself, that of graphs' nodes, and that of others which is mapped
- * here. */
-static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT], uint64_t *foreign_bytes)
+/* Memory that a library allocated itself, memory of graphs' nodes, and memory of other processes that is
+ * mapped here. */
+static void add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT],
+                          uint64_t *foreign_bytes)
 {
     const struct vt_attribution *attribution = maker->report->attribution;
     const struct vt_replay *replay = attribution->replay;
-    int result = 0;
 
     *foreign_bytes = 0;
-    for (size_t i = 0; !result && i < replay->allocation_count; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         const char *path, *name;
 
@@ -102,7 +103,7 @@ static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_CO
             continue;
         if (allocation->kind == VT_ALLOCATION_GRAPH) {
             categories[attribution->labels[i].category] -= allocation->bytes;
-            result = add(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
+            add(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
             continue;
         }
         if (allocation->flags & VT_FLAG_FOREIGN)
@@ -114,36 +115,33 @@ static int add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_CO
         if (!name || !may_be_its_own(attribution->labels[i].category))
             continue;
         categories[attribution->labels[i].category] -= allocation->bytes;
-        result = add(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);
+        add(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);
     }
-    return result;
 }
 
 /* The calls of an era up to an event. */
-static int find_silents(const struct maker *maker, uint32_t era, uint32_t event_index,
-                        struct vt_silents *silents)
+static struct vt_silents find_silents(const struct maker *maker, uint32_t era, uint32_t event_index)
 {
     return vt_silents_find(maker->report->trace, maker->silent_events, maker->device_index,
-                           maker->readings->era_starts[era], event_index, silents);
+                           maker->readings->era_starts[era], event_index);
 }
 
-static int add_silent(struct maker *maker, uint32_t era, uint32_t event_index, int64_t *sum)
+/* Returns the bytes of all. */
+static int64_t add_silent(struct maker *maker, uint32_t era, uint32_t event_index)
 {
-    struct vt_silents silents;
-    int result = find_silents(maker, era, event_index, &silents);
+    struct vt_silents silents = find_silents(maker, era, event_index);
 
-    for (size_t i = 0; !result && i < silents.count; i++) {
+    for (size_t i = 0; i < silents.count; i++) {
         const struct vt_silent *silent = &silents.items[i];
         struct vt_card_row *row;
 
-        result = add(maker, silent->kind, silent->name, silent->bytes);
+        add(maker, silent->kind, silent->name, silent->bytes);
         row = silent->of_module ? find_row(maker, silent->kind, silent->name) : NULL;
         if (row)
             row->module_bytes += silent->bytes;
     }
-    *sum = silents.bytes;
     free(silents.items);
-    return result;
+    return silents.bytes;
 }
 
 /* Free parts of pools after an event. */
@@ -159,20 +157,19 @@ static uint64_t spare_at(const struct maker *maker, uint32_t event_index)
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-static int add_own(struct maker *maker, const struct vt_state *state, uint32_t era, uint64_t *foreign_bytes,
-                   int64_t *silent_bytes)
+static void add_own(struct maker *maker, const struct vt_state *state, uint32_t era, uint64_t *foreign_bytes,
+                    int64_t *silent_bytes)
 {
     uint64_t categories[VT_CATEGORY_COUNT];
-    int result;
 
     memcpy(categories, state->categories, sizeof categories);
-    result = add_libraries(maker, categories, foreign_bytes);
-    for (unsigned c = 0; !result && c < VT_CATEGORY_COUNT; c++)
+    add_libraries(maker, categories, foreign_bytes);
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_CONTEXT && c != VT_CATEGORY_HOST_PINNED)
-            result = add(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
-                         c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
-    result = result ? result : add(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
-    return result ? result : add_silent(maker, era, state->event_index, silent_bytes);
+            add(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
+                c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
+    add(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
+    *silent_bytes = add_silent(maker, era, state->event_index);
 }
 
 /* ---- Contexts and other processes ---- */
@@ -184,51 +181,46 @@ static bool tells_own(const struct maker *maker, const struct vt_reading *readin
 
 /* What NVML charged this process with beyond what was known at that reading. An allocation is recorded after
  * it was made, and a free before: on a busy machine that may be long, so it is at most too much. */
-static int context_by(struct maker *maker, const struct vt_reading *reading, int64_t *bytes)
+static int64_t context_by(struct maker *maker, const struct vt_reading *reading)
 {
-    struct vt_silents silents = {0};
-    int result = find_silents(maker, reading->era, reading->event_index, &silents);
-    const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes;
+    const struct vt_silents silents = find_silents(maker, reading->era, reading->event_index);
+    const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes,
+                  bytes = (int64_t)(vt_own_use_bytes(reading) - reading->own_bytes) - silents.bytes;
 
-    *bytes = (int64_t)(vt_own_use_bytes(reading) - reading->own_bytes) - silents.bytes;
-    /* what the card had in use before the first allocation, once that was read */
-    if (before_bytes > 0 && before_bytes < *bytes)
-        *bytes = before_bytes;
     free(silents.items);
-    return result;
+    /* what was in use on the GPU before the first allocation, once that was read */
+    return before_bytes > 0 && before_bytes < bytes ? before_bytes : bytes;
 }
 
-/* How well a reading tells of a context: one from before it was made tells nothing, and one while this
- * process's memory changed too much. */
+/* How much a reading says about a context: one from before it was made says nothing, and one during a
+ * change of this process's memory says too much. */
 static unsigned quality_of(const struct vt_reading *reading)
 {
     return 2 * (reading->context_bytes > 0) + reading->steady;
 }
 
-/* The least that one of the era's first readings tells, of the best that there are. Where pools have free
- * parts it may tell too little, so it counts only as long as none tells without. */
-static int find_context(struct maker *maker, uint32_t era, uint64_t *context_bytes)
+/* The least that one of the era's first readings reports, among the best ones. Where pools have free parts
+ * it may be too little, so it counts only until a reading without free parts is found. */
+static uint64_t find_context(struct maker *maker, uint32_t era)
 {
     int64_t least = INT64_MAX, bytes;
     unsigned asked[BEST_QUALITY + 1] = {0}, best = 0;
     bool without_spare = false;
-    int result = 0;
 
-    for (size_t i = 0; !result && i < maker->readings->count && asked[BEST_QUALITY] < FIRST_READINGS; i++) {
+    for (size_t i = 0; i < maker->readings->count && asked[BEST_QUALITY] < FIRST_READINGS; i++) {
         const struct vt_reading *reading = &maker->readings->items[i];
         const unsigned quality = quality_of(reading);
 
         if (reading->era != era || quality < best || !tells_own(maker, reading) ||
             (quality == best && without_spare && reading->spare_bytes) || asked[quality]++ >= FIRST_READINGS)
             continue;
-        result = context_by(maker, reading, &bytes);
+        bytes = context_by(maker, reading);
         if (bytes < least || quality > best)
             least = bytes;
         without_spare = !reading->spare_bytes || (without_spare && quality == best);
         best = quality;
     }
-    *context_bytes = least > 0 && least != INT64_MAX ? (uint64_t)least : 0;
-    return result;
+    return least > 0 && least != INT64_MAX ? (uint64_t)least : 0;
 }
 
 /* The era that a moment lies in. */
@@ -248,15 +240,14 @@ static bool has_context(const struct maker *maker, const struct vt_state *state)
                                                     maker->device_index, state->event_index);
 }
 
-/* Other processes have rows. Where it is not known which of them is this one, they are told apart from the
- * rows, and so is one whose bytes are not told. */
-static int add_processes(struct maker *maker, const struct vt_reading *reading)
+/* Other processes have rows. Where it is not known which of them is this one, they are reported beside the
+ * rows, and so is a process whose bytes are not reported. */
+static void add_processes(struct maker *maker, const struct vt_reading *reading)
 {
     const struct vt_trace_card_use *use = reading->use;
     const bool known = maker->table->processes_known;
-    int result = 0;
 
-    for (uint32_t i = 0; !result && use && i < use->process_count; i++) {
+    for (uint32_t i = 0; use && i < use->process_count; i++) {
         const struct vt_trace_card_process *process = &use->processes[i];
         const bool has_bytes = process->bytes <= reading->used_bytes;
         const struct vt_card_row row = {.kind = KIND_PROCESS,
@@ -268,14 +259,13 @@ static int add_processes(struct maker *maker, const struct vt_reading *reading)
         if (known && i == use->own)
             continue;
         if (known && has_bytes)
-            result = VT_APPEND(maker->table->rows, maker->table->row_count, maker->capacity, row);
+            VT_APPEND(maker->table->rows, maker->table->row_count, maker->capacity, row);
         else
-            result = tell(maker, &row);
+            tell(maker, &row);
     }
-    return result;
 }
 
-/* Of what nothing explains: what NVML charges this process with beyond its rows. */
+/* The part of the unexplained bytes that NVML charges this process with, beyond its rows. */
 static void find_own_unexplained(struct maker *maker, const struct vt_reading *reading)
 {
     struct vt_card_table *table = maker->table;
@@ -287,18 +277,16 @@ static void find_own_unexplained(struct maker *maker, const struct vt_reading *r
 }
 
 /* What this process had beside its own memory at the moment, but for calls that are rows of their own. */
-static int find_moments_context(struct maker *maker, const struct vt_reading *reading,
-                                const struct vt_state *state, uint64_t *bytes)
+static uint64_t find_moments_context(struct maker *maker, const struct vt_reading *reading,
+                                     const struct vt_state *state)
 {
     const uint32_t era = era_of(maker, state);
-    int result = 0;
+    uint64_t bytes;
 
-    *bytes = 0;
-    if (has_context(maker, state))
-        result = find_context(maker, era, bytes);
-    return result || *bytes || era == reading->era || !has_context(maker, state)
-               ? result
-               : find_context(maker, reading->era, bytes);
+    if (!has_context(maker, state))
+        return 0;
+    bytes = find_context(maker, era);
+    return bytes || era == reading->era ? bytes : find_context(maker, reading->era);
 }
 
 /* One of them is from before the process used the device, or from after it had ended its contexts there. */
@@ -308,7 +296,7 @@ static bool is_of_other_context(const struct maker *maker, const struct vt_readi
     return !reading->context_bytes != !state->context_bytes || reading->era != era_of(maker, state);
 }
 
-/* As the moment, by all that this process's own events tell. */
+/* The reading shows the same state as the moment, by everything that this process's own events show. */
 static bool has_as_much(const struct maker *maker, const struct vt_reading *reading,
                         const struct vt_state *state)
 {
@@ -316,28 +304,25 @@ static bool has_as_much(const struct maker *maker, const struct vt_reading *read
            reading->context_bytes == state->context_bytes && reading->spare_bytes == maker->spare_bytes;
 }
 
-/* What pools had given back to the device by a reading, as NVML tells: they do so when the program waits for
- * the device, and it shows with their next use only. */
-static int find_returned(struct maker *maker, const struct vt_reading *reading, uint64_t *bytes)
+/* What pools had returned to the device by a reading, as NVML reports: they do so when the program waits
+ * for the device, and events show it only with their next use. */
+static uint64_t find_returned(struct maker *maker, const struct vt_reading *reading)
 {
-    struct vt_silents silents = {0};
-    uint64_t context_bytes = 0;
+    struct vt_silents silents;
     int64_t missing;
-    int result;
 
-    *bytes = 0;
     if (!reading->spare_bytes || !reading->context_bytes || !maker->table->processes_known)
         return 0;
-    result = find_context(maker, reading->era, &context_bytes);
-    result = result ? result : find_silents(maker, reading->era, reading->event_index, &silents);
-    missing = (int64_t)(reading->own_bytes + context_bytes - vt_own_use_bytes(reading)) + silents.bytes;
+    silents = find_silents(maker, reading->era, reading->event_index);
     free(silents.items);
-    if (!result && missing > 0)
-        *bytes = (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
-    return result;
+    missing = (int64_t)(reading->own_bytes + find_context(maker, reading->era) - vt_own_use_bytes(reading)) +
+              silents.bytes;
+    if (missing <= 0)
+        return 0;
+    return (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
 }
 
-/* What this process had more at the moment than when the bytes in use were told. */
+/* How much more this process held at the moment than when the bytes in use were reported. */
 static int64_t moved(const struct maker *maker, const struct vt_reading *reading,
                      const struct vt_state *state, uint64_t context_bytes, int64_t silent_bytes)
 {
@@ -350,37 +335,35 @@ static int64_t moved(const struct maker *maker, const struct vt_reading *reading
                : own_bytes - (int64_t)reading->own_bytes;
 }
 
-static int add_rest(struct maker *maker, const struct vt_reading *reading, const struct vt_state *state,
-                    int64_t silent_bytes)
+static void add_rest(struct maker *maker, const struct vt_reading *reading, const struct vt_state *state,
+                     int64_t silent_bytes)
 {
     struct vt_card_table *table = maker->table;
-    uint64_t context_bytes = 0;
-    uint64_t returned_bytes = 0;
+    uint64_t context_bytes = table->processes_known ? find_moments_context(maker, reading, state) : 0;
+    const uint64_t returned_bytes = find_returned(maker, reading);
     int64_t sum = 0;
-    int result = table->processes_known ? find_moments_context(maker, reading, state, &context_bytes) : 0;
 
-    result = result ? result : find_returned(maker, reading, &returned_bytes);
     table->moved_bytes = moved(maker, reading, state, context_bytes, silent_bytes);
     if (has_as_much(maker, reading, state)) {
         table->returned_bytes = returned_bytes;
-        result = result ? result : add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
+        add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
     } else if (!is_of_other_context(maker, reading, state)) {
         table->moved_bytes += (int64_t)returned_bytes;
     }
     table->device_bytes = reading->used_bytes + (uint64_t)table->moved_bytes;
     if (table->processes_known) {
-        result = result ? result : add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
+        add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
         find_own_unexplained(maker, reading);
     } else {
-        result = add(maker, KIND_TOGETHER, NULL, (int64_t)state->context_bytes - silent_bytes);
+        add(maker, KIND_TOGETHER, NULL, (int64_t)state->context_bytes - silent_bytes);
     }
-    result = result ? result : add_processes(maker, reading);
+    add_processes(maker, reading);
     for (size_t i = 0; i < table->row_count; i++)
         sum += table->rows[i].bytes;
     /* also where it is 0: that is worth saying */
     const struct vt_card_row row = {
         .kind = KIND_UNEXPLAINED, .bytes = (int64_t)table->device_bytes - sum, .known = true};
-    return result ? result : VT_APPEND(table->rows, table->row_count, maker->capacity, row);
+    VT_APPEND(table->rows, table->row_count, maker->capacity, row);
 }
 
 /* ---- The table of a moment ---- */
@@ -401,7 +384,7 @@ static unsigned rank_of(const struct maker *maker, const struct vt_reading *read
     return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
 }
 
-/* Moved to the moment, more would be in use than the card has: then the reading already had memory whose
+/* Moved to the moment, more would be in use than the GPU has: then the reading already had memory whose
  * allocation was not yet recorded, and does not belong to the events before it. */
 static bool is_too_much(const struct vt_reading *reading, const struct vt_state *state)
 {
@@ -455,18 +438,17 @@ static void bound_modules(struct vt_card_table *table)
     }
 }
 
-static int make_table(const struct maker *of, const struct vt_state *state, const struct vt_reading *reading,
-                      struct vt_card_table *table)
+static void make_table(const struct maker *of, const struct vt_state *state, const struct vt_reading *reading,
+                       struct vt_card_table *table)
 {
     struct maker maker = *of;
     int64_t silent_bytes = 0;
     uint64_t foreign_bytes;
-    int result;
 
-    /* what a card had that the process did not use, nobody told it */
+    /* nobody reported the bytes of a GPU that the process did not use */
     if (!reading || !state->present ||
         (!state->driver_bytes && !tells_own(of, reading) && is_of_other_context(of, reading, state)))
-        return 0;
+        return;
     maker.table = table;
     *table = (struct vt_card_table){.present = true,
                                     .event_index = state->event_index,
@@ -478,44 +460,34 @@ static int make_table(const struct maker *of, const struct vt_state *state, cons
                                     .processes = vt_own_use_processes(&of->own, reading),
                                     .processes_known = tells_own(of, reading),
                                     .total_bytes = reading->total_bytes};
-    result = add_own(&maker, state, era_of(of, state), &foreign_bytes, &silent_bytes);
-    result = result ? result : add_rest(&maker, reading, state, silent_bytes);
-    result = result ? result : tell_bytes(&maker, "foreign", foreign_bytes);
-    result = result ? result : tell_bytes(&maker, "host", state->host_pinned_bytes);
-    result =
-        result ? result : tell_bytes(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
+    add_own(&maker, state, era_of(of, state), &foreign_bytes, &silent_bytes);
+    add_rest(&maker, reading, state, silent_bytes);
+    tell_bytes(&maker, "foreign", foreign_bytes);
+    tell_bytes(&maker, "host", state->host_pinned_bytes);
+    tell_bytes(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
     bound_modules(table);
-    return result ? result : vt_card_advise(maker.report, table);
+    vt_card_advise(maker.report, table);
 }
 
-int vt_reconcile(const struct vt_report *report, struct vt_device_report *device)
+void vt_reconcile(const struct vt_report *report, struct vt_device_report *device)
 {
     const struct vt_state *shown = &device->shown->state, *last = &device->last_read;
     struct vt_readings readings;
-    struct vt_silent_events silent_events = {0};
+    struct vt_silent_events silent_events = vt_silent_events_find(report->trace);
     struct maker maker = {.report = report,
                           .readings = &readings,
                           .silent_events = &silent_events,
                           .device_index = device->index};
-    int result = vt_readings_find(report, device->index, &readings);
 
-    result = result ? result : vt_silent_events_find(report->trace, &silent_events);
-
+    vt_readings_find(report, device->index, &readings);
     maker.own = vt_own_use_find(&readings);
-    if (!result)
-        result =
-            vt_context_levels_find(report, device->index, &readings, &silent_events, &device->context_levels);
-    if (!result) {
-        maker.spare_bytes = spare_at(&maker, shown->event_index);
-        result = make_table(&maker, shown, choose(&maker, shown), &device->card);
-    }
-    if (!result) {
-        maker.spare_bytes = spare_at(&maker, last->event_index);
-        result = make_table(&maker, last, choose_last(&maker, last), &device->last_card);
-    }
+    vt_context_levels_find(report, device->index, &readings, &silent_events, &device->context_levels);
+    maker.spare_bytes = spare_at(&maker, shown->event_index);
+    make_table(&maker, shown, choose(&maker, shown), &device->card);
+    maker.spare_bytes = spare_at(&maker, last->event_index);
+    make_table(&maker, last, choose_last(&maker, last), &device->last_card);
     free(silent_events.items);
     vt_readings_free(&readings);
-    return result;
 }
 
 void vt_reconcile_refusal(struct vt_report *report)

@@ -1,9 +1,9 @@
 #include "diagnose/silent.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "trace/frameworks.h"
 #include "trace/trace.h"
@@ -36,48 +36,41 @@ static uint64_t context_of(const struct vt_event *event)
     return event->kind == VT_EVENT_DELTA ? event->detail : event->address;
 }
 
-int vt_silent_events_find(const struct vt_trace *trace, struct vt_silent_events *events)
+struct vt_silent_events vt_silent_events_find(const struct vt_trace *trace)
 {
+    struct vt_silent_events events = {0};
     size_t capacity = 0;
-    int result = 0;
 
-    *events = (struct vt_silent_events){0};
-    for (size_t i = 0; !result && i < trace->rare_event_count; i++) {
+    for (size_t i = 0; i < trace->rare_event_count; i++) {
         const uint8_t kind = trace->events[trace->rare_events[i]].kind;
 
         if (kind == VT_EVENT_DELTA || kind == VT_EVENT_CONTEXT_CREATE || kind == VT_EVENT_CONTEXT_DESTROY)
-            result = VT_APPEND(events->items, events->count, capacity, trace->rare_events[i]);
+            VT_APPEND(events.items, events.count, capacity, trace->rare_events[i]);
     }
-    if (result) {
-        free(events->items);
-        *events = (struct vt_silent_events){0};
-    }
-    return result;
+    return events;
 }
 
 /* By event, true: its context ended up to `last_event`. Looked at backwards, since an address may be of
  * several contexts, one after the other. */
-static int find_gone(const struct vt_trace *trace, const struct vt_silent_events *events, uint32_t last_event,
-                     bool *gone)
+static void find_gone(const struct vt_trace *trace, const struct vt_silent_events *events,
+                      uint32_t last_event, bool *gone)
 {
     struct vt_index ended = {0};
-    int result = 0;
 
-    for (size_t i = events->count; !result && i-- > 0;) {
+    for (size_t i = events->count; i-- > 0;) {
         const struct vt_event *event = &trace->events[events->items[i]];
         const uint64_t context = context_of(event);
 
         if (events->items[i] > last_event || !context)
             continue;
         if (event->kind == VT_EVENT_CONTEXT_DESTROY)
-            result = vt_index_put(&ended, context, true);
+            vt_index_put(&ended, context, true);
         else
             gone[i] = vt_index_get(&ended, context) == true;
         if (event->kind == VT_EVENT_CONTEXT_CREATE)
-            result = vt_index_put(&ended, context, false);
+            vt_index_put(&ended, context, false);
     }
     vt_index_free(&ended);
-    return result;
 }
 
 /* The library or program that called CUDA. */
@@ -107,28 +100,24 @@ static struct vt_silent describe(const struct vt_trace *trace, const struct vt_e
     return made;
 }
 
-int vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
-                    uint32_t first_event, uint32_t last_event, struct vt_silents *silents)
+struct vt_silents vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events,
+                                  int device_index, uint32_t first_event, uint32_t last_event)
 {
-    bool *gone = calloc(events->count + 1, sizeof *gone);
+    bool *gone = vt_allocate_zeros(events->count + 1, sizeof *gone);
+    struct vt_silents silents = {0};
     size_t capacity = 0;
-    int result = gone ? find_gone(trace, events, last_event, gone) : -ENOMEM;
 
-    *silents = (struct vt_silents){0};
-    for (size_t i = 0; !result && i < events->count && events->items[i] <= last_event; i++) {
+    find_gone(trace, events, last_event, gone);
+    for (size_t i = 0; i < events->count && events->items[i] <= last_event; i++) {
         const struct vt_event *event = &trace->events[events->items[i]];
 
         if (gone[i] || !is_silent(event, device_index) || events->items[i] < first_event)
             continue;
-        silents->bytes += (int64_t)event->bytes;
-        result = VT_APPEND(silents->items, silents->count, capacity, describe(trace, event));
+        silents.bytes += (int64_t)event->bytes;
+        VT_APPEND(silents.items, silents.count, capacity, describe(trace, event));
     }
     free(gone);
-    if (result) {
-        free(silents->items);
-        *silents = (struct vt_silents){0};
-    }
-    return result;
+    return silents;
 }
 
 bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
@@ -144,8 +133,7 @@ bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_event
             continue;
         alive = event->kind == VT_EVENT_CONTEXT_CREATE && event->device_index == device_index &&
                 vt_index_get(&seen, event->address) == VT_INDEX_NONE;
-        if (vt_index_put(&seen, event->address, true))
-            break;
+        vt_index_put(&seen, event->address, true);
     }
     vt_index_free(&seen);
     return alive;

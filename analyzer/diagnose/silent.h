@@ -9,7 +9,7 @@
 
 struct vt_trace;
 
-/* Kinds, as rows of a card's table have them. */
+/* Kinds, as in the rows of a GPU's table. */
 #define VT_SILENT_MODULES "modules"
 #define VT_SILENT_GRAPHS "graphs"
 #define VT_SILENT_SETTINGS "settings"
@@ -32,15 +32,14 @@ struct vt_silent_events {
     uint32_t *items; /* owned */
     size_t count;
 };
-/* -ENOMEM; then there is nothing to free. */
-int vt_silent_events_find(const struct vt_trace *trace, struct vt_silent_events *events);
+struct vt_silent_events vt_silent_events_find(const struct vt_trace *trace);
 
-/* Of calls from `first_event` to `last_event`, without those whose context ended by then. -ENOMEM; then there
- * is nothing to free. */
-int vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
-                    uint32_t first_event, uint32_t last_event, struct vt_silents *silents);
+/* For calls from `first_event` to `last_event`, except those whose context had ended by then. The caller
+ * frees the items. */
+struct vt_silents vt_silents_find(const struct vt_trace *trace, const struct vt_silent_events *events,
+                                  int device_index, uint32_t first_event, uint32_t last_event);
 
-/* A context of the device was made up to `last_event`, and has not ended by then. */
+/* A context of the device was made up to `last_event`, and had not ended by then. */
 bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_events *events, int device_index,
                       uint32_t last_event);
 

@@ -4,8 +4,9 @@
 #include "report/parts.h"
 #include "trace/thin.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "base/allocate.h"
 
 /* A step stands out if it exceeds the median by more than VT_STEP_SPREADS times the usual distance from it
  * (the median absolute deviation scaled to a standard deviation; one odd step does not move it), and by a
@@ -45,9 +46,9 @@ static void note(struct walk *walk, uint32_t event_index, struct vt_state state)
         step->peak = state;
 }
 
-/* Of a thinned trace: the largest state and the last one between the last event and this one, which changes
- * the device's own blocks by `change`. They are of the step of the last event, since the first block that
- * begins another stays. */
+/* For a thinned trace: the largest and the last state between the last event and this one, which changes
+ * the device's own blocks by `change`. They belong to the step of the last event, since the first block
+ * that begins another step stays. */
 static void note_between(struct walk *walk, const struct vt_event_bytes *bytes, uint64_t change)
 {
     const uint64_t known = walk->last.block_bytes, before = bytes->after - change;
@@ -168,15 +169,13 @@ static double limit_of(uint64_t *values, size_t count, double part, uint64_t *mi
 }
 
 /* The last step's time is shown but not judged: it lasts until the end of the trace. */
-static int find_outstanding(struct vt_steps *steps)
+static void find_outstanding(struct vt_steps *steps)
 {
-    uint64_t *values = calloc(steps->count + 1, sizeof *values);
+    uint64_t *values = vt_allocate_zeros(steps->count + 1, sizeof *values);
     struct vt_step *items = steps->items;
     size_t first = steps->count && !items[0].step, count = 0;
     double limit;
 
-    if (!values)
-        return -ENOMEM;
     if (steps->count - first > FEWEST_STEPS) {
         for (size_t i = first; i < steps->count; i++)
             values[count++] = items[i].peak.used_bytes;
@@ -197,33 +196,23 @@ static int find_outstanding(struct vt_steps *steps)
             items[i].outliers[items[i].outlier_count++] = "time";
     }
     free(values);
-    return 0;
 }
 
-int vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps)
+void vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps)
 {
     const struct vt_attribution *attribution = report->attribution;
     size_t number_count = (size_t)attribution->step_count + 1;
     struct walk walk = {.attribution = attribution,
                         .device_index = device_index,
                         .has_blocks = vt_has_blocks(attribution->replay, device_index)};
-    int result = 0;
 
-    *steps = (struct vt_steps){.items = calloc(number_count, sizeof *steps->items)};
-    if (!steps->items)
-        return -ENOMEM;
+    *steps = (struct vt_steps){.items = vt_allocate_zeros(number_count, sizeof *steps->items)};
     for (size_t i = 0; i < number_count; i++)
         steps->items[i].first_event = VT_NEVER;
     set_bounds(attribution, steps->items);
     walk.items = steps->items;
     if (attribution->span_count)
-        result = vt_category_walk(attribution, device_index, visit, &walk);
+        vt_category_walk(attribution, device_index, visit, &walk);
     finish(report, steps, number_count);
-    if (result >= 0)
-        result = find_outstanding(steps);
-    if (result < 0) {
-        free(steps->items);
-        *steps = (struct vt_steps){0};
-    }
-    return result < 0 ? result : 0;
+    find_outstanding(steps);
 }

@@ -1,8 +1,9 @@
 #include "diagnose/whatif.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 bool vt_whatif_counts(const struct vt_whatif *whatif, const struct vt_allocation *allocation)
 {
@@ -14,23 +15,19 @@ bool vt_whatif_counts(const struct vt_whatif *whatif, const struct vt_allocation
            (allocation->kind == VT_ALLOCATION_DRIVER || allocation->kind == VT_ALLOCATION_POOLED);
 }
 
-int vt_whatif_begin(struct vt_whatif *whatif)
+void vt_whatif_begin(struct vt_whatif *whatif)
 {
-    whatif->changes = calloc(whatif->replay->trace->event_count + 1, sizeof *whatif->changes);
-    return whatif->changes ? 0 : -ENOMEM;
+    whatif->changes = vt_allocate_zeros(whatif->replay->trace->event_count + 1, sizeof *whatif->changes);
 }
 
-int vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_whatif *whatif)
+void vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_whatif *whatif)
 {
     size_t count = replay->trace->event_count;
 
     *whatif = (struct vt_whatif){
         .replay = replay, .device_index = device_index, .blocks = vt_has_blocks(replay, device_index)};
-    whatif->used = calloc(count + 1, sizeof *whatif->used);
-    if (!whatif->used || vt_whatif_begin(whatif)) {
-        vt_whatif_free(whatif);
-        return -ENOMEM;
-    }
+    whatif->used = vt_allocate_zeros(count + 1, sizeof *whatif->used);
+    vt_whatif_begin(whatif);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
 
@@ -47,7 +44,6 @@ int vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_w
             whatif->peak_event = (uint32_t)i;
         }
     }
-    return 0;
 }
 
 void vt_whatif_free(struct vt_whatif *whatif)

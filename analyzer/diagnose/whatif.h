@@ -15,10 +15,9 @@ struct vt_whatif {
     uint32_t peak_event;
 };
 
-/* -ENOMEM. */
-int vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_whatif *whatif);
-/* Sets fresh `changes`. -ENOMEM. */
-int vt_whatif_begin(struct vt_whatif *whatif);
+void vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_whatif *whatif);
+/* Sets fresh `changes`. */
+void vt_whatif_begin(struct vt_whatif *whatif);
 void vt_whatif_free(struct vt_whatif *whatif);
 
 /* True for what the peak counts: the framework's blocks, or without any what the driver gave. */

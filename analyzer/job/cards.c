@@ -1,15 +1,14 @@
-/* Who holds what of each card, where several processes use one. */
+/* Who holds what on each GPU, where several processes use one. */
 #include "job/epochs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
 
-/* The entry of CUDA_VISIBLE_DEVICES that a device is, as a number; the device's own index where that does not
- * tell. */
+/* The entry of CUDA_VISIBLE_DEVICES for a device, as a number; the device's own index if that is not a
+ * number. */
 static int32_t card_number(const struct vt_job_process *process, int32_t index)
 {
     const char *text = process->visible_devices;
@@ -59,15 +58,14 @@ static int by_number(const void *left, const void *right)
     return strcmp(a->uuid, b->uuid);
 }
 
-/* ---- The most of a card ---- */
+/* ---- The peak of a GPU ---- */
 
 /* Walks through all changes of all users, and of what is beside them. */
-static int find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count)
+static void find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count)
 {
     struct vt_card_walk walk;
 
-    if (vt_card_walk_begin(&walk, users, count))
-        return -ENOMEM;
+    vt_card_walk_begin(&walk, users, count);
     while (vt_card_walk_next(&walk)) {
         const uint64_t beside = vt_card_walk_beside(&walk);
 
@@ -77,28 +75,23 @@ static int find_most(struct vt_job_card *card, struct vt_card_user *users, size_
         card->most_ns = walk.t_ns;
         card->context_bytes = beside;
     }
-    const bool failed = walk.failed;
-
     vt_card_walk_end(&walk);
     for (size_t i = 0; i < count; i++)
         users[i].most_bytes = card->most_bytes ? vt_card_user_bytes(&users[i], card->most_ns) : 0;
-    return failed ? -ENOMEM : 0;
 }
 
 /* What is beside the users' own memory at a time. */
-static int find_beside(struct vt_card_user *users, size_t count, uint64_t t_ns, uint64_t *bytes)
+static uint64_t find_beside(struct vt_card_user *users, size_t count, uint64_t t_ns)
 {
     struct vt_card_walk walk;
+    uint64_t bytes;
 
-    if (vt_card_walk_begin(&walk, users, count))
-        return -ENOMEM;
+    vt_card_walk_begin(&walk, users, count);
     while (vt_card_walk_next_ns(&walk) <= t_ns && vt_card_walk_next(&walk))
         ;
-    *bytes = vt_card_walk_beside(&walk);
-    const bool failed = walk.failed;
-
+    bytes = vt_card_walk_beside(&walk);
     vt_card_walk_end(&walk);
-    return failed ? -ENOMEM : 0;
+    return bytes;
 }
 
 static int by_bytes(const void *left, const void *right)
@@ -109,7 +102,7 @@ static int by_bytes(const void *left, const void *right)
                                 : (a->process > b->process) - (a->process < b->process);
 }
 
-/* With those that have a context alone. */
+/* With those that have only a context. */
 static size_t count_devices(const struct vt_job *job)
 {
     size_t devices = 0;
@@ -147,16 +140,14 @@ static size_t find_users(struct vt_job *job, uint32_t card, struct vt_card_user 
     return count;
 }
 
-/* Of what each user's most_bytes is. */
-static int fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
-                        const struct vt_card_user *users, size_t count)
+/* The holders are those of each user's most_bytes. */
+static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
+                         const struct vt_card_user *users, size_t count)
 {
     const struct vt_job *job = &maker->job;
 
     card->holders = vt_job_take(&maker->arena, count, sizeof *card->holders);
     card->bare_contexts = vt_job_take(&maker->arena, count, sizeof *card->bare_contexts);
-    if (!card->holders || !card->bare_contexts)
-        return -ENOMEM;
     card->holder_count = card->bare_context_count = 0;
     for (const struct vt_card_user *user = users; user < users + count; user++) {
         const uint32_t process = (uint32_t)(user->process - job->processes);
@@ -179,58 +170,47 @@ static int fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
     }
     if (card->holder_count)
         qsort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
-    return 0;
 }
 
-static int fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_card_user *users)
+static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_card_user *users)
 {
     struct vt_job *job = &maker->job;
     struct vt_job_card *card = &job->cards[index];
     size_t count = find_users(job, index, users);
-    int result;
 
     for (size_t i = 0; i < count; i++)
         card->is_coarse |= users[i].device->levels_are_coarse;
-    if (find_most(card, users, count))
-        return -ENOMEM;
+    find_most(card, users, count);
     users[0].device->context_known |= count == 1;
-    result = fill_holders(maker, card, users, count);
+    fill_holders(maker, card, users, count);
     job->nodes[card->node].card_count += card->holder_count > 0;
-    return result;
 }
 
-int vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card)
+void vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card)
 {
     struct vt_job *job = &maker->job;
     struct vt_card_user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
-    size_t count = users ? find_users(job, card_index, users) : 0;
+    size_t count = find_users(job, card_index, users);
 
-    if (!count)
-        return -ENOMEM;
     *card = job->cards[card_index];
-    if (find_beside(users, count, t_ns, &card->context_bytes))
-        return -ENOMEM;
     card->most_ns = t_ns;
-    card->most_bytes = card->context_bytes;
+    card->most_bytes = card->context_bytes = find_beside(users, count, t_ns);
     for (size_t i = 0; i < count; i++) {
         users[i].most_bytes = vt_card_user_bytes(&users[i], t_ns);
         card->most_bytes += users[i].most_bytes;
     }
-    return fill_holders(maker, card, users, count);
+    fill_holders(maker, card, users, count);
 }
 
-int vt_job_find_cards(struct vt_job_maker *maker)
+void vt_job_find_cards(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = count_devices(job);
     struct vt_card_user *users;
     struct vt_job_device *device;
-    int result = 0;
 
     job->cards = vt_job_take(&maker->arena, devices, sizeof *job->cards);
     users = vt_job_take(&maker->arena, devices, sizeof *users);
-    if (!job->cards || !users)
-        return -ENOMEM;
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
             find_card(job, &job->processes[i], device);
@@ -239,7 +219,6 @@ int vt_job_find_cards(struct vt_job_maker *maker)
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
             device->card = (uint32_t)(find_card(job, &job->processes[i], device) - job->cards);
-    for (uint32_t i = 0; !result && i < job->card_count; i++)
-        result = fill_card(maker, i, users);
-    return result;
+    for (uint32_t i = 0; i < job->card_count; i++)
+        fill_card(maker, i, users);
 }

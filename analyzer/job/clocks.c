@@ -2,12 +2,12 @@
  * a whole step ahead of another. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/format.h"
 
-/* Of so many steps at least, all of which both ranks have. */
+/* At least this many steps, which both ranks have in full. */
 #define LEAST_STEPS 3u
 
 /* Two ranks: how far one's clock seems to be ahead of the other's, how long a step takes, and how far their
@@ -60,14 +60,14 @@ static bool waits_in_each_step(const struct vt_job_group *group)
            group->layout == VT_LAYOUT_TENSOR;
 }
 
-/* A group's first rank against those on other nodes, of which the first that tells decides. */
-static int compare_group(struct vt_job *job, const struct vt_job_group *group)
+/* A group's first rank against those on other nodes; the first one that shows a difference decides. */
+static void compare_group(struct vt_job *job, const struct vt_job_group *group)
 {
     const struct vt_job_process *first = &job->processes[group->members[0]];
-    int64_t *differences = calloc(first->step_start_count + 1, sizeof *differences);
-    uint64_t *sizes = calloc(first->step_start_count + 1, sizeof *sizes);
+    int64_t *differences = vt_allocate_zeros(first->step_start_count + 1, sizeof *differences);
+    uint64_t *sizes = vt_allocate_zeros(first->step_start_count + 1, sizeof *sizes);
 
-    for (size_t i = 1; differences && sizes && i < group->member_count; i++) {
+    for (size_t i = 1; i < group->member_count; i++) {
         const struct vt_job_process *other = &job->processes[group->members[i]];
         struct vt_job_node *node = &job->nodes[other->node];
         struct apart apart;
@@ -83,12 +83,7 @@ static int compare_group(struct vt_job *job, const struct vt_job_group *group)
         }
     }
     free(sizes);
-    if (!differences || !sizes) {
-        free(differences);
-        return -ENOMEM;
-    }
     free(differences);
-    return 0;
 }
 
 /* All times as if the clocks had agreed; the job's own begins with the first process. */
@@ -136,26 +131,23 @@ static const char *describe(struct vt_job_maker *maker)
             text ? text : "each node's own clock of the time of day, corrected by when steps began",
             text ? ", " : ": ", node->host, vt_format_duration(size_of(node->clock_ahead_ns), ahead),
             node->clock_ahead_ns > 0 ? "ahead" : "behind", vt_format_duration(node->clock_within_ns, within));
-        if (!text)
-            return NULL;
     }
     return text ? text : "each node's own clock of the time of day: those of different nodes may differ";
 }
 
-int vt_job_fit_clocks(struct vt_job_maker *maker)
+void vt_job_fit_clocks(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     bool any = false;
 
     for (size_t r = 0; job->node_count > 1 && r < job->run_count; r++)
         for (size_t g = 0; g < job->runs[r].group_count; g++)
-            if (waits_in_each_step(&job->runs[r].groups[g]) && compare_group(job, &job->runs[r].groups[g]))
-                return -ENOMEM;
+            if (waits_in_each_step(&job->runs[r].groups[g]))
+                compare_group(job, &job->runs[r].groups[g]);
     for (size_t i = 0; i < job->node_count; i++)
         any |= job->nodes[i].clock_ahead_ns != 0;
     if (any)
         correct(job);
     job->clock = describe(maker);
     job->clock_corrected = any;
-    return job->clock ? 0 : -ENOMEM;
 }

@@ -1,8 +1,8 @@
 #include "job/epochs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "base/sort.h"
 
@@ -88,15 +88,14 @@ static void add_user(struct vt_card_walk *walk, size_t i)
     add(walk, i, ENDS, 0, user->process->gone_ns + 1);
 }
 
-/* Pids of the users, as NVML tells them: their memory is known better. */
-static int drop_own(struct vt_card_walk *walk)
+/* Drops what NVML reports for the users themselves: their memory is known better. */
+static void drop_own(struct vt_card_walk *walk)
 {
     struct vt_index pids = {0};
     size_t kept = 0;
-    int result = 0;
 
-    for (size_t i = 0; !result && i < walk->count; i++)
-        result = vt_index_put(&pids, walk->users[i].device->nvml_pid, 1);
+    for (size_t i = 0; i < walk->count; i++)
+        vt_index_put(&pids, walk->users[i].device->nvml_pid, 1);
     for (size_t i = 0; i < walk->moment_count; i++) {
         const struct vt_card_moment *moment = &walk->moments[i];
 
@@ -106,10 +105,9 @@ static int drop_own(struct vt_card_walk *walk)
     }
     walk->moment_count = kept;
     vt_index_free(&pids);
-    return result;
 }
 
-static int take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
+static void take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
 {
     struct vt_card_user *user = &walk->users[moment->user];
     const struct vt_job_device *device = user->device;
@@ -125,8 +123,9 @@ static int take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
     } else if (moment->kind == HAS_CONTEXT && !user->gone) {
         context_bytes = device->context_levels[moment->index].bytes;
     } else if (moment->kind == OTHER_HAS && !user->gone) {
-        return vt_card_others_tell(&walk->others, moment->user, device->others[moment->index].pid,
-                                   device->others[moment->index].bytes);
+        vt_card_others_tell(&walk->others, moment->user, device->others[moment->index].pid,
+                            device->others[moment->index].bytes);
+        return;
     } else if (moment->kind == LEAVES || moment->kind == ENDS) {
         walk->alive -= user->alive;
         user->alive = false;
@@ -139,10 +138,9 @@ static int take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
     walk->context_bytes += context_bytes - user->context_bytes;
     user->now_bytes = own_bytes;
     user->context_bytes = context_bytes;
-    return 0;
 }
 
-/* Where it is not told: from here on something else may be in use beside the users' own memory. */
+/* Where it is not reported: from here on something else may be in use beside the users' own memory. */
 static bool begins_epoch(const struct vt_card_moment *moment)
 {
     return moment->kind == COMES || moment->kind == LEAVES || moment->kind == OTHER_HAS;
@@ -153,7 +151,6 @@ uint64_t vt_card_walk_next_ns(const struct vt_card_walk *walk)
     return walk->next < walk->moment_count ? walk->moments[walk->next].t_ns : UINT64_MAX;
 }
 
-/* -ENOMEM ends it: there is nothing after it. */
 bool vt_card_walk_next(struct vt_card_walk *walk)
 {
     bool begins = false;
@@ -163,10 +160,7 @@ bool vt_card_walk_next(struct vt_card_walk *walk)
     walk->t_ns = walk->moments[walk->next].t_ns;
     for (; walk->next < walk->moment_count && walk->moments[walk->next].t_ns == walk->t_ns; walk->next++) {
         begins |= begins_epoch(&walk->moments[walk->next]);
-        if (take(walk, &walk->moments[walk->next])) {
-            walk->failed = true;
-            return false;
-        }
+        take(walk, &walk->moments[walk->next]);
     }
     walk->beside_at += begins;
     return true;
@@ -192,16 +186,16 @@ static void rewind_walk(struct vt_card_walk *walk)
     walk->t_ns = walk->own_bytes = walk->context_bytes = 0;
 }
 
-/* ---- What was beside the users, by what the driver told ---- */
+/* ---- What was beside the users, by the driver's reports ---- */
 
 /* While it is measured. */
 struct epoch {
     size_t told, alive;
 };
 
-/* What the driver told of the card in an epoch, less what the users had then; a call of another process that
- * was under way is in one of the two only, so the median is taken. Where nothing was told it is as before; of
- * those that have ended, an equal part each is gone. */
+/* What the driver reported for the GPU in an epoch, minus what the users held then. A call that another
+ * process was making is in one of the two only, so the median is taken. Without a report it stays as
+ * before, but the users that have ended take equal parts of it with them. */
 static void close_epoch(struct vt_card_walk *walk, struct epoch *epoch, uint64_t *values,
                         size_t *alive_before)
 {
@@ -217,17 +211,13 @@ static void close_epoch(struct vt_card_walk *walk, struct epoch *epoch, uint64_t
     epoch->told = 0;
 }
 
-static int measure(struct vt_card_walk *walk)
+static void measure(struct vt_card_walk *walk)
 {
-    uint64_t *values = malloc((walk->moment_count + 1) * sizeof *values);
+    uint64_t *values = vt_allocate((walk->moment_count + 1) * sizeof *values);
     struct epoch epoch = {0};
     size_t alive_before = 0, first = 0;
 
-    walk->beside = malloc((walk->moment_count + 1) * sizeof *walk->beside);
-    if (!values || !walk->beside) {
-        free(values);
-        return -ENOMEM;
-    }
+    walk->beside = vt_allocate((walk->moment_count + 1) * sizeof *walk->beside);
     for (size_t at = walk->beside_at; vt_card_walk_next(walk); first = walk->next, at = walk->beside_at) {
         if (walk->beside_at != at && at)
             close_epoch(walk, &epoch, values, &alive_before);
@@ -247,30 +237,21 @@ static int measure(struct vt_card_walk *walk)
         close_epoch(walk, &epoch, values, &alive_before);
     free(values);
     rewind_walk(walk);
-    return walk->failed ? -ENOMEM : 0;
 }
 
-int vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count)
+void vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count)
 {
-    int result;
-
     *walk = (struct vt_card_walk){.users = users, .count = count, .told = true};
     for (size_t i = 0; i < count; i++)
         walk->told &= users[i].device->context_told;
-    walk->moments = malloc(count_moments(users, count) * sizeof *walk->moments);
-    if (!walk->moments)
-        return -ENOMEM;
+    walk->moments = vt_allocate(count_moments(users, count) * sizeof *walk->moments);
     rewind_walk(walk);
     for (size_t i = 0; i < count; i++)
         add_user(walk, i);
-    result = drop_own(walk);
-    if (!result)
-        result = vt_sort_by_key(walk->moments, walk->moment_count, sizeof *walk->moments, moment_key);
-    if (!result && !walk->told)
-        result = measure(walk);
-    if (result)
-        vt_card_walk_end(walk);
-    return result;
+    drop_own(walk);
+    vt_sort_by_key(walk->moments, walk->moment_count, sizeof *walk->moments, moment_key);
+    if (!walk->told)
+        measure(walk);
 }
 
 void vt_card_walk_end(struct vt_card_walk *walk)

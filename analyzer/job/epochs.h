@@ -1,12 +1,12 @@
-/* The users of a card, and what it held from moment to moment: their own memory, their contexts, and what has
- * no trace. */
+/* The users of a GPU, and what it held from moment to moment: their own memory, their contexts, and memory
+ * of processes without a trace. */
 #ifndef VT_JOB_EPOCHS_H
 #define VT_JOB_EPOCHS_H
 
 #include "job/others.h"
 #include "job/parts.h"
 
-/* A device with its process, among those of one card; of a context alone too. */
+/* A device with its process, among those of one GPU; also one with only a context. */
 struct vt_card_user {
     struct vt_job_process *process;
     struct vt_job_device *device;
@@ -23,29 +23,28 @@ uint64_t vt_card_user_bytes(const struct vt_card_user *user, uint64_t t_ns);
 
 struct vt_card_moment;
 
-/* All changes of a card, gone through in order. Where NVML told what each user has beside its own memory,
- * that is what is beside it, with what it told of others; else what the driver told of the card, from one
- * arrival or departure to the next. */
+/* Walks all changes of a GPU in order. Where NVML reported what each user has beside its own memory, that
+ * counts, with what it reported for others; else the driver's reports for the GPU, from one arrival or
+ * departure to the next. */
 struct vt_card_walk {
     struct vt_card_user *users;
     size_t count, alive;
     struct vt_card_moment *moments;
     size_t moment_count, next;
-    bool told, failed;
+    bool told;
     uint64_t t_ns, own_bytes, context_bytes; /* of all users, now */
     struct vt_card_others others;
-    /* Where it is not told: the bytes beside the users, by arrival and departure. */
+    /* Where it is not reported: the bytes beside the users, by arrival and departure. */
     uint64_t *beside;
     size_t beside_count, beside_at;
 };
 
-/* -ENOMEM; then there is nothing to free. */
-int vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count);
-/* Goes to the next time at which something changes. False if there is none. */
+void vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count);
+/* Goes to the next time at which something changes. False after the last. */
 bool vt_card_walk_next(struct vt_card_walk *walk);
 /* The time that comes next; UINT64_MAX after the last. */
 uint64_t vt_card_walk_next_ns(const struct vt_card_walk *walk);
-/* What the card holds beside its users' own memory now. */
+/* What the GPU holds beside its users' own memory now. */
 uint64_t vt_card_walk_beside(const struct vt_card_walk *walk);
 void vt_card_walk_end(struct vt_card_walk *walk);
 

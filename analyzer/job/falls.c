@@ -1,15 +1,15 @@
-/* Out of memory somewhere in a job: who was refused first, and who ended because of it. */
+/* Out of memory somewhere in a job: who ran out first, and who ended because of it. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 /* How long after a rank has failed its launcher may take to end the others. */
 #define SOON_NS UINT64_C(120000000000)
-/* NVML is asked each second; on a busy card less often. */
+/* NVML is queried each second; on a busy GPU less often. */
 #define PERIOD_NS UINT64_C(1000000000)
 #define LATE_NS (5 * PERIOD_NS)
 
@@ -21,7 +21,7 @@ static int by_time(const void *left, const void *right)
                               : (a->process > b->process) - (a->process < b->process);
 }
 
-/* The refusal that ended a process's work, else NULL: attempts that it survived are none. */
+/* The failed request that ended a process's work, else NULL: attempts that it survived do not count. */
 static const struct vt_job_refusal *fatal_refusal(const struct vt_job_process *process)
 {
     for (size_t i = process->refusal_count; i-- > 0;)
@@ -40,8 +40,8 @@ static uint64_t node_and_pid(uint32_t node, uint32_t pid)
     return (uint64_t)node << 32 | pid;
 }
 
-/* What NVML told one process of the others: those that were killed had their memory until it was not told any
- * more, whenever their own last event was. */
+/* What NVML reported to one process about the others: those that were killed held their memory until NVML
+ * stopped reporting it, whenever their own last event was. */
 static void hear_of(struct vt_job *job, const struct vt_index *killed, const struct vt_job_process *teller,
                     const struct vt_job_device *device)
 {
@@ -59,30 +59,28 @@ static void hear_of(struct vt_job *job, const struct vt_index *killed, const str
                 until_ns = teller->start_ns + device->others[k].t_ns;
                 break;
             }
-        /* it was there when NVML was asked before, not until it was asked next */
+        /* it was there at the query before, not until the next one */
         until_ns = until_ns > PERIOD_NS ? until_ns - PERIOD_NS : 0;
         if (until_ns > process->gone_ns && teller->start_ns + other->t_ns <= process->gone_ns + LATE_NS)
             process->gone_ns = until_ns;
     }
 }
 
-/* Until when those that were killed are told to have been there. */
-static int hear_of_all(struct vt_job *job)
+/* Until when those that were killed were reported to be there. */
+static void hear_of_all(struct vt_job *job)
 {
     struct vt_index killed = {0};
-    int result = 0;
 
-    for (uint32_t i = 0; !result && i < job->process_count; i++) {
+    for (uint32_t i = 0; i < job->process_count; i++) {
         const struct vt_job_process *process = &job->processes[i];
 
         if (!process->ended && process->device_count)
-            result = vt_index_put(&killed, node_and_pid(process->node, process->devices[0].nvml_pid), i);
+            vt_index_put(&killed, node_and_pid(process->node, process->devices[0].nvml_pid), i);
     }
-    for (size_t i = 0; !result && killed.count && i < job->process_count; i++)
+    for (size_t i = 0; killed.count && i < job->process_count; i++)
         for (size_t k = 0; k < job->processes[i].device_count; k++)
             hear_of(job, &killed, &job->processes[i], &job->processes[i].devices[k]);
     vt_index_free(&killed);
-    return result;
 }
 
 /* One that was killed was surely still there when it started a child. */
@@ -99,13 +97,11 @@ static void find_last_children(struct vt_job *job)
 
 /* A process that was killed because memory ran out in another of its run had waited for that one, with all
  * that it had. */
-int vt_job_find_ends(struct vt_job_maker *maker)
+void vt_job_find_ends(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
-    uint64_t *first_ns = calloc(job->run_count + 1, sizeof *first_ns);
+    uint64_t *first_ns = vt_allocate_zeros(job->run_count + 1, sizeof *first_ns);
 
-    if (!first_ns)
-        return -ENOMEM;
     for (size_t i = 0; i < job->run_count; i++)
         first_ns[i] = UINT64_MAX;
     for (size_t i = 0; i < job->process_count; i++) {
@@ -125,7 +121,7 @@ int vt_job_find_ends(struct vt_job_maker *maker)
     }
     free(first_ns);
     find_last_children(job);
-    return hear_of_all(job);
+    hear_of_all(job);
 }
 
 /* Refusals only, in order. */
@@ -143,7 +139,7 @@ static void find_refused(struct vt_job *job)
         qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);
 }
 
-/* Of a killed process only the last event is known, which may be long before: it waited for the others. */
+/* For a killed process only the last event is known, which may be long before: it waited for the others. */
 static bool ended_because(const struct vt_job_process *process, uint64_t first_ns)
 {
     uint64_t apart = process->end_ns > first_ns ? process->end_ns - first_ns : first_ns - process->end_ns;
@@ -151,7 +147,7 @@ static bool ended_because(const struct vt_job_process *process, uint64_t first_n
     return apart < SOON_NS && (!process->ended || process->end_ns >= first_ns);
 }
 
-/* Of the first one's run: those that ended soon after it, and were not refused themselves. */
+/* In the first one's run: those that ended soon after it, and did not run out of memory themselves. */
 static void find_ended(struct vt_job *job)
 {
     const struct vt_job_fall first = job->falls[0];
@@ -180,7 +176,7 @@ static const struct vt_job_device *device_of(const struct vt_job_process *proces
     return NULL;
 }
 
-/* The device that a process was refused memory on; if that is not known, the one that it used most. */
+/* The device on which a process ran out of memory; if that is not known, the one that it used most. */
 static const struct vt_job_device *refused_device(const struct vt_job *job, const struct vt_job_fall *fall)
 {
     const struct vt_job_process *process = &job->processes[fall->process];
@@ -202,7 +198,7 @@ static void find_same_card(struct vt_job *job)
 }
 
 /* Those that do the same work as the first that fell, and were there. */
-static int find_neighbours(struct vt_job_maker *maker)
+static void find_neighbours(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     const struct vt_job_fall *first = &job->falls[0];
@@ -214,9 +210,9 @@ static int find_neighbours(struct vt_job_maker *maker)
             if (run->groups[g].members[i] == first->process)
                 group = &run->groups[g];
     if (!group)
-        return 0;
+        return;
     job->neighbours = vt_job_take(&maker->arena, group->member_count, sizeof *job->neighbours);
-    for (size_t i = 0; job->neighbours && i < group->member_count; i++) {
+    for (size_t i = 0; i < group->member_count; i++) {
         const struct vt_job_process *process = &job->processes[group->members[i]];
         uint64_t end_ns = process->end_ns < first->t_ns ? process->end_ns : first->t_ns;
 
@@ -225,30 +221,26 @@ static int find_neighbours(struct vt_job_maker *maker)
             job->neighbours[job->neighbour_count++] =
                 (struct vt_job_neighbour){.process = group->members[i], .own_ns = end_ns - process->start_ns};
     }
-    return job->neighbours ? 0 : -ENOMEM;
 }
 
-int vt_job_find_falls(struct vt_job_maker *maker)
+void vt_job_find_falls(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     const struct vt_job_device *device;
 
     job->falls = vt_job_take(&maker->arena, job->process_count, sizeof *job->falls);
-    if (!job->falls)
-        return -ENOMEM;
     find_refused(job);
     if (!job->fall_count)
-        return 0;
+        return;
     find_ended(job);
     find_same_card(job);
     device = refused_device(job, &job->falls[0]);
     if (device) {
         job->first_card = vt_job_take(&maker->arena, 1, sizeof *job->first_card);
-        if (!job->first_card || vt_job_card_at(maker, device->card, job->falls[0].t_ns, job->first_card))
-            return -ENOMEM;
+        vt_job_card_at(maker, device->card, job->falls[0].t_ns, job->first_card);
         job->first_card_count = 1;
     }
-    return find_neighbours(maker);
+    find_neighbours(maker);
 }
 
 static void drop_unread(struct vt_job *job)
@@ -262,13 +254,12 @@ static void drop_unread(struct vt_job *job)
 }
 
 /* The median of what those that are compared had at their own peaks. */
-static int measure_peaks(const struct vt_job *job, uint64_t *median)
+static uint64_t usual_peak(const struct vt_job *job)
 {
-    uint64_t *values = calloc(job->neighbour_count + 1, sizeof *values);
+    uint64_t *values = vt_allocate_zeros(job->neighbour_count + 1, sizeof *values);
     size_t count = 0;
+    uint64_t median;
 
-    if (!values)
-        return -ENOMEM;
     for (size_t i = 0; i < job->neighbour_count; i++) {
         const struct vt_job_process *process = &job->processes[job->neighbours[i].process];
         uint64_t most = 0;
@@ -278,9 +269,9 @@ static int measure_peaks(const struct vt_job *job, uint64_t *median)
                 most = process->devices[k].peak.used_bytes;
         values[count++] = most;
     }
-    *median = vt_job_median(values, count);
+    median = vt_job_median(values, count);
     free(values);
-    return 0;
+    return median;
 }
 
 int vt_job_compare_first(struct vt_job *job)
@@ -289,15 +280,10 @@ int vt_job_compare_first(struct vt_job *job)
     const struct vt_job_device *first = job->fall_count ? refused_device(job, &job->falls[0]) : NULL,
                                **others;
     size_t count = 0;
-    int result = 0;
 
     drop_unread(job);
-    others = calloc(job->neighbour_count + 1, sizeof *others);
+    others = vt_allocate_zeros(job->neighbour_count + 1, sizeof *others);
     job->first_odd = vt_job_take(&maker->arena, 1, sizeof *job->first_odd);
-    if (!others || !job->first_odd) {
-        free(others);
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < job->neighbour_count; i++) {
         struct vt_job_process *then = &job->neighbours[i].then;
         const struct vt_job_device *device =
@@ -315,10 +301,9 @@ int vt_job_compare_first(struct vt_job *job)
     }
     if (first && count) {
         job->first_odd_count = 1;
-        result = vt_job_compare(maker, job->falls[0].process, first, others, count, job->first_odd);
-        if (!result)
-            result = measure_peaks(job, &job->first_odd->usual_peak_bytes);
+        vt_job_compare(maker, job->falls[0].process, first, others, count, job->first_odd);
+        job->first_odd->usual_peak_bytes = usual_peak(job);
     }
     free(others);
-    return result;
+    return 0;
 }

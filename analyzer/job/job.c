@@ -1,9 +1,10 @@
 /* Puts the processes of a job together. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 /* From each process's own time to the job's. */
 static void set_clock(struct vt_job *job)
@@ -28,60 +29,43 @@ static void set_clock(struct vt_job *job)
     }
 }
 
-static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *unread, size_t count)
+static void copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *unread, size_t count)
 {
     maker->job.unread = vt_job_take(&maker->arena, count, sizeof *unread);
-    for (size_t i = 0; maker->job.unread && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct vt_job_unread *copy = &maker->job.unread[i];
 
         copy->is_copy = unread[i].is_copy;
         copy->path = vt_job_copy(&maker->arena, unread[i].path);
         copy->why = vt_job_copy(&maker->arena, unread[i].why);
         maker->job.copy_count += copy->is_copy;
-        if (!copy->path || !copy->why)
-            return -ENOMEM;
     }
     maker->job.unread_count = count;
-    return maker->job.unread ? 0 : -ENOMEM;
 }
 
-static int make_parts(struct vt_job_maker *maker, bool brief)
+static void make_parts(struct vt_job_maker *maker, bool brief)
 {
-    static int (*const parts[])(struct vt_job_maker *) = {
+    static void (*const parts[])(struct vt_job_maker *) = {
         vt_job_find_runs,   vt_job_find_layouts, vt_job_fit_clocks, vt_job_find_ends, vt_job_find_cards,
         vt_job_find_shared, vt_job_find_odd,     vt_job_find_falls, vt_job_make_rows};
-    int result = 0;
 
     set_clock(&maker->job);
-    for (size_t i = 0; !result && i < (brief ? 1 : sizeof parts / sizeof *parts); i++)
-        result = parts[i](maker);
-    return result;
+    for (size_t i = 0; i < (brief ? 1 : sizeof parts / sizeof *parts); i++)
+        parts[i](maker);
 }
 
 int vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
                 const struct vt_job_unread *unread, size_t unread_count, bool brief, struct vt_job **job)
 {
-    struct vt_job_maker *maker = calloc(1, sizeof *maker);
-    int result = maker ? 0 : -ENOMEM;
+    struct vt_job_maker *maker = vt_allocate_zeros(1, sizeof *maker);
 
-    *job = NULL;
-    if (!maker) {
-        for (size_t i = 0; i < process_count; i++)
-            vt_job_process_free(&processes[i]);
-        free(processes);
-        return result;
-    }
     maker->job.processes = processes;
     maker->job.process_count = process_count;
     maker->job.what = vt_job_copy(&maker->arena, what);
-    result = maker->job.what ? copy_unread(maker, unread, unread_count) : -ENOMEM;
-    if (!result)
-        result = make_parts(maker, brief);
-    if (result)
-        vt_job_free(&maker->job);
-    else
-        *job = &maker->job;
-    return result;
+    copy_unread(maker, unread, unread_count);
+    make_parts(maker, brief);
+    *job = &maker->job;
+    return 0;
 }
 
 void vt_job_free(struct vt_job *job)

@@ -1,8 +1,6 @@
 /* Which part of a job a process is: what all processes that were launched together have in common. */
 #include "job/parts.h"
 
-#include <errno.h>
-
 #include "report/program.h"
 
 static const char *or_empty(const char *text)
@@ -25,7 +23,7 @@ static const char *key_of(const struct vt_trace *trace, struct vt_arena *arena,
                         (int)launch->world_size);
 }
 
-int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
+void vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
 {
     struct vt_launch launch;
 
@@ -43,8 +41,4 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
     process->label = launch.rank >= 0 ? vt_job_print(arena, "rank %d", (int)launch.rank)
                                       : vt_job_print(arena, "pid %u", process->pid);
     process->launch_key = launch.rank >= 0 ? key_of(trace, arena, &launch) : "";
-    return process->label && process->launch_key && (!launch.run || process->launch_name) &&
-                   (!launch.visible_devices || process->visible_devices)
-               ? 0
-               : -ENOMEM;
 }

@@ -1,13 +1,13 @@
 /* How the ranks of a run share the work, by the names and sizes of their parameters: stages of a pipeline
- * have different modules, shards different shapes, replicas the same of both. What nothing tells stays
+ * have different modules, shards different shapes, replicas the same of both. Without evidence it stays
  * unknown. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/hash.h"
 #include "base/index.h"
 #include "base/memory_stream.h"
@@ -84,15 +84,13 @@ static void group_clusters(const struct vt_job_process *processes, struct cluste
         unnamed->group = *group_count == 1 ? 0 : (*group_count)++;
 }
 
-static int find_clusters(struct vt_job_maker *maker, const struct vt_job_run *run, struct clusters *clusters,
-                         uint32_t *group_count)
+static void find_clusters(struct vt_job_maker *maker, const struct vt_job_run *run, struct clusters *clusters,
+                          uint32_t *group_count)
 {
     const struct vt_job_process *processes = maker->job.processes;
 
     clusters->items = vt_job_take(&maker->arena, run->member_count, sizeof *clusters->items);
     clusters->of = vt_job_take(&maker->arena, run->member_count, sizeof *clusters->of);
-    if (!clusters->items || !clusters->of)
-        return -ENOMEM;
     for (size_t i = 0; i < run->member_count; i++) {
         uint64_t names = hash_names(&processes[run->members[i]]);
         size_t at = 0;
@@ -104,7 +102,6 @@ static int find_clusters(struct vt_job_maker *maker, const struct vt_job_run *ru
         clusters->of[i] = (uint32_t)at;
     }
     group_clusters(processes, clusters, group_count);
-    return 0;
 }
 
 /* ---- Names of modules, for people ---- */
@@ -154,17 +151,17 @@ static int by_unit(const void *left, const void *right)
 /* "embed, layers.0–3": what a process has parameters of. */
 static const char *list_modules(struct vt_job_maker *maker, const struct vt_job_process *process)
 {
-    struct unit *units = calloc(process->parameter_count + 1, sizeof *units);
+    struct unit *units = vt_allocate_zeros(process->parameter_count + 1, sizeof *units);
     char *text = NULL;
     size_t bytes;
-    FILE *stream = units ? vt_memory_stream(&text, &bytes) : NULL;
-    const char *copy = NULL;
+    FILE *stream = vt_memory_stream(&text, &bytes);
+    const char *copy;
 
-    for (size_t i = 0; stream && i < process->parameter_count; i++)
+    for (size_t i = 0; i < process->parameter_count; i++)
         units[i] = unit_of(process->parameters[i].name);
-    if (stream && process->parameter_count)
+    if (process->parameter_count)
         qsort(units, process->parameter_count, sizeof *units, by_unit);
-    for (size_t i = 0, last; stream && i < process->parameter_count; i = last + 1) {
+    for (size_t i = 0, last; i < process->parameter_count; i = last + 1) {
         for (last = i; last + 1 < process->parameter_count &&
                        !strcmp(units[last + 1].prefix, units[i].prefix) &&
                        units[last + 1].number <= units[last].number + 1;)
@@ -175,8 +172,8 @@ static const char *list_modules(struct vt_job_maker *maker, const struct vt_job_
         if (units[last].number > units[i].number)
             fprintf(stream, "–%ld", units[last].number);
     }
-    if (stream && !fclose(stream))
-        copy = vt_job_copy(&maker->arena, text);
+    fclose(stream);
+    copy = vt_job_copy(&maker->arena, text);
     free(units);
     free(text);
     return copy;
@@ -211,7 +208,7 @@ static void compare_shapes(const struct vt_job *job, uint32_t a, uint32_t b, str
     shards->count = count > shards->count ? count : shards->count;
 }
 
-/* Parameters that are told to be parts of larger ones. */
+/* Parameters that an inspection saw to be parts of larger ones. */
 static const struct vt_job_parameter *find_part(const struct vt_job_process *process, size_t *count)
 {
     const struct vt_job_parameter *first = NULL;
@@ -245,14 +242,12 @@ static uint32_t first_named(const struct vt_job *job, const struct vt_job_group 
     return group->members[0];
 }
 
-/* How many parameters of `first` every rank with names has too. SIZE_MAX without memory. */
+/* How many parameters of `first` every rank with names has too. */
 static size_t count_common(const struct vt_job *job, const struct vt_job_group *group,
                            const struct vt_job_process *first)
 {
-    size_t *had_by = calloc(first->parameter_count + 1, sizeof *had_by), named = 0, common = 0;
+    size_t *had_by = vt_allocate_zeros(first->parameter_count + 1, sizeof *had_by), named = 0, common = 0;
 
-    if (!had_by)
-        return SIZE_MAX;
     for (size_t m = 0; m < group->member_count; m++) {
         const struct vt_job_process *process = &job->processes[group->members[m]];
 
@@ -289,11 +284,11 @@ static const char *describe_rest(struct vt_job_maker *maker, const struct vt_job
     }
     if (most)
         text = vt_job_print(&maker->arena, "; %s has %zu more", most->label, most->parameter_count - common);
-    if (text && more > 1)
+    if (more > 1)
         text = vt_job_print(&maker->arena, "%s, and others have more too", text);
-    if (text && unseen)
+    if (unseen)
         text = vt_job_print(&maker->arena, "%s; no inspection saw those of %s", text, unseen->label);
-    if (text && unseen_count > 1)
+    if (unseen_count > 1)
         text = vt_job_print(&maker->arena, "%s and %zu more", text, unseen_count - 1);
     return text;
 }
@@ -302,18 +297,17 @@ static const char *describe_copies(struct vt_job_maker *maker, const struct vt_j
                                    const struct vt_job_process *first)
 {
     const size_t common = count_common(&maker->job, group, first);
-    const char *rest = common == SIZE_MAX ? NULL : describe_rest(maker, group, common);
+    const char *rest = describe_rest(maker, group, common);
 
-    return !rest ? NULL
-                 : vt_job_print(&maker->arena,
-                                "%s%zu parameters have the same names and shapes on each rank; copies, or "
-                                "parts of one size%s",
-                                *rest ? "" : "all ", common, rest);
+    return vt_job_print(&maker->arena,
+                        "%s%zu parameters have the same names and shapes on each rank; copies, or "
+                        "parts of one size%s",
+                        *rest ? "" : "all ", common, rest);
 }
 
 /* Without ranks the same names, of whatever shapes, may be those of a search over settings. */
-static int judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
-                       const struct vt_job_process *first)
+static void judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
+                        const struct vt_job_process *first)
 {
     group->layout = VT_LAYOUT_UNKNOWN;
     group->basis =
@@ -321,11 +315,10 @@ static int judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
                      "they have %zu parameters of the same names, but nothing says that they train "
                      "one model together",
                      count_common(&maker->job, group, first));
-    return group->basis ? 0 : -ENOMEM;
 }
 
 /* Sets layout and basis of a group of several processes with names. */
-static int judge(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
+static void judge(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
 {
     const struct vt_job *job = &maker->job;
     const uint32_t first_index = first_named(job, group);
@@ -348,11 +341,9 @@ static int judge(struct vt_job_maker *maker, const struct vt_job_run *run, struc
             first->parameter_count, shards.one->name, shards.one->shape, job->processes[shards.of_one].label,
             shards.other->shape, job->processes[shards.of_other].label);
     }
-    if (!part_text)
-        return -ENOMEM;
-    if (!run->has_ranks && !part && !any_gathers(job, group))
-        return judge_apart(maker, group, first);
-    if (any_gathers(job, group)) {
+    if (!run->has_ranks && !part && !any_gathers(job, group)) {
+        judge_apart(maker, group, first);
+    } else if (any_gathers(job, group)) {
         group->layout = VT_LAYOUT_SHARDED;
         group->basis =
             vt_job_print(&maker->arena, "%s%swhole copies of parameters are gathered while they are used",
@@ -364,70 +355,59 @@ static int judge(struct vt_job_maker *maker, const struct vt_job_run *run, struc
         group->layout = VT_LAYOUT_DATA;
         group->basis = describe_copies(maker, group, first);
     }
-    return group->basis ? 0 : -ENOMEM;
 }
 
-static int describe_group(struct vt_job_maker *maker, const struct vt_job_run *run,
-                          struct vt_job_group *group)
+static void describe_group(struct vt_job_maker *maker, const struct vt_job_run *run,
+                           struct vt_job_group *group)
 {
     const struct vt_job_process *first = &maker->job.processes[first_named(&maker->job, group)];
 
     group->modules = list_modules(maker, first);
-    if (!group->modules)
-        return -ENOMEM;
     group->basis = "";
     group->layout = VT_LAYOUT_SINGLE;
     if (group->member_count == 1)
-        return 0;
-    if (first->parameter_count)
-        return judge(maker, run, group);
+        return;
+    if (first->parameter_count) {
+        judge(maker, run, group);
+        return;
+    }
     group->layout = VT_LAYOUT_UNKNOWN;
     group->basis = "no inspection saw the parameters of these processes, so all are taken for alike";
-    return 0;
 }
 
-static int fill_groups(struct vt_job_maker *maker, struct vt_job_run *run, const struct clusters *clusters,
-                       uint32_t group_count)
+static void fill_groups(struct vt_job_maker *maker, struct vt_job_run *run, const struct clusters *clusters,
+                        uint32_t group_count)
 {
     run->groups = vt_job_take(&maker->arena, group_count, sizeof *run->groups);
     run->group_count = group_count;
-    for (uint32_t g = 0; run->groups && g < group_count; g++) {
+    for (uint32_t g = 0; g < group_count; g++) {
         struct vt_job_group *group = &run->groups[g];
 
         group->members = vt_job_take(&maker->arena, run->member_count, sizeof *group->members);
-        for (size_t i = 0; group->members && i < run->member_count; i++)
+        for (size_t i = 0; i < run->member_count; i++)
             if (clusters->items[clusters->of[i]].group == g)
                 group->members[group->member_count++] = run->members[i];
-        if (!group->members || describe_group(maker, run, group))
-            return -ENOMEM;
+        describe_group(maker, run, group);
     }
-    return run->groups ? 0 : -ENOMEM;
 }
 
-static int describe_run(struct vt_job_maker *maker, struct vt_job_run *run)
+static void describe_run(struct vt_job_maker *maker, struct vt_job_run *run)
 {
     struct clusters clusters = {0};
     uint32_t group_count;
-    int result = find_clusters(maker, run, &clusters, &group_count);
 
-    if (!result)
-        result = fill_groups(maker, run, &clusters, group_count);
-    if (result)
-        return result;
+    find_clusters(maker, run, &clusters, &group_count);
+    fill_groups(maker, run, &clusters, group_count);
     run->layout = run->groups[0].layout;
     run->basis_of_layout = run->groups[0].basis;
     if (group_count > 1) {
         run->layout = VT_LAYOUT_PIPELINE;
         run->basis_of_layout = "the ranks have parameters of different modules";
     }
-    return 0;
 }
 
-int vt_job_find_layouts(struct vt_job_maker *maker)
+void vt_job_find_layouts(struct vt_job_maker *maker)
 {
-    int result = 0;
-
-    for (size_t i = 0; !result && i < maker->job.run_count; i++)
-        result = describe_run(maker, &maker->job.runs[i]);
-    return result;
+    for (size_t i = 0; i < maker->job.run_count; i++)
+        describe_run(maker, &maker->job.runs[i]);
 }

@@ -1,8 +1,7 @@
-/* How much driver memory a process had, from change to change: few enough to keep, and exact enough to add up
- * with those of the other processes on a card. */
+/* How much driver memory a process had, from change to change: few enough to keep, and exact enough to add
+ * up with those of the other processes on a GPU. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +21,9 @@ struct reading {
     struct vt_job_level *items;
     size_t count, capacity;
     uint64_t own_bytes;
-    bool failed;
 };
 
-/* Of each two the larger, from the earlier one's time on. */
+/* The larger of each two, from the earlier one's time on. */
 static void halve(struct reading *reading)
 {
     size_t kept = 0;
@@ -56,9 +54,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     reading->own_bytes = own;
     if (reading->count == MOST_LEVELS)
         halve(reading);
-    reading->failed =
-        VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_job_level){t_ns, own}) != 0;
-    return reading->failed;
+    VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_job_level){t_ns, own});
+    return 0;
 }
 
 static bool tells_card(const struct vt_event *event, const struct vt_job_device *device)
@@ -68,19 +65,18 @@ static bool tells_card(const struct vt_event *event, const struct vt_job_device 
 }
 
 /* The first of them; a process asks the driver now and then only. */
-static int read_card_levels(const struct vt_trace *trace, struct vt_arena *arena,
-                            struct vt_job_device *device)
+static void read_card_levels(const struct vt_trace *trace, struct vt_arena *arena,
+                             struct vt_job_device *device)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < trace->event_count && count < MOST_CARD_LEVELS; i++)
         count += tells_card(&trace->events[i], device);
     device->card_levels = vt_job_take(arena, count, sizeof *device->card_levels);
-    for (uint32_t i = 0; device->card_levels && device->card_level_count < count; i++)
+    for (uint32_t i = 0; device->card_level_count < count; i++)
         if (tells_card(&trace->events[i], device))
             device->card_levels[device->card_level_count++] = (struct vt_job_level){
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
-    return device->card_levels ? 0 : -ENOMEM;
 }
 
 size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t pid)
@@ -96,7 +92,7 @@ size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t
     return free_place;
 }
 
-/* What a list tells of others that the one before did not. */
+/* What a list reports for others that the one before did not. */
 static void note_others(const struct vt_trace *trace, const struct vt_trace_card_use *use,
                         struct vt_job_other *known, size_t *known_count, struct vt_job_device *device)
 {
@@ -131,7 +127,7 @@ static void note_others(const struct vt_trace *trace, const struct vt_trace_card
     }
 }
 
-int vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+void vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
 {
     struct vt_job_other known[VT_JOB_MOST_OTHERS] = {0}, levels[MOST_OTHER_LEVELS];
     size_t known_count = 0;
@@ -145,9 +141,8 @@ int vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, str
             note_others(trace, use, known, &known_count, device);
     }
     device->others = vt_job_take(arena, device->other_count, sizeof *device->others);
-    if (device->others && device->other_count)
+    if (device->other_count)
         memcpy(device->others, levels, device->other_count * sizeof *levels);
-    return device->others ? 0 : -ENOMEM;
 }
 
 /* When the first context of the device was made, where that was seen: before its first memory. */
@@ -164,19 +159,17 @@ static void read_context_begin(const struct vt_trace *trace, struct vt_job_devic
     }
 }
 
-int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)
+void vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)
 {
     struct reading reading = {.trace = report->trace, .device = device};
     const struct vt_replay_visitor visitor = {.visit = visit, .context = &reading};
 
     vt_replay_walk(report->attribution->replay, device->index, &visitor);
     read_context_begin(report->trace, device);
-    device->levels = reading.failed ? NULL : vt_job_take(arena, reading.count, sizeof *device->levels);
-    if (device->levels) {
-        device->level_count = reading.count;
-        if (reading.count)
-            memcpy(device->levels, reading.items, reading.count * sizeof *device->levels);
-    }
+    device->levels = vt_job_take(arena, reading.count, sizeof *device->levels);
+    device->level_count = reading.count;
+    if (reading.count)
+        memcpy(device->levels, reading.items, reading.count * sizeof *device->levels);
     free(reading.items);
-    return device->levels ? read_card_levels(report->trace, arena, device) : -ENOMEM;
+    read_card_levels(report->trace, arena, device);
 }

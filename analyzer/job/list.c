@@ -1,16 +1,16 @@
 /* From a brief job to one row for each of its runs. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "job/job.h"
 
-/* Of these, what is worth a look. */
+/* What is worth mentioning in a run. */
 struct verdict {
     const struct vt_job_process *fell; /* memory ran out, and ended it; NULL = in none */
-    const struct vt_job_refusal *last; /* of that one, else of one that went on; NULL = of none */
+    const struct vt_job_refusal *last; /* of that one, else of one that continued; NULL = none */
     const struct vt_job_process *odd;  /* the first whose trace is not complete; NULL = all are */
 };
 
@@ -42,7 +42,7 @@ static void put_where(FILE *out, const char *before, const struct vt_job_process
         fprintf(out, "%spid %u", before, process->pid);
 }
 
-/* In words. NULL without memory; the caller frees it. */
+/* In words; the caller frees it. */
 static char *outcome_of(const struct vt_list_row *row, const struct verdict *verdict)
 {
     const bool alone = row->trace_count == 1;
@@ -51,8 +51,6 @@ static char *outcome_of(const struct vt_list_row *row, const struct verdict *ver
     size_t bytes = 0;
     FILE *out = vt_memory_stream(&text, &bytes);
 
-    if (!out)
-        return NULL;
     if (verdict->fell && verdict->last->step)
         fprintf(out, "OUT OF MEMORY at step %u", verdict->last->step);
     else if (verdict->fell)
@@ -69,7 +67,8 @@ static char *outcome_of(const struct vt_list_row *row, const struct verdict *ver
         fprintf(out, ", %zu rank%s missing", row->missing, row->missing == 1 ? "" : "s");
     if (!row->examined)
         fputs(", not examined", out);
-    return fclose(out) ? NULL : text;
+    fclose(out);
+    return text;
 }
 
 static void add_trace(struct vt_list_row *row, const struct vt_job_process *process, struct verdict *verdict)
@@ -125,24 +124,19 @@ static bool has_own_folder(const struct vt_job *job, const struct vt_list_row *r
     return bytes > 0;
 }
 
-static int name_row(const struct vt_job *job, struct vt_list_row *row, uint32_t run)
+static char *name_of(const struct vt_job *job, const struct vt_list_row *row, uint32_t run)
 {
     const char *first = row->traces[0].path;
-    int made;
 
     if (row->trace_count == 1)
-        made = asprintf(&row->name, "%s", first);
-    else if (has_own_folder(job, row, run))
-        made = asprintf(&row->name, "%.*s", (int)folder_bytes(first), first);
-    else
-        made = asprintf(&row->name, "%s +%zu", first, row->trace_count - 1);
-    if (made < 0)
-        row->name = NULL;
-    return row->name ? 0 : -ENOMEM;
+        return vt_copy_text(first);
+    if (has_own_folder(job, row, run))
+        return vt_copy_bytes(first, folder_bytes(first));
+    return vt_print_text("%s +%zu", first, row->trace_count - 1);
 }
 
-static int make_row(const struct vt_job *job, size_t first, size_t end, size_t missing,
-                    struct vt_list_row *row)
+static void make_row(const struct vt_job *job, size_t first, size_t end, size_t missing,
+                     struct vt_list_row *row)
 {
     struct verdict verdict = {NULL, NULL, NULL};
     const struct vt_job_process *process = &job->processes[first];
@@ -156,7 +150,7 @@ static int make_row(const struct vt_job *job, size_t first, size_t end, size_t m
         add_trace(row, &job->processes[i], &verdict);
     row->out_of_memory = verdict.fell != NULL;
     row->outcome = outcome_of(row, &verdict);
-    return row->outcome ? name_row(job, row, process->run) : -ENOMEM;
+    row->name = name_of(job, row, process->run);
 }
 
 static int newest_first(const void *left, const void *right)
@@ -170,29 +164,23 @@ static int newest_first(const void *left, const void *right)
 
 int vt_list_make(const struct vt_job *job, struct vt_list *list)
 {
-    int result = 0;
-
-    *list = (struct vt_list){.rows = calloc(job->run_count + 1, sizeof *list->rows),
-                             .traces = calloc(job->process_count + 1, sizeof *list->traces),
+    *list = (struct vt_list){.rows = vt_allocate_zeros(job->run_count + 1, sizeof *list->rows),
+                             .traces = vt_allocate_zeros(job->process_count + 1, sizeof *list->traces),
                              .copies = job->copy_count};
-    if (!list->rows || !list->traces)
-        result = -ENOMEM;
-    for (size_t i = 0, end; !result && i < job->process_count; i = end) {
+    for (size_t i = 0, end; i < job->process_count; i = end) {
         struct vt_list_row *row = &list->rows[list->row_count];
         const size_t missing = job->runs[list->row_count].missing_count;
 
         for (end = i; end < job->process_count && job->processes[end].run == job->processes[i].run;)
             end++;
         row->traces = list->traces + i;
-        result = make_row(job, i, end, missing, row);
+        make_row(job, i, end, missing, row);
         list->row_count++;
         list->unexamined += !row->examined;
     }
-    if (result)
-        vt_list_free(list);
-    else if (list->row_count)
+    if (list->row_count)
         qsort(list->rows, list->row_count, sizeof *list->rows, newest_first);
-    return result;
+    return 0;
 }
 
 void vt_list_free(struct vt_list *list)

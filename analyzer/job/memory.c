@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 void *vt_job_take(struct vt_arena *arena, size_t count, size_t item_bytes)
 {
     void *taken = vt_arena_take(arena, count * item_bytes);
 
-    if (taken)
-        memset(taken, 0, count * item_bytes);
+    memset(taken, 0, count * item_bytes);
     return taken;
 }
 
@@ -28,7 +29,7 @@ const char *vt_job_print(struct vt_arena *arena, const char *format, ...)
 
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
+        vt_end_out_of_memory();
     va_end(arguments);
     copy = vt_job_copy(arena, text);
     free(text);

@@ -1,8 +1,7 @@
-/* Modules of several processes as far as they can be compared: what one process calls "model.head" since it
- * has a second model, and whose optimizer state no inspection named, is no difference of memory. */
+/* Modules of several processes as far as they can be compared: if one process calls a module "model.head"
+ * because it has a second model, or no inspection named its optimizer state, its memory is no different. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,18 +23,15 @@ static const struct vt_job_part *find(const struct vt_job_parts *parts, const ch
 }
 
 /* With a first item for what is outside any module, which sorts first. */
-static int copy(struct vt_job_maker *maker, const struct vt_job_parts *from, struct vt_job_parts *to)
+static void copy(struct vt_job_maker *maker, const struct vt_job_parts *from, struct vt_job_parts *to)
 {
     const bool has = from->count && !from->items[0].name[0];
 
     to->items = vt_job_take(&maker->arena, from->count + 1, sizeof *to->items);
-    if (!to->items)
-        return -ENOMEM;
     to->count = from->count + !has;
     to->items[0] = (struct vt_job_part){.name = "", .file = "", .category = VT_CATEGORY_UNKNOWN};
     if (from->count)
         memcpy(to->items + !has, from->items, from->count * sizeof *to->items);
-    return 0;
 }
 
 /* ---- Categories that only a name puts into a module ---- */
@@ -128,8 +124,8 @@ static size_t find_model(const struct vt_job_parts *with, const struct vt_job_pa
 }
 
 /* Gives the modules of `parts` the names that `usual` has. */
-static int rename_modules(struct vt_job_maker *maker, struct vt_job_parts *parts,
-                          const struct vt_job_parts *usual)
+static void rename_modules(struct vt_job_maker *maker, struct vt_job_parts *parts,
+                           const struct vt_job_parts *usual)
 {
     const char *model = NULL;
     const size_t length = find_model(parts, usual, &model),
@@ -143,29 +139,22 @@ static int rename_modules(struct vt_job_maker *maker, struct vt_job_parts *parts
             name += length;
         else if (added)
             name = vt_job_print(&maker->arena, "%.*s%s", (int)added, model, name);
-        if (!name)
-            return -ENOMEM;
         if (find(usual, name))
             part->name = name;
     }
     qsort(parts->items, parts->count, sizeof *parts->items, by_name);
-    return 0;
 }
 
-int vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices, size_t count,
-                         struct vt_job_parts *parts)
+void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices,
+                          size_t count, struct vt_job_parts *parts)
 {
-    int result = 0;
     size_t usual;
 
-    for (size_t i = 0; !result && i < count; i++)
-        result = copy(maker, &devices[i]->modules, &parts[i]);
-    if (result)
-        return result;
+    for (size_t i = 0; i < count; i++)
+        copy(maker, &devices[i]->modules, &parts[i]);
     take_out_unnamed(parts, count);
     usual = choose(parts, count);
-    for (size_t i = 0; !result && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (i != usual && !shares_names(&parts[i], &parts[usual]))
-            result = rename_modules(maker, &parts[i], &parts[usual]);
-    return result;
+            rename_modules(maker, &parts[i], &parts[usual]);
 }

@@ -1,10 +1,10 @@
 /* Which process of those that do the same work differs, and by what. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
 
@@ -85,31 +85,30 @@ static uint64_t part_bytes(const struct vt_job_parts *parts, const struct vt_job
     return found ? found->bytes : 0;
 }
 
-static int add_difference(struct vt_job_difference **items, size_t *count, size_t *capacity,
-                          const struct others *others, const struct vt_job_part *part, uint64_t bytes)
+static void add_difference(struct vt_job_difference **items, size_t *count, size_t *capacity,
+                           const struct others *others, const struct vt_job_part *part, uint64_t bytes)
 {
     uint64_t usual = vt_job_median(others->values, others->count);
 
     if (bytes == usual)
-        return 0;
-    return VT_APPEND(*items, *count, *capacity,
-                     (struct vt_job_difference){.name = part->name,
-                                                .file = part->file,
-                                                .line = part->line,
-                                                .phase = part->phase,
-                                                .category = part->category,
-                                                .bytes = bytes,
-                                                .usual_bytes = usual});
+        return;
+    VT_APPEND(*items, *count, *capacity,
+              (struct vt_job_difference){.name = part->name,
+                                         .file = part->file,
+                                         .line = part->line,
+                                         .phase = part->phase,
+                                         .category = part->category,
+                                         .bytes = bytes,
+                                         .usual_bytes = usual});
 }
 
 /* Modules that differ only in their numbers, as one: each step of a model's depth differs alike. */
-static int fold(struct vt_job_maker *maker, struct vt_job_difference *items, size_t *count)
+static void fold(struct vt_job_maker *maker, struct vt_job_difference *items, size_t *count)
 {
     struct vt_index index = {0};
     size_t kept = 0;
-    int result = 0;
 
-    for (size_t i = 0; !result && i < *count; i++) {
+    for (size_t i = 0; i < *count; i++) {
         char pattern[256];
         bool has = vt_module_pattern(items[i].name, strlen(items[i].name), pattern, sizeof pattern) &&
                    strchr(pattern, '*');
@@ -118,83 +117,74 @@ static int fold(struct vt_job_maker *maker, struct vt_job_difference *items, siz
         uint32_t at = vt_index_get(&index, hash);
 
         if (at == VT_INDEX_NONE) {
-            result = vt_index_put(&index, hash, (uint32_t)kept);
+            vt_index_put(&index, hash, (uint32_t)kept);
             items[kept++] = items[i];
             continue;
         }
         if (items[at].name[0] && !strchr(items[at].name, '*'))
             items[at].name = vt_job_copy(&maker->arena, pattern);
-        result = items[at].name ? 0 : -ENOMEM;
         items[at].bytes += items[i].bytes;
         items[at].usual_bytes += items[i].usual_bytes;
     }
     vt_index_free(&index);
     *count = kept;
-    return result;
 }
 
 /* Keeps the largest. Takes `items` over. */
-static int keep(struct vt_job_maker *maker, struct vt_job_difference *items, size_t count,
-                struct vt_job_differences *kept)
+static void keep(struct vt_job_maker *maker, struct vt_job_difference *items, size_t count,
+                 struct vt_job_differences *kept)
 {
     size_t most = count < DIFFERENCES ? count : DIFFERENCES;
 
     if (count)
         qsort(items, count, sizeof *items, by_distance);
     kept->items = vt_job_take(&maker->arena, most, sizeof *kept->items);
-    if (kept->items && most)
+    if (most)
         memcpy(kept->items, items, most * sizeof *items);
-    kept->count = kept->items ? most : 0;
+    kept->count = most;
     free(items);
-    return kept->items ? 0 : -ENOMEM;
 }
 
 /* Every name that the process or one of the others has. */
-static int compare_parts(const struct vt_job_parts *own, const struct others *others,
-                         struct vt_job_difference **items, size_t *count)
+static void compare_parts(const struct vt_job_parts *own, const struct others *others,
+                          struct vt_job_difference **items, size_t *count)
 {
     struct vt_job_part *names = NULL;
     size_t name_count = 0, capacity = 0, item_capacity = 0;
-    int result = 0;
 
     *items = NULL;
     *count = 0;
-    for (size_t i = 0; !result && i <= others->count; i++) {
+    for (size_t i = 0; i <= others->count; i++) {
         const struct vt_job_parts *parts = i ? others->parts[i - 1] : own;
 
-        for (size_t k = 0; !result && k < parts->count; k++)
-            result = VT_APPEND(names, name_count, capacity, parts->items[k]);
+        for (size_t k = 0; k < parts->count; k++)
+            VT_APPEND(names, name_count, capacity, parts->items[k]);
     }
     if (name_count)
         qsort(names, name_count, sizeof *names, compare_names);
-    for (size_t i = 0; !result && i < name_count; i++) {
+    for (size_t i = 0; i < name_count; i++) {
         if (i && !compare_names(&names[i - 1], &names[i]))
             continue;
         for (size_t k = 0; k < others->count; k++)
             others->values[k] = part_bytes(others->parts[k], &names[i]);
-        result = add_difference(items, count, &item_capacity, others, &names[i], part_bytes(own, &names[i]));
+        add_difference(items, count, &item_capacity, others, &names[i], part_bytes(own, &names[i]));
     }
     free(names);
-    return result;
 }
 
-static int compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
-                         const struct others *others, struct vt_job_differences *differences)
+static void compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
+                          const struct others *others, struct vt_job_differences *differences)
 {
     struct vt_job_difference *items;
     size_t count;
-    int result;
 
     for (size_t i = 0; i < others->count; i++)
         others->parts[i] = &others->devices[i]->lines;
-    result = compare_parts(&device->lines, others, &items, &count);
-    if (!result)
-        return keep(maker, items, count, differences);
-    free(items);
-    return result;
+    compare_parts(&device->lines, others, &items, &count);
+    keep(maker, items, count, differences);
 }
 
-/* Of a process without names the modules are its classes, which cannot be compared with names. */
+/* A process without names has classes as its modules, which cannot be compared with names. */
 static bool has_names(const struct vt_job *job, uint32_t process)
 {
     const struct vt_job_run *run = &job->runs[job->processes[process].run];
@@ -205,82 +195,65 @@ static bool has_names(const struct vt_job *job, uint32_t process)
     return !any || job->processes[process].parameter_count > 0;
 }
 
-static int compare_modules(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
-                           const struct others *others, struct vt_job_differences *differences)
+static void compare_modules(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
+                            const struct others *others, struct vt_job_differences *differences)
 {
-    const struct vt_job_device **devices = calloc(others->count + 1, sizeof *devices);
-    struct vt_job_parts *aligned = calloc(others->count + 1, sizeof *aligned);
+    const struct vt_job_device **devices = vt_allocate_zeros(others->count + 1, sizeof *devices);
+    struct vt_job_parts *aligned = vt_allocate_zeros(others->count + 1, sizeof *aligned);
     struct vt_job_difference *items = NULL;
     size_t count = 0;
-    int result = devices && aligned ? 0 : -ENOMEM;
 
-    if (!result) {
-        devices[others->count] = device;
-        if (others->count)
-            memcpy(devices, others->devices, others->count * sizeof *devices);
-        result = vt_job_align_modules(maker, devices, others->count + 1, aligned);
-    }
-    for (size_t i = 0; !result && i < others->count; i++)
+    devices[others->count] = device;
+    if (others->count)
+        memcpy(devices, others->devices, others->count * sizeof *devices);
+    vt_job_align_modules(maker, devices, others->count + 1, aligned);
+    for (size_t i = 0; i < others->count; i++)
         others->parts[i] = &aligned[i];
-    if (!result && has_names(&maker->job, process))
-        result = compare_parts(&aligned[others->count], others, &items, &count);
-    if (!result)
-        result = fold(maker, items, &count);
+    if (has_names(&maker->job, process))
+        compare_parts(&aligned[others->count], others, &items, &count);
+    fold(maker, items, &count);
     free(devices);
     free(aligned);
-    if (!result)
-        return keep(maker, items, count, differences);
-    free(items);
-    return result;
+    keep(maker, items, count, differences);
 }
 
-static int compare_categories(struct vt_job_maker *maker, const struct vt_job_device *device,
-                              struct others *others, struct vt_job_differences *differences)
+static void compare_categories(struct vt_job_maker *maker, const struct vt_job_device *device,
+                               struct others *others, struct vt_job_differences *differences)
 {
     struct vt_job_difference *items = NULL;
     size_t count = 0, capacity = 0;
-    int result = 0;
 
-    for (uint8_t c = 0; !result && c < VT_CATEGORY_COUNT; c++) {
+    for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++) {
         const struct vt_job_part part = {.name = vt_category_name(c), .file = "", .category = c};
 
         if (c == VT_CATEGORY_CACHED || c == VT_CATEGORY_CONTEXT || c == VT_CATEGORY_HOST_PINNED)
             continue;
         for (size_t k = 0; k < others->count; k++)
             others->values[k] = others->devices[k]->shown.categories[c];
-        result = add_difference(&items, &count, &capacity, others, &part, device->shown.categories[c]);
+        add_difference(&items, &count, &capacity, others, &part, device->shown.categories[c]);
     }
-    if (!result)
-        return keep(maker, items, count, differences);
-    free(items);
-    return result;
+    keep(maker, items, count, differences);
 }
 
-int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
-                   const struct vt_job_device *const *other_devices, size_t other_count,
-                   struct vt_job_odd *odd)
+void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
+                    const struct vt_job_device *const *other_devices, size_t other_count,
+                    struct vt_job_odd *odd)
 {
     struct others others = {.devices = other_devices,
-                            .parts = calloc(other_count + 1, sizeof *others.parts),
-                            .values = calloc(other_count + 1, sizeof *others.values),
+                            .parts = vt_allocate_zeros(other_count + 1, sizeof *others.parts),
+                            .values = vt_allocate_zeros(other_count + 1, sizeof *others.values),
                             .count = other_count};
-    int result = others.parts && others.values ? 0 : -ENOMEM;
 
     *odd = (struct vt_job_odd){
         .process = process, .device_index = device->index, .bytes = device->shown.used_bytes};
-    for (size_t i = 0; !result && i < other_count; i++)
+    for (size_t i = 0; i < other_count; i++)
         others.values[i] = other_devices[i]->shown.used_bytes;
-    if (!result) {
-        odd->usual_bytes = vt_job_median(others.values, others.count);
-        result = compare_categories(maker, device, &others, &odd->categories);
-    }
-    if (!result)
-        result = compare_modules(maker, process, device, &others, &odd->modules);
-    if (!result)
-        result = compare_lines(maker, device, &others, &odd->lines);
+    odd->usual_bytes = vt_job_median(others.values, others.count);
+    compare_categories(maker, device, &others, &odd->categories);
+    compare_modules(maker, process, device, &others, &odd->modules);
+    compare_lines(maker, device, &others, &odd->lines);
     free(others.parts);
     free(others.values);
-    return result;
 }
 
 /* ---- Who stands out ---- */
@@ -293,8 +266,8 @@ static int by_oddness(const void *left, const void *right)
     return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
 }
 
-/* Of two, the larger: nothing says which of them is as usual. Of more, all that are far from the median, if
- * the others are near it. */
+/* Of two members, the larger: nothing says which of them is usual. Of more, all that are far from the
+ * median, if the others are near it. */
 static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, uint32_t process,
                    uint64_t usual_distance)
 {
@@ -308,39 +281,30 @@ static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, u
 }
 
 /* With all members, itself among them; of two, with the other. */
-static int compare_with_group(struct vt_job_maker *maker, const struct vt_job_group *group,
-                              struct vt_job_odd *odd)
+static void compare_with_group(struct vt_job_maker *maker, const struct vt_job_group *group,
+                               struct vt_job_odd *odd)
 {
     const struct vt_job *job = &maker->job;
-    const struct vt_job_device **others = calloc(group->member_count, sizeof *others);
+    const struct vt_job_device **others = vt_allocate_zeros(group->member_count, sizeof *others);
     size_t count = 0;
-    int result;
 
-    if (!others)
-        return -ENOMEM;
     for (size_t i = 0; i < group->member_count; i++) {
         const struct vt_job_device *device = vt_job_main_device(&job->processes[group->members[i]]);
 
         if (device && (group->member_count > 2 || group->members[i] != odd->process))
             others[count++] = device;
     }
-    result = vt_job_compare(maker, odd->process, vt_job_main_device(&job->processes[odd->process]), others,
-                            count, odd);
+    vt_job_compare(maker, odd->process, vt_job_main_device(&job->processes[odd->process]), others, count,
+                   odd);
     free(others);
-    return result;
 }
 
-static int find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
+static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
 {
     const struct vt_job *job = &maker->job;
-    uint64_t *values = calloc(group->member_count, sizeof *values), usual;
-    int result = 0;
+    uint64_t *values = vt_allocate_zeros(group->member_count, sizeof *values), usual;
 
     group->odd = vt_job_take(&maker->arena, group->member_count, sizeof *group->odd);
-    if (!values || !group->odd) {
-        free(values);
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < group->member_count; i++)
         values[i] = distance(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
     usual = vt_job_median(values, group->member_count);
@@ -355,19 +319,16 @@ static int find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
     if (group->odd_count)
         qsort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
     group->odd_count = group->odd_count < ODD_MOST ? group->odd_count : ODD_MOST;
-    for (size_t i = 0; !result && i < group->odd_count; i++)
-        result = compare_with_group(maker, group, &group->odd[i]);
-    return result;
+    for (size_t i = 0; i < group->odd_count; i++)
+        compare_with_group(maker, group, &group->odd[i]);
 }
 
 /* Median, most and imbalance of some processes. */
-static int measure(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
-                   uint64_t *most, uint32_t *most_process, double *imbalance)
+static void measure(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
+                    uint64_t *most, uint32_t *most_process, double *imbalance)
 {
-    uint64_t *values = calloc(count + 1, sizeof *values);
+    uint64_t *values = vt_allocate_zeros(count + 1, sizeof *values);
 
-    if (!values)
-        return -ENOMEM;
     *most_process = count ? members[0] : 0;
     for (size_t i = 0; i < count; i++) {
         values[i] = bytes_of(&job->processes[members[i]]);
@@ -379,27 +340,23 @@ static int measure(const struct vt_job *job, const uint32_t *members, size_t cou
     *median = vt_job_median(values, count);
     *imbalance = *median ? (double)*most / (double)*median : 0;
     free(values);
-    return 0;
 }
 
-int vt_job_find_odd(struct vt_job_maker *maker)
+void vt_job_find_odd(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
-    int result = 0;
 
-    for (size_t r = 0; !result && r < job->run_count; r++) {
+    for (size_t r = 0; r < job->run_count; r++) {
         struct vt_job_run *run = &job->runs[r];
 
-        result = measure(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
-                         &run->most_process, &run->imbalance);
-        for (size_t g = 0; !result && g < run->group_count; g++) {
+        measure(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
+                &run->most_process, &run->imbalance);
+        for (size_t g = 0; g < run->group_count; g++) {
             struct vt_job_group *group = &run->groups[g];
 
-            result = measure(job, group->members, group->member_count, &group->median_bytes,
-                             &group->most_bytes, &group->most_process, &group->imbalance);
-            if (!result)
-                result = find_odd(maker, group);
+            measure(job, group->members, group->member_count, &group->median_bytes, &group->most_bytes,
+                    &group->most_process, &group->imbalance);
+            find_odd(maker, group);
         }
     }
-    return result;
 }

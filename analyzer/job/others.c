@@ -25,41 +25,36 @@ static void set(struct vt_card_others *others, struct vt_card_telling *telling, 
     others->bytes += process->bytes;
 }
 
-static int find_process(struct vt_card_others *others, uint32_t pid, uint32_t *process)
+static uint32_t find_process(struct vt_card_others *others, uint32_t pid)
 {
     const struct vt_card_other made = {.first = VT_INDEX_NONE};
-    int result;
+    uint32_t process = vt_index_get(&others->pids, pid);
 
-    *process = vt_index_get(&others->pids, pid);
-    if (*process != VT_INDEX_NONE)
-        return 0;
-    *process = (uint32_t)others->process_count;
-    result = VT_APPEND(others->processes, others->process_count, others->process_capacity, made);
-    return result ? result : vt_index_put(&others->pids, pid, *process);
+    if (process != VT_INDEX_NONE)
+        return process;
+    process = (uint32_t)others->process_count;
+    VT_APPEND(others->processes, others->process_count, others->process_capacity, made);
+    vt_index_put(&others->pids, pid, process);
+    return process;
 }
 
-int vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes)
+void vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes)
 {
-    uint32_t process, telling;
-    int result = find_process(others, pid, &process);
+    uint32_t process = find_process(others, pid),
+             telling = vt_index_get(&others->tellings, (uint64_t)user << 32 | process);
 
-    if (result)
-        return result;
-    telling = vt_index_get(&others->tellings, (uint64_t)user << 32 | process);
     if (telling == VT_INDEX_NONE) {
         const struct vt_card_telling made = {.process = process,
                                              .next_of_process = others->processes[process].first,
                                              .next_of_user = vt_index_get(&others->firsts, user)};
 
         telling = (uint32_t)others->count;
-        if (VT_APPEND(others->items, others->count, others->capacity, made) ||
-            vt_index_put(&others->tellings, (uint64_t)user << 32 | process, telling) ||
-            vt_index_put(&others->firsts, user, telling))
-            return -ENOMEM;
+        VT_APPEND(others->items, others->count, others->capacity, made);
+        vt_index_put(&others->tellings, (uint64_t)user << 32 | process, telling);
+        vt_index_put(&others->firsts, user, telling);
         others->processes[process].first = telling;
     }
     set(others, &others->items[telling], bytes);
-    return 0;
 }
 
 void vt_card_others_leave(struct vt_card_others *others, uint32_t user)

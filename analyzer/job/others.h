@@ -1,16 +1,16 @@
-/* What NVML told the users of a card of each other process on it, as time goes on. */
+/* What NVML reported to the users of a GPU about each other process on it, over time. */
 #ifndef VT_JOB_OTHERS_H
 #define VT_JOB_OTHERS_H
 
 #include "base/index.h"
 
-/* What one user was told of one process. */
+/* What was reported to one user about one process. */
 struct vt_card_telling {
     uint64_t bytes;
     uint32_t process, next_of_process, next_of_user; /* VT_INDEX_NONE = none */
 };
 struct vt_card_other {
-    uint64_t bytes; /* the most that a user is told: lists may be some time old */
+    uint64_t bytes; /* the most that is reported to a user: lists may be some time old */
     uint32_t first; /* telling */
 };
 struct vt_card_others {
@@ -23,9 +23,9 @@ struct vt_card_others {
 };
 
 void vt_card_others_free(struct vt_card_others *others);
-/* From now on that user is told so much. -ENOMEM. */
-int vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes);
-/* A user is told nothing any more. */
+/* From now on this much is reported to that user. */
+void vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes);
+/* Nothing is reported to that user any more. */
 void vt_card_others_leave(struct vt_card_others *others, uint32_t user);
 
 #endif

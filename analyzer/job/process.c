@@ -1,16 +1,16 @@
 /* What is kept of one trace. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/attribute.h"
+#include "base/allocate.h"
 #include "trace/rings.h"
 #include "trace/trace.h"
 
-#define MOST_STEPS 256u   /* of which the beginning is kept */
+#define MOST_STEPS 256u   /* whose beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
 
 static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
@@ -31,11 +31,9 @@ static int compare_parts(const void *left, const void *right)
     return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
 }
 
-static int read_parts(struct vt_arena *arena, const struct vt_groups *groups, struct vt_job_parts *parts)
+static void read_parts(struct vt_arena *arena, const struct vt_groups *groups, struct vt_job_parts *parts)
 {
     parts->items = vt_job_take(arena, groups->count, sizeof *parts->items);
-    if (!parts->items)
-        return -ENOMEM;
     for (size_t i = 0; i < groups->count; i++) {
         const struct vt_group *group = &groups->items[i];
         struct vt_job_part *part = &parts->items[i];
@@ -48,32 +46,26 @@ static int read_parts(struct vt_arena *arena, const struct vt_groups *groups, st
                                      .bytes = group->bytes};
         for (unsigned kind = 0; kind < VT_JOB_NAMED; kind++)
             part->named_bytes[kind] = group->categories[vt_job_named_categories[kind]];
-        if (!part->name || !part->file)
-            return -ENOMEM;
     }
     parts->count = groups->count;
     if (parts->count)
         qsort(parts->items, parts->count, sizeof *parts->items, compare_parts);
-    return 0;
 }
 
 /* The process's timeline, without what makes up the bytes. */
-static int read_columns(struct vt_arena *arena, const struct vt_timeline *timeline,
-                        struct vt_job_device *device)
+static void read_columns(struct vt_arena *arena, const struct vt_timeline *timeline,
+                         struct vt_job_device *device)
 {
     device->used_bytes = vt_job_take(arena, timeline->columns, sizeof *device->used_bytes);
     device->column_ns = vt_job_take(arena, timeline->columns, sizeof *device->column_ns);
-    if (!device->used_bytes || !device->column_ns)
-        return -ENOMEM;
     for (size_t i = 0; i < timeline->columns; i++) {
         device->used_bytes[i] = vt_used_bytes(timeline->categories[i]);
         device->column_ns[i] = timeline->t_ns[i];
     }
     device->column_count = timeline->columns;
-    return 0;
 }
 
-/* A context is measured as what the card had in use: that counts for the card, not for one of its users. */
+/* A context is measured as the bytes in use on the GPU: that belongs to the GPU, not to one of its users. */
 static struct vt_state without_context(struct vt_state state)
 {
     state.driver_bytes -= state.context_bytes;
@@ -83,8 +75,8 @@ static struct vt_state without_context(struct vt_state state)
 }
 
 /* What NVML charged this process with beyond its own memory, where it did: its context, code and the like,
- * and what is not seen. What a call took is known by what the card had in use before and after, where other
- * processes come in: NVML's sum has none of theirs. */
+ * and memory that was not seen. What a call allocated is known from the bytes in use on the GPU before and
+ * after it, which include other processes; NVML's sum does not. */
 static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
 {
     static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
@@ -99,12 +91,10 @@ static void read_context(const struct vt_card_table *card, struct vt_job_device 
     device->context_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-static int read_context_levels(const struct vt_context_levels *levels, struct vt_arena *arena,
-                               struct vt_job_device *device)
+static void read_context_levels(const struct vt_context_levels *levels, struct vt_arena *arena,
+                                struct vt_job_device *device)
 {
     device->context_levels = vt_job_take(arena, levels->count, sizeof *device->context_levels);
-    if (!device->context_levels)
-        return -ENOMEM;
     for (size_t i = 0; i < levels->count; i++) {
         device->context_levels[i] = (struct vt_job_level){levels->items[i].t_ns, levels->items[i].bytes};
         if (!i || levels->items[i].bytes > device->context_bytes)
@@ -113,10 +103,9 @@ static int read_context_levels(const struct vt_context_levels *levels, struct vt
     device->context_level_count = levels->count;
     if (levels->count)
         device->context_known = device->context_told = true;
-    return 0;
 }
 
-/* The trace's own number where NVML did not tell one. */
+/* The trace's own number where NVML did not report one. */
 static uint32_t nvml_pid_of(const struct vt_trace *trace)
 {
     for (size_t i = 0; i < trace->card_use_count; i++) {
@@ -128,8 +117,8 @@ static uint32_t nvml_pid_of(const struct vt_trace *trace)
     return trace->header.pid;
 }
 
-/* What the trace tells of the device itself. */
-static int read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+/* What the trace says about the device itself. */
+static void read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
 {
     const struct vt_trace_device *of = trace->devices;
     char text[33];
@@ -139,7 +128,7 @@ static int read_card(const struct vt_trace *trace, struct vt_arena *arena, struc
     device->name = "";
     device->nvml_pid = nvml_pid_of(trace);
     if (of == trace->devices + trace->device_count)
-        return 0;
+        return;
     device->total_bytes = of->total_bytes;
     device->name = vt_job_copy(arena, of->name);
     for (unsigned k = 0; k < sizeof of->uuid; k++)
@@ -147,14 +136,12 @@ static int read_card(const struct vt_trace *trace, struct vt_arena *arena, struc
     if (of->has_uuid)
         device->uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text, text + 8, text + 12,
                                     text + 16, text + 20);
-    return device->name && (device->uuid || !of->has_uuid) ? 0 : -ENOMEM;
 }
 
-static int read_device(const struct vt_report *report, const struct vt_device_report *from,
-                       struct vt_arena *arena, struct vt_job_device *device)
+static void read_device(const struct vt_report *report, const struct vt_device_report *from,
+                        struct vt_arena *arena, struct vt_job_device *device)
 {
     const struct vt_leak *leak = from->leaks.leak_count ? &from->leaks.items[0] : NULL;
-    int result;
 
     *device = (struct vt_job_device){
         .index = from->index,
@@ -168,23 +155,18 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
     };
-    result = device->leak_line ? read_card(report->trace, arena, device) : -ENOMEM;
-    if (!result)
-        result = read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
-    if (!result)
-        result = read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
-    if (!result)
-        result = read_columns(arena, &from->timeline, device);
-    if (!result)
-        result = vt_job_read_levels(report, arena, device);
+    read_card(report->trace, arena, device);
+    read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
+    read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
+    read_columns(arena, &from->timeline, device);
+    vt_job_read_levels(report, arena, device);
     read_context(&from->last_card, device);
-    if (!result)
-        result = read_context_levels(&from->context_levels, arena, device);
-    return result ? result : vt_job_read_others(report->trace, arena, device);
+    read_context_levels(&from->context_levels, arena, device);
+    vt_job_read_others(report->trace, arena, device);
 }
 
-static int read_bare_context(const struct vt_report *report, const struct vt_bare_context *from,
-                             struct vt_arena *arena, struct vt_job_device *device)
+static void read_bare_context(const struct vt_report *report, const struct vt_bare_context *from,
+                              struct vt_arena *arena, struct vt_job_device *device)
 {
     *device =
         (struct vt_job_device){.index = from->device_index,
@@ -196,34 +178,26 @@ static int read_bare_context(const struct vt_report *report, const struct vt_bar
                                .context_ns = from->t_ns,
                                .context_end_ns = from->ended ? from->end_ns : 0,
                                .context_line = vt_job_copy(arena, from->place ? from->place->name : "")};
-    if (!device->context_line || read_card(report->trace, arena, device))
-        return -ENOMEM;
-    return vt_job_read_others(report->trace, arena, device);
+    read_card(report->trace, arena, device);
+    vt_job_read_others(report->trace, arena, device);
 }
 
-static int read_devices(const struct vt_report *report, struct vt_arena *arena,
-                        struct vt_job_process *process)
-{
-    int result = 0;
-
-    process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
-    process->bare_contexts = vt_job_take(arena, report->bare_context_count, sizeof *process->bare_contexts);
-    if (!process->devices || !process->bare_contexts)
-        return -ENOMEM;
-    for (size_t i = 0; !result && i < report->device_count; i++)
-        result = read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
-    for (size_t i = 0; !result && i < report->bare_context_count; i++)
-        result = read_bare_context(report, &report->bare_contexts[i], arena,
-                                   &process->bare_contexts[process->bare_context_count++]);
-    return result;
-}
-
-static int read_refusals(const struct vt_report *report, struct vt_arena *arena,
+static void read_devices(const struct vt_report *report, struct vt_arena *arena,
                          struct vt_job_process *process)
 {
+    process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
+    process->bare_contexts = vt_job_take(arena, report->bare_context_count, sizeof *process->bare_contexts);
+    for (size_t i = 0; i < report->device_count; i++)
+        read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
+    for (size_t i = 0; i < report->bare_context_count; i++)
+        read_bare_context(report, &report->bare_contexts[i], arena,
+                          &process->bare_contexts[process->bare_context_count++]);
+}
+
+static void read_refusals(const struct vt_report *report, struct vt_arena *arena,
+                          struct vt_job_process *process)
+{
     process->refusals = vt_job_take(arena, report->refusal_count, sizeof *process->refusals);
-    if (!process->refusals)
-        return -ENOMEM;
     process->refusal_count = report->refusal_count;
     for (size_t i = 0; i < report->refusal_count; i++) {
         const struct vt_refusal *from = &report->refusals[i];
@@ -242,10 +216,7 @@ static int read_refusals(const struct vt_report *report, struct vt_arena *arena,
                                            .line = vt_job_copy(arena, place ? place->name : ""),
                                            .file = vt_job_copy(arena, place ? place->frame.file : ""),
                                            .line_number = place ? place->frame.line : 0};
-        if (!refusal->asker || !refusal->line || !refusal->file)
-            return -ENOMEM;
     }
-    return 0;
 }
 
 static int compare_parameters(const void *left, const void *right)
@@ -262,9 +233,9 @@ static bool is_parameter(const struct vt_inspection_tensor *tensor)
     return tensor->kind == VT_INSPECTION_PARAMETER && tensor->root >= 0;
 }
 
-/* Of the inspection that saw the most. */
-static int read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
-                           struct vt_job_process *process)
+/* From the inspection that saw the most. */
+static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
+                            struct vt_job_process *process)
 {
     const struct vt_inspection *most = NULL;
     size_t count = 0;
@@ -281,8 +252,6 @@ static int read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
         }
     }
     process->parameters = vt_job_take(arena, count, sizeof *process->parameters);
-    if (!process->parameters)
-        return -ENOMEM;
     for (size_t k = 0; most && k < most->tensor_count; k++) {
         const struct vt_inspection_tensor *tensor = &most->tensors[k];
         struct vt_job_parameter *parameter = &process->parameters[process->parameter_count];
@@ -293,16 +262,14 @@ static int read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
                                                .shape = vt_job_copy(arena, tensor->shape),
                                                .whole_shape = vt_job_copy(arena, tensor->whole_shape),
                                                .bytes = tensor->bytes};
-        if (!parameter->name || !parameter->shape || !parameter->whole_shape)
-            return -ENOMEM;
         process->parameter_count++;
     }
     if (process->parameter_count)
         qsort(process->parameters, process->parameter_count, sizeof *process->parameters, compare_parameters);
-    return 0;
 }
 
-static int read_shares(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
+static void read_shares(const struct vt_report *report, struct vt_arena *arena,
+                        struct vt_job_process *process)
 {
     const struct vt_replay *replay = report->attribution->replay;
     const struct vt_event *events = report->trace->events;
@@ -311,8 +278,6 @@ static int read_shares(const struct vt_report *report, struct vt_arena *arena, s
         last_ns = report->facts.ended ? report->duration_ns : UINT64_MAX;
 
     process->shares = vt_job_take(arena, replay->share_count, sizeof *process->shares);
-    if (!process->shares)
-        return -ENOMEM;
     for (size_t i = 0; i < replay->share_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[replay->shares[i].allocation];
         const struct vt_place *place = vt_report_place(report, replay->shares[i].allocation);
@@ -329,11 +294,8 @@ static int read_shares(const struct vt_report *report, struct vt_arena *arena, s
                                      .file = vt_job_copy(arena, place ? place->frame.file : ""),
                                      .line_number = place ? place->frame.line : 0};
 
-        if (!share.line || !share.file)
-            return -ENOMEM;
         process->shares[process->share_count++] = share;
     }
-    return 0;
 }
 
 static bool gathers(const struct vt_attribution *attribution)
@@ -344,17 +306,16 @@ static bool gathers(const struct vt_attribution *attribution)
     return false;
 }
 
-static int read_steps(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
+static void read_steps(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
 {
     size_t count = report->step_start_count < MOST_STEPS ? report->step_start_count : MOST_STEPS;
 
     process->step_ns = vt_job_take(arena, count, sizeof *process->step_ns);
-    for (size_t i = 0; process->step_ns && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         process->step_ns[process->step_start_count++] = report->step_starts[i].t_ns;
-    return process->step_ns ? 0 : -ENOMEM;
 }
 
-/* One that was killed was there when NVML was asked last, long after its last event maybe. */
+/* A process that was killed was there at NVML's last query, which may be long after its last event. */
 static uint64_t last_told_ns(const struct vt_trace *trace)
 {
     uint64_t last_ns = trace->header.start_monotonic_ns;
@@ -365,7 +326,7 @@ static uint64_t last_told_ns(const struct vt_trace *trace)
     return last_ns - trace->header.start_monotonic_ns;
 }
 
-static int read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
+static void read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
 {
     const struct vt_trace *trace = report->trace;
     const struct vt_file_header *header = &trace->header;
@@ -394,46 +355,33 @@ static int read_facts(const struct vt_report *report, struct vt_arena *arena, st
     memcpy(process->identity, header->identity, sizeof process->identity);
     process->pid_namespace = header->process.pid_namespace;
     process->gathers = gathers(report->attribution);
-    return process->path && process->command && process->host && process->outcome ? 0 : -ENOMEM;
 }
 
-static int begin(const struct vt_report *report, struct vt_arena **made, struct vt_job_process *process)
+static struct vt_arena *begin(const struct vt_report *report, struct vt_job_process *process)
 {
-    struct vt_arena *arena = calloc(1, sizeof *arena);
+    struct vt_arena *arena = vt_allocate_zeros(1, sizeof *arena);
 
     *process = (struct vt_job_process){.owner = arena};
-    *made = arena;
-    if (!arena)
-        return -ENOMEM;
     arena->piece_bytes = PIECE_BYTES;
-    return read_facts(report, arena, process);
+    read_facts(report, arena, process);
+    return arena;
 }
 
 int vt_job_process_read_brief(const struct vt_report *report, bool head_only, struct vt_job_process *process)
 {
     const struct vt_file_header *header = &report->trace->header;
-    struct vt_arena *arena;
-    int result = begin(report, &arena, process);
+    struct vt_arena *arena = begin(report, process);
 
-    if (!result) {
-        process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
-        result = process->devices ? 0 : -ENOMEM;
-    }
-    for (size_t i = 0; !result && i < report->device_count; i++) {
+    process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
+    for (size_t i = 0; i < report->device_count; i++) {
         struct vt_job_device *device = &process->devices[process->device_count++];
 
         device->index = report->devices[i].index;
         device->peak = report->devices[i].peak.state;
-        result = read_card(report->trace, arena, device);
+        read_card(report->trace, arena, device);
     }
-    if (!result)
-        result = read_refusals(report, arena, process);
-    if (!result)
-        result = vt_job_read_launch(report->trace, arena, process);
-    if (result) {
-        vt_job_process_free(process);
-        return result;
-    }
+    read_refusals(report, arena, process);
+    vt_job_read_launch(report->trace, arena, process);
     process->head_only = head_only;
     process->event_count = head_only ? header->counters.events : process->event_count;
     if (header->state == VT_STATE_RECORDING) {
@@ -448,24 +396,15 @@ int vt_job_process_read_brief(const struct vt_report *report, bool head_only, st
 
 int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
 {
-    struct vt_arena *arena;
-    int result = begin(report, &arena, process);
+    struct vt_arena *arena = begin(report, process);
 
-    if (!result)
-        result = read_devices(report, arena, process);
-    if (!result)
-        result = read_steps(report, arena, process);
-    if (!result)
-        result = read_refusals(report, arena, process);
-    if (!result)
-        result = read_parameters(report->trace, arena, process);
-    if (!result)
-        result = read_shares(report, arena, process);
-    if (!result)
-        result = vt_job_read_launch(report->trace, arena, process);
-    if (result)
-        vt_job_process_free(process);
-    return result;
+    read_devices(report, arena, process);
+    read_steps(report, arena, process);
+    read_refusals(report, arena, process);
+    read_parameters(report->trace, arena, process);
+    read_shares(report, arena, process);
+    vt_job_read_launch(report->trace, arena, process);
+    return 0;
 }
 
 void vt_job_process_free(struct vt_job_process *process)

@@ -1,7 +1,6 @@
 /* One timeline for all devices of all processes. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* The column of the job in which a time lies. */
@@ -31,7 +30,7 @@ static void fill_row(const struct vt_job *job, const struct vt_job_process *proc
     }
 }
 
-int vt_job_make_rows(struct vt_job_maker *maker)
+void vt_job_make_rows(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = 0;
@@ -41,8 +40,6 @@ int vt_job_make_rows(struct vt_job_maker *maker)
     job->columns = VT_JOB_COLUMNS;
     job->t_ns = vt_job_take(&maker->arena, job->columns, sizeof *job->t_ns);
     job->rows = vt_job_take(&maker->arena, devices, sizeof *job->rows);
-    if (!job->t_ns || !job->rows)
-        return -ENOMEM;
     for (size_t i = 0; i < job->columns; i++)
         job->t_ns[i] = (uint64_t)((long double)job->duration_ns * (long double)i / (long double)job->columns);
     for (uint32_t i = 0; i < job->process_count; i++)
@@ -55,9 +52,6 @@ int vt_job_make_rows(struct vt_job_maker *maker)
                                        .columns = job->columns,
                                        .used_bytes =
                                            vt_job_take(&maker->arena, job->columns, sizeof *row->used_bytes)};
-            if (!row->used_bytes)
-                return -ENOMEM;
             fill_row(job, &job->processes[i], &job->processes[i].devices[k], row);
         }
-    return 0;
 }

@@ -1,13 +1,12 @@
 /* Which processes belong together: nodes, parents and children, and those that were launched together. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
 
-/* Clocks of nodes differ, and ranks begin to use their cards at different times. */
+/* Clocks of nodes differ, and ranks begin to use their GPUs at different times. */
 #define SLACK_NS UINT64_C(60000000000)
 
 /* A run while it is filled. */
@@ -32,19 +31,20 @@ static bool at_one_time(const struct vt_job_process *a, const struct vt_job_proc
     return a->start_ns <= b->end_ns && b->start_ns <= a->end_ns;
 }
 
-/* Of one that was killed only the last event is known: it may have waited for its children long after. */
+/* For a process that was killed only the last event is known: it may have waited for its children long
+ * after. */
 static bool is_parent(const struct vt_job_process *parent, const struct vt_job_process *child)
 {
     return child->parent_pid == parent->pid && same_host(parent, child) &&
            parent->start_ns <= child->end_ns && (!parent->ended || child->start_ns <= parent->end_ns);
 }
 
-static int find_nodes(struct vt_job_maker *maker)
+static void find_nodes(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
 
     job->nodes = vt_job_take(&maker->arena, job->process_count, sizeof *job->nodes);
-    for (size_t i = 0; job->nodes && i < job->process_count; i++) {
+    for (size_t i = 0; i < job->process_count; i++) {
         struct vt_job_process *process = &job->processes[i];
         size_t node = 0;
 
@@ -60,7 +60,6 @@ static int find_nodes(struct vt_job_maker *maker)
         process->node = (uint32_t)node;
         job->nodes[node].process_count++;
     }
-    return job->nodes ? 0 : -ENOMEM;
 }
 
 /* A process of one launch that uses the number of another: a helper that inherited its variables. */
@@ -112,40 +111,39 @@ static enum fit fits(const struct vt_job *job, const struct vt_index *ranks, con
                                                            : FITS_NOT;
 }
 
-static int name_helper(struct vt_job_maker *maker, struct vt_job_process *process)
+static void name_helper(struct vt_job_maker *maker, struct vt_job_process *process)
 {
     process->is_helper = true;
     process->label = vt_job_print(&maker->arena, "rank %d, pid %u", (int)process->rank, process->pid);
-    return process->label ? 0 : -ENOMEM;
 }
 
 /* Sets `run` of each process, which are by start. */
-static int assign(struct vt_job_maker *maker, size_t *run_count)
+static size_t assign(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     struct filling *runs = vt_job_take(&maker->arena, job->process_count, sizeof *runs);
     struct vt_index ranks = {0};
-    int result = runs ? 0 : -ENOMEM;
+    size_t run_count = 0;
 
-    *run_count = 0;
-    for (uint32_t i = 0; !result && i < job->process_count; i++) {
+    for (uint32_t i = 0; i < job->process_count; i++) {
         struct vt_job_process *process = &job->processes[i];
         enum fit fit = FITS_NOT;
         uint32_t run = 0;
 
-        while (run < *run_count && (fit = fits(job, &ranks, &runs[run], run, process)) == FITS_NOT)
+        while (run < run_count && (fit = fits(job, &ranks, &runs[run], run, process)) == FITS_NOT)
             run++;
-        if (run == *run_count)
-            runs[(*run_count)++] =
-                (struct filling){process->launch_key, process->start_ns, process->end_ns, i};
+        if (run == run_count)
+            runs[run_count++] = (struct filling){process->launch_key, process->start_ns, process->end_ns, i};
         process->run = run;
         if (process->end_ns > runs[run].end_ns)
             runs[run].end_ns = process->end_ns;
-        result = fit == IS_HELPER ? name_helper(maker, process)
-                                  : vt_index_put(&ranks, rank_key(run, process->rank), i);
+        if (fit == IS_HELPER)
+            name_helper(maker, process);
+        else
+            vt_index_put(&ranks, rank_key(run, process->rank), i);
     }
     vt_index_free(&ranks);
-    return result;
+    return run_count;
 }
 
 static int by_start(const void *left, const void *right)
@@ -186,23 +184,20 @@ static void find_parents(struct vt_job *job)
 }
 
 /* Ranks that the launcher counted and no trace has. */
-static int find_missing(struct vt_job_maker *maker, struct vt_job_run *run)
+static void find_missing(struct vt_job_maker *maker, struct vt_job_run *run)
 {
     const struct vt_job *job = &maker->job;
     size_t at = 0;
 
     if (run->world_size <= 0 || (size_t)run->world_size <= run->member_count)
-        return 0;
+        return;
     run->missing = vt_job_take(&maker->arena, (size_t)run->world_size, sizeof *run->missing);
-    if (!run->missing)
-        return -ENOMEM;
     for (int32_t rank = 0; rank < run->world_size; rank++) {
         while (at < run->member_count && job->processes[run->members[at]].rank < rank)
             at++;
         if (at == run->member_count || job->processes[run->members[at]].rank != rank)
             run->missing[run->missing_count++] = (uint32_t)rank;
     }
-    return 0;
 }
 
 static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_process *first, size_t count)
@@ -219,13 +214,11 @@ static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_proc
     return "";
 }
 
-static int fill_runs(struct vt_job_maker *maker, size_t run_count)
+static void fill_runs(struct vt_job_maker *maker, size_t run_count)
 {
     struct vt_job *job = &maker->job;
 
     job->runs = vt_job_take(&maker->arena, run_count, sizeof *job->runs);
-    if (!job->runs)
-        return -ENOMEM;
     for (size_t i = 0, end; i < job->process_count; i = end) {
         const struct vt_job_process *first = &job->processes[i];
         struct vt_job_run *run = &job->runs[job->run_count++];
@@ -238,20 +231,16 @@ static int fill_runs(struct vt_job_maker *maker, size_t run_count)
                                    .world_size = first->world_size,
                                    .attempt = first->attempt,
                                    .members = vt_job_take(&maker->arena, end - i, sizeof *run->members)};
-        if (!run->members)
-            return -ENOMEM;
         for (size_t k = i; k < end; k++)
             if (!job->processes[k].is_helper)
                 run->members[run->member_count++] = (uint32_t)k;
         run->basis = basis_of(maker, first, run->member_count);
-        if (!run->basis || find_missing(maker, run))
-            return -ENOMEM;
+        find_missing(maker, run);
     }
-    return 0;
 }
 
 /* Where several runs have a rank 3, its run is in its name. */
-static int number_runs(struct vt_job_maker *maker)
+static void number_runs(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     uint32_t count = 0;
@@ -259,7 +248,7 @@ static int number_runs(struct vt_job_maker *maker)
     for (size_t i = 0; i < job->run_count; i++)
         count += job->runs[i].has_ranks;
     if (count < 2)
-        return 0;
+        return;
     count = 0;
     for (size_t i = 0; i < job->run_count; i++)
         if (job->runs[i].has_ranks)
@@ -270,28 +259,21 @@ static int number_runs(struct vt_job_maker *maker)
 
         if (number)
             process->label = vt_job_print(&maker->arena, "run %u %s", number, process->label);
-        if (!process->label)
-            return -ENOMEM;
     }
-    return 0;
 }
 
-int vt_job_find_runs(struct vt_job_maker *maker)
+void vt_job_find_runs(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
-    size_t run_count = 0;
-    int result;
+    size_t run_count;
 
     if (job->process_count)
         qsort(job->processes, job->process_count, sizeof *job->processes, by_start);
-    result = find_nodes(maker);
-    if (!result)
-        result = assign(maker, &run_count);
-    if (result)
-        return result;
+    find_nodes(maker);
+    run_count = assign(maker);
     if (job->process_count)
         qsort(job->processes, job->process_count, sizeof *job->processes, by_run);
     find_parents(job);
-    result = fill_runs(maker, run_count);
-    return result ? result : number_runs(maker);
+    fill_runs(maker, run_count);
+    number_runs(maker);
 }

@@ -1,12 +1,13 @@
 /* Memory that several processes of a job have: one allocation, made by one of them and imported by others. */
 #include "job/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "base/allocate.h"
 
 /* A share, with its process; times are the job's. */
 struct seen {
-    const struct vt_job_share *share; /* NULL: it is told with another */
+    const struct vt_job_share *share; /* NULL: it is reported with another */
     uint32_t process, node;
     uint64_t identity, begin_ns, end_ns;
 };
@@ -37,14 +38,15 @@ static int by_bytes(const void *left, const void *right)
     return (a->line_number > b->line_number) - (a->line_number < b->line_number);
 }
 
-/* A handle's bytes may come again when the memory they named is gone: its life tells which is meant. */
+/* A handle's bytes may be used again when the memory they named is gone: its lifetime shows which one is
+ * meant. */
 static bool is_same(const struct seen *made, const struct seen *imported)
 {
     return made->node == imported->node && made->identity == imported->identity &&
            made->begin_ns <= imported->end_ns && imported->begin_ns <= made->end_ns;
 }
 
-/* Of several that may be meant, the one that was made last before it was imported. */
+/* If several may be meant: the one that was made last before the import. */
 static bool is_of(const struct seen *made, const struct seen *imported, const struct seen *end)
 {
     const struct seen *later = made + 1;
@@ -61,8 +63,8 @@ static void add_user(struct vt_job_shared *shared, uint32_t process)
     shared->users[shared->user_count++] = process;
 }
 
-/* The allocation of `first`, with all those in [first, end) that imported it and are not yet told. */
-static int make_shared(struct vt_job_maker *maker, struct seen *first, const struct seen *end)
+/* The allocation of `first`, with all those in [first, end) that imported it and are not yet reported. */
+static void make_shared(struct vt_job_maker *maker, struct seen *first, const struct seen *end)
 {
     const struct vt_job_share *share = first->share;
     struct vt_job_shared *shared = &maker->job.shared[maker->job.shared_count];
@@ -76,8 +78,6 @@ static int make_shared(struct vt_job_maker *maker, struct seen *first, const str
         .file = share->file,
         .line_number = share->line_number,
         .users = vt_job_take(&maker->arena, (size_t)(end - first), sizeof *shared->users)};
-    if (!shared->users)
-        return -ENOMEM;
     for (struct seen *other = first; other < end; other++)
         if (other->share && other->share->is_foreign && is_of(first, other, end)) {
             add_user(shared, other->process);
@@ -85,7 +85,6 @@ static int make_shared(struct vt_job_maker *maker, struct seen *first, const str
                 other->share = NULL;
         }
     maker->job.shared_count += shared->user_count > 0;
-    return 0;
 }
 
 static size_t gather(const struct vt_job *job, struct seen *seen)
@@ -108,33 +107,27 @@ static size_t gather(const struct vt_job *job, struct seen *seen)
     return count;
 }
 
-int vt_job_find_shared(struct vt_job_maker *maker)
+void vt_job_find_shared(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     struct seen *seen;
     size_t count = 0;
-    int result = 0;
 
     for (size_t i = 0; i < job->process_count; i++)
         count += job->processes[i].share_count;
-    seen = malloc((count + 1) * sizeof *seen);
+    seen = vt_allocate((count + 1) * sizeof *seen);
     job->shared = vt_job_take(&maker->arena, count, sizeof *job->shared);
-    if (!seen || !job->shared) {
-        free(seen);
-        return -ENOMEM;
-    }
     count = gather(job, seen);
     qsort(seen, count, sizeof *seen, by_identity);
-    for (size_t first = 0, end; first < count && !result; first = end) {
+    for (size_t first = 0, end; first < count; first = end) {
         for (end = first;
              end < count && seen[end].node == seen[first].node && seen[end].identity == seen[first].identity;)
             end++;
-        for (size_t i = first; i < end && !result; i++)
+        for (size_t i = first; i < end; i++)
             if (seen[i].share)
-                result = make_shared(maker, &seen[i], &seen[end]);
+                make_shared(maker, &seen[i], &seen[end]);
     }
     free(seen);
     if (job->shared_count)
         qsort(job->shared, job->shared_count, sizeof *job->shared, by_bytes);
-    return result;
 }

@@ -1,15 +1,15 @@
 /* Memory by source line: one walk over a device's changes for the maxima, and a sum of what is alive. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "trace/frameworks.h"
 
-/* Of an item of the line table on one device. */
+/* What an item of the line table used on one device. */
 struct use {
     struct vt_line_use own, through;
 };
@@ -25,7 +25,7 @@ struct making {
     const char *asked;
     size_t top;
     struct use **uses; /* by device, then item */
-    uint32_t file;     /* item of the file that was asked for */
+    uint32_t file;     /* item of the requested file */
 };
 
 /* ---- One device ---- */
@@ -45,7 +45,6 @@ struct walk {
     struct running all_running;
     size_t span;                         /* that the last event visited is in, or one before */
     uint32_t phase_ends[VT_PHASE_COUNT]; /* 1 + the last event of each phase so far; 0 = none */
-    int result;
 };
 
 /* Notes the phases of the events before `event`. */
@@ -92,11 +91,9 @@ static void change(void *context, uint32_t index, bool begins)
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
     struct vt_stack_lines lines;
 
-    if (!vt_is_grouped(allocation) || walk->result)
+    if (!vt_is_grouped(allocation))
         return;
-    walk->result = vt_line_table_add(walk->making->table, vt_telling_stack(attribution, allocation), &lines);
-    if (walk->result)
-        return;
+    vt_line_table_add(walk->making->table, vt_telling_stack(attribution, allocation), &lines);
     pass(walk, event);
     change_item(walk, &walk->all_running, walk->all, event, bytes);
     change_item(walk, &walk->own[lines.own], &walk->uses[lines.own].own, event, bytes);
@@ -107,7 +104,7 @@ static void change(void *context, uint32_t index, bool begins)
                     bytes);
 }
 
-static int find_peaks(struct walk *walk, int device_index)
+static void find_peaks(struct walk *walk, int device_index)
 {
     const struct vt_replay *replay = walk->making->report->attribution->replay;
     const struct vt_replay_visitor visitor = {.change = change, .context = walk};
@@ -120,7 +117,6 @@ static int find_peaks(struct walk *walk, int device_index)
         settle(walk, &walk->own[i], &walk->uses[i].own, end);
         settle(walk, &walk->through[i], &walk->uses[i].through, end);
     }
-    return walk->result;
 }
 
 static void add(struct vt_line_use *use, const struct vt_allocation *allocation, uint8_t category, bool alive)
@@ -133,15 +129,15 @@ static void add(struct vt_line_use *use, const struct vt_allocation *allocation,
     use->categories[category] += allocation->bytes;
 }
 
-/* What every allocation adds at the instant and to the counts. */
-static int sum(struct making *making, struct vt_annotated_device *device, struct use *uses)
+/* Adds every allocation to the counts, and to the bytes if it is alive at the moment shown. */
+static void sum(struct making *making, struct vt_annotated_device *device, struct use *uses)
 {
     const struct vt_attribution *attribution = making->report->attribution;
     const struct vt_replay *replay = attribution->replay;
     uint32_t event = device->report->shown->state.event_index;
-    int index = device->report->index, result = 0;
+    int index = device->report->index;
 
-    for (size_t i = 0; i < replay->allocation_count && !result; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         uint8_t category = attribution->labels[i].category;
         bool alive = vt_is_counted(allocation, index, event);
@@ -149,9 +145,7 @@ static int sum(struct making *making, struct vt_annotated_device *device, struct
 
         if (allocation->device_index != index || !vt_is_grouped(allocation))
             continue;
-        result = vt_line_table_add(making->table, vt_telling_stack(attribution, allocation), &lines);
-        if (result)
-            break;
+        vt_line_table_add(making->table, vt_telling_stack(attribution, allocation), &lines);
         device->has_backward |= attribution->labels[i].forward_stack_id != 0;
         add(&device->all, allocation, category, alive);
         add(&uses[lines.own].own, allocation, category, alive);
@@ -160,42 +154,34 @@ static int sum(struct making *making, struct vt_annotated_device *device, struct
         for (size_t k = 0; k < lines.through_count; k++)
             add(&uses[lines.through[k]].through, allocation, category, alive);
     }
-    return result;
 }
 
 /* All stacks first: then the number of items is known. */
-static int meet_stacks(struct making *making)
+static void meet_stacks(struct making *making)
 {
     const struct vt_attribution *attribution = making->report->attribution;
     const struct vt_replay *replay = attribution->replay;
     struct vt_stack_lines lines;
-    int result = 0;
 
-    for (size_t i = 0; i < replay->allocation_count && !result; i++)
+    for (size_t i = 0; i < replay->allocation_count; i++)
         if (vt_is_grouped(&replay->allocations[i]))
-            result = vt_line_table_add(making->table, vt_telling_stack(attribution, &replay->allocations[i]),
-                                       &lines);
-    return result;
+            vt_line_table_add(making->table, vt_telling_stack(attribution, &replay->allocations[i]), &lines);
 }
 
-static int use_of_device(struct making *making, struct vt_annotated_device *device, struct use **uses)
+static struct use *use_of_device(struct making *making, struct vt_annotated_device *device)
 {
     struct walk walk = {.making = making, .all = &device->all};
-    int result = -ENOMEM;
 
     vt_line_table_items(making->table, &walk.count);
-    *uses = walk.uses = calloc(walk.count, sizeof *walk.uses);
-    walk.own = calloc(walk.count, sizeof *walk.own);
-    walk.through = calloc(walk.count, sizeof *walk.through);
-    if (walk.uses && walk.own && walk.through)
-        result = find_peaks(&walk, device->report->index);
-    if (!result)
-        result = sum(making, device, walk.uses);
-    if (!result)
-        device->nowhere = walk.uses[VT_NO_FILE].own;
+    walk.uses = vt_allocate_zeros(walk.count, sizeof *walk.uses);
+    walk.own = vt_allocate_zeros(walk.count, sizeof *walk.own);
+    walk.through = vt_allocate_zeros(walk.count, sizeof *walk.through);
+    find_peaks(&walk, device->report->index);
+    sum(making, device, walk.uses);
+    device->nowhere = walk.uses[VT_NO_FILE].own;
     free(walk.own);
     free(walk.through);
-    return result;
+    return walk.uses;
 }
 
 /* ---- Files and lines ---- */
@@ -231,63 +217,59 @@ static int compare_lines(const void *left, const void *right)
     return (a->line > b->line) - (a->line < b->line);
 }
 
-static int list_lines(const struct making *making, const struct use *uses, struct vt_annotated_file *file)
+static void list_lines(const struct making *making, const struct use *uses, struct vt_annotated_file *file)
 {
     const struct vt_source_text *source = &making->annotation->texts->source;
     size_t item_count, capacity = 0;
     const struct vt_line_item *items = vt_line_table_items(making->table, &item_count);
-    int result = 0;
 
     file->texts = source->lines;
     file->text_count = source->count;
     file->source = source->state;
-    for (size_t i = 1; i < item_count && !result; i++) {
+    for (size_t i = 1; i < item_count; i++) {
         int32_t line = items[i].line;
 
         if (items[i].file != making->file || line == VT_WHOLE_FILE || !uses[i].through.allocations)
             continue;
-        result = VT_APPEND(
-            file->lines, file->line_count, capacity,
-            (struct vt_annotated_line){.line = line, .own = uses[i].own, .through = uses[i].through});
-        if (!result && line > 0 && (size_t)line <= source->count)
+        VT_APPEND(file->lines, file->line_count, capacity,
+                  (struct vt_annotated_line){.line = line, .own = uses[i].own, .through = uses[i].through});
+        if (line > 0 && (size_t)line <= source->count)
             file->lines[file->line_count - 1].text = source->lines[line - 1];
     }
-    if (result || !file->line_count)
-        return result;
+    if (!file->line_count)
+        return;
     qsort(file->lines, file->line_count, sizeof *file->lines, compare_weights);
     if (making->top && file->line_count > making->top) {
         file->left_out = file->line_count - making->top;
         file->line_count = making->top;
     }
     qsort(file->lines, file->line_count, sizeof *file->lines, compare_lines);
-    return 0;
 }
 
-static int list_device(const struct making *making, const struct use *uses,
-                       struct vt_annotated_device *device)
+static void list_device(const struct making *making, const struct use *uses,
+                        struct vt_annotated_device *device)
 {
     size_t item_count, capacity = 0;
     const struct vt_line_item *items = vt_line_table_items(making->table, &item_count);
-    int result = 0;
 
-    for (size_t i = 1; i < item_count && !result; i++) {
+    for (size_t i = 1; i < item_count; i++) {
         bool wanted =
             making->asked ? i == making->file : items[i].line == VT_WHOLE_FILE && uses[i].own.allocations > 0;
 
         if (wanted)
-            result = VT_APPEND(
-                device->files, device->file_count, capacity,
-                (struct vt_annotated_file){.path = items[i].path,
-                                           .name = vt_short_path(making->report->trace, items[i].path),
-                                           .library = vt_is_library_file(items[i].path),
-                                           .own = uses[i].own,
-                                           .through = uses[i].through});
+            VT_APPEND(device->files, device->file_count, capacity,
+                      (struct vt_annotated_file){.path = items[i].path,
+                                                 .name = vt_short_path(making->report->trace, items[i].path),
+                                                 .library = vt_is_library_file(items[i].path),
+                                                 .own = uses[i].own,
+                                                 .through = uses[i].through});
     }
-    if (!result && making->asked)
-        return list_lines(making, uses, &device->files[0]);
-    if (!result && device->file_count)
+    if (making->asked) {
+        list_lines(making, uses, &device->files[0]);
+        return;
+    }
+    if (device->file_count)
         qsort(device->files, device->file_count, sizeof *device->files, compare_files);
-    return result;
 }
 
 /* ---- All ---- */
@@ -301,15 +283,14 @@ static int find_file(struct making *making, char *error, size_t error_bytes)
         .report = making->report, .items = items, .count = count, .asked = making->asked};
     int result;
 
-    search.own_bytes = calloc(count, sizeof *search.own_bytes);
-    search.allocates = calloc(count, sizeof *search.allocates);
-    for (size_t d = 0; search.own_bytes && search.allocates && d < making->annotation->device_count; d++)
+    search.own_bytes = vt_allocate_zeros(count, sizeof *search.own_bytes);
+    search.allocates = vt_allocate_zeros(count, sizeof *search.allocates);
+    for (size_t d = 0; d < making->annotation->device_count; d++)
         for (size_t i = 0; i < count; i++) {
             search.own_bytes[i] += making->uses[d][i].own.bytes;
             search.allocates[i] |= making->uses[d][i].own.allocations > 0;
         }
-    result = search.own_bytes && search.allocates ? vt_file_find(&search, &making->file, error, error_bytes)
-                                                  : -ENOMEM;
+    result = vt_file_find(&search, &making->file, error, error_bytes);
     free(search.own_bytes);
     free(search.allocates);
     return result;
@@ -319,67 +300,54 @@ static int make(struct making *making, char *error, size_t error_bytes)
 {
     struct vt_annotation *annotation = making->annotation;
     size_t item_count;
-    int result = vt_line_table_make(making->report, &making->table);
 
-    if (!result)
-        result = meet_stacks(making);
-    for (size_t d = 0; d < annotation->device_count && !result; d++)
-        result = use_of_device(making, &annotation->devices[d], &making->uses[d]);
-    if (!result && making->asked)
-        result = find_file(making, error, error_bytes);
-    if (!result && making->asked)
-        result = vt_source_read(making->report->trace,
-                                vt_line_table_items(making->table, &item_count)[making->file].path,
-                                &annotation->texts->source);
-    for (size_t d = 0; d < annotation->device_count && !result; d++)
-        result = list_device(making, making->uses[d], &annotation->devices[d]);
-    return result;
+    making->table = vt_line_table_make(making->report);
+    meet_stacks(making);
+    for (size_t d = 0; d < annotation->device_count; d++)
+        making->uses[d] = use_of_device(making, &annotation->devices[d]);
+    if (making->asked) {
+        int result = find_file(making, error, error_bytes);
+
+        if (result)
+            return result;
+        vt_source_read(making->report->trace,
+                       vt_line_table_items(making->table, &item_count)[making->file].path,
+                       &annotation->texts->source);
+    }
+    for (size_t d = 0; d < annotation->device_count; d++)
+        list_device(making, making->uses[d], &annotation->devices[d]);
+    return 0;
 }
 
 static struct vt_annotation *make_empty(const struct vt_report *report)
 {
-    struct vt_annotation *annotation = calloc(1, sizeof *annotation);
+    struct vt_annotation *annotation = vt_allocate_zeros(1, sizeof *annotation);
 
-    if (!annotation)
-        return NULL;
     annotation->report = report;
     annotation->device_count = report->device_count;
-    annotation->devices = calloc(report->device_count + 1, sizeof *annotation->devices);
-    annotation->texts = calloc(1, sizeof *annotation->texts);
-    if (annotation->devices && annotation->texts) {
-        for (size_t d = 0; d < report->device_count; d++)
-            annotation->devices[d].report = &report->devices[d];
-        return annotation;
-    }
-    vt_annotation_free(annotation);
-    return NULL;
+    annotation->devices = vt_allocate_zeros(report->device_count + 1, sizeof *annotation->devices);
+    annotation->texts = vt_allocate_zeros(1, sizeof *annotation->texts);
+    for (size_t d = 0; d < report->device_count; d++)
+        annotation->devices[d].report = &report->devices[d];
+    return annotation;
 }
 
 int vt_annotation_make(const struct vt_report *report, const char *file, size_t top,
                        struct vt_annotation **made, char *error, size_t error_bytes)
 {
-    struct making making = {.report = report,
-                            .annotation = make_empty(report),
-                            .asked = file,
+    struct making making = {.report = report, .annotation = make_empty(report), .asked = file, .top = top};
+    int result;
 
-                            .top = top};
-    int result = -ENOMEM;
-
-    *made = NULL;
-    snprintf(error, error_bytes, "out of memory");
-    making.uses = calloc(report->device_count + 1, sizeof *making.uses);
-    if (making.annotation && making.uses) {
-        making.annotation->has_file = file != NULL;
-        result = make(&making, error, error_bytes);
-    }
-    for (size_t d = 0; making.uses && d < report->device_count; d++)
+    making.uses = vt_allocate_zeros(report->device_count + 1, sizeof *making.uses);
+    making.annotation->has_file = file != NULL;
+    result = make(&making, error, error_bytes);
+    for (size_t d = 0; d < report->device_count; d++)
         free(making.uses[d]);
     free(making.uses);
     vt_line_table_free(making.table);
+    *made = result ? NULL : making.annotation;
     if (result)
         vt_annotation_free(making.annotation);
-    else
-        *made = making.annotation;
     return result;
 }
 
@@ -387,14 +355,13 @@ void vt_annotation_free(struct vt_annotation *annotation)
 {
     if (!annotation)
         return;
-    for (size_t d = 0; annotation->devices && d < annotation->device_count; d++) {
+    for (size_t d = 0; d < annotation->device_count; d++) {
         for (size_t i = 0; i < annotation->devices[d].file_count; i++)
             free(annotation->devices[d].files[i].lines);
         free(annotation->devices[d].files);
     }
     free(annotation->devices);
-    if (annotation->texts)
-        vt_source_free(&annotation->texts->source);
+    vt_source_free(&annotation->texts->source);
     free(annotation->texts);
     free(annotation);
 }

@@ -1,13 +1,14 @@
-/* Who made the refused requests: the stack to show, and the module. Memory may run out very often, so all
- * refusals are handled in one pass. */
+/* Who made the requests that failed: the stack to show, and the module. A program may run out of memory
+ * very often, so one pass handles all of them. */
 #include "base/index.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 #define NAME_BYTES 256
 #define NEAR 100000u /* allocations */
@@ -21,23 +22,22 @@ struct nodes {
     struct vt_index blocks; /* sequence → the first block of the operator that made it */
 };
 
-static int put_first(struct vt_index *index, uint64_t sequence, size_t at)
+static void put_first(struct vt_index *index, uint64_t sequence, size_t at)
 {
-    return vt_index_get(index, sequence) == VT_INDEX_NONE ? vt_index_put(index, sequence, (uint32_t)at) : 0;
+    if (vt_index_get(index, sequence) == VT_INDEX_NONE)
+        vt_index_put(index, sequence, (uint32_t)at);
 }
 
-static int find_nodes(const struct vt_replay *replay, struct nodes *nodes)
+static void find_nodes(const struct vt_replay *replay, struct nodes *nodes)
 {
     const struct vt_trace *trace = replay->trace;
-    int result = 0;
 
-    for (size_t i = 0; !result && i < trace->event_count; i++)
+    for (size_t i = 0; i < trace->event_count; i++)
         if (trace->events[i].kind == VT_EVENT_NODE)
-            result = put_first(&nodes->events, trace->events[i].sequence, i);
-    for (size_t i = 0; !result && i < replay->allocation_count; i++)
+            put_first(&nodes->events, trace->events[i].sequence, i);
+    for (size_t i = 0; i < replay->allocation_count; i++)
         if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK)
-            result = put_first(&nodes->blocks, replay->allocations[i].sequence, i);
-    return result;
+            put_first(&nodes->blocks, replay->allocations[i].sequence, i);
 }
 
 static bool is_backward(uint64_t sequence)
@@ -69,19 +69,18 @@ static uint32_t forward_stack(const struct vt_replay *replay, const struct nodes
                : 0;
 }
 
-static int find_stacks(struct vt_report *report)
+static void find_stacks(struct vt_report *report)
 {
     const struct vt_event *events = report->trace->events;
     const struct vt_replay *replay = report->attribution->replay;
     struct nodes nodes = {0};
     bool any = false;
-    int result = 0;
 
     for (size_t i = 0; i < report->refusal_count; i++)
         any |= is_backward(events[report->refusals[i].event_index].sequence);
     if (any)
-        result = find_nodes(replay, &nodes);
-    for (size_t i = 0; !result && i < report->refusal_count; i++) {
+        find_nodes(replay, &nodes);
+    for (size_t i = 0; i < report->refusal_count; i++) {
         struct vt_refusal *refusal = &report->refusals[i];
         uint32_t forward = forward_stack(replay, &nodes, refusal->event_index);
 
@@ -89,7 +88,6 @@ static int find_stacks(struct vt_report *report)
     }
     vt_index_free(&nodes.events);
     vt_index_free(&nodes.blocks);
-    return result;
 }
 
 /* ---- Modules ---- */
@@ -103,26 +101,27 @@ static uint64_t innermost_self(const struct vt_trace_stack *stack)
     return 0;
 }
 
-/* By stack. NULL without memory. */
+/* By stack. */
 static uint64_t *list_selves(const struct vt_trace *trace)
 {
-    uint64_t *selves = calloc(trace->stack_count + 1, sizeof *selves);
+    uint64_t *selves = vt_allocate_zeros(trace->stack_count + 1, sizeof *selves);
 
-    for (size_t id = 0; selves && id < trace->stack_count; id++)
+    for (size_t id = 0; id < trace->stack_count; id++)
         selves[id] = innermost_self(&trace->stacks[id]);
     return selves;
 }
 
 /* Stores an allocation that has a module's name as the latest of that module. */
-static int note_module(const struct vt_report *report, const uint64_t *selves, size_t at,
-                       struct vt_index *latest)
+static void note_module(const struct vt_report *report, const uint64_t *selves, size_t at,
+                        struct vt_index *latest)
 {
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[at];
     uint32_t stack_id = vt_telling_stack(report->attribution, allocation);
     const struct vt_label *label = &report->attribution->labels[at];
     uint64_t self = stack_id < report->trace->stack_count ? selves[stack_id] : 0;
 
-    return self && !label->owner && vt_shown_module(label) ? vt_index_put(latest, self, (uint32_t)at) : 0;
+    if (self && !label->owner && vt_shown_module(label))
+        vt_index_put(latest, self, (uint32_t)at);
 }
 
 static uint64_t asking_self(const struct vt_report *report, const uint64_t *selves,
@@ -131,25 +130,25 @@ static uint64_t asking_self(const struct vt_report *report, const uint64_t *selv
     return refusal->asker_stack < report->trace->stack_count ? selves[refusal->asker_stack] : 0;
 }
 
-/* A refused request has no allocation, so its module's name comes from another allocation of the same module:
- * the latest before it, else (`after`) the next. Farther away, another module may be at that address. */
-static int find_modules(struct vt_report *report, const uint64_t *selves, bool after)
+/* A failed request has no allocation, so its module's name comes from another allocation of the same
+ * module: the latest before it, or else (`after`) the next one. Farther away, another module may be at that
+ * address. */
+static void find_modules(struct vt_report *report, const uint64_t *selves, bool after)
 {
     const struct vt_replay *replay = report->attribution->replay;
     size_t count = replay->allocation_count, passed = 0; /* allocations, from the end for `after` */
     struct vt_index latest = {0};
-    int result = 0;
 
-    for (size_t i = 0; !result && i < report->refusal_count; i++) {
+    for (size_t i = 0; i < report->refusal_count; i++) {
         struct vt_refusal *refusal = &report->refusals[after ? report->refusal_count - 1 - i : i];
         uint32_t at;
 
-        for (; !result && passed < count; passed++) {
+        for (; passed < count; passed++) {
             size_t next = after ? count - 1 - passed : passed;
 
             if ((replay->allocations[next].alloc_event > refusal->event_index) != after)
                 break;
-            result = note_module(report, selves, next, &latest);
+            note_module(report, selves, next, &latest);
         }
         at = vt_index_get(&latest, asking_self(report, selves, refusal));
         if (!refusal->asker_module && at != VT_INDEX_NONE &&
@@ -157,12 +156,11 @@ static int find_modules(struct vt_report *report, const uint64_t *selves, bool a
             refusal->asker_module = vt_shown_module(&report->attribution->labels[at]);
     }
     vt_index_free(&latest);
-    return result;
 }
 
 /* ---- Names ---- */
 
-/* Who asked, in words. NULL without memory. */
+/* Who requested it, in words. */
 static const char *name_asker(struct vt_places *places, const struct vt_refusal *refusal)
 {
     const struct vt_place *user = vt_place_of(places, refusal->stack_id), *forward = refusal->asker_place;
@@ -179,7 +177,7 @@ static const char *name_asker(struct vt_places *places, const struct vt_refusal 
 }
 
 /* Equal neighbours share a name. */
-static int name_askers(struct vt_report *report)
+static void name_askers(struct vt_report *report)
 {
     for (size_t i = 0; i < report->refusal_count; i++) {
         struct vt_refusal *refusal = &report->refusals[i], *last = i ? refusal - 1 : NULL;
@@ -190,21 +188,16 @@ static int name_askers(struct vt_report *report)
         if (refusal->asker_module)
             refusal->asker_class = vt_module_class(report->attribution, refusal->asker_module);
         refusal->asker = same ? last->asker : name_asker(report->places, refusal);
-        if (!refusal->asker)
-            return -ENOMEM;
     }
-    return 0;
 }
 
-int vt_find_askers(struct vt_report *report)
+void vt_find_askers(struct vt_report *report)
 {
     uint64_t *selves = list_selves(report->trace);
-    int result = selves ? find_stacks(report) : -ENOMEM;
 
-    if (!result)
-        result = find_modules(report, selves, false);
-    if (!result)
-        result = find_modules(report, selves, true);
+    find_stacks(report);
+    find_modules(report, selves, false);
+    find_modules(report, selves, true);
     free(selves);
-    return result ? result : name_askers(report);
+    name_askers(report);
 }

@@ -1,8 +1,9 @@
 /* What counts as alive, and blocks one by one with all that is printed of them. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "base/allocate.h"
 
 bool vt_is_grouped(const struct vt_allocation *allocation)
 {
@@ -76,7 +77,7 @@ static int compare_blocks(const void *left, const void *right)
     return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
 }
 
-int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant)
+void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant)
 {
     const struct vt_replay *replay = report->attribution->replay;
     const struct vt_event *events = report->trace->events;
@@ -86,9 +87,7 @@ int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_i
 
     for (size_t i = 0; i < replay->allocation_count; i++)
         count += vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index);
-    instant->blocks = calloc(count + 1, sizeof *instant->blocks);
-    if (!instant->blocks)
-        return -ENOMEM;
+    instant->blocks = vt_allocate_zeros(count + 1, sizeof *instant->blocks);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         struct vt_block *block = &instant->blocks[instant->block_count];
@@ -105,5 +104,4 @@ int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_i
         instant->block_count++;
     }
     qsort(instant->blocks, instant->block_count, sizeof *instant->blocks, compare_blocks);
-    return 0;
 }

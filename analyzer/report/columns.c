@@ -1,11 +1,11 @@
 /* Flattens the objects of schema.def, and reads cells. */
 #include "report/columns.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 #define NAME_BYTES 128
@@ -47,83 +47,70 @@ const char *vt_cell_kind_name(unsigned kind)
     return names[kind];
 }
 
-static int add(struct flattening *flattening, const struct vt_field *field, const char *name, uint32_t word)
+static void add(struct flattening *flattening, const struct vt_field *field, const char *name, uint32_t word)
 {
     struct vt_columns *columns = flattening->columns;
-    struct vt_column column = {.name = strdup(name),
+    struct vt_column column = {.name = vt_copy_text(name),
                                .about = field->about,
                                .kind = cell_kind(field->kind),
                                .unit = field->unit,
                                .field = field,
                                .steps = flattening->steps,
                                .word = word};
-    int result;
 
     memcpy(column.path, flattening->path, sizeof column.path);
-    result = column.name ? VT_APPEND(columns->items, columns->count, flattening->capacity, column) : -ENOMEM;
-    if (result)
-        free(column.name);
-    return result;
+    VT_APPEND(columns->items, columns->count, flattening->capacity, column);
 }
 
-static int add_words(struct flattening *flattening, const struct vt_field *field, const char *prefix)
+static void add_words(struct flattening *flattening, const struct vt_field *field, const char *prefix)
 {
     char name[NAME_BYTES];
-    int result = 0;
 
-    for (uint32_t word = 0; word < field->count && !result; word++) {
+    for (uint32_t word = 0; word < field->count; word++) {
         if (word + 1 == field->skipped)
             continue;
         snprintf(name, sizeof name, "%s%s_bytes", prefix, field->word(word));
-        result = add(flattening, field, name, word);
+        add(flattening, field, name, word);
     }
-    return result;
 }
 
-static int flatten(struct flattening *flattening, const struct vt_object *object, const char *prefix);
+static void flatten(struct flattening *flattening, const struct vt_object *object, const char *prefix);
 
-static int flatten_inside(struct flattening *flattening, const struct vt_field *field, const char *prefix)
+static void flatten_inside(struct flattening *flattening, const struct vt_field *field, const char *prefix)
 {
     char name[NAME_BYTES];
-    int result;
 
     if (flattening->steps == VT_COLUMN_STEPS)
-        return -EINVAL; /* an object of schema.def that is nested too deep for a row */
+        abort(); /* an object of schema.def is nested too deep for a row */
     flattening->path[flattening->steps++] =
         (struct vt_column_step){field->offset, field->kind == VT_FIELD_POINTER};
     snprintf(name, sizeof name, field->name ? "%s%s_" : "%s", prefix, field->name);
-    result = flatten(flattening, field->object(), name);
+    flatten(flattening, field->object(), name);
     flattening->steps--;
-    return result;
 }
 
-static int flatten(struct flattening *flattening, const struct vt_object *object, const char *prefix)
+static void flatten(struct flattening *flattening, const struct vt_object *object, const char *prefix)
 {
     char name[NAME_BYTES];
-    int result = 0;
 
-    for (const struct vt_field *field = object->fields; field->kind != VT_FIELD_END && !result; field++) {
+    for (const struct vt_field *field = object->fields; field->kind != VT_FIELD_END; field++) {
         snprintf(name, sizeof name, "%s%s", prefix, field->name ? field->name : "");
         if (field->kind == VT_FIELD_OBJECT || field->kind == VT_FIELD_POINTER)
-            result = flatten_inside(flattening, field, prefix);
+            flatten_inside(flattening, field, prefix);
         else if (field->kind == VT_FIELD_BY_WORD)
-            result = add_words(flattening, field, prefix);
+            add_words(flattening, field, prefix);
         else if (cell_kind(field->kind) != VT_CELL_NULL)
-            result = add(flattening, field, name, 0);
+            add(flattening, field, name, 0);
     }
-    return result;
 }
 
 int vt_columns_make(const struct vt_object *object, struct vt_columns *columns)
 {
     struct flattening flattening = {.columns = columns};
-    int result;
 
     *columns = (struct vt_columns){0};
-    result = flatten(&flattening, object, "");
-    if (result)
-        vt_columns_free(columns);
-    return result;
+    flatten(&flattening, object, "");
+    return 0;
 }
 
 void vt_columns_free(struct vt_columns *columns)

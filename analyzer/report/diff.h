@@ -1,4 +1,4 @@
-/* Two instants side by side: what one has that the other has not. Filled by diagnose/diff.c. */
+/* Two moments side by side, and how they differ. Filled by diagnose/diff.c. */
 #ifndef VT_DIFF_H
 #define VT_DIFF_H
 
@@ -15,7 +15,7 @@ enum vt_diff_kind {
 const char *vt_diff_kind_name(unsigned kind); /* "added", "removed", … */
 
 struct vt_diff_side {
-    const struct vt_group *group; /* NULL: not on this side, or the row stands for several */
+    const struct vt_group *group; /* NULL: not on this side, or the row sums up several */
     int32_t line;                 /* by line, 0 = not known */
     uint64_t bytes, blocks;
     uint64_t categories[VT_CATEGORY_COUNT];
@@ -26,7 +26,7 @@ struct vt_diff_row {
     char *name; /* owned */
     uint8_t kind;
     uint64_t change_bytes; /* how far the sides are apart */
-    uint64_t members;      /* groups of one side that the row stands for: a new module with all inside it */
+    uint64_t members;      /* groups of one side that the row sums up: a new module and everything in it */
     struct vt_diff_side a, b;
     /* By line, of B where it is there. */
     const struct vt_place *place; /* NULL = not known */
@@ -40,8 +40,8 @@ struct vt_diff_rows {
 struct vt_diff_device {
     int index;
     const char *name;
-    /* Of a device that is on one side only, empty. They belong to the reports, but events have the numbers of
-     * the file. */
+    /* Empty for a device that is on one side only. They belong to the reports, but events have the numbers
+     * of the file. */
     struct vt_instant a, b;
     struct vt_diff_rows rows[VT_BY_COUNT]; /* by category: with the cache and the context */
     bool differs;

@@ -1,13 +1,14 @@
-/* --explain: what a name stands for, and why its bytes have their categories. */
+/* --explain: what a name means, and why its bytes are in their categories. */
 #include "report/parts.h"
 #include "base/module_names.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The text on the command line, taken apart. */
+#include "base/allocate.h"
+
+/* The text on the command line, parsed. */
 struct wanted {
     const struct vt_attribution *attribution;
     const char *what;
@@ -148,11 +149,8 @@ static struct vt_reason *reason_for(struct vt_explanation *explanation, const st
             reason->rule == label->rule)
             return reason;
     }
-    reason = realloc(explanation->reasons, (explanation->count + 1) * sizeof *reason);
-    if (!reason)
-        return NULL;
-    explanation->reasons = reason;
-    reason += explanation->count++;
+    explanation->reasons = vt_resize(explanation->reasons, explanation->count + 1, sizeof *reason);
+    reason = &explanation->reasons[explanation->count++];
     *reason =
         (struct vt_reason){.category = label->category, .evidence = label->evidence, .rule = label->rule};
     return reason;
@@ -165,22 +163,19 @@ static int compare_reasons(const void *left, const void *right)
     return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : a->allocation < b->allocation ? -1 : 1;
 }
 
-static int add_block(struct vt_explanation *explanation, const struct vt_attribution *attribution,
-                     uint32_t allocation)
+static void add_block(struct vt_explanation *explanation, const struct vt_attribution *attribution,
+                      uint32_t allocation)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_reason *reason = reason_for(explanation, &attribution->labels[allocation]);
     uint64_t bytes = replay->allocations[allocation].bytes;
 
-    if (!reason)
-        return -ENOMEM;
     if (!reason->blocks || bytes > replay->allocations[reason->allocation].bytes)
         reason->allocation = allocation;
     reason->blocks++;
     reason->bytes += bytes;
     explanation->blocks++;
     explanation->bytes += bytes;
-    return 0;
 }
 
 /* Fills what is printed of a reason, except its sums. */
@@ -210,21 +205,20 @@ static void describe(const struct vt_report *report, struct vt_reason *reason)
     reason->forward_stack = reason->forward_stack ? reason->forward_stack : "";
 }
 
-int vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device)
+void vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device)
 {
     const struct vt_replay *replay = report->attribution->replay;
     struct vt_explanation *explanation = &device->explanation;
     uint32_t event_index = device->shown->state.event_index;
     struct wanted wanted;
-    int result = 0;
 
     *explanation = (struct vt_explanation){.what = what};
     read_wanted(report->attribution, what, &wanted);
-    for (size_t way = 0; way < WAYS && !explanation->blocks && !result; way++) {
-        for (uint32_t i = 0; i < replay->allocation_count && !result; i++)
+    for (size_t way = 0; way < WAYS && !explanation->blocks; way++) {
+        for (uint32_t i = 0; i < replay->allocation_count; i++)
             if (vt_is_counted(&replay->allocations[i], device->index, event_index) &&
                 ways[way].holds(&wanted, i))
-                result = add_block(explanation, report->attribution, i);
+                add_block(explanation, report->attribution, i);
         if (explanation->blocks) {
             explanation->way = ways[way].name;
             explanation->way_label = ways[way].label;
@@ -236,5 +230,4 @@ int vt_explain(const struct vt_report *report, const char *what, struct vt_devic
         describe(report, &explanation->reasons[i]);
     if (explanation->count)
         qsort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
-    return result;
 }

@@ -141,7 +141,7 @@ static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trac
              vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
 }
 
-/* Not lost, but not looked at. */
+/* Not lost, but not examined. */
 static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *trace)
 {
     const uint64_t omitted_events = trace->omitted_events - trace->unkept_events;

@@ -25,7 +25,7 @@ struct vt_loss {
     uint64_t count;     /* of what was lost, 0 = not known */
     char text[128];     /* "12 events and 0 definitions were lost" */
     char headline[128]; /* of the paragraph: its alarming beginning, "" = none */
-    char detail[640];   /* the rest of the paragraph; "" = there is no paragraph */
+    char detail[640];   /* the rest of the paragraph; "" = no paragraph */
 };
 
 /* Text belongs to the trace, or to who copied it; never NULL. */
@@ -36,8 +36,8 @@ struct vt_trace_facts {
     uint32_t pid;
     uint64_t start_realtime_ns, event_count;
     uint64_t unkept_events;  /* of these, left out by the recorder */
-    uint64_t omitted_events; /* of these, not looked at one by one: blocks that come and go between shown
-                                moments */
+    uint64_t omitted_events; /* of these, not examined one by one: blocks that come and go between the moments
+                                shown */
     const char *state; /* of the file: "recording", "complete", "stopped", "killed", "snapshot", "unknown" */
     const char *outcome;  /* in a few words: "complete", "incomplete: disk full" */
     const char *end_text; /* of a process that did not end in order: "interrupted (Ctrl-C)"; "" = not known */
@@ -60,7 +60,7 @@ struct vt_trace_facts {
 
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts);
 
-/* The worst of what is lost, NULL = nothing: what was not looked at is not. */
+/* The worst loss, NULL = nothing was lost. Events that were not examined are not lost. */
 const struct vt_loss *vt_worst_loss(const struct vt_trace_facts *facts);
 
 /* The command without the folder of its program. */

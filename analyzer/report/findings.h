@@ -45,11 +45,11 @@ struct vt_leak {
     uint32_t forecast_step; /* in which memory runs out if all leaks of the device go on; 0 = it did, or not
                                known */
     uint32_t stack_id;      /* of the block that keeps the others alive, or of the largest; 0 = none */
-    bool rebuilt;           /* one tensor, made anew and larger in each step */
+    bool rebuilt;           /* one tensor, replaced in each step by a larger one */
     const char *owner, *module; /* of that block, NULL = not known */
     struct vt_leak_holder holder;
-    const char *holder_unknown; /* why there is no holder's name, and what to do; NULL = there is one, or none
-                                   is possible */
+    const char *holder_unknown; /* why the holder has no name, and what to do; NULL = it has one, or cannot
+                                   have one */
     const char *first_owner, *last_owner; /* without a holder: the names that modules and optimizers give it;
                                              NULL = none, or all the same */
     uint64_t owned_blocks;                /* with such a name */
@@ -63,7 +63,7 @@ struct vt_leak {
 };
 
 struct vt_leaks {
-    struct vt_leak *items; /* leaks first, by bytes per step, then what is none */
+    struct vt_leak *items; /* leaks first, by bytes per step, then the rest */
     size_t count, leak_count;
     uint32_t step_count;     /* of the trace */
     bool judged;             /* false: too few steps */
@@ -79,18 +79,18 @@ struct vt_advice {
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
     uint32_t stack_id; /* 0 = none */
-    uint64_t bytes;    /* by which the peak would have been lower; of empty_cache, the driver's bytes then; of
-                          the    card: see card_advice.c */
-    double share;      /* of the peak; of the card's bytes in use */
+    uint64_t bytes;    /* how much lower the peak would be; for empty_cache, the driver's bytes then; for the
+                          GPU, see card_advice.c */
+    double share;      /* of the peak; of the GPU's bytes in use */
 };
 
 struct vt_advices {
     struct vt_advice *items; /* leaks first, then the largest */
     size_t count;
-    uint64_t peak_bytes; /* of the card: in use on it */
+    uint64_t peak_bytes; /* for the GPU: in use on it */
 };
 
-/* ---- Every byte of a card ---- */
+/* ---- Every byte of a GPU ---- */
 
 struct vt_card_row {
     const char
@@ -99,40 +99,40 @@ struct vt_card_row {
                   "process": listed, but its bytes are not told, or it may be this one */
     const char *name;    /* of the category, the library, who made a further context; NULL = has none */
     const char *command; /* of a process; NULL = not known */
-    uint32_t pid;        /* of a process, as the driver tells it */
+    uint32_t pid;        /* of a process, as the driver reports it */
     int64_t bytes;
-    bool known;           /* the bytes; false of told processes only */
+    bool known;           /* the bytes; false only for processes that are listed without bytes */
     int64_t module_bytes; /* of modules: what was loaded with a module, not at a kernel's first use */
 };
 
-/* Whether the bytes of other processes are told from those of this one's context, or why not. */
+/* Whether the bytes of other processes are known apart from this one's context, or why not. */
 #define VT_PROCESSES_TOLD "told"
 #define VT_PROCESSES_NO_NVML "no_nvml"
 #define VT_PROCESSES_NOT_LISTED "not_listed"     /* NVML refused to list processes */
 #define VT_PROCESSES_WITHOUT_THIS "without_this" /* none of those listed is surely this one */
 #define VT_PROCESSES_WITHOUT_BYTES "without_bytes"
 #define VT_PROCESSES_DO_NOT_FIT                                                                              \
-    "do_not_fit" /* who is taken for this one has less than it, or more than the card */
+    "do_not_fit" /* the process that seems to be this one has less than it, or more than the GPU */
 
-/* Of one moment. The rows sum to device_bytes. */
+/* At one moment. The rows add up to device_bytes. */
 struct vt_card_table {
     bool present;
     uint32_t event_index;
     uint64_t t_ns;           /* of the moment, since recording began */
     const char *source;      /* "nvml" or "driver" */
-    uint64_t measured_ns;    /* when the source told the bytes in use */
+    uint64_t measured_ns;    /* when the source reported the bytes in use */
     bool steady;             /* our own driver memory did not change then */
     const char *processes;   /* VT_PROCESSES_* */
     bool processes_known;    /* VT_PROCESSES_TOLD; else contexts and other processes are one row */
     bool nested;             /* NVML may not list processes outside of this one's container */
-    uint64_t device_bytes;   /* in use: as told, and moved_bytes */
-    int64_t moved_bytes;     /* what this process had more at the moment than when it was told */
-    uint64_t total_bytes;    /* of the card, as the source has it */
+    uint64_t device_bytes;   /* in use: as reported, plus moved_bytes */
+    int64_t moved_bytes;     /* how much more this process had at the moment than when it was reported */
+    uint64_t total_bytes;    /* of the GPU, as the source reports it */
     uint64_t returned_bytes; /* what pools had given back to the device by then, which no event shows: not
                                 in the row of cached bytes */
     int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
                                         rows */
-    struct vt_card_row *rows, *told; /* owned; told: beside device_bytes */
+    struct vt_card_row *rows, *told; /* owned; reported beside device_bytes */
     size_t row_count, told_count;
     struct vt_advices advices; /* of this moment, largest first */
 };
@@ -155,7 +155,7 @@ struct vt_bare_context {
     uint64_t t_ns; /* when the first was made */
     bool ended, bytes_known;
     uint64_t end_ns;              /* when the last one ended, if all did before the process */
-    uint64_t bytes;               /* that NVML charged the process with there, when it told last */
+    uint64_t bytes;               /* that NVML charged the process with there, in its last report */
     const struct vt_place *place; /* who made the first; NULL = not known */
 };
 
@@ -174,8 +174,8 @@ struct vt_segment {
     const struct vt_block *blocks; /* by address */
     const struct vt_hole *holes;
     uint32_t block_count, hole_count;
-    /* The block in it that lives longest after the instant; of those never freed, the oldest. The segment
-     * cannot be returned before it is freed. NULL = no block is in it. */
+    /* The block in it that lives longest after the moment; the oldest one if several are never freed. The
+     * segment cannot be returned before this block is freed. NULL = no block is in it. */
     const struct vt_block *pin;
     uint32_t pin_count; /* 0 or 1 */
     const char *pool;   /* "small" or "large", after the requests that it serves */
@@ -201,23 +201,23 @@ struct vt_fragmentation {
     size_t hole_count;
     uint64_t reserved_bytes, block_bytes, hole_bytes;
     uint64_t empty_bytes;      /* of segments without any block */
-    uint64_t returnable_bytes; /* of these, what `release` returns to the card */
+    uint64_t returnable_bytes; /* of these, what `release` returns to the GPU */
     const char *release;       /* the framework's code for it; NULL = none, or not known */
     const char *setting;       /* with which holes serve more requests; NULL = none, or not known */
-    const char *grows;   /* with which a segment of half the card, most of it free, is not taken at once */
+    const char *grows;         /* a setting that avoids allocating half the GPU at once, most of it unused */
     uint64_t kept_bytes; /* holes of the others */
     uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
     uint64_t largest_hole_bytes;
-    char *advice[3]; /* what would return free bytes to the card, or let them serve a request */
+    char *advice[3]; /* what would return free bytes to the GPU, or let them serve a request */
     uint32_t advice_count;
-    /* Of each pool (0: large, 1: small): the least and the largest request ever made, 0 = none. */
+    /* For each pool (0: large, 1: small): the smallest and the largest request ever made, 0 = none. */
     bool has_pools; /* small requests and large ones have segments of their own */
     uint64_t least_request_bytes[2], largest_request_bytes[2];
 };
 
 /* ---- CUDA graphs ---- */
 
-/* Segments that only captured graphs use, at an instant. Captures that share memory share a pool. */
+/* Segments that only captured graphs use, at one moment. Captures that share memory share a pool. */
 struct vt_graph_pool {
     uint64_t bytes, block_bytes, free_bytes; /* of its segments; of the blocks in them; bytes - block_bytes */
     uint64_t launches;                       /* of its graphs, so far */
@@ -251,7 +251,7 @@ struct vt_step {
 struct vt_steps {
     struct vt_step *items; /* in order */
     size_t count;
-    /* Of the steps from 1 on; 0 where they are too few to say which stand out. */
+    /* For steps from 1 on; 0 where there are too few to say which stand out. */
     uint64_t median_peak_bytes, median_ns;
 };
 
@@ -268,11 +268,11 @@ struct vt_inference {
     size_t growth_calls;                  /* in which this was seen */
     uint64_t sequences;                   /* that a call works on, by the shape of its keys; 0 = not known */
     uint64_t token_bytes, sequence_bytes; /* of one sequence: by which it grows, and at most; 0 = not known */
-    uint64_t room_bytes;            /* free on the card and in the framework's cache at the shown instant */
+    uint64_t room_bytes;            /* free on the GPU and in the framework's cache at the moment shown */
     bool calls_known, caches_known; /* the two below */
     const char *fit; /* how far that is known: "simulated", "at least", "at most" (schema.def); NULL = not */
-    uint64_t calls_that_fit;  /* after the last that was seen to grow, as it goes on to grow */
-    uint64_t caches_that_fit; /* of a cache that does not grow: more like that of the shown instant */
+    uint64_t calls_that_fit;  /* after the last that grew, if it keeps growing */
+    uint64_t caches_that_fit; /* without growth: more caches like the one at the moment shown */
 };
 
 /* ---- Out of memory ---- */
@@ -281,16 +281,16 @@ struct vt_inference {
 struct vt_freed_next {
     struct vt_block first; /* the first of them */
     uint64_t bytes, blocks;
-    uint32_t after_events; /* from the refusal to the first of these frees */
+    uint32_t after_events; /* from the failed request to the first of these frees */
     uint8_t phase;         /* in which such blocks are freed */
 };
 
-/* What filled the card and need not have, or the mere size. */
+/* What filled the GPU unnecessarily, or simply its size. */
 struct vt_cause {
     const char *kind;             /* "leak", "failed_try" … (causes.c) */
     const char *remedy;           /* in a sentence */
     char what[256];               /* in words, without its bytes */
-    uint64_t bytes;               /* on the card then; of a request, what it asked for */
+    uint64_t bytes;               /* on the GPU then; for a request, what it requested */
     double share;                 /* of the card */
     bool suffices;                /* without these bytes the request would have been granted */
     const struct vt_place *place; /* where they were made, NULL = not known or many */
@@ -298,14 +298,14 @@ struct vt_cause {
 };
 #define VT_CAUSES 8u
 
-/* What the refusal that a report shows was about. */
+/* What the failed request that a report shows was about. */
 struct vt_shortage {
     const struct vt_refusal *refusal;      /* NULL = none, or of no device */
     const struct vt_device_report *device; /* its `at` is the refusal */
     const struct vt_instant *at;
-    size_t number;           /* ordinal of the refusal, from 1 */
+    size_t number;           /* ordinal of the failed request, from 1 */
     bool is_last, is_chosen; /* the last of all, or another that --at chose */
-    uint64_t missing_bytes;  /* beyond what the card had free; 0 = none, or not known */
+    uint64_t missing_bytes;  /* beyond what was free on the GPU; 0 = none, or not known */
     struct vt_fragmentation cache;
     struct vt_cause causes[VT_CAUSES]; /* the likeliest first */
     size_t cause_count;

@@ -1,28 +1,24 @@
 /* Groups while they are made, and what modules had for a moment only. */
 #include "report/group_table.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/module_names.h"
 
 static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {
     struct vt_groups *groups = table->groups;
     uint32_t at = vt_index_get(&table->index, hash);
-    struct vt_group *group;
 
-    if (at != VT_INDEX_NONE)
-        return &groups->items[at];
-    if (vt_reserve(&groups->items, &table->capacity, groups->count + 1, sizeof *groups->items))
-        return NULL;
-    group = &groups->items[groups->count];
-    *group = (struct vt_group){.name = strndup(name, bytes)};
-    if (!group->name)
-        return NULL;
-    groups->count++;
-    return vt_index_put(&table->index, hash, (uint32_t)groups->count - 1) ? NULL : group;
+    if (at == VT_INDEX_NONE) {
+        at = (uint32_t)groups->count;
+        VT_APPEND(groups->items, groups->count, table->capacity,
+                  (struct vt_group){.name = vt_copy_bytes(name, bytes)});
+        vt_index_put(&table->index, hash, at);
+    }
+    return &groups->items[at];
 }
 
 struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name)
@@ -62,7 +58,7 @@ struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, un
     size_t bytes = by == VT_BY_KIND || !depth ? strlen(name) : vt_module_prefix(name, depth);
     struct vt_group *group = vt_group_named(table, name, bytes);
 
-    if (by != VT_BY_KIND && group && group->name[0] && !group->class_name) {
+    if (by != VT_BY_KIND && group->name[0] && !group->class_name) {
         group->class_name = class_of(attribution, group->name);
         group->depth = vt_module_levels(group->name);
     }
@@ -102,32 +98,26 @@ static void change(void *context, uint32_t allocation, bool begins)
         temporaries->peaks->items[at].bytes = temporaries->now[at];
 }
 
-int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
-                            enum vt_by by, struct vt_groups *peaks)
+void vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
+                             enum vt_by by, struct vt_groups *peaks)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_group_table table = {.groups = peaks};
     struct temporaries temporaries = {.attribution = attribution, .peaks = peaks};
     const struct vt_replay_visitor visitor = {.change = change, .context = &temporaries};
-    int result;
 
-    temporaries.groups = malloc((replay->allocation_count + 1) * sizeof *temporaries.groups);
-    result = temporaries.groups ? 0 : -ENOMEM;
-    for (size_t i = 0; !result && i < replay->allocation_count; i++) {
+    temporaries.groups = vt_allocate((replay->allocation_count + 1) * sizeof *temporaries.groups);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         const char *module =
             allocation->device_index == device_index ? module_of_temporary(attribution, allocation) : NULL;
         struct vt_group *group = module ? vt_group_of_module(attribution, depth, &table, by, module) : NULL;
 
         temporaries.groups[i] = group ? (uint32_t)(group - peaks->items) : UINT32_MAX;
-        result = module && !group ? -ENOMEM : 0;
     }
-    temporaries.now = calloc(peaks->count + 1, sizeof *temporaries.now);
-    result = result || temporaries.now ? result : -ENOMEM;
-    if (!result)
-        result = vt_replay_walk(replay, device_index, &visitor);
+    temporaries.now = vt_allocate_zeros(peaks->count + 1, sizeof *temporaries.now);
+    vt_replay_walk(replay, device_index, &visitor);
     vt_index_free(&table.index);
     free(temporaries.groups);
     free(temporaries.now);
-    return result;
 }

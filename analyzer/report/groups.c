@@ -1,12 +1,13 @@
-/* What is alive at one instant, grouped in the ways that the tables show. */
+/* What is alive at one moment, grouped in the ways that the tables show. */
 #include "report/group_table.h"
 #include "report/modules.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 #define NAME_BYTES 1024
 
@@ -33,10 +34,8 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
         hash = vt_hash_bytes(&phase, 1, hash);
     }
     group = vt_group_in(table, hash, place ? place->name : "");
-    if (group) {
-        group->place = place;
-        group->phase = phase;
-    }
+    group->place = place;
+    group->phase = phase;
     return group;
 }
 
@@ -46,19 +45,19 @@ static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_gro
 {
     const struct vt_stack_name *names = vt_stack_name_of(grouper->places, allocation->stack_id), *forward;
     uint32_t forward_id = vt_label_of(grouper->attribution, allocation)->forward_stack_id;
-    const char *name = names->text ? names->text : "";
+    const char *name = names->text;
     char joined[NAME_BYTES * 2];
     uint64_t hash = names->hash;
     struct vt_group *group;
 
     if (forward_id && forward_id != allocation->stack_id) {
         forward = vt_stack_name_of(grouper->places, forward_id);
-        snprintf(joined, sizeof joined, "%s, backward of %s", name, forward->text ? forward->text : "");
+        snprintf(joined, sizeof joined, "%s, backward of %s", name, forward->text);
         hash = vt_hash_bytes(&forward->hash, sizeof hash, hash);
-        name = forward->text && forward->text[0] ? joined : name;
+        name = forward->text[0] ? joined : name;
     }
     group = vt_group_in(table, hash, name);
-    if (group && !group->forward_stack_id)
+    if (!group->forward_stack_id)
         group->forward_stack_id = forward_id;
     return group;
 }
@@ -77,7 +76,7 @@ static struct vt_group *group_by_module(struct vt_grouper *grouper, struct vt_gr
     const char *module = vt_shown_module(label);
     struct vt_group *group = vt_group_of_module(grouper->attribution, grouper->depth, table, by, module);
 
-    if (group && !module && !vt_belongs_to_no_module(label->category) &&
+    if (!module && !vt_belongs_to_no_module(label->category) &&
         has_python(grouper, vt_telling_stack(grouper->attribution, allocation)))
         group->outside[label->category] += allocation->bytes;
     return group;
@@ -128,14 +127,13 @@ static void add_owned(struct vt_group *group, uint32_t stack_id, uint8_t categor
 static char *dtype_shape_of(const struct vt_owner *owner)
 {
     size_t bytes = strlen(owner->dtype) + strlen(owner->shape) + 2;
-    char *text = malloc(bytes);
+    char *text = vt_allocate(bytes);
 
-    if (text)
-        snprintf(text, bytes, "%s%s%s", owner->dtype, owner->shape[0] ? " " : "", owner->shape);
+    snprintf(text, bytes, "%s%s%s", owner->dtype, owner->shape[0] ? " " : "", owner->shape);
     return text;
 }
 
-/* One category per group: what a name stands for may change its category. */
+/* One category per group: memory of one name may change its category. */
 static uint64_t hash_of(const char *name, const char *role, uint8_t category)
 {
     uint64_t hash = vt_hash_bytes(name, strlen(name) + 1, VT_HASH_START);
@@ -151,22 +149,19 @@ static void set_module(const struct vt_attribution *attribution, struct vt_group
     group->module = module;
 }
 
-static int add_owner(const struct vt_attribution *attribution, const struct vt_owner *owner,
-                     uint32_t stack_id, uint8_t category, struct vt_group_table *table)
+static void add_owner(const struct vt_attribution *attribution, const struct vt_owner *owner,
+                      uint32_t stack_id, uint8_t category, struct vt_group_table *table)
 {
     struct vt_group *group = vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name);
 
-    if (group && !group->role) {
+    if (!group->role) {
         group->role = owner->role;
         group->dtype = owner->dtype;
         group->shape = owner->dtype[0] ? owner->shape : NULL; /* neither is known */
         group->dtype_shape = dtype_shape_of(owner);
         set_module(attribution, group, owner->module);
     }
-    if (!group || !group->dtype_shape)
-        return -ENOMEM;
     add_owned(group, stack_id, category, owner->share_bytes, owner->bytes, owner->evidence);
-    return 0;
 }
 
 /* "layers.3.mlp · activation", "list 'losses' of main() · activation", "train.py:88 main · input",
@@ -193,8 +188,8 @@ static void name_nameless(const struct vt_attribution *attribution, struct vt_pl
                  bytes ? " · " : "", vt_category_label(category));
 }
 
-static int add_nameless(const struct vt_attribution *attribution, struct vt_places *places,
-                        const struct vt_allocation *allocation, struct vt_group_table *table)
+static void add_nameless(const struct vt_attribution *attribution, struct vt_places *places,
+                         const struct vt_allocation *allocation, struct vt_group_table *table)
 {
     const struct vt_label *label = vt_label_of(attribution, allocation);
     char name[NAME_BYTES + 64];
@@ -205,27 +200,23 @@ static int add_nameless(const struct vt_attribution *attribution, struct vt_plac
     else
         name_nameless(attribution, places, allocation, name);
     group = vt_group_in(table, hash_of(name, "", label->category), name);
-    if (!group)
-        return -ENOMEM;
     set_module(attribution, group, vt_shown_module(label));
     add_owned(group, allocation->stack_id, label->category, allocation->bytes, 0, label->evidence);
-    return 0;
 }
 
 /* Adds an allocation to the groups of its owners, its share to each: all groups together have all bytes. One
  * without an owner goes to a group of its module or line and category ("layers.3.mlp · activation"). */
-static int add_to_owners(const struct vt_attribution *attribution, struct vt_places *places,
-                         uint32_t allocation, struct vt_group_table *table)
+static void add_to_owners(const struct vt_attribution *attribution, struct vt_places *places,
+                          uint32_t allocation, struct vt_group_table *table)
 {
     const struct vt_allocation *block = &attribution->replay->allocations[allocation];
     size_t count;
     const struct vt_owner *owners = vt_owners_of(attribution, allocation, &count);
-    int result = count ? 0 : add_nameless(attribution, places, block, table);
 
-    for (size_t i = 0; i < count && !result; i++)
-        result = add_owner(attribution, &owners[i], block->stack_id, attribution->labels[allocation].category,
-                           table);
-    return result;
+    if (!count)
+        add_nameless(attribution, places, block, table);
+    for (size_t i = 0; i < count; i++)
+        add_owner(attribution, &owners[i], block->stack_id, attribution->labels[allocation].category, table);
 }
 
 /* ---- All ways ---- */
@@ -244,30 +235,25 @@ static bool is_by_module(enum vt_by by)
     return by == VT_BY_MODULE || by == VT_BY_KIND;
 }
 
-/* Modules that had temporaries at any time are listed even if they hold nothing at the instant. */
-static int add_temporary_peaks(struct vt_grouper *grouper, int device_index, enum vt_by by,
-                               struct vt_group_table *table)
+/* Modules that ever had temporaries are listed even if they hold nothing at the moment. */
+static void add_temporary_peaks(struct vt_grouper *grouper, int device_index, enum vt_by by,
+                                struct vt_group_table *table)
 {
     struct vt_groups *peaks = &grouper->peaks[by];
-    int result = 0;
 
     if (grouper->peaks_device[by] != device_index) {
         vt_groups_free(peaks);
-        result = vt_find_temporary_peaks(grouper->attribution, grouper->depth, device_index, by, peaks);
+        vt_find_temporary_peaks(grouper->attribution, grouper->depth, device_index, by, peaks);
         grouper->peaks_device[by] = device_index;
     }
-    for (size_t i = 0; !result && i < peaks->count; i++) {
+    for (size_t i = 0; i < peaks->count; i++) {
         const char *name = peaks->items[i].name;
         struct vt_group *group =
             by == VT_BY_KIND ? vt_group_named(table, name, strlen(name)) /* a class already */
                              : vt_group_of_module(grouper->attribution, grouper->depth, table, by, name);
 
-        if (group)
-            group->temporary_peak_bytes = peaks->items[i].bytes;
-        else
-            result = -ENOMEM;
+        group->temporary_peak_bytes = peaks->items[i].bytes;
     }
-    return result;
 }
 
 /* Groups of one way being made. */
@@ -279,76 +265,73 @@ struct making {
     struct vt_group_table modules_met;
 };
 
-static int count_module(struct making *making, struct vt_group *group, const char *module)
+static void count_module(struct making *making, struct vt_group *group, const char *module)
 {
     size_t before = making->modules.count;
 
-    if (!vt_group_named(&making->modules_met, module, strlen(module)))
-        return -ENOMEM;
+    vt_group_named(&making->modules_met, module, strlen(module));
     group->modules += making->modules.count - before;
-    return 0;
 }
 
-static int add_bytes(struct making *making, struct vt_group *group, const struct vt_allocation *allocation,
-                     const char *module, uint64_t bytes)
+static void add_bytes(struct making *making, struct vt_group *group, const struct vt_allocation *allocation,
+                      const char *module, uint64_t bytes)
 {
-    if (!group)
-        return -ENOMEM;
     if (!group->stack_id)
         group->stack_id = allocation->stack_id;
     group->bytes += bytes;
     group->blocks++;
     group->categories[vt_label_of(making->grouper->attribution, allocation)->category] += bytes;
-    return making->by == VT_BY_KIND && module ? count_module(making, group, module) : 0;
+    if (making->by == VT_BY_KIND && module)
+        count_module(making, group, module);
 }
 
 /* A buffer may hold tensors of several modules: each gets its share. */
-static int add_allocation(struct making *making, uint32_t index)
+static void add_allocation(struct making *making, uint32_t index)
 {
     struct vt_grouper *grouper = making->grouper;
     const struct vt_allocation *allocation = &grouper->attribution->replay->allocations[index];
     const struct vt_owner *owners = NULL;
     size_t count = 0;
-    int result = 0;
 
-    if (making->by == VT_BY_OWNER)
-        return add_to_owners(grouper->attribution, grouper->places, index, &making->table);
+    if (making->by == VT_BY_OWNER) {
+        add_to_owners(grouper->attribution, grouper->places, index, &making->table);
+        return;
+    }
     if (is_by_module(making->by))
         owners = vt_owners_of(grouper->attribution, index, &count);
-    if (count < 2)
-        return add_bytes(making, group_for(grouper, &making->table, making->by, allocation), allocation,
-                         vt_shown_module(vt_label_of(grouper->attribution, allocation)), allocation->bytes);
-    for (size_t i = 0; !result && i < count; i++)
-        result = add_bytes(making,
-                           vt_group_of_module(grouper->attribution, grouper->depth, &making->table,
-                                              making->by, owners[i].module),
-                           allocation, owners[i].module, owners[i].share_bytes);
-    return result;
+    if (count < 2) {
+        add_bytes(making, group_for(grouper, &making->table, making->by, allocation), allocation,
+                  vt_shown_module(vt_label_of(grouper->attribution, allocation)), allocation->bytes);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        add_bytes(making,
+                  vt_group_of_module(grouper->attribution, grouper->depth, &making->table, making->by,
+                                     owners[i].module),
+                  allocation, owners[i].module, owners[i].share_bytes);
 }
 
-static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
-                       struct vt_instant *instant)
+static void make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
+                        struct vt_instant *instant)
 {
     const struct vt_replay *replay = grouper->attribution->replay;
     struct vt_groups *groups = &instant->groups[by];
     struct making making = {.grouper = grouper, .by = by, .table.groups = groups};
-    int result = 0;
 
     making.modules_met.groups = &making.modules;
-    for (size_t i = 0; i < replay->allocation_count && !result; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         if (replay->allocations[i].alloc_event > instant->state.event_index)
             break;
         if (vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index))
-            result = add_allocation(&making, (uint32_t)i);
+            add_allocation(&making, (uint32_t)i);
     }
-    if (!result && is_by_module(by))
-        result = add_temporary_peaks(grouper, device_index, by, &making.table);
+    if (is_by_module(by))
+        add_temporary_peaks(grouper, device_index, by, &making.table);
     vt_index_free(&making.table.index);
     vt_index_free(&making.modules_met.index);
     vt_groups_free(&making.modules);
-    if (!result && groups->count)
+    if (groups->count)
         qsort(groups->items, groups->count, sizeof *groups->items, compare_groups);
-    return result;
 }
 
 static void sum_evidence(const struct vt_attribution *attribution, int device_index,
@@ -366,37 +349,29 @@ static void sum_evidence(const struct vt_attribution *attribution, int device_in
     }
 }
 
-int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
-                     struct vt_instant *instant)
+void vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                      struct vt_instant *instant)
 {
-    int result = 0;
-
     sum_evidence(grouper->attribution, device_index, instant);
-    for (int by = 0; !result && by < VT_BY_COUNT; by++)
+    for (int by = 0; by < VT_BY_COUNT; by++)
         if (groups & 1u << by)
-            result = make_groups(grouper, device_index, (enum vt_by)by, instant);
-    return result;
+            make_groups(grouper, device_index, (enum vt_by)by, instant);
 }
 
-int vt_grouper_make(const struct vt_report *report, unsigned depth, struct vt_grouper **made)
+struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth)
 {
-    struct vt_grouper *grouper = calloc(1, sizeof *grouper);
+    struct vt_grouper *grouper = vt_allocate_zeros(1, sizeof *grouper);
 
-    *made = grouper;
-    if (!grouper)
-        return -ENOMEM;
     grouper->attribution = report->attribution;
     grouper->places = report->places;
     grouper->depth = depth;
     for (int by = 0; by < VT_BY_COUNT; by++)
         grouper->peaks_device[by] = -1;
-    return 0;
+    return grouper;
 }
 
 void vt_grouper_free(struct vt_grouper *grouper)
 {
-    if (!grouper)
-        return;
     for (int by = 0; by < VT_BY_COUNT; by++)
         vt_groups_free(&grouper->peaks[by]);
     free(grouper);

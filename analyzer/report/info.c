@@ -1,12 +1,12 @@
 /* What is in a trace, and its events one by one. */
 #include "report/info.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/allocate.h"
 #include "report/parts.h"
 
 #define KINDS 256
@@ -23,16 +23,12 @@ static void measure_file(const struct vt_trace *trace, struct vt_info *info)
         info->chunk_bytes = info->file_bytes - trace->header.chunks_offset;
 }
 
-static int count_events(const struct vt_trace *trace, struct vt_info *info)
+static void count_events(const struct vt_trace *trace, struct vt_info *info)
 {
-    uint64_t(*own)[VT_LAYERS] = calloc(KINDS, sizeof *own);
+    uint64_t(*own)[VT_LAYERS] = vt_allocate_zeros(KINDS, sizeof *own);
     uint64_t(*counts)[VT_LAYERS] = trace->recorded_kinds ? trace->recorded_kinds : own;
 
-    info->kinds = calloc(KINDS, sizeof *info->kinds);
-    if (!own || !info->kinds) {
-        free(own);
-        return -ENOMEM;
-    }
+    info->kinds = vt_allocate_zeros(KINDS, sizeof *info->kinds);
     for (size_t i = 0; i < trace->event_count && !trace->recorded_kinds; i++)
         own[trace->events[i].kind][trace->events[i].layer < VT_LAYERS ? trace->events[i].layer : 0]++;
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -47,7 +43,6 @@ static int count_events(const struct vt_trace *trace, struct vt_info *info)
         info->kind_count += all > 0;
     }
     free(own);
-    return 0;
 }
 
 static void put_reasons(char *text, size_t bytes, uint32_t reason)
@@ -71,11 +66,9 @@ static void put_reasons(char *text, size_t bytes, uint32_t reason)
             at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", words[i].word);
 }
 
-static int list_inspections(const struct vt_trace *trace, struct vt_info *info)
+static void list_inspections(const struct vt_trace *trace, struct vt_info *info)
 {
-    info->inspections = calloc(trace->inspection_count + 1, sizeof *info->inspections);
-    if (!info->inspections)
-        return -ENOMEM;
+    info->inspections = vt_allocate_zeros(trace->inspection_count + 1, sizeof *info->inspections);
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *seen = &trace->inspections[i];
 
@@ -94,7 +87,6 @@ static int list_inspections(const struct vt_trace *trace, struct vt_info *info)
         info->census_count += seen->census;
         info->census_ended_count += seen->census_ended;
     }
-    return 0;
 }
 
 static void sum_inspections(const struct vt_attribution *attribution, struct vt_info *info)
@@ -146,11 +138,9 @@ int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
     read_header(trace, info);
     measure_file(trace, info);
     sum_inspections(attribution, info);
-    info->devices = calloc(trace->device_count + 1, sizeof *info->devices);
-    if (!info->devices || count_events(trace, info) || list_inspections(trace, info)) {
-        vt_info_free(info);
-        return -ENOMEM;
-    }
+    info->devices = vt_allocate_zeros(trace->device_count + 1, sizeof *info->devices);
+    count_events(trace, info);
+    list_inspections(trace, info);
     for (size_t i = 0; i < trace->device_count; i++)
         info->devices[info->device_count++] = (struct vt_device_facts){
             trace->devices[i].index, trace->devices[i].name, trace->devices[i].total_bytes};

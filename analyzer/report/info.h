@@ -57,7 +57,7 @@ struct vt_info {
     uint32_t step_count;
 };
 
-/* -ENOMEM. */
+/* Returns 0. */
 int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info);
 void vt_info_free(struct vt_info *info);
 
@@ -89,7 +89,7 @@ struct vt_event_facts {
     uint32_t top_count;
     struct vt_frame at; /* that a person would name */
     bool has_at;
-    const struct vt_frame *frames; /* all; NULL = not asked for */
+    const struct vt_frame *frames; /* all; NULL = not requested */
     size_t frame_count;
 };
 

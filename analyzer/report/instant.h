@@ -33,7 +33,7 @@ struct vt_state {
     uint64_t unseen_bytes; /* of block_bytes and used_bytes: of blocks that are left out, in no category */
     uint64_t segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
     uint64_t gathered_bytes;                /* of the parameters: whole copies of sharded ones */
-    uint64_t rounding_bytes;                /* of the categories' bytes: more than was asked for */
+    uint64_t rounding_bytes;                /* of the categories' bytes: more than was requested */
     uint64_t categories[VT_CATEGORY_COUNT]; /* with unseen_bytes they sum to driver_bytes, host_pinned
                                                aside */
 };
@@ -58,7 +58,7 @@ struct vt_group {
     uint32_t depth;                /* by module: levels of the name */
     uint64_t modules;              /* by kind: those that hold something */
     uint64_t temporary_peak_bytes; /* the most of temporaries at once, at any time */
-    /* Of the group without a name: what Python code made outside of any module's call. */
+    /* In the group without a name: memory that Python code allocated outside any module's call. */
     uint64_t outside[VT_CATEGORY_COUNT];
 };
 struct vt_groups {
@@ -86,16 +86,16 @@ struct vt_block {
     const struct vt_place *shown_place; /* the one of the two to show */
 };
 
-/* One instant of one device. */
+/* One moment on one device. */
 struct vt_instant {
     struct vt_state state;
     uint64_t evidence[VT_EVIDENCE_COUNT]; /* of the categories' bytes but cached and context */
     struct vt_groups groups[VT_BY_COUNT];
-    struct vt_block *blocks; /* largest first; NULL = not asked for */
+    struct vt_block *blocks; /* largest first; NULL = not requested */
     size_t block_count;
 };
 
-/* Why some of what is alive at an instant has its category. */
+/* Why some of the memory alive at a moment has its category. */
 struct vt_reason {
     uint8_t category, evidence;
     uint16_t rule;
@@ -113,9 +113,9 @@ struct vt_reason {
     uint64_t inspection_t_ns; /* since recording began */
     const char *role, *path;
 };
-/* All that a name stands for at an instant. */
+/* Everything that a name matches at a moment. */
 struct vt_explanation {
-    const char *what; /* as asked; NULL = nothing was */
+    const char *what; /* as requested; NULL = nothing was */
     const char *way,
         *way_label; /* how it was understood: "category", "a category"; NULL = nothing has that name */
     uint64_t bytes, blocks;

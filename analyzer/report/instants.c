@@ -1,7 +1,6 @@
 /* The instants of a device, in one walk of the replay. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <string.h>
 
 uint64_t vt_state_measure(const struct vt_state *state, bool has_blocks)
@@ -96,20 +95,16 @@ static uint32_t event_at(const struct walk *walk)
     return walk->at_state.event_index > walk->at.first ? walk->at_state.event_index : walk->at.first;
 }
 
-int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
-                   struct vt_device_report *device)
+void vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
+                    struct vt_device_report *device)
 {
     uint32_t last_event = report->trace->event_count ? (uint32_t)report->trace->event_count - 1 : 0;
     struct walk walk = {.report = report,
                         .at = at ? *at : (struct vt_moment){0},
                         .has_blocks = vt_has_blocks(report->attribution->replay, device->index)};
-    int result;
 
     walk.has_reading = vt_last_reading_event(report->trace, device->index, &walk.reading_event);
-    result = vt_category_walk(report->attribution, device->index, visit, &walk);
-
-    if (result < 0)
-        return result;
+    vt_category_walk(report->attribution, device->index, visit, &walk);
     set_instant(report, &walk.peak, walk.peak.event_index, &device->peak);
     set_instant(report, &walk.last, last_event, &device->end);
     device->last_read = walk.last_read;
@@ -125,5 +120,4 @@ int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
         set_instant(report, &walk.reserved, walk.reserved.event_index, &device->at);
     else if (at)
         set_instant(report, &walk.at_state, event_at(&walk), &device->at);
-    return 0;
 }

@@ -11,7 +11,7 @@
 #define VT_JOB_COLUMNS 400u
 #define VT_JOB_NONE UINT32_MAX
 
-/* Parameters, gradients, optimizer state: only a name that an inspection saw tells their module. */
+/* Parameters, gradients, optimizer state: their module is known only from names that an inspection saw. */
 #define VT_JOB_NAMED 3u
 /* What one name had at the moment that is shown. */
 struct vt_job_part {
@@ -30,7 +30,7 @@ struct vt_job_parts {
 
 /* A parameter that an inspection named. */
 struct vt_job_parameter {
-    const char *name, *shape, *whole_shape; /* whole_shape: of all shards together; "" = not told */
+    const char *name, *shape, *whole_shape; /* whole_shape: of all shards together; "" = not known */
     uint64_t bytes;
 };
 
@@ -39,7 +39,7 @@ struct vt_job_level {
     uint64_t t_ns, bytes;
 };
 
-/* What NVML charged another process on the card with, from then on. */
+/* What NVML charged another process on the GPU with, from then on. */
 #define VT_JOB_MOST_OTHERS 64
 struct vt_job_other {
     uint64_t t_ns, bytes;
@@ -59,32 +59,32 @@ struct vt_job_device {
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
     bool context_told;            /* by NVML */
     struct vt_job_level
-        *context_levels; /* what it told, from change to change; none: context_bytes all the time */
+        *context_levels; /* what it reported, from change to change; none: context_bytes all the time */
     size_t context_level_count;
     uint32_t nvml_pid; /* the number that NVML has of this process: in a container it may be another */
     struct vt_job_other *others; /* in order; of VT_JOB_MOST_OTHERS at most */
     size_t other_count;
-    bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
+    bool context_known; /* apart from others: by NVML, or because no other process used the GPU */
     uint64_t context_bytes;
     uint64_t context_ns;      /* when its context was first seen */
     uint64_t context_end_ns;  /* of one without memory, if it ended before the process; else 0 */
     const char *context_line; /* of one without memory: what made it; "" = not known */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
-    const char *leak_line;       /* of the largest; "" = there is none, or not known */
+    const char *leak_line;       /* of the largest; "" = none, or not known */
     struct vt_job_level *levels; /* in order */
     size_t level_count;
     bool levels_are_coarse;           /* too many: of each few the largest */
-    struct vt_job_level *card_levels; /* what the driver told is in use on the whole card; in order */
+    struct vt_job_level *card_levels; /* what the driver reported as in use on the whole GPU; in order */
     size_t card_level_count;
     uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
     size_t column_count;
 };
 
-/* A request that was refused for lack of memory. */
+/* A request that failed for lack of memory. */
 struct vt_job_refusal {
     uint64_t t_ns, asked_bytes;
-    uint64_t free_bytes; /* of the card, where free_known */
+    uint64_t free_bytes; /* of the GPU, where free_known */
     bool free_known, ends_run;
     int32_t device_index;
     uint32_t step;
@@ -108,7 +108,7 @@ struct vt_job_process {
     const char *label; /* "rank 3", of several runs "run 2 rank 3"; else "pid 4711" */
     uint32_t pid, parent_pid, parent, node, run;
     bool is_child;        /* `parent` is set */
-    bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
+    bool is_helper;       /* inherited the variables of a rank, but is not a rank */
     bool complete, ended; /* as struct vt_trace_facts */
     bool head_only;       /* only who was recorded is known */
     uint64_t start_realtime_ns, start_ns, end_ns;
@@ -128,7 +128,7 @@ struct vt_job_process {
     struct vt_job_device *devices;
     size_t device_count;
     struct vt_job_device
-        *bare_contexts; /* devices on which it has a context alone: what is of contexts is set */
+        *bare_contexts; /* devices on which it has only a context: only the fields of contexts are set */
     size_t bare_context_count;
     struct vt_job_refusal *refusals;
     size_t refusal_count;
@@ -164,8 +164,8 @@ enum vt_job_layout {
     VT_LAYOUT_UNKNOWN,  /* nothing tells */
     VT_LAYOUT_SINGLE,   /* one process */
     VT_LAYOUT_DATA,     /* the same parameters in each */
-    VT_LAYOUT_SHARDED,  /* ... of which each has a part, and gathers the rest */
-    VT_LAYOUT_TENSOR,   /* the same modules, of which each has a part */
+    VT_LAYOUT_SHARDED,  /* ... each rank has a part, and gathers the rest */
+    VT_LAYOUT_TENSOR,   /* the same modules, and each rank has a part of them */
     VT_LAYOUT_PIPELINE, /* of a run: groups with different modules */
     VT_LAYOUTS
 };
@@ -180,7 +180,7 @@ struct vt_job_group {
     size_t member_count;
     uint64_t median_bytes, most_bytes; /* of the peaks in use, of the largest device of each */
     uint32_t most_process;
-    double imbalance;       /* most / median; 0 = there is no median */
+    double imbalance;       /* most / median; 0 = no median */
     struct vt_job_odd *odd; /* the oddest first */
     size_t odd_count;
 };
@@ -205,14 +205,14 @@ struct vt_job_run {
     uint32_t most_process;
 };
 
-/* One process's part of a card when its processes together had the most of it. */
+/* One process's part of a GPU when all its processes together held the most. */
 struct vt_job_holder {
     uint32_t process;
     int32_t device_index;
     const char *label, *path;
     uint64_t bytes; /* without the context */
 };
-/* A process that has a context on a card, and never had memory there. */
+/* A process that has a context on a GPU, but never had memory there. */
 struct vt_job_bare_context {
     uint32_t process;
     int32_t device_index;
@@ -276,10 +276,10 @@ struct vt_job_unread {
  * was killed. */
 struct vt_job_fall {
     uint32_t process;
-    const struct vt_job_refusal *refusal; /* NULL = it was not refused */
+    const struct vt_job_refusal *refusal; /* NULL = its request did not fail */
     bool killed;                          /* it did not end in order: t_ns is that of its last event */
-    bool same_card;                       /* it was refused on the card that the first was refused on */
-    uint64_t t_ns;                        /* of the refusal, else of its end */
+    bool same_card;                       /* its request failed on the same GPU as the first one */
+    uint64_t t_ns;                        /* of the failed request, else of its end */
     int64_t after_ns;                     /* since the first fell */
 };
 
@@ -318,7 +318,7 @@ struct vt_job {
     size_t neighbour_count;
     struct vt_job_odd *first_odd; /* the first that fell against these; NULL = none fell, or it has none */
     size_t first_odd_count;
-    struct vt_job_card *first_card; /* its card at that moment: NULL = none fell, or it is not known */
+    struct vt_job_card *first_card; /* its GPU at that moment: NULL = none ran out, or it is not known */
     size_t first_card_count;
     uint64_t dropped_events;
 };

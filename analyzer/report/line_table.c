@@ -1,10 +1,10 @@
 /* The lines and files that stacks come through: found once for each stack. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 #define FRAMES 512
@@ -27,73 +27,67 @@ struct vt_line_table {
     struct vt_frame frames[FRAMES];
 };
 
-static int find_item(struct vt_line_table *table, const char *path, uint64_t path_hash, int32_t line,
-                     uint32_t file, uint32_t *item)
+static uint32_t find_item(struct vt_line_table *table, const char *path, uint64_t path_hash, int32_t line,
+                          uint32_t file)
 {
     uint64_t key = vt_mix(path_hash, (uint32_t)line);
-    int result;
+    uint32_t item = vt_index_get(&table->index, key);
 
-    *item = vt_index_get(&table->index, key);
-    if (*item != VT_INDEX_NONE)
-        return 0;
-    *item = (uint32_t)table->item_count;
-    result = VT_APPEND(
-        table->items, table->item_count, table->item_capacity,
-        (struct vt_line_item){.file = line == VT_WHOLE_FILE ? *item : file, .line = line, .path = path});
-    return result ? result : vt_index_put(&table->index, key, *item);
+    if (item != VT_INDEX_NONE)
+        return item;
+    item = (uint32_t)table->item_count;
+    VT_APPEND(table->items, table->item_count, table->item_capacity,
+              (struct vt_line_item){.file = line == VT_WHOLE_FILE ? item : file, .line = line, .path = path});
+    vt_index_put(&table->index, key, item);
+    return item;
 }
 
-static int add_through(struct vt_line_table *table, uint32_t item)
+static void add_through(struct vt_line_table *table, uint32_t item)
 {
     if (table->items[item].met == table->read_count)
-        return 0;
+        return;
     table->items[item].met = table->read_count;
-    return VT_APPEND(table->through, table->through_count, table->through_capacity, item);
+    VT_APPEND(table->through, table->through_count, table->through_capacity, item);
 }
 
-static int add_frame(struct vt_line_table *table, const struct vt_frame *frame, uint32_t *line,
-                     uint32_t *file)
+static void add_frame(struct vt_line_table *table, const struct vt_frame *frame, uint32_t *line,
+                      uint32_t *file)
 {
     uint64_t hash = vt_hash_bytes(frame->file, strlen(frame->file), VT_HASH_START);
-    int result = find_item(table, frame->file, hash, VT_WHOLE_FILE, 0, file);
 
-    if (!result)
-        result = find_item(table, frame->file, hash, frame->line, *file, line);
-    if (!result)
-        result = add_through(table, *file);
-    return result ? result : add_through(table, *line);
+    *file = find_item(table, frame->file, hash, VT_WHOLE_FILE, 0);
+    *line = find_item(table, frame->file, hash, frame->line, *file);
+    add_through(table, *file);
+    add_through(table, *line);
 }
 
-static int read_stack(struct vt_line_table *table, uint32_t stack_id, struct stack *stack)
+static void read_stack(struct vt_line_table *table, uint32_t stack_id, struct stack *stack)
 {
     const struct vt_place *place = vt_place_of(table->report->places, stack_id);
     size_t count = vt_trace_frames(table->report->trace, stack_id, table->frames, FRAMES);
     uint32_t line, file;
-    int result = vt_places_error(table->report->places);
 
     table->read_count++;
     stack->first = table->through_count;
-    if (!result && place && place->frame.file[0])
-        result = add_frame(table, &place->frame, &stack->own, &stack->own_file);
-    for (size_t i = 0; !result && i < count && i < FRAMES; i++)
+    if (place && place->frame.file[0])
+        add_frame(table, &place->frame, &stack->own, &stack->own_file);
+    for (size_t i = 0; i < count && i < FRAMES; i++)
         if (table->frames[i].file[0])
-            result = add_frame(table, &table->frames[i], &line, &file);
+            add_frame(table, &table->frames[i], &line, &file);
     stack->count = table->through_count - stack->first;
-    stack->known = !result;
-    return result;
+    stack->known = true;
 }
 
-int vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines)
+void vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines)
 {
     struct stack *stack = &table->stacks[stack_id < table->report->trace->stack_count ? stack_id : 0];
-    int result = stack->known ? 0 : read_stack(table, stack_id, stack);
 
-    if (!result)
-        *lines = (struct vt_stack_lines){.own = stack->own,
-                                         .own_file = stack->own_file,
-                                         .through = table->through ? table->through + stack->first : NULL,
-                                         .through_count = stack->count};
-    return result;
+    if (!stack->known)
+        read_stack(table, stack_id, stack);
+    *lines = (struct vt_stack_lines){.own = stack->own,
+                                     .own_file = stack->own_file,
+                                     .through = table->through ? table->through + stack->first : NULL,
+                                     .through_count = stack->count};
 }
 
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count)
@@ -102,18 +96,15 @@ const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table
     return table->items;
 }
 
-int vt_line_table_make(const struct vt_report *report, struct vt_line_table **made)
+struct vt_line_table *vt_line_table_make(const struct vt_report *report)
 {
-    struct vt_line_table *table = calloc(1, sizeof *table);
+    struct vt_line_table *table = vt_allocate_zeros(1, sizeof *table);
 
-    *made = table;
-    if (!table)
-        return -ENOMEM;
     table->report = report;
-    table->stacks = calloc(report->trace->stack_count + 1, sizeof *table->stacks);
-    return table->stacks ? VT_APPEND(table->items, table->item_count, table->item_capacity,
-                                     (struct vt_line_item){.file = VT_NO_FILE, .path = ""})
-                         : -ENOMEM;
+    table->stacks = vt_allocate_zeros(report->trace->stack_count + 1, sizeof *table->stacks);
+    VT_APPEND(table->items, table->item_count, table->item_capacity,
+              (struct vt_line_item){.file = VT_NO_FILE, .path = ""});
+    return table;
 }
 
 void vt_line_table_free(struct vt_line_table *table)

@@ -21,8 +21,7 @@ struct vt_list_trace {
 
 /* A process, or those that were launched together. */
 struct vt_list_row {
-    char *name;    /* what to call it on a command line: the trace, or a folder that has these traces alone.
-                      Owned */
+    char *name; /* what to call it on a command line: the trace, or a folder with only these traces. Owned */
     char *outcome; /* "complete", "OUT OF MEMORY at step 4, rank 3". Owned */
     const char *command, *gpu;
     uint64_t start_realtime_ns, duration_ns, peak_bytes;

@@ -6,17 +6,17 @@
 #include "base/module_names.h"
 #include "report/group_table.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/memory_stream.h"
 
 #define HOLE '\x01' /* of a number, in patterns */
 
-/* One module's name, taken apart. */
+/* One module's name, parsed. */
 struct entry {
     const struct vt_group *group;
     char *pattern;
@@ -32,15 +32,13 @@ static bool has_number(const struct vt_module_level *level)
            (level->has_mark || (level->digits == level->bytes && !level->is_class));
 }
 
-static int take_apart(const struct vt_group *group, struct entry *entry)
+static void take_apart(const struct vt_group *group, struct entry *entry)
 {
     const char *at = group->name;
-    char *out = malloc(strlen(group->name) + 1);
+    char *out = vt_allocate(strlen(group->name) + 1);
     struct vt_module_level level = {0};
 
     *entry = (struct entry){.group = group, .pattern = out};
-    if (!out)
-        return -ENOMEM;
     while (vt_module_next(group->name, &level)) {
         const char *end = level.begin + level.bytes, *number = end - level.digits;
         bool counts = has_number(&level) && entry->number_count < VT_MODULE_NUMBERS;
@@ -54,7 +52,6 @@ static int take_apart(const struct vt_group *group, struct entry *entry)
         at = end;
     }
     strcpy(out, at);
-    return 0;
 }
 
 static int compare_patterns(const void *left, const void *right)
@@ -87,11 +84,9 @@ static int compare_with_pattern(const void *entry, const void *pattern)
 static bool is_container(const struct entry *entries, size_t count, const char *pattern)
 {
     size_t first, length = strlen(pattern);
-    char *inner = malloc(length + sizeof VT_MODULE_CLASSES);
+    char *inner = vt_allocate(length + sizeof VT_MODULE_CLASSES);
     bool found;
 
-    if (!inner)
-        return false;
     memcpy(inner, pattern, length);
     memcpy(inner + length, VT_MODULE_CLASSES, sizeof VT_MODULE_CLASSES);
     first = vt_lower_bound(entries, count, sizeof *entries, inner, compare_with_pattern);
@@ -177,31 +172,29 @@ static void merge(struct vt_module_family *into, const struct vt_module_family *
 }
 
 /* Families of one pattern that differ in the last number only. */
-static int merge_alike(struct vt_module_families *families)
+static void merge_alike(struct vt_module_families *families)
 {
     struct vt_index first = {0}; /* alike_key → the first of them */
     size_t kept = 0;
-    int result = 0;
 
     for (size_t f = 0; f < families->count; f++) {
         struct vt_module_family *family = &families->items[f];
         uint64_t key = alike_key(family);
-        uint32_t same = family->same && !result ? vt_index_get(&first, key) : VT_INDEX_NONE;
+        uint32_t same = family->same ? vt_index_get(&first, key) : VT_INDEX_NONE;
 
         if (same != VT_INDEX_NONE && is_alike(&families->items[same], family)) {
             merge(&families->items[same], family);
             free(family->pattern);
             continue;
         }
-        if (family->same && same == VT_INDEX_NONE && !result)
-            result = vt_index_put(&first, key, (uint32_t)kept);
+        if (family->same && same == VT_INDEX_NONE)
+            vt_index_put(&first, key, (uint32_t)kept);
         families->items[kept++] = *family;
     }
     families->count = kept;
     for (size_t f = 0; f < kept; f++)
         families->items[f].members += families->items[f].merged;
     vt_index_free(&first);
-    return result;
 }
 
 /* "3", "0–31", "1,3", or "1…7" where some are missing. */
@@ -234,18 +227,13 @@ static char *make_name(const struct vt_module_family *family)
     size_t bytes, number = 0;
     FILE *stream = vt_memory_stream(&name, &bytes);
 
-    if (!stream)
-        return NULL;
     for (const char *c = family->pattern; *c; c++) {
         if (*c == HOLE && number < VT_MODULE_NUMBERS)
             put_numbers(stream, &family->numbers[number++]);
         else
             fputc(*c, stream);
     }
-    if (fclose(stream)) {
-        free(name);
-        return NULL;
-    }
+    fclose(stream);
     return name;
 }
 
@@ -258,7 +246,8 @@ static int compare_families(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int make_families(struct entry *entries, size_t count, bool roles, struct vt_module_families *families)
+static void make_families(struct entry *entries, size_t count, bool roles,
+                          struct vt_module_families *families)
 {
     for (size_t i = 0; roles && i < count; i++) {
         const char *pattern = entries[i].pattern;
@@ -275,54 +264,39 @@ static int make_families(struct entry *entries, size_t count, bool roles, struct
         for (end = i + 1; end < count && !compare_entries(&entries[i], &entries[end]);)
             end++;
         family->class_name = class_of(entries[i].group);
-        family->pattern = strdup(entries[i].pattern);
-        if (!family->pattern)
-            return -ENOMEM;
+        family->pattern = vt_copy_text(entries[i].pattern);
         families->count++;
         add_all(family, &entries[i], end - i);
     }
-    int result = merge_alike(families);
-    if (result)
-        return result;
-    for (size_t f = 0; f < families->count; f++) {
+    merge_alike(families);
+    for (size_t f = 0; f < families->count; f++)
         families->items[f].name = make_name(&families->items[f]);
-        if (!families->items[f].name)
-            return -ENOMEM;
-    }
     qsort(families->items, families->count, sizeof *families->items, compare_families);
-    return 0;
 }
 
-static int fold(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
+static void fold(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
 {
-    struct entry *entries = calloc(modules->count + 1, sizeof *entries);
+    struct entry *entries = vt_allocate_zeros(modules->count + 1, sizeof *entries);
     size_t count = 0;
-    int result = 0;
 
-    *families = (struct vt_module_families){.items = calloc(modules->count + 1, sizeof *families->items)};
-    if (!families->items || !entries)
-        result = -ENOMEM;
-    for (size_t i = 0; !result && i < modules->count; i++) {
-        if (!modules->items[i].name[0])
-            continue;
-        result = take_apart(&modules->items[i], &entries[count]);
-        count += !result;
-    }
-    if (!result && count) {
+    *families =
+        (struct vt_module_families){.items = vt_allocate_zeros(modules->count + 1, sizeof *families->items)};
+    for (size_t i = 0; i < modules->count; i++)
+        if (modules->items[i].name[0])
+            take_apart(&modules->items[i], &entries[count++]);
+    if (count) {
         qsort(entries, count, sizeof *entries, compare_patterns);
-        result = make_families(entries, count, roles, families);
+        make_families(entries, count, roles, families);
     }
     for (size_t i = 0; i < count; i++)
         free(entries[i].pattern);
     free(entries);
-    if (result)
-        vt_module_families_free(families);
-    return result;
 }
 
 int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
 {
-    return fold(modules, true, families);
+    fold(modules, true, families);
+    return 0;
 }
 
 void vt_module_families_free(struct vt_module_families *families)
@@ -339,28 +313,19 @@ int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt
 {
     struct vt_groups places = {0};
     struct vt_group_table table = {.groups = &places};
-    int result = 0;
 
-    *families = (struct vt_module_families){0};
-    for (size_t i = 0; !result && i < modules->count; i++) {
+    for (size_t i = 0; i < modules->count; i++) {
         const char *name = modules->items[i].name;
         uint64_t bytes = modules->items[i].categories[category];
         struct vt_module_level level = {0};
 
-        while (!result && bytes && name[0] && vt_module_next(name, &level)) {
-            struct vt_group *place = vt_group_named(&table, name, (size_t)(level.begin + level.bytes - name));
-
-            if (place)
-                place->bytes += bytes;
-            else
-                result = -ENOMEM;
-        }
+        while (bytes && name[0] && vt_module_next(name, &level))
+            vt_group_named(&table, name, (size_t)(level.begin + level.bytes - name))->bytes += bytes;
     }
     vt_index_free(&table.index);
-    if (!result)
-        result = fold(&places, false, families);
+    fold(&places, false, families);
     vt_groups_free(&places);
-    return result;
+    return 0;
 }
 
 bool vt_belongs_to_no_module(unsigned category)

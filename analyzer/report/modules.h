@@ -33,7 +33,7 @@ struct vt_module_families {
     size_t count;
 };
 
-/* -ENOMEM. The groups must outlive the families. */
+/* The groups must outlive the families. Returns 0, as the next. */
 int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families);
 /* Where a category is: its modules and those that contain them, each with everything inside. All numbers are
  * folded. Bytes are the category's. */

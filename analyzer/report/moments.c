@@ -283,8 +283,8 @@ static uint64_t apart(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* The refusal that `at` means where only these are meant: the last in a step, the first after a mark, the
- * nearest to a time. */
+/* The failed request that `at` means where only these count: the last in a step, the first after a mark,
+ * the nearest to a time. */
 static int choose_refusal(const struct vt_report *report, const char *at, size_t *index, struct reason reason)
 {
     const struct vt_refusal *refusals = report->refusals;

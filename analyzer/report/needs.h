@@ -5,8 +5,8 @@
 #include "report/report.h"
 #include "trace/survey.h"
 
-/* Which events, as numbered in the file, a report of these options is about that a thinned trace has not all.
- * -ENOMEM. */
+/* The events (numbered as in the file) that a report with these options needs in full, where a thinned
+ * trace lacks some. Returns 0. */
 #define VT_NEEDS 8u
 struct vt_needs {
     struct vt_window items[VT_NEEDS];

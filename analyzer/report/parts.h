@@ -10,21 +10,18 @@
 
 /* ---- Places (places.c) ---- */
 
-/* On failure too, *places is to be freed. */
-int vt_places_make(const struct vt_trace *trace, struct vt_places **places);
+struct vt_places *vt_places_make(const struct vt_trace *trace);
 void vt_places_free(struct vt_places *places);
-/* NULL = the stack has no frame, or there is no memory: then vt_places_error reports it at the end. */
+/* NULL = the stack has no frame. */
 const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id);
-/* Names a frame. -ENOMEM. */
-int vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place);
-/* A copy that lives as long as the places; NULL without memory. */
+/* Names a frame. */
+void vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place);
+/* A copy that lives as long as the places. */
 const char *vt_places_text(struct vt_places *places, const char *text);
-/* -ENOMEM if there was no memory for any name so far. */
-int vt_places_error(const struct vt_places *places);
 
 struct vt_stack_name {
     uint64_t hash;    /* of its lines: the same for stacks that are the same to a person */
-    const char *text; /* folded; NULL without memory */
+    const char *text; /* folded */
 };
 const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t stack_id);
 
@@ -40,8 +37,8 @@ bool vt_held_memory(const struct vt_report *report, int device_index);
 /* ---- Source files (sources.c) ---- */
 
 /* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
- * one may differ), whose name ends as a source's does. NULL with the reason in *state, or without memory. The
- * caller closes it. */
+ * one may differ), whose name ends as a source's does. NULL with the reason in *state. The caller
+ * closes it. */
 FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state);
 
 /* ---- Lines of stacks (line_table.c) ---- */
@@ -59,15 +56,14 @@ struct vt_line_item {
 /* The items of a stack, each once. */
 struct vt_stack_lines {
     uint32_t own, own_file;  /* VT_NO_FILE = not known */
-    const uint32_t *through; /* lines and files, with its own; valid until the next stack is asked for */
+    const uint32_t *through; /* lines and files, with its own; valid until the next stack is added */
     size_t through_count;
 };
 struct vt_line_table;
-int vt_line_table_make(const struct vt_report *report, struct vt_line_table **table);
+struct vt_line_table *vt_line_table_make(const struct vt_report *report);
 void vt_line_table_free(struct vt_line_table *table);
-/* -ENOMEM. */
-int vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines);
-/* The items met so far; valid until the next stack is asked for. */
+void vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines);
+/* The items so far; valid until the next stack is added. */
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count);
 
 /* ---- Which file is meant (which_file.c) ---- */
@@ -80,7 +76,7 @@ struct vt_file_search {
     uint64_t *own_bytes; /* by item */
     bool *allocates;     /* by item: something is its own */
 };
-/* The item in *file; -EINVAL with the reason in `error`, also for several that match. -ENOMEM. */
+/* The item in *file; -EINVAL with the reason in `error`, also for several that match. */
 int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *error, size_t error_bytes);
 
 /* ---- Moments (moments.c) ---- */
@@ -131,23 +127,23 @@ void vt_state_finish(const struct vt_report *report, struct vt_state *state);
 
 void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *step, uint8_t *phase);
 
-/* Finds peak and end of a device, and with `at` that instant. */
-int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
-                   struct vt_device_report *device);
+/* Finds peak and end of a device, and with `at` that moment. */
+void vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
+                    struct vt_device_report *device);
 
 /* Makes the timeline of a device whose peak is found. -EINVAL with a reason in `error` for a range or an axis
- * that has nothing in it. On failure too, vt_timeline_free frees it. */
+ * that has nothing in it. */
 int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
                      size_t columns, struct vt_device_report *device, char *error, size_t error_bytes);
 void vt_timeline_free(struct vt_timeline *timeline);
 
-/* Groups and evidence of what is alive on `device_index` just after the instant's event. One grouper serves
- * all instants of a report. `depth`: levels of modules' names, 0 = all. */
+/* Groups and evidence of what is alive on `device_index` just after the moment's event. One grouper serves
+ * all moments of a report. `depth`: levels of modules' names, 0 = all. */
 struct vt_grouper;
-int vt_grouper_make(const struct vt_report *report, unsigned depth, struct vt_grouper **grouper);
+struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth);
 void vt_grouper_free(struct vt_grouper *grouper);
-int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
-                     struct vt_instant *instant);
+void vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                      struct vt_instant *instant);
 void vt_groups_free(struct vt_groups *groups);
 
 /* True if an allocation has bytes of its own: not segments and pools, whose rest is the cache, and not a
@@ -165,21 +161,21 @@ const char *vt_shown_module(const struct vt_label *label);
 /* All that is printed of an allocation, but its number. */
 void vt_block_set(const struct vt_report *report, uint32_t allocation, struct vt_block *block);
 /* Fills instant->blocks. */
-int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant);
+void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant);
 
 /* Explains `what`, which must outlive the report, at device->shown. */
-int vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device);
+void vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device);
 
-/* ---- When the card's bytes in use were told (readings.c) ---- */
+/* ---- When the GPU's bytes in use were reported (readings.c) ---- */
 
-/* What NVML told, else the driver. Of this process just after `event_index`; *_bytes without the context,
- * whose own are apart. */
+/* As NVML reported, else the driver; for this process just after `event_index`. *_bytes are without the
+ * context, which has its own. */
 struct vt_reading {
     const struct vt_trace_card_use *use; /* NULL: the driver's */
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
     uint64_t begin_ns, end_ns; /* since recording began */
-    uint64_t held_ns;          /* and until when it was told again: equal answers are left out */
+    uint64_t held_ns;          /* and until when the report stayed the same: equal answers are left out */
     uint64_t used_bytes, total_bytes;
     uint64_t own_bytes, context_bytes; /* context: as replay has it, with modules and the like */
     uint64_t
@@ -192,26 +188,25 @@ struct vt_readings {
     uint32_t *era_starts; /* events; of era 0 the first */
     size_t era_count;
 };
-/* -ENOMEM */
-int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings);
+void vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings);
 void vt_readings_free(struct vt_readings *readings);
 /* What an allocation adds to the free parts of pools. */
 int64_t vt_spare_change(const struct vt_allocation *allocation);
-/* The event of the last one; false if there is none in what is looked at. */
+/* The event of the last one; false if none is among the events examined. */
 bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint32_t *event_index);
 
 /* ---- Out of memory (refusals.c, askers.c) ---- */
 
-/* What the driver reported as free on the whole card within a second of an event, with no change in between;
+/* What the driver reported as free on the whole GPU within a second of an event, with no change in between;
  * false without such a report. */
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes);
 
 /* Fills report->refusals, without what vt_complete_refusal finds. */
-int vt_find_refusals(struct vt_report *report);
+void vt_find_refusals(struct vt_report *report);
 /* Completes the one that is shown. */
 void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal);
-/* Sets the askers of all refusals. -ENOMEM. */
-int vt_find_askers(struct vt_report *report);
+/* Sets who made each failed request. */
+void vt_find_askers(struct vt_report *report);
 
 #endif

@@ -1,7 +1,6 @@
-/* What was alive at the peak of a device, summed by all that tells its parts apart. */
+/* What was alive at the peak of a device, summed by everything that distinguishes its parts. */
 #include "report/peak_rows.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,12 +48,11 @@ static uint64_t hash_row(const struct vt_peak_row *row)
     return row->place ? hash_text(row->place->frame.file, hash_text(row->place->name, hash)) : hash;
 }
 
-static int add(struct summing *summing, const struct vt_peak_row *row)
+static void add(struct summing *summing, const struct vt_peak_row *row)
 {
     struct vt_peak_rows *rows = summing->rows;
     uint64_t hash;
     uint32_t at;
-    int result;
 
     for (hash = hash_row(row);; hash++) {
         at = vt_index_get(&summing->index, hash);
@@ -65,14 +63,14 @@ static int add(struct summing *summing, const struct vt_peak_row *row)
         rows->items[at].bytes += row->bytes;
         rows->items[at].blocks += row->blocks;
         rows->items[at].exact_bytes += row->exact_bytes;
-        return 0;
+        return;
     }
-    result = VT_APPEND(rows->items, rows->count, summing->capacity, *row);
-    return result ? result : vt_index_put(&summing->index, hash, (uint32_t)rows->count - 1);
+    VT_APPEND(rows->items, rows->count, summing->capacity, *row);
+    vt_index_put(&summing->index, hash, (uint32_t)rows->count - 1);
 }
 
 /* A block in which several tensors lie is a part of the row of each. */
-static int add_allocation(struct summing *summing, uint32_t index)
+static void add_allocation(struct summing *summing, uint32_t index)
 {
     const struct vt_attribution *attribution = summing->report->attribution;
     const struct vt_allocation *allocation = &attribution->replay->allocations[index];
@@ -89,7 +87,6 @@ static int add_allocation(struct summing *summing, uint32_t index)
         .place = vt_place_of(summing->report->places, vt_telling_stack(attribution, allocation)),
         .bytes = allocation->bytes,
         .blocks = 1};
-    int result = 0;
 
     for (size_t i = 0; i < count || !i; i++) {
         if (count) {
@@ -100,20 +97,20 @@ static int add_allocation(struct summing *summing, uint32_t index)
         }
         row.module_class = row.module ? vt_module_class(attribution, row.module) : NULL;
         row.exact_bytes = label->evidence == VT_EVIDENCE_EXACT ? row.bytes : 0;
-        result = result ? result : add(summing, &row);
+        add(summing, &row);
     }
-    return result;
 }
 
 /* What no block is: as one row each. */
-static int add_rest(struct summing *summing, const struct vt_device_report *device, uint8_t category)
+static void add_rest(struct summing *summing, const struct vt_device_report *device, uint8_t category)
 {
     const struct vt_peak_row row = {.device_index = device->index,
                                     .category = category,
                                     .phase = VT_PHASE_OTHER,
                                     .bytes = device->peak.state.categories[category]};
 
-    return row.bytes ? add(summing, &row) : 0;
+    if (row.bytes)
+        add(summing, &row);
 }
 
 static int compare_rows(const void *left, const void *right)
@@ -123,24 +120,22 @@ static int compare_rows(const void *left, const void *right)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-int vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device,
-                      struct vt_peak_rows *rows)
+void vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device,
+                       struct vt_peak_rows *rows)
 {
     const struct vt_replay *replay = report->attribution->replay;
     const uint32_t event = device->peak.state.event_index;
     struct summing summing = {.report = report, .rows = rows};
-    int result = add_rest(&summing, device, VT_CATEGORY_CACHED);
 
-    if (!result)
-        result = add_rest(&summing, device, VT_CATEGORY_CONTEXT);
-    for (uint32_t i = 0; i < replay->allocation_count && !result; i++) {
+    add_rest(&summing, device, VT_CATEGORY_CACHED);
+    add_rest(&summing, device, VT_CATEGORY_CONTEXT);
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
         if (replay->allocations[i].alloc_event > event)
             break;
         if (vt_is_counted(&replay->allocations[i], device->index, event))
-            result = add_allocation(&summing, i);
+            add_allocation(&summing, i);
     }
     vt_index_free(&summing.index);
-    if (!result && rows->count)
+    if (rows->count)
         qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
-    return result;
 }

@@ -1,11 +1,11 @@
 /* Places and names of stacks, each found once and cached by stack; and source lines. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/arena.h"
 #include "base/hash.h"
 #include "trace/frameworks.h"
@@ -24,7 +24,6 @@ struct vt_places {
     const struct vt_trace *trace;
     struct vt_arena names;
     struct entry *entries; /* by stack id */
-    bool failed;           /* there was no memory for a text */
 };
 
 static struct entry *entry_of(struct vt_places *places, uint32_t stack_id)
@@ -99,25 +98,17 @@ static void name_frame(const struct vt_trace *trace, const struct vt_frame *fram
 const char *vt_places_text(struct vt_places *places, const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    char *copy = vt_arena_take(&places->names, bytes);
 
-    places->failed |= !copy;
-    return copy ? memcpy(copy, text, bytes) : NULL;
+    return memcpy(vt_arena_take(&places->names, bytes), text, bytes);
 }
 
-int vt_places_error(const struct vt_places *places)
-{
-    return places->failed ? -ENOMEM : 0;
-}
-
-int vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place)
+void vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place)
 {
     char name[NAME_BYTES];
 
     name_frame(places->trace, frame, name, sizeof name);
     place->frame = *frame;
     place->name = vt_places_text(places, name);
-    return place->name ? 0 : -ENOMEM;
 }
 
 const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id)
@@ -125,9 +116,10 @@ const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id)
     struct entry *entry = entry_of(places, stack_id);
     struct vt_frame frame;
 
-    if (!entry->place_known)
-        entry->has_place = vt_trace_user_frame(places->trace, stack_id, &frame) &&
-                           !vt_place_set(places, &frame, &entry->place);
+    if (!entry->place_known && vt_trace_user_frame(places->trace, stack_id, &frame)) {
+        vt_place_set(places, &frame, &entry->place);
+        entry->has_place = true;
+    }
     entry->place_known = true;
     return entry->has_place ? &entry->place : NULL;
 }
@@ -216,14 +208,16 @@ char *vt_source_line(const struct vt_places *places, const struct vt_place *plac
     FILE *file = line > 0 ? vt_source_open(places->trace, place->frame.file, &state) : NULL;
 
     if (!file)
-        return state == VT_SOURCE_READ ? NULL : strdup("");
+        return vt_copy_text("");
     while (line > 0 && getline(&text, &capacity, file) >= 0)
         line--;
     if (!line && text) {
         text[strcspn(text, "\r\n")] = '\0';
         start = text + strspn(text, " \t");
     }
-    found = line && !feof(file) && !ferror(file) ? NULL : strdup(start);
+    if (line && !feof(file) && !ferror(file))
+        vt_end_out_of_memory();
+    found = vt_copy_text(start);
     free(text);
     fclose(file);
     return found;
@@ -231,16 +225,13 @@ char *vt_source_line(const struct vt_places *places, const struct vt_place *plac
 
 /* ---- The cache ---- */
 
-int vt_places_make(const struct vt_trace *trace, struct vt_places **made)
+struct vt_places *vt_places_make(const struct vt_trace *trace)
 {
-    struct vt_places *places = calloc(1, sizeof *places);
+    struct vt_places *places = vt_allocate_zeros(1, sizeof *places);
 
-    *made = places;
-    if (!places)
-        return -ENOMEM;
     places->trace = trace;
-    places->entries = calloc(trace->stack_count + 1, sizeof *places->entries);
-    return places->entries ? 0 : -ENOMEM;
+    places->entries = vt_allocate_zeros(trace->stack_count + 1, sizeof *places->entries);
+    return places;
 }
 
 void vt_places_free(struct vt_places *places)

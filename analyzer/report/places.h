@@ -1,5 +1,4 @@
-/* Places: what people call the code that made something. One for each stack, resolved when first asked for.
- */
+/* Places: what people call the code that allocated something. One for each stack, resolved on first use. */
 #ifndef VT_PLACES_H
 #define VT_PLACES_H
 
@@ -39,12 +38,12 @@ struct vt_source_text {
     size_t count;
     uint8_t state; /* enum vt_source_state; no lines unless READ */
 };
-/* `source` is all zero before, and to be freed on failure too. -ENOMEM. */
+/* `source` is all zero before. Returns 0. */
 int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
 void vt_source_free(struct vt_source_text *source);
 
 /* The source line of a place, without indentation, if its file is here and older than the trace; else "",
- * also for NULL. The caller frees it; NULL without memory. */
+ * also for NULL. The caller frees it. */
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place);
 
 #endif

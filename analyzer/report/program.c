@@ -1,20 +1,20 @@
 /* Reads the variables of launchers, the command line, and the models that inspections saw. */
 #include "report/program.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "report/parts.h"
 #include "report/report.h"
 #include "trace/trace.h"
 
 /* ---- Launchers ---- */
 
-/* The first row whose first two variables are there names the launcher: those that were started last come
- * first, since one launcher may start another. NULL = the launcher does not tell. */
+/* The first row whose first two variables are set names the launcher: those that are started last come
+ * first, since one launcher may start another. NULL = the launcher does not say. */
 static const struct launcher {
     const char *name, *needs, *rank, *local_rank, *size, *local_size, *node, *run, *attempt;
 } launchers[] = {
@@ -25,7 +25,7 @@ static const struct launcher {
     {"Ray", "RAY_JOB_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", NULL, NULL},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, "PMIX_NAMESPACE", NULL},
-    /* a batch script that runs in no step has a number too, but is no rank */
+    /* a batch script outside any step has a number too, but is not a rank */
     {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_NODEID",
      "SLURM_JOB_ID", "SLURM_RESTART_COUNT"},
     {"MPI", "PMI_RANK", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, NULL, NULL},
@@ -59,7 +59,7 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
     return NULL;
 }
 
-/* Of a process whose rank no variable has: torch.multiprocessing.spawn. */
+/* For a process whose rank is in no variable: torch.multiprocessing.spawn. */
 static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
 {
     if (!launch->launcher)
@@ -139,15 +139,12 @@ static size_t main_root(const struct vt_trace *trace, uint64_t *bytes)
 
 /* The class of the model with most bytes of parameters, without wrappers such as DistributedDataParallel;
  * NULL = no inspection saw one. */
-static int find_model(const struct vt_trace *trace, const char **model)
+static const char *find_model(const struct vt_trace *trace)
 {
-    uint64_t *bytes = calloc(trace->root_count + 1, sizeof *bytes);
-    size_t root;
+    uint64_t *bytes = vt_allocate_zeros(trace->root_count + 1, sizeof *bytes);
+    const size_t root = main_root(trace, bytes);
+    const char *model = NULL;
 
-    *model = NULL;
-    if (!bytes)
-        return -ENOMEM;
-    root = main_root(trace, bytes);
     free(bytes);
     /* The last with the root's own path is what transparent wrappers hold. */
     for (size_t i = 0; i < trace->inspection_count && root < trace->root_count; i++)
@@ -155,12 +152,12 @@ static int find_model(const struct vt_trace *trace, const char **model)
             const struct vt_inspection_module *module = &trace->inspections[i].modules[k];
 
             if (module->root == root && !module->path[0])
-                *model = module->class_name;
+                model = module->class_name;
         }
-    return 0;
+    return model;
 }
 
-/* "-m NAME", or a path; NULL = not known, or without memory. */
+/* "-m NAME", or a path; NULL = not known. */
 static const char *script_of(const struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
@@ -189,7 +186,7 @@ static void put_hexadecimal(const uint8_t *bytes, size_t count, char *text)
         sprintf(text + 2 * i, "%02x", bytes[i]);
 }
 
-int vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row)
+void vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row)
 {
     const struct vt_trace *trace = report->trace;
     const struct vt_file_header *header = &trace->header;
@@ -214,5 +211,5 @@ int vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row)
     put_hexadecimal(header->identity, sizeof header->identity, row->recording);
     for (size_t i = 0; i < report->refusal_count; i++)
         row->ended_by_refusal |= report->refusals[i].ends_run;
-    return find_model(trace, &row->model);
+    row->model = find_model(trace);
 }

@@ -16,13 +16,13 @@ struct vt_launch {
     const char *run;      /* the launcher's name of the run */
     int32_t rank, local_rank, world_size, local_world_size, node_rank, attempt;
     const char *visible_devices;
-    const char *store; /* where the default group met; NULL = variables told */
+    const char *store; /* where the default group met; NULL = known from variables */
 };
 void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch);
 /* The value of a variable of preload/launch.def; NULL = it was not set. */
 const char *vt_launch_variable(const struct vt_trace *trace, const char *name);
 
-/* All that tells a trace from others. Text belongs to the report, or to what it belongs to. */
+/* Everything that distinguishes a trace from others. Text belongs to the report, or to its owner. */
 struct vt_trace_row {
     const struct vt_trace_facts *facts;
     struct vt_launch launch;
@@ -37,7 +37,6 @@ struct vt_trace_row {
     const char *loss; /* the worst, in words; NULL = none */
 };
 
-/* -ENOMEM. */
-int vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row);
+void vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row);
 
 #endif

@@ -1,7 +1,6 @@
-/* When the bytes in use of a card were told, and what this process had of it then. */
+/* When the bytes in use on a GPU were reported, and what this process held then. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "trace/thin.h"
@@ -9,7 +8,7 @@
 /* A call that takes or gives back driver memory is recorded after or before it; what it does comes within
  * this time. */
 #define NEAR_NS UINT64_C(10000000)
-/* NVML is asked again within this time, at least. */
+/* NVML is queried again within this time, at the latest. */
 #define PERIOD_NS UINT64_C(1000000000)
 #define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
@@ -103,7 +102,7 @@ static void fill(struct walk *walk, struct vt_reading *reading)
     reading->steady = !walk->changed_ns || walk->changed_ns + NEAR_NS < reading->begin_ns;
 }
 
-static int note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
+static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
 {
     const struct vt_event *event = &walk->trace->events[event_index];
     struct vt_reading reading = {.event_index = event_index,
@@ -115,7 +114,7 @@ static int note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
 
     fill(walk, &reading);
     reading.steady = true; /* by the thread whose allocation came before */
-    return VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
+    VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
 }
 
 /* After a change of this process's own memory the next answer is not left out. */
@@ -172,14 +171,13 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     }
     if (walk->counts.context_bytes && !counts->context_bytes) {
         walk->era++;
-        if (VT_APPEND(readings->era_starts, readings->era_count, walk->era_capacity, event_index))
-            return -ENOMEM;
+        VT_APPEND(readings->era_starts, readings->era_count, walk->era_capacity, event_index);
     }
     walk->counts = *counts;
     walk->spare_bytes = walk->next_spare_bytes;
-    return !walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index)
-               ? note(walk, event_index, t_ns)
-               : 0;
+    if (!walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index))
+        note(walk, event_index, t_ns);
+    return 0;
 }
 
 static int by_time(const void *left, const void *right)
@@ -188,13 +186,12 @@ static int by_time(const void *left, const void *right)
                     ((const struct vt_reading *)right)->begin_ns);
 }
 
-static int take_from_nvml(struct walk *walk)
+static void take_from_nvml(struct walk *walk)
 {
     const struct vt_trace *trace = walk->trace;
     struct vt_readings *readings = walk->readings;
-    int result = 0;
 
-    for (size_t i = 0; !result && i < trace->card_use_count; i++) {
+    for (size_t i = 0; i < trace->card_use_count; i++) {
         const struct vt_trace_card_use *use = &trace->card_uses[i];
         const struct vt_reading reading = {.use = use,
                                            .event_index = event_at(trace, use->begin_ns),
@@ -204,34 +201,31 @@ static int take_from_nvml(struct walk *walk)
                                            .total_bytes = use->total_bytes};
 
         if (is_plausible(use, walk->device_index))
-            result = VT_APPEND(readings->items, readings->count, walk->capacity, reading);
+            VT_APPEND(readings->items, readings->count, walk->capacity, reading);
     }
     if (readings->count)
         qsort(readings->items, readings->count, sizeof *readings->items, by_time);
     hold(readings);
     walk->from_nvml = readings->count > 0;
-    return result;
 }
 
-int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings)
+void vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings)
 {
     struct walk walk = {.trace = report->trace,
                         .replay = report->attribution->replay,
                         .readings = readings,
                         .device_index = device_index};
     const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
-    int result;
 
     *readings = (struct vt_readings){0};
-    result = VT_APPEND(readings->era_starts, readings->era_count, walk.era_capacity, 0);
-    result = result ? result : take_from_nvml(&walk);
-    result = result ? result : vt_replay_walk(report->attribution->replay, device_index, &visitor);
-    while (!result && walk.from_nvml && walk.next < readings->count)
+    VT_APPEND(readings->era_starts, readings->era_count, walk.era_capacity, 0);
+    take_from_nvml(&walk);
+    vt_replay_walk(report->attribution->replay, device_index, &visitor);
+    while (walk.from_nvml && walk.next < readings->count)
         fill(&walk, &readings->items[walk.next++]);
     for (size_t i = 0; i < readings->count; i++)
         if (readings->items[i].use && readings->items[i].use->flags & VT_CARD_UNSTEADY)
             readings->items[i].steady = false;
-    return result;
 }
 
 void vt_readings_free(struct vt_readings *readings)

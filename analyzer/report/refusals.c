@@ -1,12 +1,12 @@
-/* Out of memory: what was refused, and what the card had free then. */
+/* Out of memory: the requests that failed, and what was free on the GPU then. */
 #include "attribute/failures.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 #define NEAR_NS 1000000000u /* a report of the driver this near counts as "then" */
 #define NEAR_EVENTS 256u
@@ -74,7 +74,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_sums
     return 0;
 }
 
-/* Time from a refusal to the last allocation after it; 0 = there was none. */
+/* Time from a failed request to the last allocation after it; 0 = none. */
 static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *refusal)
 {
     for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
@@ -83,7 +83,7 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
     return 0;
 }
 
-/* If the driver did not report free memory: the card's size minus what this process holds. */
+/* If the driver did not report free memory: the GPU's size minus what this process holds. */
 static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
 {
     for (size_t i = 0; i < trace->device_count; i++) {
@@ -99,9 +99,10 @@ static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refus
 
 void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal)
 {
-    if (refusal->device_index >= 0 &&
-        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal) >= 0)
+    if (refusal->device_index >= 0) {
+        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal);
         estimate_free(report->trace, refusal);
+    }
     refusal->went_on_ns = went_on(report->trace, refusal);
     if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
         refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
@@ -162,21 +163,19 @@ static void add_survived(struct vt_report *report, uint32_t event_index)
                              .place = vt_place_of(report->places, event->stack_id)};
 }
 
-int vt_find_refusals(struct vt_report *report)
+void vt_find_refusals(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
     struct vt_failures failures;
     size_t count = 0;
     uint32_t gain = last_gain(trace);
-    int result = vt_failures_find(report->attribution->replay, &failures);
 
-    if (result)
-        return result;
+    vt_failures_find(report->attribution->replay, &failures);
     report->untold_limit = vt_limit_untold(trace);
     for (size_t i = 0; i < failures.count; i++)
         count += failures.items[i].outcome == VT_FAILURE_FINAL;
-    report->refusals = calloc(count + 1, sizeof *report->refusals);
-    for (size_t i = 0; report->refusals && i < failures.count; i++) {
+    report->refusals = vt_allocate_zeros(count + 1, sizeof *report->refusals);
+    for (size_t i = 0; i < failures.count; i++) {
         const struct vt_failure *failure = &failures.items[i];
 
         if (failure->outcome == VT_FAILURE_FINAL)
@@ -185,7 +184,6 @@ int vt_find_refusals(struct vt_report *report)
             add_survived(report, failure->event_index);
     }
     vt_failures_free(&failures);
-    if (!report->refusals)
-        return -ENOMEM;
-    return report->refusal_count ? vt_find_askers(report) : 0;
+    if (report->refusal_count)
+        vt_find_askers(report);
 }

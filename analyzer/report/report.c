@@ -1,4 +1,5 @@
-/* A report in memory: facts, marks, refusals, and of each device instants, groups and a timeline. */
+/* A report in memory: facts, marks, failed requests, and for each device its moments, groups and timeline.
+ * */
 #include "base/progress.h"
 #include "base/task.h"
 #include "report/diff.h"
@@ -11,26 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A longer range that is asked for shows the moments that a thinned trace has. */
+#include "base/allocate.h"
+
+/* A longer range shows the moments that a thinned trace has. */
 #define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
 
 /* Groups of the instants that are wanted, blocks and the explanation. */
-static int describe(struct vt_report *report, const struct vt_report_options *options,
-                    struct vt_grouper *grouper, struct vt_device_report *device)
+static void describe(struct vt_report *report, const struct vt_report_options *options,
+                     struct vt_grouper *grouper, struct vt_device_report *device)
 {
     struct vt_instant *instants[] = {&device->peak, &device->end, &device->at};
     unsigned groups = options->groups ? options->groups : (1u << VT_BY_COUNT) - 1;
-    int result = 0;
 
-    for (int i = 0; !result && i < 3; i++)
+    for (int i = 0; i < 3; i++)
         if (instants[i]->state.present && (!options->shown_only || instants[i] == device->shown))
-            result = vt_group_instant(grouper, device->index, groups, instants[i]);
-    if (!result && options->blocks)
-        result =
-            vt_list_blocks(report, device->index, device->at.state.present ? &device->at : &device->peak);
-    if (!result && options->explain)
-        result = vt_explain(report, options->explain, device);
-    return result;
+            vt_group_instant(grouper, device->index, groups, instants[i]);
+    if (options->blocks)
+        vt_list_blocks(report, device->index, device->at.state.present ? &device->at : &device->peak);
+    if (options->explain)
+        vt_explain(report, options->explain, device);
 }
 
 /* The moments that a report is about, and where to say why there are none. */
@@ -68,7 +68,7 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
     struct timeline_work work = {.report = report, .wanted = wanted, .device = device};
     struct vt_task timeline = {0};
     uint64_t free_bytes, total_bytes;
-    int result, timeline_result;
+    int result;
 
     device->name = "";
     for (size_t i = 0; i < trace->device_count; i++) {
@@ -77,20 +77,19 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
         device->name = trace->devices[i].name;
         device->total_bytes = trace->devices[i].total_bytes;
     }
-    result = vt_walk_device(report, wanted->at, device);
-    if (!result && options->timeline_columns != VT_NO_TIMELINE)
+    vt_walk_device(report, wanted->at, device);
+    if (options->timeline_columns != VT_NO_TIMELINE)
         vt_task_begin(&timeline, make_timeline, &work);
     device->shown = device->at.state.present ? &device->at : &device->peak;
-    if (!result &&
-        vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
+    if (vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
         device->card_free_bytes = free_bytes;
         device->card_total_bytes = total_bytes;
     }
-    result = result ? result : describe(report, options, grouper, device);
-    timeline_result = vt_task_end(&timeline);
-    if (timeline_result && work.error[0])
+    describe(report, options, grouper, device);
+    result = vt_task_end(&timeline);
+    if (result)
         snprintf(wanted->error, wanted->error_bytes, "%s", work.error);
-    return timeline_result ? timeline_result : result;
+    return result;
 }
 
 bool vt_held_memory(const struct vt_report *report, int device_index)
@@ -103,7 +102,7 @@ bool vt_held_memory(const struct vt_report *report, int device_index)
     return false;
 }
 
-/* A device is reported if it ever held memory, or if it is asked for. */
+/* A device is reported if it ever held memory, or if it is requested. */
 static bool is_wanted(const struct vt_report *report, const struct vt_report_options *options,
                       int device_index)
 {
@@ -123,12 +122,10 @@ static int known_devices(const struct vt_report *report)
 
 static int make_devices(struct vt_report *report, const struct wanted *wanted)
 {
-    struct vt_grouper *grouper = NULL;
-    int count = known_devices(report), result = vt_grouper_make(report, wanted->options->depth, &grouper);
+    struct vt_grouper *grouper = vt_grouper_make(report, wanted->options->depth);
+    int count = known_devices(report), result = 0;
 
-    report->devices = calloc((size_t)count + 1, sizeof *report->devices);
-    if (!report->devices && !result)
-        result = -ENOMEM;
+    report->devices = vt_allocate_zeros((size_t)count + 1, sizeof *report->devices);
     for (int i = 0; !result && i < count; i++) {
         if (!is_wanted(report, wanted->options, i))
             continue;
@@ -164,16 +161,14 @@ const char *vt_diff_kind_name(unsigned kind)
     return kind < VT_DIFF_KINDS ? names[kind] : "unknown";
 }
 
-static int list_marks(struct vt_report *report)
+static void list_marks(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
     size_t count = 0;
 
     for (size_t i = 0; i < trace->rare_event_count; i++)
         count += trace->events[trace->rare_events[i]].kind == VT_EVENT_MARK;
-    report->marks = calloc(count + 1, sizeof *report->marks);
-    if (!report->marks)
-        return -ENOMEM;
+    report->marks = vt_allocate_zeros(count + 1, sizeof *report->marks);
     for (size_t k = 0; k < trace->rare_event_count; k++) {
         const uint32_t i = trace->rare_events[k];
         const char *name;
@@ -184,17 +179,14 @@ static int list_marks(struct vt_report *report)
         report->marks[report->mark_count++] =
             (struct vt_mark){.name = name ? name : "", .t_ns = vt_event_time(trace, i), .event_index = i};
     }
-    return 0;
 }
 
-static int list_step_starts(struct vt_report *report)
+static void list_step_starts(struct vt_report *report)
 {
     const struct vt_attribution *attribution = report->attribution;
     uint32_t last = 0;
 
-    report->step_starts = calloc((size_t)report->step_count + 1, sizeof *report->step_starts);
-    if (!report->step_starts)
-        return -ENOMEM;
+    report->step_starts = vt_allocate_zeros((size_t)report->step_count + 1, sizeof *report->step_starts);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
 
@@ -208,35 +200,29 @@ static int list_step_starts(struct vt_report *report)
     }
     for (size_t id = 0; id < report->trace->stack_count && !report->has_operators; id++)
         report->has_operators = vt_operator_of(attribution, (uint32_t)id) != NULL;
-    return 0;
 }
 
-/* All that moments are found by, and those that are asked for. On failure too, vt_report_free frees it. */
+/* Everything that moments are found by, and the requested moments. */
 static int find_moments(const struct vt_attribution *attribution, struct vt_report *report,
                         struct wanted *wanted, struct vt_moment *at)
 {
     const struct vt_report_options *options = wanted->options;
     int result;
 
-    snprintf(wanted->error, wanted->error_bytes, "out of memory");
     report->trace = attribution->trace;
     report->attribution = attribution;
     report->duration_ns = duration_of(report->trace);
     report->step_count = attribution->step_count;
     vt_trace_facts_read(report->trace, &report->facts);
-    result = vt_places_make(report->trace, &report->places);
-    if (!result)
-        result = list_marks(report);
-    if (!result)
-        result = list_step_starts(report);
-    if (!result)
-        result = vt_find_refusals(report);
-    if (!result)
-        result = vt_find_moment(report, options, at, wanted->error, wanted->error_bytes);
-    wanted->at = !result && report->has_at ? at : NULL;
-    if (!result)
-        result = vt_find_range(report, options, &wanted->range, wanted->error, wanted->error_bytes);
-    return result;
+    report->places = vt_places_make(report->trace);
+    list_marks(report);
+    list_step_starts(report);
+    vt_find_refusals(report);
+    result = vt_find_moment(report, options, at, wanted->error, wanted->error_bytes);
+    if (result)
+        return result;
+    wanted->at = report->has_at ? at : NULL;
+    return vt_find_range(report, options, &wanted->range, wanted->error, wanted->error_bytes);
 }
 
 /* ---- Gaps ---- */
@@ -249,13 +235,11 @@ static struct vt_window gap_of(const struct vt_trace *trace, const struct vt_gap
                                                                    : trace->recorded_events};
 }
 
-static int list_gaps(struct vt_report *report)
+static void list_gaps(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
 
-    report->gaps = calloc(trace->gap_count + 1, sizeof *report->gaps);
-    if (!report->gaps)
-        return -ENOMEM;
+    report->gaps = vt_allocate_zeros(trace->gap_count + 1, sizeof *report->gaps);
     for (size_t i = 0; i < trace->gap_count; i++) {
         const struct vt_gap *gap = &trace->gaps[i];
         struct vt_window events = gap_of(trace, gap);
@@ -267,7 +251,6 @@ static int list_gaps(struct vt_report *report)
             .t_ns = gap->first ? vt_event_time(trace, gap->first - 1) : 0,
             .end_ns = gap->end < trace->event_count ? vt_event_time(trace, gap->end) : report->duration_ns};
     }
-    return 0;
 }
 
 /* The events of a moment, up to the next that is there. */
@@ -318,35 +301,32 @@ static void need(const struct vt_trace *trace, struct vt_window window, struct v
 
 /* The moment with the most reserved is that of an event of the driver: they are all there, but not all that
  * was alive then. */
-static int need_reserved(const struct vt_report *report, const struct vt_moment *at, struct vt_needs *needs)
+static void need_reserved(const struct vt_report *report, const struct vt_moment *at, struct vt_needs *needs)
 {
-    int result = 0;
-
-    for (int i = 0; i < known_devices(report) && !result; i++) {
+    for (int i = 0; i < known_devices(report); i++) {
         struct vt_device_report device = {.index = i};
 
         if (!is_wanted(report, &(struct vt_report_options){.device_index = -1}, i))
             continue;
-        result = vt_walk_device(report, at, &device);
+        vt_walk_device(report, at, &device);
         need(report->trace,
              window_with_step(report, device.at.state.event_index, device.at.state.event_index), needs);
     }
-    return result;
 }
 
 int vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
                     struct vt_needs *needs)
 {
-    struct vt_report *report = calloc(1, sizeof *report);
+    struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
     char error[512];
     struct wanted wanted = {.options = options, .error = error, .error_bytes = sizeof error};
     const struct vt_range *range = &wanted.range;
     struct vt_moment at;
-    int result = report ? find_moments(attribution, report, &wanted, &at) : -ENOMEM;
+    int result = find_moments(attribution, report, &wanted, &at); /* what is wrong, vt_report_make says */
 
     needs->count = 0;
     if (!result && wanted.at && at.reserved)
-        result = need_reserved(report, &at, needs);
+        need_reserved(report, &at, needs);
     else if (!result && wanted.at && !at.peak && !at.end)
         need(report->trace, window_with_step(report, at.first, at.last), needs);
     if (!result && (range->has_from || range->has_to)) {
@@ -360,20 +340,19 @@ int vt_report_needs(const struct vt_attribution *attribution, const struct vt_re
             need(report->trace, window, needs);
     }
     vt_report_free(report);
-    return result == -ENOMEM ? result : 0; /* what else is wrong, vt_report_make says */
+    return 0;
 }
 
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **made, char *error, size_t error_bytes)
 {
-    struct vt_report *report = calloc(1, sizeof *report);
+    struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
     struct wanted wanted = {.options = options, .error = error, .error_bytes = error_bytes};
     struct vt_moment at;
-    int result = report ? find_moments(attribution, report, &wanted, &at) : -ENOMEM;
+    int result = find_moments(attribution, report, &wanted, &at);
 
     *made = NULL;
-    if (!result)
-        result = list_gaps(report);
+    list_gaps(report);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
     if (!result && options->device_index >= known_devices(report)) {
@@ -383,8 +362,6 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     }
     if (!result)
         result = make_devices(report, &wanted);
-    if (!result)
-        result = vt_places_error(report->places);
     if (result) {
         vt_report_free(report);
         return result;

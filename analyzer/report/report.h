@@ -25,21 +25,21 @@ struct vt_device_report {
     const struct vt_instant *shown;    /* what tables are about: `at` if present, else `peak` */
     struct vt_explanation explanation; /* of what is shown */
     struct vt_timeline timeline;
-    /* Near the shown instant, as the driver reported; 0 = it did not. */
+    /* Near the moment shown, as the driver reported; 0 = it did not. */
     uint64_t card_free_bytes, card_total_bytes;
     struct vt_leaks leaks;
     struct vt_advices advices;
     struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */
-    const char *cache_release;             /* returns empty segments to the card; NULL = not known */
+    const char *cache_release;             /* returns empty segments to the GPU; NULL = not known */
     struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
-    struct vt_state last_read; /* after the last event at which the card's bytes in use were told */
+    struct vt_state last_read; /* after the last event at which the GPU's bytes in use were reported */
     struct vt_card_table card, last_card;    /* of what is shown, and of last_read */
-    struct vt_context_levels context_levels; /* as NVML told; with VT_FIND_CARD */
+    struct vt_context_levels context_levels; /* as NVML reported; with VT_FIND_CARD */
 };
 
-/* A request that was refused for lack of memory. */
+/* A request that failed for lack of memory. */
 struct vt_refusal {
     uint32_t event_index, step;
     uint64_t t_ns; /* since recording began */
@@ -47,25 +47,25 @@ struct vt_refusal {
     int device_index;
     uint8_t phase, layer; /* enum vt_layer */
     bool of_framework;
-    /* What the card had free then: as the driver reported just before or after; else its size less what this
-     * process had, of which other processes may hold some. */
+    /* What was free on the GPU then: as the driver reported just before or after; else its size minus what
+     * this process held, some of which other processes may hold. */
     bool free_told; /* the driver reported it */
     bool free_known;
-    uint64_t free_bytes, total_bytes; /* of the card, where free_known */
-    uint32_t driver_tries; /* requests that the driver refused for it; of a framework, 0 = the framework
-                              refused by itself */
+    uint64_t free_bytes, total_bytes; /* of the GPU, where free_known */
+    uint32_t driver_tries; /* requests for it that the driver refused; for a framework, 0 = the framework
+                              refused without asking the driver */
     uint64_t tried_bytes;  /* the smallest of these: a framework may ask for a whole segment */
     bool ends_run;         /* nothing was allocated after it */
     uint32_t stack_id;
     const char *limit; /* what sets the framework's own; NULL = not known */
-    /* Who asked; NULL = not known. The place is of the forward operator where it was asked in backward. */
+    /* Who requested it; NULL = not known. In backward the place is that of the forward operator. */
     const char *asker; /* in words; never NULL */
     const struct vt_place *asker_place;
     uint32_t asker_stack;
     const char *operator_name, *asker_module, *asker_class;
     /* Known for the one that is shown only: */
     uint64_t went_on_ns;  /* to the last allocation after it; 0 = there was none */
-    uint64_t other_bytes; /* of the card: of other processes, or not seen */
+    uint64_t other_bytes; /* of the GPU: of other processes, or not seen */
     uint64_t driver_bytes, categories[VT_CATEGORY_COUNT]; /* of this process on the device */
 };
 
@@ -84,8 +84,8 @@ struct vt_mark {
     uint32_t event_index;
 };
 
-/* Where a trace has not all events: after the event before `first_event`, until `end_event`. What was alive
- * between the two is not all known. Numbers are those of the file. */
+/* Where a trace lacks events: after the event before `first_event`, until `end_event`. Not everything that
+ * was alive in between is known. Numbers are those of the file. */
 struct vt_report_gap {
     uint64_t first_event, end_event, omitted_events;
     uint64_t t_ns, end_ns; /* of the events around it, since recording began */
@@ -104,7 +104,7 @@ struct vt_report {
     uint64_t duration_ns;
     uint32_t step_count;
     bool has_operators;               /* stacks name operators */
-    struct vt_device_report *devices; /* those that held any memory, or all asked for */
+    struct vt_device_report *devices; /* those that held any memory, or the requested one */
     size_t device_count;
     struct vt_mark *marks; /* in order */
     size_t mark_count;
@@ -112,13 +112,14 @@ struct vt_report {
     size_t gap_count;
     struct vt_step_start *step_starts; /* of steps from 1 on, in order */
     size_t step_start_count;
-    /* Out of memory, in order: what the framework reported, and what the driver refused to others. */
+    /* Out of memory, in order: what frameworks reported, and what the driver refused to other code. */
     struct vt_refusal *refusals;
     size_t refusal_count;
     size_t shown_refusal;  /* index: the last, or that of --at */
     size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
     struct vt_survived survived; /* the largest of them, the first of equal ones */
-    const char *untold_limit; /* by which a framework may have refused more that is not here; NULL = none */
+    const char *untold_limit;    /* a limit by which a framework may have refused more requests, which are not
+                                    here; NULL = none */
     struct vt_shortage shortage;
     struct vt_bare_context *bare_contexts; /* by device */
     size_t bare_context_count;
@@ -136,9 +137,9 @@ struct vt_report_options {
     const char *default_at; /* the moment without `at` and "oom"; NULL = the peak */
     const char *at; /* peak|reserved|end|oom[#k]|mark:NAME[#k]|step:N|event:N|TIME (e.g. 3.2s), NULL = none */
     unsigned groups;         /* 1u << enum vt_by of the groups to make, 0 = all, VT_NO_GROUPS = none */
-    bool shown_only;         /* groups of what is shown only, not of every instant */
+    bool shown_only;         /* groups only for the moment shown, not for every moment */
     unsigned depth;          /* levels of modules' names, what is below counts with its ancestor; 0 = all */
-    bool blocks;             /* list those of the instant that the tables show */
+    bool blocks;             /* list those of the moment that the tables show */
     uint8_t oom;             /* enum vt_at_oom: without `at`, when to take "oom" */
     size_t timeline_columns; /* 0 = VT_TIMELINE_COLUMNS; or VT_NO_TIMELINE */
     uint8_t axis;            /* enum vt_axis, of the timeline */
@@ -149,7 +150,7 @@ struct vt_report_options {
 #define VT_TIMELINE_COLUMNS 1000u /* finer than a terminal: the text view draws from it at any width */
 
 /* -EINVAL with a reason in `error` for an `at` that is malformed or is not in the trace, and for a device
- * that the trace does not know. -ENOMEM. */
+ * that the trace does not know. */
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **report, char *error, size_t error_bytes);
 void vt_report_free(struct vt_report *report);

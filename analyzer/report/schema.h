@@ -59,13 +59,13 @@ struct vt_field {
     const char *about;
     uint8_t kind, unit;    /* enum vt_field_kind, vt_unit */
     uint8_t absence;       /* enum vt_absence */
-    bool limited;          /* of a list: a writer may be asked for the first items only */
+    bool limited;          /* for a list: a writer may be told to write only the first items */
     uint32_t offset, size; /* of the member, of an item of a list; bytes */
     uint32_t other;        /* offset of the second member of a change */
     uint32_t count_offset; /* of the member (size_t or uint32_t) that counts items */
     uint32_t count_size;
     uint32_t count;                    /* of words, or of items that are in the structure */
-    uint32_t needs_offset, needs_size; /* the member that must not be zero; size 0 = there is none */
+    uint32_t needs_offset, needs_size; /* the member that must not be zero; size 0 = none */
     bool nonzero;                      /* by word: only what is not zero */
     uint32_t skipped;                  /* by word: left out, UINT32_MAX = none */
     vt_word_function word;

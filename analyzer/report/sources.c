@@ -2,13 +2,13 @@
  * could block. */
 #include "report/parts.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 
 #define MAX_SOURCE_BYTES (16 << 20)
@@ -51,9 +51,13 @@ FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *st
         *state = VT_SOURCE_NEWER;
     else
         *state = VT_SOURCE_READ;
-    stream = *state == VT_SOURCE_READ ? fdopen(file, "r") : NULL;
-    if (!stream)
+    if (*state != VT_SOURCE_READ) {
         close(file);
+        return NULL;
+    }
+    stream = fdopen(file, "r");
+    if (!stream)
+        vt_end_out_of_memory();
     return stream;
 }
 
@@ -63,28 +67,23 @@ int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_sou
     size_t room = 0, capacity = 0;
     char *line = NULL;
     ssize_t bytes;
-    int result = 0;
 
     if (!file)
-        return source->state == VT_SOURCE_READ ? -ENOMEM : 0;
-    while (!result && (bytes = getline(&line, &room, file)) >= 0) {
-        const char *text;
-
+        return 0;
+    while ((bytes = getline(&line, &room, file)) >= 0) {
         while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
             bytes--;
-        text = vt_arena_text(&source->arena, line, (size_t)bytes);
-        result = text ? VT_APPEND(source->lines, source->count, capacity, text) : -ENOMEM;
+        VT_APPEND(source->lines, source->count, capacity, vt_arena_text(&source->arena, line, (size_t)bytes));
     }
-    if (!result && !feof(file))
-        result = ferror(file) ? -EIO : -ENOMEM;
-    if (result == -EIO) { /* as if it were not there: a number without text is still true */
+    if (ferror(file)) { /* as if it were not there: a number without text is still true */
         source->count = 0;
         source->state = VT_SOURCE_MISSING;
-        result = 0;
+    } else if (!feof(file)) {
+        vt_end_out_of_memory();
     }
     free(line);
     fclose(file);
-    return result;
+    return 0;
 }
 
 void vt_source_free(struct vt_source_text *source)

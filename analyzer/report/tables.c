@@ -1,11 +1,11 @@
 /* Walks everything of a trace, a row at a time. */
 #include "report/tables.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "report/columns.h"
 #include "report/parts.h"
@@ -42,29 +42,29 @@ static uint64_t hash_frame(const struct vt_frame *frame)
     return vt_hash_bytes(frame->module, strlen(frame->module) + 1, hash);
 }
 
-/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it.
- */
-static int frame_id(struct vt_tables *tables, struct vt_frame frame, uint32_t *id)
+/* The id of a frame, which is added if it is new. For Python code the address belongs to an object, not to
+ * the frame. */
+static uint32_t frame_id(struct vt_tables *tables, struct vt_frame frame)
 {
     struct vt_place named;
     uint64_t hash;
-    int result;
+    uint32_t id;
 
     if (frame.kind == VT_FRAME_PYTHON)
         frame.address = 0;
     for (hash = hash_frame(&frame);; hash++) {
-        *id = vt_index_get(&tables->frame_index, hash);
-        if (*id == VT_INDEX_NONE)
+        id = vt_index_get(&tables->frame_index, hash);
+        if (id == VT_INDEX_NONE)
             break;
-        if (same_frame(&tables->frames[*id].frame, &frame))
-            return 0;
+        if (same_frame(&tables->frames[id].frame, &frame))
+            return id;
     }
-    *id = (uint32_t)tables->frame_count;
-    result = vt_place_set(tables->report->places, &frame, &named);
-    if (!result)
-        result = VT_APPEND(tables->frames, tables->frame_count, tables->frame_capacity,
-                           (struct vt_frame_row){.id = *id, .frame = frame, .name = named.name});
-    return result ? result : vt_index_put(&tables->frame_index, hash, *id);
+    id = (uint32_t)tables->frame_count;
+    vt_place_set(tables->report->places, &frame, &named);
+    VT_APPEND(tables->frames, tables->frame_count, tables->frame_capacity,
+              (struct vt_frame_row){.id = id, .frame = frame, .name = named.name});
+    vt_index_put(&tables->frame_index, hash, id);
+    return id;
 }
 
 static size_t frames_of(const struct vt_tables *tables, size_t stack_id, struct vt_frame *frames)
@@ -131,12 +131,11 @@ static uint32_t list_of(const struct vt_attribution *attribution, uint32_t alloc
     return owners ? (uint32_t)(owners - attribution->owners) + 1 : 0;
 }
 
-static int read_tensors(struct vt_tables *tables, uint32_t list, size_t count)
+static void read_tensors(struct vt_tables *tables, uint32_t list, size_t count)
 {
     const struct vt_owner *owners = tables->report->attribution->owners + list - 1;
 
-    if (vt_reserve(&tables->tensors, &tables->tensor_capacity, count, sizeof *tables->tensors))
-        return -ENOMEM;
+    vt_reserve(&tables->tensors, &tables->tensor_capacity, count, sizeof *tables->tensors);
     for (size_t i = 0; i < count; i++)
         tables->tensors[i] = (struct vt_tensor_row){.tensor_list = list,
                                                     .name = owners[i].name,
@@ -147,14 +146,14 @@ static int read_tensors(struct vt_tables *tables, uint32_t list, size_t count)
                                                     .bytes = owners[i].bytes,
                                                     .share_bytes = owners[i].share_bytes,
                                                     .evidence = owners[i].evidence};
-    return 0;
 }
 
 const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row)
 {
-    bool read = row->tensor_list && !read_tensors(tables, row->tensor_list, row->tensor_count);
-
-    return read ? tables->tensors : NULL;
+    if (!row->tensor_list)
+        return NULL;
+    read_tensors(tables, row->tensor_list, row->tensor_count);
+    return tables->tensors;
 }
 
 static int walk_allocations(struct walk *walk)
@@ -193,9 +192,9 @@ static int walk_allocations(struct walk *walk)
 static int walk_tensors(struct walk *walk)
 {
     const struct vt_attribution *attribution = walk->tables->report->attribution;
-    bool *walked = calloc(attribution->owner_count + 1, sizeof *walked);
+    bool *walked = vt_allocate_zeros(attribution->owner_count + 1, sizeof *walked);
     size_t count;
-    int result = walked ? 0 : -ENOMEM;
+    int result = 0;
 
     for (uint32_t i = 0; i < attribution->replay->allocation_count && !result; i++) {
         uint32_t list = list_of(attribution, i, &count);
@@ -203,7 +202,7 @@ static int walk_tensors(struct walk *walk)
         if (!list || walked[list])
             continue;
         walked[list] = true;
-        result = read_tensors(walk->tables, list, count);
+        read_tensors(walk->tables, list, count);
         for (size_t k = 0; k < count && !result; k++)
             result = walk->visit(walk->context, &walk->tables->tensors[k]);
     }
@@ -227,9 +226,8 @@ static int walk_stacks(struct walk *walk)
             row.is_place = place && same_frame(&place->frame, &frames[i]);
             if (row.is_place)
                 place = NULL; /* a recursive function is there more than once */
-            result = frame_id(tables, frames[i], &row.frame);
-            if (!result)
-                result = walk->visit(walk->context, &row);
+            row.frame = frame_id(tables, frames[i]);
+            result = walk->visit(walk->context, &row);
         }
     }
     return result;
@@ -315,9 +313,9 @@ static int walk_instants(struct walk *walk)
 static int walk_trace(struct walk *walk)
 {
     struct vt_trace_row row;
-    int result = vt_trace_row_make(walk->tables->report, &row);
 
-    return result ? result : walk->visit(walk->context, &row);
+    vt_trace_row_make(walk->tables->report, &row);
+    return walk->visit(walk->context, &row);
 }
 
 static int walk_peak(struct walk *walk)
@@ -328,7 +326,7 @@ static int walk_peak(struct walk *walk)
     for (size_t d = 0; d < report->device_count && !result; d++) {
         struct vt_peak_rows rows = {.count = 0};
 
-        result = vt_peak_rows_make(report, &report->devices[d], &rows);
+        vt_peak_rows_make(report, &report->devices[d], &rows);
         for (size_t i = 0; i < rows.count && !result; i++)
             result = walk->visit(walk->context, &rows.items[i]);
         free(rows.items);
@@ -421,7 +419,7 @@ static int walk_columns(struct walk *walk)
     for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++) {
         if (!vt_table_wanted(walk->tables, table))
             continue;
-        result = vt_columns_make(vt_table_object(table), &columns);
+        vt_columns_make(vt_table_object(table), &columns);
         for (size_t i = 0; i < columns.count && !result; i++) {
             const struct vt_column *column = &columns.items[i];
 
@@ -443,9 +441,8 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
 #undef X
     };
     struct walk walk = {.tables = tables, .visit = visit, .context = context};
-    int result = walks[table](&walk);
 
-    return result ? result : vt_places_error(tables->report->places);
+    return walks[table](&walk);
 }
 
 static int count_row(void *context, const void *row)
@@ -512,22 +509,13 @@ bool vt_table_wanted(const struct vt_tables *tables, unsigned table)
 
 int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
 {
-    int result = 0;
-
-    *tables = calloc(1, sizeof **tables);
-    if (!*tables)
-        return -ENOMEM;
+    *tables = vt_allocate_zeros(1, sizeof **tables);
     (*tables)->report = report;
     (*tables)->wanted = wanted;
     if (wanted & 1u << VT_TABLE_STACKS)
-        result = vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
-    if (!result)
-        result = vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
-    if (!result)
-        return 0;
-    vt_tables_free(*tables);
-    *tables = NULL;
-    return result;
+        vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
+    vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
+    return 0;
 }
 
 void vt_tables_free(struct vt_tables *tables)

@@ -126,13 +126,13 @@ struct vt_leak_row {
     const struct vt_place *place; /* the likeliest of its lines; NULL = none is known */
 };
 
-/* A part of a card's bytes, at the peak or when they were told last. */
+/* A part of a GPU's bytes, at the peak or in the last report of them. */
 struct vt_card_table_row {
     int device_index;
     const char *moment; /* "peak", "last" */
     const struct vt_card_table *table;
     const struct vt_card_row *row;
-    bool counted; /* among the card's bytes in use */
+    bool counted; /* among the GPU's bytes in use */
 };
 
 /* A column of one of these tables. */
@@ -142,10 +142,9 @@ struct vt_column_row {
     const char *about;
 };
 
-/* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; frames are numbered by the stacks, so
+/* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; stacks number the frames, so take
  * both or neither. Steps, leaks and cards are those that vt_diagnose found (VT_FIND_STEPS and so on).
- * -ENOMEM.
- */
+ * Returns 0. */
 struct vt_tables;
 int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables);
 bool vt_table_wanted(const struct vt_tables *tables, unsigned table);
@@ -156,11 +155,11 @@ extern const char *const vt_table_names[]; /* by enum vt_table_id, then NULL */
 const struct vt_object *vt_table_object(unsigned table);
 
 /* Calls `visit` with each row of a table, in order; the row is valid for the call. Non-zero ends the walk.
- * Returns what the last visit returned, or -ENOMEM. */
+ * Returns what the last visit returned. */
 typedef int vt_row_visit(void *context, const void *row);
 int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit, void *context);
-/* The tensors of an allocation, in a walk of allocations; valid until the next call. NULL without any, or
- * without memory. Ask once for each list: a list can be long, and be of many allocations. */
+/* The tensors of an allocation, in a walk of allocations; valid until the next call. NULL without any.
+ * Ask once for each list: a list can be long, and be of many allocations. */
 const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row);
 /* How many rows a walk visits; of `instants`, `tensors` and `peak` at most. */
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table);

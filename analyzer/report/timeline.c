@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 /* Time without events is left out where it is at least an eighth of what would be shown, in at most so many
  * places. What is shown of it at the end of a stretch is a 32nd of the events' time: the level that is held.
  */
@@ -185,20 +187,16 @@ static void cut_time(struct vt_timeline *timeline, const struct gap *gaps, size_
 }
 
 /* An axis of time, without what is idle if `cut`. */
-static int make_time(const struct vt_report *report, int device_index, bool cut, struct vt_timeline *timeline)
+static void make_time(const struct vt_report *report, int device_index, bool cut,
+                      struct vt_timeline *timeline)
 {
     struct activity activity = {.report = report, .timeline = timeline, .last_ns = timeline->from_ns};
     uint64_t shown_ns = timeline->to_ns - timeline->from_ns;
     size_t count = 0;
 
-    timeline->stretches = calloc(CUTS + 1, sizeof *timeline->stretches);
-    if (!timeline->stretches)
-        return -ENOMEM;
+    timeline->stretches = vt_allocate_zeros(CUTS + 1, sizeof *timeline->stretches);
     if (cut && timeline->columns > 2 * CUTS) {
-        int result = vt_category_walk(report->attribution, device_index, see_activity, &activity);
-
-        if (result < 0)
-            return result;
+        vt_category_walk(report->attribution, device_index, see_activity, &activity);
         add_gap(&activity, timeline->to_ns);
     }
     for (; activity.any && count < activity.count; count++) {
@@ -212,32 +210,26 @@ static int make_time(const struct vt_report *report, int device_index, bool cut,
     }
     qsort(activity.gaps, count, sizeof *activity.gaps, by_time);
     cut_time(timeline, activity.gaps, count, shown_ns);
-    return 0;
 }
 
-static int make_events(struct vt_timeline *timeline)
+static void make_events(struct vt_timeline *timeline)
 {
     free(timeline->stretches);
-    timeline->stretches = calloc(1, sizeof *timeline->stretches);
-    if (!timeline->stretches)
-        return -ENOMEM;
+    timeline->stretches = vt_allocate_zeros(1, sizeof *timeline->stretches);
     timeline->stretches[timeline->stretch_count++] =
         (struct vt_stretch){.t_ns = timeline->from_ns,
                             .end_ns = timeline->to_ns,
                             .first_event = timeline->first_event,
                             .last_event = timeline->last_event,
                             .end_column = (double)timeline->columns};
-    return 0;
 }
 
-static int make_steps(const struct vt_report *report, struct vt_timeline *timeline)
+static void make_steps(const struct vt_report *report, struct vt_timeline *timeline)
 {
     const struct vt_attribution *attribution = report->attribution;
     struct vt_stretch *last = NULL;
 
-    timeline->stretches = calloc((size_t)report->step_count + 1, sizeof *timeline->stretches);
-    if (!timeline->stretches)
-        return -ENOMEM;
+    timeline->stretches = vt_allocate_zeros((size_t)report->step_count + 1, sizeof *timeline->stretches);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
 
@@ -252,8 +244,10 @@ static int make_steps(const struct vt_report *report, struct vt_timeline *timeli
         }
         last->last_event = span->last_event < timeline->last_event ? span->last_event : timeline->last_event;
     }
-    if (!last)
-        return make_events(timeline);
+    if (!last) {
+        make_events(timeline);
+        return;
+    }
     for (size_t i = 0; i < timeline->stretch_count; i++) {
         struct vt_stretch *stretch = &timeline->stretches[i];
         double columns = (double)timeline->columns / (double)timeline->stretch_count;
@@ -263,7 +257,6 @@ static int make_steps(const struct vt_report *report, struct vt_timeline *timeli
         stretch->t_ns = vt_event_time(report->trace, stretch->first_event);
         stretch->end_ns = vt_event_time(report->trace, stretch->last_event);
     }
-    return 0;
 }
 
 static int make_axis(const struct vt_report *report, int device_index, unsigned axis,
@@ -272,8 +265,10 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
     bool none = timeline->first_event > timeline->last_event; /* events in the range */
 
     timeline->axis = axis == VT_AXIS_AUTO ? VT_AXIS_TIME : (uint8_t)axis;
-    if (timeline->axis == VT_AXIS_TIME)
-        return make_time(report, device_index, axis == VT_AXIS_AUTO && !none, timeline);
+    if (timeline->axis == VT_AXIS_TIME) {
+        make_time(report, device_index, axis == VT_AXIS_AUTO && !none, timeline);
+        return 0;
+    }
     if (axis == VT_AXIS_STEPS && !report->step_count) {
         snprintf(error, error_bytes,
                  "no training steps were recognised in the trace: use --axis time or --axis events");
@@ -283,7 +278,11 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
         snprintf(error, error_bytes, "no event lies between --from and --to: use --axis time");
         return -EINVAL;
     }
-    return axis == VT_AXIS_STEPS ? make_steps(report, timeline) : make_events(timeline);
+    if (axis == VT_AXIS_STEPS)
+        make_steps(report, timeline);
+    else
+        make_events(timeline);
+    return 0;
 }
 
 /* ---- The range ---- */
@@ -370,30 +369,25 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
     return 0;
 }
 
-static int fill(const struct vt_report *report, int device_index, struct vt_timeline *timeline)
+static void fill(const struct vt_report *report, int device_index, struct vt_timeline *timeline)
 {
     struct walk walk = {.report = report, .timeline = timeline};
     size_t columns = timeline->columns;
-    int result;
 
-    timeline->t_ns = calloc(columns, sizeof *timeline->t_ns);
-    timeline->event = malloc(columns * sizeof *timeline->event);
-    timeline->categories = calloc(columns, sizeof *timeline->categories);
-    timeline->driver_bytes = calloc(columns, sizeof *timeline->driver_bytes);
-    timeline->step = calloc(columns, sizeof *timeline->step);
-    timeline->phase = calloc(columns, sizeof *timeline->phase);
-    if (!timeline->t_ns || !timeline->event || !timeline->categories || !timeline->driver_bytes ||
-        !timeline->step || !timeline->phase)
-        return -ENOMEM;
+    timeline->t_ns = vt_allocate_zeros(columns, sizeof *timeline->t_ns);
+    timeline->event = vt_resize(NULL, columns, sizeof *timeline->event);
+    timeline->categories = vt_allocate_zeros(columns, sizeof *timeline->categories);
+    timeline->driver_bytes = vt_allocate_zeros(columns, sizeof *timeline->driver_bytes);
+    timeline->step = vt_allocate_zeros(columns, sizeof *timeline->step);
+    timeline->phase = vt_allocate_zeros(columns, sizeof *timeline->phase);
     memset(timeline->event, 0xff, columns * sizeof *timeline->event);
     set_times(report, timeline);
-    result = vt_category_walk(report->attribution, device_index, visit, &walk);
+    vt_category_walk(report->attribution, device_index, visit, &walk);
     advance(&walk, columns - 1);
     for (size_t i = 0; i < columns; i++) {
         timeline->event[i] = timeline->event[i] == VT_NEVER ? 0 : timeline->event[i];
         vt_locate(report, timeline->event[i], &timeline->step[i], &timeline->phase[i]);
     }
-    return result < 0 ? result : 0;
 }
 
 int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
@@ -406,7 +400,9 @@ int vt_timeline_make(const struct vt_report *report, const struct vt_range *rang
     result = set_range(report, range, device, timeline, error, error_bytes);
     if (!result)
         result = make_axis(report, device->index, axis, timeline, error, error_bytes);
-    return result ? result : fill(report, device->index, timeline);
+    if (!result)
+        fill(report, device->index, timeline);
+    return result;
 }
 
 void vt_timeline_free(struct vt_timeline *timeline)

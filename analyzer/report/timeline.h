@@ -11,9 +11,9 @@
 enum vt_axis { VT_AXIS_TIME, VT_AXIS_EVENTS, VT_AXIS_STEPS, VT_AXIS_AUTO, VT_AXIS_COUNT };
 const char *vt_axis_name(unsigned axis); /* "time", "events", "steps", "auto" */
 
-/* A part of an axis. On an axis of time, columns are in proportion to time in it, and what lies between two
- * stretches is left out: no event of the device is there. On an axis of events there is one; on one of steps
- * each step is one, all of the same width. In these two, columns are in proportion to events. */
+/* A part of an axis. On an axis of time its columns are in proportion to time, and the time between two
+ * stretches is left out: the device has no event there. An axis of events has one stretch; an axis of steps
+ * has one for each step, all of the same width. In these two, columns are in proportion to events. */
 struct vt_stretch {
     uint64_t t_ns, end_ns;            /* since recording began */
     uint32_t first_event, last_event; /* not set on an axis of time */
@@ -25,7 +25,7 @@ struct vt_stretch {
 struct vt_timeline {
     size_t columns;
     uint8_t axis; /* enum vt_axis, never AUTO */
-    /* The range that was asked for, with both ends. */
+    /* The requested range, with both ends. */
     uint64_t from_ns, to_ns; /* since recording began */
     uint32_t first_event, last_event;
     struct vt_stretch *stretches; /* in order, one at least */

@@ -1,6 +1,5 @@
 #include "report/top.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/index.h"
 #include "trace/processes.h"
 #include "trace/rings.h"
@@ -50,13 +50,9 @@ static struct vt_top_process *add_process(struct vt_top *top, const struct vt_ri
     if (vt_process_user(process.pid, &process.user_id))
         process.user_id = header->process.user_id;
     process.command = vt_process_command(process.pid);
-    process.trace = strdup(header->trace_path);
-    if (process.command && process.trace &&
-        !VT_APPEND(top->processes, top->process_count, top->process_capacity, process))
-        return &top->processes[top->process_count - 1];
-    free(process.command);
-    free(process.trace);
-    return NULL;
+    process.trace = vt_copy_text(header->trace_path);
+    VT_APPEND(top->processes, top->process_count, top->process_capacity, process);
+    return &top->processes[top->process_count - 1];
 }
 
 /* Frees come before what they free was counted, if another thread is quick: for a moment less than nothing is
@@ -71,10 +67,7 @@ static struct vt_top_use *use_of(struct vt_top_process *process, int32_t device)
     for (size_t i = 0; i < process->use_count; i++)
         if (process->uses[i].device == device)
             return &process->uses[i];
-    struct vt_top_use *uses = realloc(process->uses, (process->use_count + 1) * sizeof *uses);
-    if (!uses)
-        return NULL;
-    process->uses = uses;
+    struct vt_top_use *uses = process->uses = vt_resize(process->uses, process->use_count + 1, sizeof *uses);
     size_t at = process->use_count++;
     for (; at && uses[at - 1].device > device; at--)
         uses[at] = uses[at - 1];
@@ -89,7 +82,7 @@ static void add_to_history(struct vt_top_use *use)
     use->history_count += use->history_count < VT_TOP_HISTORY;
 }
 
-static int take_uses(struct vt_top_process *process, const struct vt_ring_header *header)
+static void take_uses(struct vt_top_process *process, const struct vt_ring_header *header)
 {
     for (int32_t i = 0; i < (int32_t)VT_MAX_DEVICES; i++) {
         const struct vt_live_device *live = &header->counters.live[i];
@@ -97,8 +90,6 @@ static int take_uses(struct vt_top_process *process, const struct vt_ring_header
         if (!live->driver_peak_bytes && !live->block_peak_bytes)
             continue;
         struct vt_top_use *use = use_of(process, i);
-        if (!use)
-            return -ENOMEM;
         const bool has_blocks = live->block_peak_bytes > 0;
         use->driver_bytes = not_negative(live->driver_bytes);
         use->driver_peak_bytes = live->driver_peak_bytes;
@@ -112,7 +103,6 @@ static int take_uses(struct vt_top_process *process, const struct vt_ring_header
         use->used_peak_bytes = has_blocks ? use->block_peak_bytes : use->driver_peak_bytes;
         add_to_history(use);
     }
-    return 0;
 }
 
 static double per_second(uint64_t before, uint64_t now, double seconds)
@@ -121,8 +111,8 @@ static double per_second(uint64_t before, uint64_t now, double seconds)
     return value < most ? value : most; /* another process may have written anything */
 }
 
-static int take_process(struct vt_top_process *process, const struct vt_ring_header *header, bool settled,
-                        uint64_t t_ns)
+static void take_process(struct vt_top_process *process, const struct vt_ring_header *header, bool settled,
+                         uint64_t t_ns)
 {
     const struct vt_counters *counters = &header->counters;
     const struct vt_top_counters *top = &header->top;
@@ -145,7 +135,7 @@ static int take_process(struct vt_top_process *process, const struct vt_ring_hea
     process->lost_definitions = counters->dropped_definitions + counters->without_stack;
     process->block_made_bytes = top->block_made_bytes;
     process->driver_made_bytes = top->driver_made_bytes;
-    return take_uses(process, header);
+    take_uses(process, header);
 }
 
 static void free_process(struct vt_top_process *process)
@@ -174,7 +164,7 @@ static void end_processes(struct vt_top *top)
     top->process_count = kept;
 }
 
-/* ---- Cards ---- */
+/* ---- GPUs ---- */
 
 static bool is_known(const uint8_t uuid[16])
 {
@@ -195,7 +185,7 @@ static void put_uuid(const uint8_t uuid[16], char *text, size_t bytes)
         }
 }
 
-/* By UUID; where one of the two is not known, the same number is taken for the same card, unless the names
+/* By UUID; where one of the two is not known, the same number counts as the same GPU, unless the names
  * differ. */
 static bool is_same_card(const struct vt_top_card *card, const struct vt_top_use *use)
 {
@@ -212,16 +202,13 @@ static struct vt_top_card *card_of(struct vt_top *top, const struct vt_top_use *
         if (is_same_card(&top->cards[i], use))
             return &top->cards[i];
     const struct vt_top_card card = {.device = use->device, .told = use->told};
-    if (VT_APPEND(top->cards, top->card_count, top->card_capacity, card))
-        return NULL;
+    VT_APPEND(top->cards, top->card_count, top->card_capacity, card);
     return &top->cards[top->card_count - 1];
 }
 
-static int add_to_card(struct vt_top *top, const struct vt_top_use *use)
+static void add_to_card(struct vt_top *top, const struct vt_top_use *use)
 {
     struct vt_top_card *card = card_of(top, use);
-    if (!card)
-        return -ENOMEM;
     if (use->told.info_ns > card->told.info_ns || !card->told.name[0])
         card->told = use->told;
     card->device = use->device < card->device ? use->device : card->device;
@@ -230,7 +217,6 @@ static int add_to_card(struct vt_top *top, const struct vt_top_use *use)
     card->driver_bytes += use->driver_bytes;
     card->segment_bytes += use->segment_bytes;
     card->block_bytes += use->block_bytes;
-    return 0;
 }
 
 static int by_number(const void *a, const void *b)
@@ -240,7 +226,7 @@ static int by_number(const void *a, const void *b)
            (memcmp(left->told.uuid, right->told.uuid, sizeof left->told.uuid) > 0 ? 1 : -1);
 }
 
-/* 0, 1, …; 0a, 0b where two cards have the same number. */
+/* 0, 1, …; 0a, 0b where two GPUs have the same number. */
 static void label_cards(struct vt_top *top)
 {
     if (top->card_count)
@@ -261,21 +247,19 @@ static void label_cards(struct vt_top *top)
     }
 }
 
-static int take_cards(struct vt_top *top)
+static void take_cards(struct vt_top *top)
 {
-    int error = 0;
     top->card_count = 0;
     for (size_t i = 0; i < top->process_count; i++)
-        for (size_t u = 0; !error && u < top->processes[i].use_count; u++)
+        for (size_t u = 0; u < top->processes[i].use_count; u++)
             if (top->processes[i].state != VT_TOP_ENDED)
-                error = add_to_card(top, &top->processes[i].uses[u]);
+                add_to_card(top, &top->processes[i].uses[u]);
     label_cards(top);
-    return error;
 }
 
 /* ---- The sample ---- */
 
-static int add_row(struct vt_top *top, const struct vt_top_process *process, struct vt_top_use *use)
+static void add_row(struct vt_top *top, const struct vt_top_process *process, struct vt_top_use *use)
 {
     const struct vt_top_card *card = use && process->state != VT_TOP_ENDED ? card_of(top, use) : NULL;
     if (card) {
@@ -284,43 +268,40 @@ static int add_row(struct vt_top *top, const struct vt_top_process *process, str
     }
     if (use)
         use->uuid = use->uuid_text;
-    return VT_APPEND(top->rows, top->row_count, top->row_capacity, (struct vt_top_row){process, use});
+    VT_APPEND(top->rows, top->row_count, top->row_capacity, (struct vt_top_row){process, use});
 }
 
-static int add_rows(struct vt_top *top)
+static void add_rows(struct vt_top *top)
 {
-    int error = 0;
     top->row_count = 0;
-    for (size_t i = 0; !error && i < top->process_count; i++) {
+    for (size_t i = 0; i < top->process_count; i++) {
         struct vt_top_process *process = &top->processes[i];
         process->rank = process->rank_text;
-        for (size_t u = 0; !error && u < process->use_count; u++)
-            error = add_row(top, process, &process->uses[u]);
-        if (!error && !process->use_count)
-            error = add_row(top, process, NULL);
+        for (size_t u = 0; u < process->use_count; u++)
+            add_row(top, process, &process->uses[u]);
+        if (!process->use_count)
+            add_row(top, process, NULL);
     }
-    return error;
 }
 
 int vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count)
 {
-    int error = 0;
     top->t_ns = clock_ns(CLOCK_MONOTONIC);
     top->unix_ns = clock_ns(CLOCK_REALTIME);
     if (gethostname(top->host, sizeof top->host - 1))
         top->host[0] = 0;
     for (size_t i = 0; i < top->process_count; i++)
         top->processes[i].seen = false;
-    for (size_t i = 0; !error && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct vt_ring_header *header = &recorders[i].header;
         struct vt_top_process *process = find_process(top, header);
         process = process ? process : add_process(top, header);
-        error = process ? take_process(process, header, settled && settled[i], top->t_ns) : -ENOMEM;
+        take_process(process, header, settled && settled[i], top->t_ns);
     }
     end_processes(top);
-    if (!error)
-        error = take_cards(top);
-    return error ? error : add_rows(top);
+    take_cards(top);
+    add_rows(top);
+    return 0;
 }
 
 void vt_top_free(struct vt_top *top)

@@ -19,7 +19,7 @@ struct vt_top_use {
     const char *uuid;              /* "" = not known */
     struct vt_top_device told;
     uint64_t driver_bytes, driver_peak_bytes;
-    bool tallied; /* whether the recorder tells the two of segments */
+    bool tallied; /* whether the recorder reports the two numbers of segments */
     uint64_t segment_bytes, segment_peak_bytes;
     uint64_t block_bytes, block_peak_bytes;
     uint64_t used_bytes, used_peak_bytes; /* of blocks, or without a framework the driver's */
@@ -37,7 +37,7 @@ struct vt_top_process {
     char rank_text[16];
     char *command, *trace;
     int state;    /* enum vt_top_state */
-    bool settled; /* all that it recorded when it was looked at is counted */
+    bool settled; /* everything that it had recorded by then is counted */
     bool tallied, has_rates;
     uint64_t event_count, lost_events, lost_definitions;
     uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start */
@@ -49,12 +49,12 @@ struct vt_top_process {
     bool seen;
 };
 
-/* A card with all the processes that use it. Processes may number cards differently, so two can have the same
+/* A GPU with all the processes that use it. Processes may number GPUs differently, so two can have the same
  * number: then their labels have letters. */
 struct vt_top_card {
     char label[16];
     int32_t device;              /* the lowest number that a process knows it by */
-    struct vt_top_device told; /* by the process that was told last */
+    struct vt_top_device told; /* by the process with the latest report */
     char uuid_text[48];
     const char *uuid, *name; /* "" = not known */
     uint64_t info_age_ns;    /* how long ago the driver said what is free */
@@ -95,7 +95,7 @@ struct vt_top {
 };
 
 /* Takes a sample. `settled`: of each recorder, NULL = none was waited for. What was in the sample before and
- * is not in this one has ended; it goes with the next. 0 or -ENOMEM. */
+ * is not in this one has ended; it goes with the next. Returns 0. */
 int vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count);
 /* Largest first, but number, rank, device and command smallest first; `reverse`: the other way round. */
 void vt_top_sort(struct vt_top *top, enum vt_top_key key, bool reverse);

@@ -50,7 +50,7 @@ static void list_files(const struct vt_file_search *search, const uint32_t *matc
         snprintf(text + used, bytes - used, ", …");
 }
 
-/* Of several, the only one that is not a library's. */
+/* If there are several: the only one that is not a library's. */
 static int choose(const struct vt_file_search *search, const uint32_t *matches, size_t count, uint32_t *file,
                   char *error, size_t error_bytes)
 {
@@ -88,11 +88,11 @@ int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *erro
     char *real = realpath(asked, NULL);
     uint32_t *matches = NULL;
     size_t count = 0, capacity = 0;
-    int result = 0;
+    int result;
 
     while (!strncmp(asked, "./", 2))
         asked += 2;
-    for (uint32_t i = 1; i < search->count && !result; i++) {
+    for (uint32_t i = 1; i < search->count; i++) {
         const struct vt_line_item *item = &search->items[i];
         bool exact = item->line == VT_WHOLE_FILE &&
                      (!strcmp(item->path, asked) || (real && !strcmp(item->path, real)));
@@ -100,13 +100,12 @@ int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *erro
         if (exact)
             count = 0;
         if (item->line == VT_WHOLE_FILE && asked[0] && (exact || ends_in(item->path, asked)))
-            result = VT_APPEND(matches, count, capacity, i);
+            VT_APPEND(matches, count, capacity, i);
         if (exact)
             break;
     }
-    if (!result)
-        result = count ? choose(search, matches, count, file, error, error_bytes)
-                       : no_file(search, error, error_bytes);
+    result = count ? choose(search, matches, count, file, error, error_bytes)
+                   : no_file(search, error, error_bytes);
     free(matches);
     free(real);
     return result;

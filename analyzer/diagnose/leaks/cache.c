@@ -4,10 +4,11 @@
 #include "diagnose/leaks/growth.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/allocate.h"
 
 #define FAR_STEPS 10000000u /* the limit of a forecast */
 
@@ -59,7 +60,7 @@ static void add_setting(const struct vt_leak_finder *finder, uint32_t stack_id, 
                  cache->setting);
 }
 
-static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
+static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
 {
     uint64_t reserved = growth->bytes_per_step, more, blocks = finder->bounded_per_step;
     uint32_t grown = 0, holes = 0;
@@ -67,7 +68,7 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
         blocks += finder->leaks->items[i].is_leak ? 0 : finder->leaks->items[i].bytes_per_step;
     blocks += finder->leaks->bytes_per_step;
     if (blocks * 5 >= reserved * 4)
-        return 0; /* the blocks need what is reserved */
+        return; /* the blocks need what is reserved */
     more = reserved - blocks;
     for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
         grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;
@@ -75,8 +76,6 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     }
     bool fragments = holes * 2 > grown;
     struct vt_leak *leak = vt_leak_add(finder, fragments ? VT_LEAK_FRAGMENTATION : VT_LEAK_CACHE);
-    if (!leak)
-        return -ENOMEM;
     leak->category = VT_CATEGORY_CACHED;
     if (fragments)
         add_setting(finder, walk->stack_id, leak);
@@ -93,7 +92,6 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
              " steps in which it grew, the cache had enough free bytes, %s.",
              blocks ? " by this much more than allocated memory" : ", allocated memory does not", holes,
              grown, fragments ? "but not in one piece" : "so most of it was needed at some moment");
-    return 0;
 }
 
 static void forecast(struct vt_leak_finder *finder, uint64_t used)
@@ -113,39 +111,28 @@ static void forecast(struct vt_leak_finder *finder, uint64_t used)
             leaks->items[i].forecast_step = finder->step_count - 1 + (uint32_t)steps;
 }
 
-static int series_repeats(const struct vt_leak_finder *finder, const struct vt_leak_change *series,
-                          struct vt_growth *growth, bool *repeats)
+static bool series_repeats(const struct vt_leak_finder *finder, const struct vt_leak_change *series,
+                           struct vt_growth *growth)
 {
     return vt_growth_repeats(series, finder->step_count, 1, finder->step_count - 1,
-                             finder->attribution->concurrent_calls, growth, repeats);
+                             finder->attribution->concurrent_calls, growth);
 }
 
-int vt_leak_cache_find(struct vt_leak_finder *finder)
+void vt_leak_cache_find(struct vt_leak_finder *finder)
 {
     struct walk walk = {.finder = finder};
     const struct vt_replay_visitor visitor = {.visit = visit, .context = &walk};
     struct vt_growth growth;
-    bool repeats = false;
-    int error = 0;
-    walk.segments = calloc((size_t)finder->step_count + 1, sizeof *walk.segments);
-    walk.free_bytes = calloc((size_t)finder->step_count + 1, sizeof *walk.free_bytes);
-    walk.holes = calloc((size_t)finder->step_count + 1, sizeof *walk.holes);
-    if (!walk.segments || !walk.free_bytes || !walk.holes)
-        error = -ENOMEM;
-    if (!error && vt_replay_walk(finder->replay, finder->device_index, &visitor) < 0)
-        error = -ENOMEM;
-    while (!error && walk.step + 1 < finder->step_count)
+    walk.segments = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.segments);
+    walk.free_bytes = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.free_bytes);
+    walk.holes = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.holes);
+    vt_replay_walk(finder->replay, finder->device_index, &visitor);
+    while (walk.step + 1 < finder->step_count)
         end_step(&walk);
-    if (!error)
-        error = series_repeats(finder, walk.free_bytes, &growth, &repeats);
-    if (!error && repeats)
-        error = series_repeats(finder, walk.segments, &growth, &repeats);
-    if (!error && repeats)
-        error = add_cache(finder, &walk, &growth);
-    if (!error)
-        forecast(finder, walk.used);
+    if (series_repeats(finder, walk.free_bytes, &growth) && series_repeats(finder, walk.segments, &growth))
+        add_cache(finder, &walk, &growth);
+    forecast(finder, walk.used);
     free(walk.segments);
     free(walk.free_bytes);
     free(walk.holes);
-    return error;
 }

@@ -3,7 +3,6 @@
  * Where the trace marks the collector's frees, nothing has to be guessed. */
 #include "diagnose/leaks/finders.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static bool is_place(const struct vt_leak_finder *finder, uint32_t event)
     return seen->kind == VT_EVENT_ALLOC && (seen->layer == VT_LAYER_FRAMEWORK || !finder->has_blocks);
 }
 
-static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t last, struct burst *burst)
+static void gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t last, struct burst *burst)
 {
     const struct vt_replay *replay = finder->replay;
     burst->count = 0;
@@ -53,17 +52,13 @@ static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t 
                 continue;
             if (finder->call_of && step == finder->call_of[event])
                 step = burst->step; /* another thread's call freed what it made */
-            int error = vt_reserve(&burst->items, &burst->capacity, burst->count + 1, sizeof *burst->items);
-            if (error)
-                return error;
-            burst->items[burst->count++] =
-                (struct freed){finder->class_of[i], step, replay->allocations[i].bytes,
-                               finder->trace->events[event].flags & VT_FLAG_COLLECTOR};
+            VT_APPEND(burst->items, burst->count, burst->capacity,
+                      (struct freed){finder->class_of[i], step, replay->allocations[i].bytes,
+                                     finder->trace->events[event].flags & VT_FLAG_COLLECTOR});
         }
     }
     if (burst->count > 1)
         qsort(burst->items, burst->count, sizeof *burst->items, compare_freed);
-    return 0;
 }
 
 /* Adds what one burst freed of one class: items[0] to items[count - 1], by step. */
@@ -104,12 +99,12 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
     }
 }
 
-static int read_bursts(struct vt_leak_finder *finder)
+static void read_bursts(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     struct burst burst = {0};
-    int error = 0;
-    for (uint32_t event = 0; event < finder->last_border && !error; event++) {
+
+    for (uint32_t event = 0; event < finder->last_border; event++) {
         if (is_place(finder, event))
             burst.before = event;
         if (trace->events[event].kind != VT_EVENT_FREE)
@@ -127,8 +122,9 @@ static int read_bursts(struct vt_leak_finder *finder)
                           vt_span_at(finder->attribution, burst.after)->step;
         for (uint32_t i = event; i <= last; i++)
             burst.marks_known |= (trace->events[i].flags & VT_FLAG_COLLECTOR) != 0;
-        error = last > event ? gather(finder, event, last, &burst) : 0;
-        for (size_t i = 0, end; i < burst.count && last > event && !error; i = end) {
+        if (last > event)
+            gather(finder, event, last, &burst);
+        for (size_t i = 0, end; i < burst.count && last > event; i = end) {
             for (end = i + 1; end < burst.count && burst.items[end].class == burst.items[i].class; end++)
                 ;
             add_burst(finder, &burst, burst.items + i, end - i, &finder->classes[burst.items[i].class]);
@@ -136,7 +132,6 @@ static int read_bursts(struct vt_leak_finder *finder)
         event = last;
     }
     free(burst.items);
-    return error;
 }
 
 /* Bytes of a class that outlived the step in which they were made, and were freed. */
@@ -166,25 +161,23 @@ static uint8_t category_of(const struct vt_leak_finder *finder, const struct vt_
     return finder->attribution->labels[finder->order[class->first + class->count / 2]].category;
 }
 
-int vt_leak_cycles_find(struct vt_leak_finder *finder)
+void vt_leak_cycles_find(struct vt_leak_finder *finder)
 {
     struct vt_leak *leak = NULL;
     const struct vt_leak_class *largest = NULL;
     uint32_t bursts = 0;
-    int error = read_bursts(finder);
-    for (size_t i = 0; i < finder->class_count && !error; i++) {
+    read_bursts(finder);
+    for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
         if (!is_collected(finder, class))
             continue;
         if (!leak)
             leak = vt_leak_add(finder, VT_LEAK_CYCLE);
-        if (!leak)
-            return -ENOMEM;
         const struct vt_allocation *sample = &finder->replay->allocations[finder->order[class->first]];
         class->stack_id = sample->stack_id;
         class->bytes_per_step = class->burst_bytes / class->burst_steps;
-        error = vt_leak_add_part(finder, leak, class, class->most_bytes, class->most_blocks,
-                                 category_of(finder, class));
+        vt_leak_add_part(finder, leak, class, class->most_bytes, class->most_blocks,
+                         category_of(finder, class));
         bursts = class->bursts > bursts ? class->bursts : bursts;
         if (largest && class->bytes_per_step <= largest->bytes_per_step)
             continue;
@@ -194,8 +187,8 @@ int vt_leak_cycles_find(struct vt_leak_finder *finder)
         leak->stack_id = class->stack_id;
         leak->module = vt_label_of(finder->attribution, sample)->module;
     }
-    if (!leak || error)
-        return error;
+    if (!leak)
+        return;
     vt_leak_add_lines(finder, leak, largest->stack_id, VT_LEAK_LINES);
     snprintf(leak->why, sizeof leak->why,
              "%" PRIu32 " time%s, memory of earlier steps was freed together, %s.", bursts,
@@ -204,5 +197,4 @@ int vt_leak_cycles_find(struct vt_leak_finder *finder)
              : largest->burst_inside
                  ? "in the middle of a call that holds none of it: only Python's collector does that"
                  : "each time at another place: only Python's collector does that");
-    return 0;
 }

@@ -1,23 +1,21 @@
 /* What all parts of the search for leaks share. */
 #include "diagnose/leaks/finder.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocate.h"
+
 /* ---- Steps ---- */
 
-static int find_borders(struct vt_leak_finder *finder)
+static void find_borders(struct vt_leak_finder *finder)
 {
     const struct vt_attribution *attribution = finder->attribution;
-    finder->borders = calloc(finder->step_count + 1, sizeof *finder->borders);
-    if (!finder->borders)
-        return -ENOMEM;
+    finder->borders = vt_allocate_zeros(finder->step_count + 1, sizeof *finder->borders);
     for (size_t i = 0; i < attribution->span_count; i++)
         if (attribution->spans[i].step <= finder->step_count)
             finder->borders[attribution->spans[i].step] = attribution->spans[i].last_event;
     finder->last_border = finder->borders[finder->step_count - 1];
-    return 0;
 }
 
 static uint32_t thread_of(const struct vt_trace *trace, uint32_t event)
@@ -45,35 +43,32 @@ static void end_in_own_call(struct vt_leak_finder *finder, const struct vt_index
 
 /* Where calls overlap, one thread's call begins while others make and keep blocks. What a step keeps is then
  * what its own call keeps. */
-static int find_calls(struct vt_leak_finder *finder)
+static void find_calls(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     const struct vt_span *spans = finder->attribution->spans;
     const size_t span_count = finder->attribution->span_count;
     struct vt_index calls = {0}; /* thread that makes calls → its step */
-    int error = 0;
+
     if (finder->attribution->concurrent_calls < 2)
-        return 0;
-    finder->call_of = calloc(trace->event_count + 1, sizeof *finder->call_of);
-    if (!finder->call_of)
-        return -ENOMEM;
-    for (size_t i = 1; i < span_count && !error; i++)
+        return;
+    finder->call_of = vt_allocate_zeros(trace->event_count + 1, sizeof *finder->call_of);
+    for (size_t i = 1; i < span_count; i++)
         if (spans[i].step != spans[i - 1].step)
-            error = vt_index_put(&calls, thread_of(trace, spans[i].first_event), NO_CALL_YET);
-    for (size_t s = 0; s < span_count && !error; s++) {
+            vt_index_put(&calls, thread_of(trace, spans[i].first_event), NO_CALL_YET);
+    for (size_t s = 0; s < span_count; s++) {
         const uint32_t any = spans[s].step;
         bool begins = any != (s > 0 ? spans[s - 1].step : 0);
-        for (uint32_t i = spans[s].first_event; i <= spans[s].last_event && !error; i++, begins = false) {
+        for (uint32_t i = spans[s].first_event; i <= spans[s].last_event; i++, begins = false) {
             uint32_t thread = thread_of(trace, i), own = vt_index_get(&calls, thread);
             if (begins || (any > 0 && own == NO_CALL_YET))
-                error = vt_index_put(&calls, thread, own = any);
+                vt_index_put(&calls, thread, own = any);
             finder->call_of[i] = own == VT_INDEX_NONE ? any : own;
         }
     }
-    for (size_t i = 0; i < trace->inspection_count && !error; i++)
+    for (size_t i = 0; i < trace->inspection_count; i++)
         end_in_own_call(finder, &calls, &trace->inspections[i]);
     vt_index_free(&calls);
-    return error;
 }
 
 uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event)
@@ -97,15 +92,13 @@ uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
 
 /* ---- Classes ---- */
 
-/* Objects and threads are left out: a module made anew in each step is the same code. Lines replace
+/* Objects and threads are left out: a module that each step creates again is the same code. Lines replace
  * instructions, since the interpreter uses other instructions for a call once it has specialized it. */
-static int key_stacks(struct vt_leak_finder *finder)
+static void key_stacks(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
-    finder->code_keys = calloc(trace->stack_count + 1, sizeof *finder->code_keys);
-    finder->operator_keys = calloc(trace->stack_count + 1, sizeof *finder->operator_keys);
-    if (!finder->code_keys || !finder->operator_keys)
-        return -ENOMEM;
+    finder->code_keys = vt_allocate_zeros(trace->stack_count + 1, sizeof *finder->code_keys);
+    finder->operator_keys = vt_allocate_zeros(trace->stack_count + 1, sizeof *finder->operator_keys);
     for (size_t id = 0; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         const char *operator= vt_operator_of(finder->attribution, (uint32_t)id);
@@ -117,7 +110,6 @@ static int key_stacks(struct vt_leak_finder *finder)
         finder->code_keys[id] = key;
         finder->operator_keys[id] = operator? vt_hash_bytes(operator, strlen(operator), VT_HASH_START) : 0;
     }
-    return 0;
 }
 
 static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
@@ -141,16 +133,14 @@ static bool is_watched(const struct vt_leak_finder *finder, const struct vt_allo
             allocation->kind == VT_ALLOCATION_POOLED);
 }
 
-static int classify(struct vt_leak_finder *finder)
+static void classify(struct vt_leak_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     struct vt_index index = {0};
-    int error = 0;
-    finder->class_of = malloc((replay->allocation_count + 1) * sizeof *finder->class_of);
-    finder->order = malloc((replay->allocation_count + 1) * sizeof *finder->order);
-    if (!finder->class_of || !finder->order)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+
+    finder->class_of = vt_allocate((replay->allocation_count + 1) * sizeof *finder->class_of);
+    finder->order = vt_allocate((replay->allocation_count + 1) * sizeof *finder->order);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         finder->class_of[i] = VT_NO_CLASS;
         if (!is_watched(finder, allocation))
@@ -160,23 +150,17 @@ static int classify(struct vt_leak_finder *finder)
         uint32_t number = vt_index_get(&index, key);
         if (number == VT_INDEX_NONE) {
             number = (uint32_t)finder->class_count;
-            error = vt_reserve(&finder->classes, &finder->class_capacity, finder->class_count + 1,
-                               sizeof *finder->classes);
-            if (!error)
-                error = vt_index_put(&index, key, number);
-            if (error)
-                break;
-            finder->classes[finder->class_count++] =
-                (struct vt_leak_class){.kind = allocation->kind, .group = VT_NO_CLASS};
+            vt_index_put(&index, key, number);
+            VT_APPEND(finder->classes, finder->class_count, finder->class_capacity,
+                      (struct vt_leak_class){.kind = allocation->kind, .group = VT_NO_CLASS});
         }
         finder->class_of[i] = number;
         finder->classes[number].count++;
     }
     vt_index_free(&index);
-    return error;
 }
 
-/* Sorts allocations by class and counts the steps of which each class keeps something. */
+/* Sorts allocations by class and counts the steps from which each class keeps something. */
 static void sort_by_class(struct vt_leak_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
@@ -218,36 +202,29 @@ static uint64_t call_of(const struct vt_leak_finder *finder, uint32_t stack_id)
 
 /* The first event with a node's number comes from the call that made the node; so do the next ones from the
  * same place. (Later ones come from operators without a node.) */
-static int read_nodes(struct vt_leak_finder *finder)
+static void read_nodes(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     struct vt_index threads = {0};
     struct thread_state *states = NULL;
     size_t count = 0, capacity = 0;
-    int error = 0;
-    finder->made_node = calloc(trace->event_count + 1, 1);
-    if (!finder->made_node)
-        return -ENOMEM;
-    for (size_t i = 0; i < trace->event_count && !error; i++) {
+
+    finder->made_node = vt_allocate_zeros(trace->event_count + 1, 1);
+    for (size_t i = 0; i < trace->event_count; i++) {
         const struct vt_event *event = &trace->events[i];
         if (event->sequence <= VT_SEQUENCE_NO_NUMBER || event->stack_id >= trace->stack_count)
             continue;
         uint32_t thread_id = trace->stacks[event->stack_id].thread_id;
         if (event->sequence % 2) {
-            error = vt_index_put(&finder->ran, vt_leak_node(event->sequence), 1);
-            if (!error)
-                error = vt_index_put(&finder->engine, thread_id, 1);
+            vt_index_put(&finder->ran, vt_leak_node(event->sequence), 1);
+            vt_index_put(&finder->engine, thread_id, 1);
             continue;
         }
         uint32_t number = vt_index_get(&threads, thread_id);
         if (number == VT_INDEX_NONE) {
-            number = (uint32_t)count++;
-            error = vt_reserve(&states, &capacity, count, sizeof *states);
-            if (!error)
-                error = vt_index_put(&threads, thread_id, number);
-            if (error)
-                break;
-            states[number] = (struct thread_state){0};
+            number = (uint32_t)count;
+            vt_index_put(&threads, thread_id, number);
+            VT_APPEND(states, count, capacity, (struct thread_state){0});
         }
         struct thread_state *state = &states[number];
         uint64_t call = call_of(finder, event->stack_id);
@@ -257,17 +234,16 @@ static int read_nodes(struct vt_leak_finder *finder)
     }
     vt_index_free(&threads);
     free(states);
-    return error;
 }
 
-int vt_leak_finder_read(struct vt_leak_finder *finder)
+void vt_leak_finder_read(struct vt_leak_finder *finder)
 {
-    int error;
-    if ((error = find_borders(finder)) || (error = find_calls(finder)) || (error = key_stacks(finder)) ||
-        (error = classify(finder)))
-        return error;
+    find_borders(finder);
+    find_calls(finder);
+    key_stacks(finder);
+    classify(finder);
     sort_by_class(finder);
-    return read_nodes(finder);
+    read_nodes(finder);
 }
 
 void vt_leak_finder_free(struct vt_leak_finder *finder)
@@ -307,22 +283,18 @@ void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict)
 struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict verdict)
 {
     struct vt_leaks *leaks = finder->leaks;
-    if (vt_reserve(&leaks->items, &finder->leak_capacity, leaks->count + 1, sizeof *leaks->items))
-        return NULL;
-    struct vt_leak *leak = &leaks->items[leaks->count++];
-    *leak = (struct vt_leak){.category = VT_CATEGORY_UNKNOWN};
+    VT_APPEND(leaks->items, leaks->count, finder->leak_capacity,
+              (struct vt_leak){.category = VT_CATEGORY_UNKNOWN});
+    struct vt_leak *leak = &leaks->items[leaks->count - 1];
     vt_leak_set_verdict(leak, verdict);
     return leak;
 }
 
-int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
-                     uint64_t bytes, uint64_t blocks, uint8_t category)
+void vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
+                      uint64_t bytes, uint64_t blocks, uint8_t category)
 {
-    struct vt_leak_part *parts = realloc(leak->parts, (leak->part_count + 1) * sizeof *parts);
-    if (!parts)
-        return -ENOMEM;
-    leak->parts = parts;
-    parts[leak->part_count++] =
+    leak->parts = vt_resize(leak->parts, leak->part_count + 1, sizeof *leak->parts);
+    leak->parts[leak->part_count++] =
         (struct vt_leak_part){.stack_id = class->stack_id,
                               .category = category,
                               .bytes_per_step = class->bytes_per_step,
@@ -334,5 +306,4 @@ int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, 
     leak->bytes += bytes;
     leak->blocks += blocks;
     leak->bytes_per_step += class->bytes_per_step;
-    return 0;
 }

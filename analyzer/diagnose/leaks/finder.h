@@ -60,9 +60,9 @@ struct vt_leak_finder {
     size_t leak_capacity;
 };
 
-/* Reads steps, classes and nodes. The caller sets the first fields, up to step_count, and leaks; on failure
- * too it frees the finder. -ENOMEM. */
-int vt_leak_finder_read(struct vt_leak_finder *finder);
+/* Reads steps, classes and nodes. The caller sets the first fields, up to step_count, and leaks, and
+ * frees the finder. */
+void vt_leak_finder_read(struct vt_leak_finder *finder);
 void vt_leak_finder_free(struct vt_leak_finder *finder);
 
 /* A node, running or being made (format.h). */
@@ -79,12 +79,11 @@ uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation);
 
 /* ---- What was found ---- */
 
-/* NULL without memory. */
 struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict verdict);
 void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict);
-/* Makes the class a part of the leak. -ENOMEM. */
-int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
-                     uint64_t bytes, uint64_t blocks, uint8_t category);
+/* Makes the class a part of the leak. */
+void vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
+                      uint64_t bytes, uint64_t blocks, uint8_t category);
 /* lines.c: adds the user's frames of a stack, the innermost `limit` of them, that the leak's lines do not
  * have yet. */
 void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,

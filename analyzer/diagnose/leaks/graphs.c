@@ -2,9 +2,10 @@
  * hold (a sum that continues through all steps), so trees sum up their blocks, not loops. */
 #include "diagnose/leaks/graphs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 /* A block of a leak whose autograd node is known. */
 struct numbered {
@@ -43,7 +44,7 @@ static int compare_leaks(const void *a, const void *b)
     return 4 * vt_order(left->leak, right->leak) + compare_numbers(a, b);
 }
 
-static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
+static void list_numbered(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
 {
     size_t capacity = 0;
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
@@ -53,12 +54,9 @@ static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gra
         if (leak == VT_NO_CLASS || block->sequence % 2 || block->sequence <= VT_SEQUENCE_NO_NUMBER ||
             !finder->made_node[block->alloc_event] || block->bytes == 0)
             continue;
-        int error = vt_reserve(&graphs->by_number, &capacity, graphs->count + 1, sizeof *graphs->by_number);
-        if (error)
-            return error;
-        graphs->by_number[graphs->count++] = (struct numbered){number_of(block->sequence), leak, i};
+        VT_APPEND(graphs->by_number, graphs->count, capacity,
+                  (struct numbered){number_of(block->sequence), leak, i});
     }
-    return 0;
 }
 
 static int compare_made(const void *a, const void *b, void *context)
@@ -83,17 +81,13 @@ static size_t first_from(const struct numbered *places, size_t count, uint32_t l
     return vt_lower_bound(places, count, sizeof key, &key, compare);
 }
 
-static int make_trees(struct vt_leak_graphs *graphs, size_t leak_count)
+static void make_trees(struct vt_leak_graphs *graphs, size_t leak_count)
 {
-    uint32_t *latest = calloc(leak_count + 1, sizeof *latest);
+    uint32_t *latest = vt_allocate_zeros(leak_count + 1, sizeof *latest);
     for (graphs->leaves = 1; graphs->leaves < graphs->count;)
         graphs->leaves *= 2;
-    graphs->earlier = calloc(graphs->leaves * 2, sizeof *graphs->earlier);
-    graphs->alive = calloc(graphs->leaves * 2, sizeof *graphs->alive);
-    if (!latest || !graphs->earlier || !graphs->alive) {
-        free(latest);
-        return -ENOMEM;
-    }
+    graphs->earlier = vt_allocate_zeros(graphs->leaves * 2, sizeof *graphs->earlier);
+    graphs->alive = vt_allocate_zeros(graphs->leaves * 2, sizeof *graphs->alive);
     for (size_t i = 0; i < graphs->leaves; i++) {
         bool there = i < graphs->count;
         graphs->earlier[graphs->leaves + i] = there ? latest[graphs->by_number[i].leak] : VT_NEVER;
@@ -105,20 +99,17 @@ static int make_trees(struct vt_leak_graphs *graphs, size_t leak_count)
         graphs->earlier[i] = left < right ? left : right;
     }
     free(latest);
-    return 0;
 }
 
-static int make(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
+static void make(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
 {
-    int error = list_numbered(finder, graphs);
-    if (error || graphs->count == 0)
-        return error;
-    graphs->by_leak = malloc(graphs->count * sizeof *graphs->by_leak);
-    graphs->made = malloc(graphs->count * sizeof *graphs->made);
-    graphs->freed = malloc(graphs->count * sizeof *graphs->freed);
-    graphs->part_of = malloc(finder->leaks->count * sizeof *graphs->part_of);
-    if (!graphs->by_leak || !graphs->made || !graphs->freed || !graphs->part_of)
-        return -ENOMEM;
+    list_numbered(finder, graphs);
+    if (graphs->count == 0)
+        return;
+    graphs->by_leak = vt_allocate(graphs->count * sizeof *graphs->by_leak);
+    graphs->made = vt_allocate(graphs->count * sizeof *graphs->made);
+    graphs->freed = vt_allocate(graphs->count * sizeof *graphs->freed);
+    graphs->part_of = vt_allocate(finder->leaks->count * sizeof *graphs->part_of);
     memset(graphs->part_of, 0xff, finder->leaks->count * sizeof *graphs->part_of); /* VT_NEVER */
     memcpy(graphs->by_leak, graphs->by_number, graphs->count * sizeof *graphs->by_leak);
     qsort(graphs->by_number, graphs->count, sizeof *graphs->by_number, compare_numbers);
@@ -127,17 +118,16 @@ static int make(const struct vt_leak_finder *finder, struct vt_leak_graphs *grap
         graphs->made[i] = graphs->freed[i] = i;
     qsort_r(graphs->made, graphs->count, sizeof *graphs->made, compare_made, graphs);
     qsort_r(graphs->freed, graphs->count, sizeof *graphs->freed, compare_freed, graphs);
-    return make_trees(graphs, finder->leaks->count);
+    make_trees(graphs, finder->leaks->count);
 }
 
-int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_graphs **made)
+struct vt_leak_graphs *vt_leak_graphs_make(const struct vt_leak_finder *finder)
 {
-    struct vt_leak_graphs *graphs = *made = calloc(1, sizeof *graphs);
-    if (!graphs)
-        return -ENOMEM;
+    struct vt_leak_graphs *graphs = vt_allocate_zeros(1, sizeof *graphs);
     graphs->allocations = finder->replay->allocations;
     graphs->labels = finder->attribution->labels;
-    return make(finder, graphs);
+    make(finder, graphs);
+    return graphs;
 }
 
 void vt_leak_graphs_free(struct vt_leak_graphs *graphs)
@@ -215,7 +205,7 @@ struct range {
     size_t begin, end;
 };
 
-static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct range *range)
+static void add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct range *range)
 {
     size_t first = first_from(graphs->by_leak, graphs->count, leak, range->first, compare_leaks);
     size_t end = range->last == UINT64_MAX
@@ -223,35 +213,33 @@ static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct r
                      : first_from(graphs->by_leak, graphs->count, leak, range->last + 1, compare_leaks);
     struct vt_leak_hold hold = sum_of(graphs, first, end);
     if (hold.bytes == 0)
-        return 0;
+        return;
     uint32_t at = graphs->part_of[leak];
     if (at == VT_NEVER) {
-        int error =
-            vt_reserve(&graphs->parts, &graphs->part_capacity, graphs->part_count + 1, sizeof *graphs->parts);
-        if (error)
-            return error;
-        at = graphs->part_of[leak] = (uint32_t)graphs->part_count++;
-        graphs->parts[at] = (struct vt_leak_graph_part){.leak = leak};
+        at = graphs->part_of[leak] = (uint32_t)graphs->part_count;
+        VT_APPEND(graphs->parts, graphs->part_count, graphs->part_capacity,
+                  (struct vt_leak_graph_part){.leak = leak});
     }
     vt_leak_hold_add(&graphs->parts[at].hold, &hold);
-    return 0;
 }
 
 /* Adds each leak that has a number in the range, once: at its first place in the range. `node` of the tree
  * covers `places` places from `low`. */
-static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places,
-                     const struct range *range)
+static void add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places,
+                      const struct range *range)
 {
     if (low >= range->end || low + places <= range->begin || graphs->earlier[node] > range->begin)
-        return 0;
-    if (places == 1)
-        return add_part(graphs, graphs->by_number[low].leak, range);
-    int error = add_leaks(graphs, node * 2, low, places / 2, range);
-    return error ? error : add_leaks(graphs, node * 2 + 1, low + places / 2, places / 2, range);
+        return;
+    if (places == 1) {
+        add_part(graphs, graphs->by_number[low].leak, range);
+        return;
+    }
+    add_leaks(graphs, node * 2, low, places / 2, range);
+    add_leaks(graphs, node * 2 + 1, low + places / 2, places / 2, range);
 }
 
-int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
-                        const struct vt_leak_graph_part **parts, size_t *count)
+const struct vt_leak_graph_part *vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
+                                                     size_t *count)
 {
     for (size_t i = 0; i < graphs->part_count; i++)
         graphs->part_of[graphs->parts[i].leak] = VT_NEVER;
@@ -264,14 +252,12 @@ int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
         range.end = range.last == UINT64_MAX
                         ? graphs->count
                         : first_from(graphs->by_number, graphs->count, 0, range.last + 1, compare_numbers);
-        int error = range.begin < range.end ? add_leaks(graphs, 1, 0, graphs->leaves, &range) : 0;
-        if (error)
-            return error;
+        if (range.begin < range.end)
+            add_leaks(graphs, 1, 0, graphs->leaves, &range);
         if (*end != ',')
             break;
         at = end + 1;
     }
-    *parts = graphs->parts;
     *count = graphs->part_count;
-    return 0;
+    return graphs->parts;
 }

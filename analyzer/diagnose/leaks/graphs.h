@@ -16,13 +16,12 @@ struct vt_leak_graph_part {
     struct vt_leak_hold hold;
 };
 struct vt_leak_graphs;
-/* -ENOMEM; then too *graphs is to be freed. */
-int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_graphs **graphs);
+struct vt_leak_graphs *vt_leak_graphs_make(const struct vt_leak_finder *finder);
 void vt_leak_graphs_free(struct vt_leak_graphs *graphs);
 /* Selects the moment for vt_leak_graphs_find. Events must ascend. */
 void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event);
-/* Parts of the graph of those nodes: "12-40,52-52". They live until the next call. -ENOMEM. */
-int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
-                        const struct vt_leak_graph_part **parts, size_t *count);
+/* Parts of the graph of those nodes: "12-40,52-52". They live until the next call. */
+const struct vt_leak_graph_part *vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
+                                                     size_t *count);
 
 #endif

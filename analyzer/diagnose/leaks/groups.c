@@ -5,11 +5,12 @@
 #include "diagnose/leaks/runs.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 static bool near(uint32_t a, uint32_t b, uint32_t by)
 {
@@ -110,7 +111,7 @@ static enum vt_leak_verdict verdict_of(const struct vt_leak_finder *finder, cons
     return !trains || every > 1 || is_evaluation(finder, holding) ? VT_LEAK_EVALUATION : VT_LEAK_GRAPH;
 }
 
-/* Whether its framework would tell of a graph that keeps it. */
+/* Whether its framework would show a graph that keeps it. */
 static bool shows_nodes(const struct vt_leak_finder *finder, const struct vt_allocation *block)
 {
     if (finder->trace->stacks[block->stack_id].native_count == 0)
@@ -215,7 +216,7 @@ static int compare_kept(const void *a, const void *b)
     return 2 * vt_order(left->key, right->key) + vt_order(left->allocation, right->allocation);
 }
 
-static int list_kept(struct cluster *cluster)
+static void list_kept(struct cluster *cluster)
 {
     const struct vt_leak_finder *finder = cluster->finder;
     size_t capacity = 0;
@@ -223,18 +224,14 @@ static int list_kept(struct cluster *cluster)
         const struct vt_leak_class *class = &finder->classes[i];
         for (uint32_t k = 0; class->grows && class->group == VT_NO_CLASS && k < class->count; k++) {
             uint32_t allocation = finder->order[class->first + k];
-            if (!vt_leak_is_kept(finder, allocation))
-                continue;
-            int error = vt_reserve(&cluster->kept, &capacity, cluster->kept_count + 1, sizeof *cluster->kept);
-            if (error)
-                return error;
-            cluster->kept[cluster->kept_count++] =
-                (struct kept){pattern_key(class->kind, class->first_birth, class->last_birth), allocation};
+            if (vt_leak_is_kept(finder, allocation))
+                VT_APPEND(cluster->kept, cluster->kept_count, capacity,
+                          (struct kept){pattern_key(class->kind, class->first_birth, class->last_birth),
+                                        allocation});
         }
     }
     if (cluster->kept_count > 1)
         qsort(cluster->kept, cluster->kept_count, sizeof *cluster->kept, compare_kept);
-    return 0;
 }
 
 static bool is_member(const struct cluster *cluster, const struct vt_leak_class *class)
@@ -243,7 +240,7 @@ static bool is_member(const struct cluster *cluster, const struct vt_leak_class 
 }
 
 /* Adds what classes of one pattern kept of the allocations [first, end). */
-static int collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first, uint32_t end)
+static void collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first, uint32_t end)
 {
     const struct vt_leak_finder *finder = cluster->finder;
     const struct kept wanted = {key, first};
@@ -253,18 +250,13 @@ static int collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first
         const struct vt_allocation *allocation = &finder->replay->allocations[index];
         if (!is_member(cluster, &finder->classes[finder->class_of[index]]))
             continue;
-        int error =
-            vt_reserve(&cluster->blocks, &cluster->capacity, cluster->count + 1, sizeof *cluster->blocks);
-        if (error)
-            return error;
         bool input = vt_leak_is_input(finder, allocation);
-        cluster->blocks[cluster->count++] =
-            (struct vt_leak_block){.allocation = index,
-                                   .in_graph = !input && vt_leak_in_graph(&cluster->runs, allocation),
-                                   .input = input,
-                                   .hook = made_by_hook(finder, index)};
+        VT_APPEND(cluster->blocks, cluster->count, cluster->capacity,
+                  (struct vt_leak_block){.allocation = index,
+                                         .in_graph = !input && vt_leak_in_graph(&cluster->runs, allocation),
+                                         .input = input,
+                                         .hook = made_by_hook(finder, index)});
     }
-    return 0;
 }
 
 static int compare_blocks(const void *a, const void *b)
@@ -274,7 +266,7 @@ static int compare_blocks(const void *a, const void *b)
 }
 
 /* What the cluster kept of the runs that the step is made of. */
-static int collect(struct cluster *cluster, uint32_t step)
+static void collect(struct cluster *cluster, uint32_t step)
 {
     const struct vt_leak_finder *finder = cluster->finder;
     const struct vt_leak_class *leader = cluster->leader;
@@ -287,16 +279,13 @@ static int collect(struct cluster *cluster, uint32_t step)
     for (uint32_t i = 0; i < 9; i++) { /* births may be one step off */
         uint64_t key =
             pattern_key(leader->kind, leader->first_birth + i / 3 - 1, leader->last_birth + i % 3 - 1);
-        int error = collect_pattern(cluster, key, begin, end);
-        if (error)
-            return error;
+        collect_pattern(cluster, key, begin, end);
     }
     if (cluster->count > 1)
         qsort(cluster->blocks, cluster->count, sizeof *cluster->blocks, compare_blocks);
-    return 0;
 }
 
-static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, struct vt_leak *leak)
+static void sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, struct vt_leak *leak)
 {
     uint64_t bytes = 0, blocks = 0;
     uint8_t category = VT_CATEGORY_UNKNOWN;
@@ -310,30 +299,28 @@ static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, st
         bytes += finder->replay->allocations[index].bytes;
         blocks++;
     }
-    return vt_leak_add_part(finder, leak, class, bytes, blocks, category);
+    vt_leak_add_part(finder, leak, class, bytes, blocks, category);
 }
 
 /* Adds a leak of those blocks, with their classes. */
-static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
-                    const struct vt_leak_block *blocks, size_t count, bool graph)
+static void add_leak(struct cluster *cluster, const struct vt_leak_run *run,
+                     const struct vt_leak_block *blocks, size_t count, bool graph)
 {
     struct vt_leak_finder *finder = cluster->finder;
     struct vt_leak *leak = NULL;
-    int error = 0;
-    for (size_t i = 0; i < count && !error; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct vt_leak_class *class = &finder->classes[finder->class_of[blocks[i].allocation]];
         if (class->group != VT_NO_CLASS)
             continue;
         if (!leak)
             leak = vt_leak_add(finder, VT_LEAK_TENSOR);
-        error = leak ? sum_up(finder, class, leak) : -ENOMEM;
+        sum_up(finder, class, leak);
     }
-    if (!leak || error)
-        return error;
+    if (!leak)
+        return;
     leak->first_step = cluster->leader->since;
     leak->last_step = cluster->leader->last_birth;
     judge(&cluster->runs, run, blocks, count, graph, period(cluster->leader), leak);
-    return 0;
 }
 
 /* Copies the run's blocks to `sorted`, those that the graph holds first: blocks made before its end, and
@@ -355,38 +342,35 @@ static size_t put_graph_first(const struct vt_leak_finder *finder, const struct 
 }
 
 /* Splits what a run kept into leaks: what its graph holds, what hooks made, and the rest. */
-static int split_run(struct cluster *cluster, struct vt_leak_run *run)
+static void split_run(struct cluster *cluster, struct vt_leak_run *run)
 {
     size_t used = 0;
-    int error = vt_leak_judge_run(&cluster->runs, run);
-    struct vt_leak_block *sorted = calloc(run->count + 1, sizeof *sorted);
-    struct vt_leak_block *rest = calloc(run->count + 1, sizeof *rest);
-    if (!sorted || !rest)
-        error = -ENOMEM;
-    if (!error && run->retained) {
+    vt_leak_judge_run(&cluster->runs, run);
+    struct vt_leak_block *sorted = vt_allocate_zeros(run->count + 1, sizeof *sorted);
+    struct vt_leak_block *rest = vt_allocate_zeros(run->count + 1, sizeof *rest);
+    if (run->retained) {
         used = put_graph_first(cluster->finder, run, sorted);
-        error = add_leak(cluster, run, sorted, used, true);
-    } else if (!error) {
+        add_leak(cluster, run, sorted, used, true);
+    } else {
         memcpy(sorted, run->blocks, run->count * sizeof *sorted);
     }
-    for (int hook = 1; hook >= 0 && !error; hook--) {
+    for (int hook = 1; hook >= 0; hook--) {
         size_t count = 0;
         for (size_t i = used; i < run->count; i++)
             if (sorted[i].hook == (hook == 1))
                 rest[count++] = sorted[i];
-        error = add_leak(cluster, run, rest, count, false);
+        add_leak(cluster, run, rest, count, false);
     }
     free(sorted);
     free(rest);
-    return error;
 }
 
-static int split_cluster(struct cluster *cluster)
+static void split_cluster(struct cluster *cluster)
 {
     struct vt_leak_finder *finder = cluster->finder;
     const struct vt_allocation *allocations = finder->replay->allocations;
-    int error = collect(cluster, sample_step(finder, cluster->leader));
-    for (size_t i = 0; i < cluster->count && !error;) {
+    collect(cluster, sample_step(finder, cluster->leader));
+    for (size_t i = 0; i < cluster->count;) {
         struct vt_leak_run run;
         vt_leak_run_at(&cluster->runs, allocations[cluster->blocks[i].allocation].alloc_event, &run);
         run.blocks = cluster->blocks + i;
@@ -395,9 +379,8 @@ static int split_cluster(struct cluster *cluster)
             i++;
             run.count++;
         }
-        error = split_run(cluster, &run);
+        split_run(cluster, &run);
     }
-    return error;
 }
 
 /* By what each step adds, the largest first. */
@@ -411,9 +394,9 @@ static int compare_classes(const void *a, const void *b, void *classes)
 
 static uint32_t *list_leaders(const struct vt_leak_finder *finder, size_t *count)
 {
-    uint32_t *leaders = malloc((finder->class_count + 1) * sizeof *leaders);
+    uint32_t *leaders = vt_allocate((finder->class_count + 1) * sizeof *leaders);
     *count = 0;
-    for (uint32_t i = 0; leaders && i < finder->class_count; i++)
+    for (uint32_t i = 0; i < finder->class_count; i++)
         if (finder->classes[i].grows && finder->classes[i].group == VT_NO_CLASS)
             leaders[(*count)++] = i;
     if (*count > 1)
@@ -421,22 +404,21 @@ static uint32_t *list_leaders(const struct vt_leak_finder *finder, size_t *count
     return leaders;
 }
 
-int vt_leak_groups_find(struct vt_leak_finder *finder)
+void vt_leak_groups_find(struct vt_leak_finder *finder)
 {
     struct cluster cluster = {.finder = finder};
     size_t count;
     uint32_t *leaders = list_leaders(finder, &count);
-    int error = leaders ? 0 : -ENOMEM;
-    if (!error && count > 0)
-        error = vt_leak_runs_read(finder, &cluster.runs);
-    if (!error && count > 0)
-        error = list_kept(&cluster);
-    for (size_t i = 0; i < count && !error; i++) {
+    if (count > 0) {
+        vt_leak_runs_read(finder, &cluster.runs);
+        list_kept(&cluster);
+    }
+    for (size_t i = 0; i < count; i++) {
         struct vt_leak_class *leader = &finder->classes[leaders[i]];
         if (leader->group != VT_NO_CLASS)
             continue;
         cluster.leader = leader;
-        error = split_cluster(&cluster);
+        split_cluster(&cluster);
         if (leader->group == VT_NO_CLASS)
             leader->grows = false; /* it kept nothing in the step that represents it */
     }
@@ -444,5 +426,4 @@ int vt_leak_groups_find(struct vt_leak_finder *finder)
     free(leaders);
     free(cluster.kept);
     free(cluster.blocks);
-    return error;
 }

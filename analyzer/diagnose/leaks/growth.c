@@ -4,11 +4,12 @@
 #include "diagnose/leaks/finders.h"
 #include "format/allocator.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 /* Early records far from the others have another cause: a buffer made at the start. */
 static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)
@@ -63,8 +64,8 @@ static bool goes_on(const struct vt_leak_change *series, size_t changes, const u
            last_bytes - bytes_at(series, changes, middle) >= (last_bytes - first_bytes) / 4;
 }
 
-/* Of the line of least squares through the records: by the first and the last alone, one block that happens
- * to live at one of them would change it. */
+/* The slope of the least-squares line through the records: with only the first and the last, one block that
+ * happens to live at one of them would change it. */
 static uint64_t slope(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
                       uint32_t count)
 {
@@ -80,14 +81,12 @@ static uint64_t slope(const struct vt_leak_change *series, size_t changes, const
     return (uint64_t)((rise + spread / 2) / spread);
 }
 
-int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
-                      uint32_t at_once, struct vt_growth *growth, bool *repeats)
+bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
+                       uint32_t at_once, struct vt_growth *growth)
 {
-    uint32_t *records = calloc(changes + 1, sizeof *records), count = 0;
+    uint32_t *records = vt_allocate_zeros(changes + 1, sizeof *records), count = 0;
     uint64_t most = 0;
-    *repeats = false;
-    if (!records)
-        return -ENOMEM;
+    bool repeats = false;
     for (size_t i = 0; i < changes && series[i].step <= to; i++) {
         if (series[i].bytes <= most)
             continue;
@@ -103,22 +102,20 @@ int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint3
                                      .last_step = kept[count - 1],
                                      .records = count,
                                      .bytes_per_step = slope(series, changes, kept, count)};
-        *repeats = goes_on(series, changes, kept, count, to, at_once);
+        repeats = goes_on(series, changes, kept, count, to, at_once);
     }
     free(records);
-    return 0;
+    return repeats;
 }
 
 /* ---- Classes ---- */
 
 /* Sets finder->series: bytes of a class alive at each step's end. */
-static int make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     size_t count = 0, kept = 0;
-    int error = vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
-                           sizeof *finder->series);
-    if (error)
-        return error;
+    vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
+               sizeof *finder->series);
     struct vt_leak_change *series = finder->series;
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
@@ -138,44 +135,40 @@ static int make_series(struct vt_leak_finder *finder, const struct vt_leak_class
             series[kept++] = (struct vt_leak_change){series[i].step, before + series[i].bytes};
     }
     finder->series_count = kept;
-    return 0;
 }
 
-static int class_repeats(struct vt_leak_finder *finder, const struct vt_leak_class *class, uint32_t from,
-                         struct vt_growth *growth, bool *repeats)
+/* Of finder->series. */
+static bool repeats(const struct vt_leak_finder *finder, uint32_t from, struct vt_growth *growth)
 {
-    int error = make_series(finder, class);
-    return error ? error
-                 : vt_growth_repeats(finder->series, finder->series_count, from, finder->step_count - 1,
-                                     finder->attribution->concurrent_calls, growth, repeats);
+    return vt_growth_repeats(finder->series, finder->series_count, from, finder->step_count - 1,
+                             finder->attribution->concurrent_calls, growth);
 }
 
 /* ---- Growth that ends ---- */
 
-/* Counts one more of a key. -ENOMEM. */
-static int count_one(struct vt_index *index, uint64_t key, uint32_t *count)
+/* Counts one more of a key; returns how many there are. */
+static uint32_t count_one(struct vt_index *index, uint64_t key)
 {
-    *count = vt_index_get(index, key);
-    *count = *count == VT_INDEX_NONE ? 1 : *count + 1;
-    return vt_index_put(index, key, *count);
+    uint32_t count = vt_index_get(index, key);
+    count = count == VT_INDEX_NONE ? 1 : count + 1;
+    vt_index_put(index, key, count);
+    return count;
 }
 
 /* By size, how many blocks may come of those that exist once for each parameter. Parameters that themselves
  * come with the steps bound nothing. */
-static int count_parameters(const struct vt_leak_finder *finder, struct vt_index *sizes)
+static void count_parameters(const struct vt_leak_finder *finder, struct vt_index *sizes)
 {
     const struct vt_replay *replay = finder->replay;
-    int error = 0;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        uint32_t count;
         if (finder->attribution->labels[i].category != VT_CATEGORY_PARAMETER ||
             finder->class_of[i] == VT_NO_CLASS || finder->classes[finder->class_of[i]].grows ||
             block->device_index != finder->device_index || !vt_alive_at(block, finder->last_border))
             continue;
-        error = count_one(sizes, block->bytes, &count);
+        count_one(sizes, block->bytes);
     }
-    return error;
 }
 
 static bool is_one_per_parameter(uint8_t category)
@@ -195,73 +188,65 @@ static uint64_t whose(const struct vt_label *label, uint32_t *limit)
 
 /* Gradients and optimizer state of parameters that come late (experts, layers that thaw) end when each has
  * its own. What exceeds one for each parameter of that size, or of that name, does not end so. */
-static int is_bounded(const struct vt_leak_finder *finder, const struct vt_leak_class *class,
-                      const struct vt_index *parameters, bool *bounded)
+static bool is_bounded(const struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                       const struct vt_index *parameters)
 {
     struct vt_index sizes = {0}, names = {0};
-    int error = 0;
-    *bounded = true;
-    for (uint32_t i = 0; i < class->count && *bounded && !error; i++) {
-        uint32_t index = finder->order[class->first + i], count, most = 0, of_name = 0, limit;
+    bool bounded = true;
+    for (uint32_t i = 0; i < class->count && bounded; i++) {
+        uint32_t index = finder->order[class->first + i], most = 0, limit;
         const struct vt_label *label = &finder->attribution->labels[index];
         uint64_t name = whose(label, &limit);
         uint64_t bytes = finder->replay->allocations[index].bytes;
         if (!vt_leak_is_kept(finder, index))
             continue;
-        error = count_one(&sizes, bytes, &count);
-        if (!error && name)
-            error = count_one(&names, vt_mix(name, bytes), &of_name);
+        uint32_t count = count_one(&sizes, bytes),
+                 of_name = name ? count_one(&names, vt_mix(name, bytes)) : 0;
         for (uint64_t as = bytes / 2; as <= bytes * 2 && as;
              as *= 2) { /* in half, the same or double precision */
             uint32_t parameter_count = vt_index_get(parameters, as);
             most += parameter_count == VT_INDEX_NONE ? 0 : parameter_count;
         }
-        *bounded = is_one_per_parameter(label->category) && count <= most && of_name <= limit;
+        bounded = is_one_per_parameter(label->category) && count <= most && of_name <= limit;
     }
     vt_index_free(&names);
     vt_index_free(&sizes);
-    return error;
+    return bounded;
 }
 
-static int drop_bounded(struct vt_leak_finder *finder)
+static void drop_bounded(struct vt_leak_finder *finder)
 {
     struct vt_index parameters = {0};
-    int error = count_parameters(finder, &parameters);
-    for (size_t i = 0; i < finder->class_count && !error; i++) {
+    count_parameters(finder, &parameters);
+    for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
-        bool bounded = false;
-        if (class->grows)
-            error = is_bounded(finder, class, &parameters, &bounded);
-        if (!bounded)
+        if (!class->grows || !is_bounded(finder, class, &parameters))
             continue;
         class->grows = false;
         finder->bounded_per_step += class->bytes_per_step;
     }
     vt_index_free(&parameters);
-    return error;
 }
 
-int vt_leak_growth_find(struct vt_leak_finder *finder)
+void vt_leak_growth_find(struct vt_leak_finder *finder)
 {
-    int error = 0;
-    for (size_t i = 0; i < finder->class_count && !error; i++) {
+    for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
         struct vt_growth growth = {0};
         if (class->births < VT_LEAK_BIRTHS)
             continue;
-        error = class_repeats(finder, class, class->first_birth, &growth, &class->grows);
-        /* Less than a block in all: counters and flags. */
-        class->grows = class->grows &&
+        make_series(finder, class);
+        class->grows = repeats(finder, class->first_birth, &growth) &&
                        growth.bytes_per_step * (growth.last_step - growth.first_step) >= VT_TORCH_ROUND_BYTES;
-        if (error || !class->grows)
+        if (!class->grows)
             continue;
         class->since = growth.first_step;
         class->bytes_per_step = growth.bytes_per_step;
     }
-    return error ? error : drop_bounded(finder);
+    drop_bounded(finder);
 }
 
-/* ---- One tensor made anew: predictions = torch.cat([predictions, new]) ---- */
+/* ---- One tensor that grows: predictions = torch.cat([predictions, new]) ---- */
 
 /* Whether each allocation of the class was alive when the next one was made, and was freed in that step: no
  * step keeps anything, yet the live bytes grow. */
@@ -285,7 +270,7 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     return handed_on + 1 + class->count / 10 >= class->count;
 }
 
-/* Large blocks may be up to so much larger than was asked for: a tensor that grows was no larger than its
+/* Large blocks may be up to this much larger than their request: a tensor that grows was no larger than its
  * block in a later step. */
 static void drop_rounding(struct vt_leak_finder *finder)
 {
@@ -301,8 +286,8 @@ static void drop_rounding(struct vt_leak_finder *finder)
     }
 }
 
-static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *class,
-                       const struct vt_growth *growth)
+static void add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *class,
+                        const struct vt_growth *growth)
 {
     const struct vt_allocation *last = NULL;
     uint64_t bytes = 0, blocks = 0;
@@ -315,11 +300,9 @@ static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *clas
         blocks++;
     }
     if (!last || vt_label_of(finder->attribution, last)->category == VT_CATEGORY_KV_CACHE)
-        return 0;
+        return;
     /* Without backward passes steps are calls, and what grows with each may be a context that ends. */
     struct vt_leak *leak = vt_leak_add(finder, finder->ran.count > 0 ? VT_LEAK_TENSOR : VT_LEAK_GROWING);
-    if (!leak)
-        return -ENOMEM;
     const struct vt_label *label = vt_label_of(finder->attribution, last);
     class->stack_id = leak->stack_id = last->stack_id;
     class->bytes_per_step = growth->bytes_per_step;
@@ -333,29 +316,21 @@ static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *clas
              "In %" PRIu32
              " steps, one tensor was made anew from itself and more (aten::cat), larger than ever.",
              growth->records);
-    return vt_leak_add_part(finder, leak, class, bytes, blocks, label->category);
+    vt_leak_add_part(finder, leak, class, bytes, blocks, label->category);
 }
 
-int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
+void vt_leak_rebuilt_find(struct vt_leak_finder *finder)
 {
-    int error = 0;
-    for (size_t i = 0; i < finder->class_count && !error; i++) {
+    for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
         struct vt_growth growth;
         if (!is_rebuilt(finder, class))
             continue;
         uint32_t from =
             vt_leak_step_of(finder, finder->replay->allocations[finder->order[class->first]].alloc_event);
-        bool repeats = false;
-        error = make_series(finder, class);
-        if (error)
-            break;
+        make_series(finder, class);
         drop_rounding(finder);
-        error =
-            vt_growth_repeats(finder->series, finder->series_count, from ? from : 1, finder->step_count - 1,
-                              finder->attribution->concurrent_calls, &growth, &repeats);
-        if (!error && repeats)
-            error = add_rebuilt(finder, class, &growth);
+        if (repeats(finder, from ? from : 1, &growth))
+            add_rebuilt(finder, class, &growth);
     }
-    return error;
 }

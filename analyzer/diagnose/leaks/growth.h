@@ -11,8 +11,8 @@ struct vt_growth {
 };
 
 /* Whether a series grows repeatedly from one step to the other, up to the end. `at_once`: steps that run at
- * one time at most, so that some keep nothing and others more. -ENOMEM. */
-int vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
-                      uint32_t at_once, struct vt_growth *growth, bool *repeats);
+ * one time at most, so that some keep nothing and others more. */
+bool vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
+                       uint32_t at_once, struct vt_growth *growth);
 
 #endif

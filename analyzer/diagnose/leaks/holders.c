@@ -4,9 +4,10 @@
 #include "diagnose/leaks/graphs.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
@@ -47,25 +48,19 @@ static int compare_shares(const void *a, const void *b)
     return 2 * vt_order(left->leak, right->leak) + vt_order(left->order, right->order);
 }
 
-static int add_share(struct search *search, const struct share *share)
+static void add_share(struct search *search, struct share share)
 {
-    int error =
-        vt_reserve(&search->shares, &search->share_capacity, search->share_count + 1, sizeof *search->shares);
-    if (error)
-        return error;
-    search->shares[search->share_count] = *share;
-    search->shares[search->share_count].order = (uint32_t)search->share_count;
-    search->share_count++;
-    return 0;
+    share.order = (uint32_t)search->share_count;
+    VT_APPEND(search->shares, search->share_count, search->share_capacity, share);
 }
 
 /* The tensors themselves. `first` is where those of the inspection begin in `held`; returns where they end.
  */
-static int add_direct(struct search *search, uint32_t inspection, size_t *first)
+static void add_direct(struct search *search, uint32_t inspection, size_t *first)
 {
     const struct vt_leak_finder *finder = search->finder;
-    int error = 0;
-    for (; *first < search->held_count && !error; ++*first) {
+
+    for (; *first < search->held_count; ++*first) {
         const struct vt_held *held = &finder->attribution->held[search->held[*first]];
         if (held->inspection > inspection)
             break;
@@ -73,27 +68,22 @@ static int add_direct(struct search *search, uint32_t inspection, size_t *first)
         uint32_t step = finder->attribution->labels[held->allocation].step;
         if (held->inspection < inspection || leak == VT_NO_CLASS)
             continue;
-        error = add_share(
-            search,
-            &(struct share){.leak = leak,
-                            .direct = true,
-                            .holder = held->holder,
-                            .stack_id = finder->replay->allocations[held->allocation].stack_id,
-                            .hold = {finder->replay->allocations[held->allocation].bytes, step, step}});
+        add_share(search,
+                  (struct share){.leak = leak,
+                                 .direct = true,
+                                 .holder = held->holder,
+                                 .stack_id = finder->replay->allocations[held->allocation].stack_id,
+                                 .hold = {finder->replay->allocations[held->allocation].bytes, step, step}});
     }
-    return error;
 }
 
 /* Blocks alive at the inspection whose nodes the holder's tensor keeps. */
-static int add_graph(struct search *search, const struct vt_inspection_holder *holder)
+static void add_graph(struct search *search, const struct vt_inspection_holder *holder)
 {
-    const struct vt_leak_graph_part *parts;
     size_t count;
-    int error = vt_leak_graphs_find(search->graphs, holder->nodes, &parts, &count);
-    for (size_t i = 0; !error && i < count; i++)
-        error = add_share(search,
-                          &(struct share){.leak = parts[i].leak, .holder = holder, .hold = parts[i].hold});
-    return error;
+    const struct vt_leak_graph_part *parts = vt_leak_graphs_find(search->graphs, holder->nodes, &count);
+    for (size_t i = 0; i < count; i++)
+        add_share(search, (struct share){.leak = parts[i].leak, .holder = holder, .hold = parts[i].hold});
 }
 
 static struct candidate *candidate_of(struct search *search, uint32_t leak,
@@ -101,13 +91,12 @@ static struct candidate *candidate_of(struct search *search, uint32_t leak,
 {
     uint64_t key = key_of(leak, holder->holder);
     uint32_t at = vt_index_get(&search->names, key);
-    if (at != VT_INDEX_NONE)
-        return &search->candidates[at];
-    if (vt_reserve(&search->candidates, &search->capacity, search->count + 1, sizeof *search->candidates) ||
-        vt_index_put(&search->names, key, (uint32_t)search->count))
-        return NULL;
-    search->candidates[search->count] = (struct candidate){.holder = holder};
-    return &search->candidates[search->count++];
+    if (at == VT_INDEX_NONE) {
+        at = (uint32_t)search->count;
+        vt_index_put(&search->names, key, at);
+        VT_APPEND(search->candidates, search->count, search->capacity, (struct candidate){.holder = holder});
+    }
+    return &search->candidates[at];
 }
 
 static const struct vt_leak_hold *best_of(const struct candidate *candidate)
@@ -123,7 +112,7 @@ static bool lasts(const struct candidate *candidate)
     return hold->first_step != hold->last_step || strcmp(candidate->holder->kind, "cycle") == 0;
 }
 
-/* Of two that hold about the same graph, the one with the larger tensor of its own is better. */
+/* If two hold about the same graph, the one whose own tensor is larger is better. */
 static bool is_better(const struct candidate *candidate, const struct candidate *best)
 {
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
@@ -135,7 +124,7 @@ static bool is_better(const struct candidate *candidate, const struct candidate 
 }
 
 /* The best of one leak among the shares of an inspection, [first, end). */
-static int judge_leak(struct search *search, uint32_t inspection, size_t first, size_t end)
+static void judge_leak(struct search *search, uint32_t inspection, size_t first, size_t end)
 {
     uint32_t leak = search->shares[first].leak;
     struct candidate *best = &search->best[leak];
@@ -143,8 +132,6 @@ static int judge_leak(struct search *search, uint32_t inspection, size_t first, 
     for (size_t i = first; i < end; i++) {
         const struct share *share = &search->shares[i];
         struct candidate *candidate = candidate_of(search, leak, share->holder);
-        if (!candidate)
-            return -ENOMEM;
         candidate->inspection = inspection;
         candidate->stack_id = share->direct ? share->stack_id : candidate->stack_id;
         vt_leak_hold_add(share->direct ? &candidate->direct : &candidate->by_graph, &share->hold);
@@ -152,28 +139,25 @@ static int judge_leak(struct search *search, uint32_t inspection, size_t first, 
     for (size_t i = own; i < search->count; i++)
         if (is_better(&search->candidates[i], best->holder ? best : NULL))
             *best = search->candidates[i];
-    return 0;
 }
 
-static int judge_inspection(struct search *search, uint32_t inspection, size_t *first_held)
+static void judge_inspection(struct search *search, uint32_t inspection, size_t *first_held)
 {
     const struct vt_inspection *seen = &search->finder->trace->inspections[inspection];
     search->share_count = search->count = 0;
     vt_index_free(&search->names);
-    int error = add_direct(search, inspection, first_held);
-    if (!error)
-        vt_leak_graphs_at(search->graphs, seen->event_index);
-    for (size_t i = 0; i < seen->holder_count && !error; i++)
-        error = add_graph(search, &seen->holders[i]);
+    add_direct(search, inspection, first_held);
+    vt_leak_graphs_at(search->graphs, seen->event_index);
+    for (size_t i = 0; i < seen->holder_count; i++)
+        add_graph(search, &seen->holders[i]);
     if (search->share_count > 1)
         qsort(search->shares, search->share_count, sizeof *search->shares, compare_shares);
-    for (size_t i = 0, end; i < search->share_count && !error; i = end) {
+    for (size_t i = 0, end; i < search->share_count; i = end) {
         for (end = i + 1; end < search->share_count && search->shares[end].leak == search->shares[i].leak;
              end++)
             ;
-        error = judge_leak(search, inspection, i, end);
+        judge_leak(search, inspection, i, end);
     }
-    return error;
 }
 
 /* Refines the verdict of the stacks by what the inspection saw. */
@@ -213,23 +197,23 @@ static struct vt_leak_holder holder_of(const struct vt_inspection_holder *seen)
                                    .storage_bytes = seen->storage_bytes};
 }
 
-static int find_holders(struct search *search)
+static void find_holders(struct search *search)
 {
     const struct vt_leak_finder *finder = search->finder;
     size_t first_held = 0;
     search->held_count = finder->attribution->held_count;
-    search->held = calloc(search->held_count + 1, sizeof *search->held);
-    search->best = calloc(finder->leaks->count + 1, sizeof *search->best);
-    int error = search->held && search->best ? vt_leak_graphs_make(finder, &search->graphs) : -ENOMEM;
-    for (uint32_t i = 0; i < search->held_count && !error; i++)
+    search->held = vt_allocate_zeros(search->held_count + 1, sizeof *search->held);
+    search->best = vt_allocate_zeros(finder->leaks->count + 1, sizeof *search->best);
+    search->graphs = vt_leak_graphs_make(finder);
+    for (uint32_t i = 0; i < search->held_count; i++)
         search->held[i] = i;
-    if (search->held_count > 1 && !error)
+    if (search->held_count > 1)
         qsort_r(search->held, search->held_count, sizeof *search->held, compare_held,
                 (void *)finder->attribution->held);
-    for (uint32_t inspection = 0; inspection < finder->trace->inspection_count && !error; inspection++)
+    for (uint32_t inspection = 0; inspection < finder->trace->inspection_count; inspection++)
         if (finder->trace->inspections[inspection].holder_count > 0)
-            error = judge_inspection(search, inspection, &first_held);
-    for (size_t i = 0; i < finder->leaks->count && !error; i++) {
+            judge_inspection(search, inspection, &first_held);
+    for (size_t i = 0; i < finder->leaks->count; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];
         if (best->holder && (leak->rebuilt || lasts(best))) {
@@ -241,18 +225,18 @@ static int find_holders(struct search *search)
             refine(leak);
         }
     }
-    return error;
 }
 
-int vt_leak_holders_find(struct vt_leak_finder *finder)
+void vt_leak_holders_find(struct vt_leak_finder *finder)
 {
     struct search search = {.finder = finder};
-    int error = finder->leaks->count > 0 ? find_holders(&search) : 0;
+    if (!finder->leaks->count)
+        return;
+    find_holders(&search);
     vt_leak_graphs_free(search.graphs);
     free(search.held);
     free(search.shares);
     free(search.candidates);
     vt_index_free(&search.names);
     free(search.best);
-    return error;
 }

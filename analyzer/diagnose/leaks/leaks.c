@@ -4,9 +4,9 @@
  * least VT_LEAK_BIRTHS steps, up to the end, and with growing total bytes. That excludes memory taken once,
  * buffers that fill and stop, values that the next step replaces, and varying sizes. The last step itself is
  * left out: a program that ends frees what it kept. */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/allocate.h"
 #include "diagnose/finders.h"
 #include "diagnose/leaks/finders.h"
 
@@ -17,7 +17,7 @@ static int compare_parts(const void *a, const void *b)
            vt_order(left->stack_id, right->stack_id);
 }
 
-/* What fills the card first. */
+/* What fills the GPU first. */
 static int compare_leaks(const void *a, const void *b)
 {
     const struct vt_leak *left = a, *right = b;
@@ -47,8 +47,8 @@ static void sum_up(struct vt_leaks *leaks)
     }
 }
 
-/* At an event, memory of several steps was there for a census to find; a tensor that is made anew is all that
- * there ever is. */
+/* At an event, memory of several steps was there for a census to find; a tensor that each step replaces is
+ * all there ever is. */
 static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak *leak, uint32_t event_index)
 {
     uint32_t first = VT_NEVER, last = 0;
@@ -101,8 +101,8 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
     return reasons[most];
 }
 
-/* What each leak keeps; of a tensor that is made anew, there is nothing that could be left out. */
-static int list_kept(const struct vt_leak_finder *finder)
+/* What each leak keeps; nothing can be left out of a tensor that each step replaces. */
+static void list_kept(const struct vt_leak_finder *finder)
 {
     struct vt_leaks *leaks = finder->leaks;
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
@@ -111,35 +111,27 @@ static int list_kept(const struct vt_leak_finder *finder)
         if (!leak || leak->rebuilt || !vt_leak_is_kept(finder, i) ||
             vt_leak_step_of(finder, finder->replay->allocations[i].alloc_event) < leak->first_step)
             continue;
-        leak->kept = leak->kept ? leak->kept : calloc(leak->blocks + 1, sizeof *leak->kept);
-        if (!leak->kept)
-            return -ENOMEM;
+        leak->kept = leak->kept ? leak->kept : vt_allocate_zeros(leak->blocks + 1, sizeof *leak->kept);
         if (leak->kept_count < leak->blocks)
             leak->kept[leak->kept_count++] = i;
     }
-    return 0;
 }
 
-static int find(struct vt_leak_finder *finder)
+static void find(struct vt_leak_finder *finder)
 {
-    static int (*const finders[])(struct vt_leak_finder *) = {
+    static void (*const finders[])(struct vt_leak_finder *) = {
         vt_leak_finder_read,  vt_leak_cycles_find,  vt_leak_growth_find, vt_leak_groups_find,
         vt_leak_rebuilt_find, vt_leak_holders_find, vt_leak_owners_find, vt_leak_lines_find};
     struct vt_leaks *leaks = finder->leaks;
-    int error = 0;
-    for (size_t i = 0; i < sizeof finders / sizeof *finders && !error; i++)
-        error = finders[i](finder);
-    if (error)
-        return error;
+    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++)
+        finders[i](finder);
     sum_up(leaks);
-    error = list_kept(finder);
+    list_kept(finder);
     for (size_t i = 0; i < leaks->count; i++)
         leaks->items[i].holder_unknown = why_unknown(finder, &leaks->items[i]);
-    if (!error)
-        error = vt_leak_cache_find(finder);
+    vt_leak_cache_find(finder);
     if (leaks->count > 1)
         qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
-    return error;
 }
 
 static int lowest_device(const struct vt_replay *replay)
@@ -151,8 +143,8 @@ static int lowest_device(const struct vt_replay *replay)
     return lowest;
 }
 
-int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
-                  struct vt_leaks *leaks)
+void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
+                   struct vt_leaks *leaks)
 {
     struct vt_leak_finder finder = {.attribution = attribution,
                                     .places = places,
@@ -163,12 +155,9 @@ int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *pl
                                     .leaks = leaks};
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
     if (attribution->step_count < VT_LEAK_STEPS)
-        return 0;
+        return;
     leaks->judged = true;
     finder.reports_host = lowest_device(attribution->replay) == device_index;
-    int error = find(&finder);
+    find(&finder);
     vt_leak_finder_free(&finder);
-    if (error)
-        vt_leaks_free(leaks);
-    return error;
 }

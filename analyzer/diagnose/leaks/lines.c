@@ -1,12 +1,13 @@
 /* Which lines of a leak to look at. The likeliest is where the block was made that keeps the others alive.
- * Second is the one that tells more than who called that: where the tensor was made that the holder has, or
- * most of what is kept. */
+ * The second is the one that says more than the callers of the first: where the holder's tensor was made,
+ * or most of what is kept. */
 #include "base/hash.h"
 #include "diagnose/leaks/finders.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/allocate.h"
 
 static bool is_same(const struct vt_place *a, const struct vt_place *b)
 {
@@ -27,8 +28,8 @@ void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak
         bool known = library;
         for (size_t k = 0; k < leak->line_count && !known; k++)
             known = is_same(&leak->lines[k], &(struct vt_place){.frame = frames[i]});
-        if (!known && !vt_place_set(finder->places, &frames[i], &leak->lines[leak->line_count]))
-            leak->line_count++;
+        if (!known)
+            vt_place_set(finder->places, &frames[i], &leak->lines[leak->line_count++]);
         limit -= !library;
     }
     const struct vt_place *place = leak->line_count == 0 ? vt_place_of(finder->places, stack_id) : NULL;
@@ -50,14 +51,12 @@ static void put_second(struct vt_leak *leak, const struct vt_place *place)
 }
 
 /* The line that made most of what each step keeps; NULL = none is known. */
-static int find_largest(const struct vt_leak *leak, const struct vt_place **largest)
+static const struct vt_place *largest_line(const struct vt_leak *leak)
 {
     struct vt_index sums = {0}; /* by line: the first part of it, to which the others are added */
-    uint64_t most = 0;
-    int error = 0;
-    uint64_t *bytes = calloc(leak->part_count + 1, sizeof *bytes);
-    *largest = NULL;
-    for (uint32_t i = 0; bytes && i < leak->part_count && !error; i++) {
+    uint64_t most = 0, *bytes = vt_allocate_zeros(leak->part_count + 1, sizeof *bytes);
+    const struct vt_place *largest = NULL;
+    for (uint32_t i = 0; i < leak->part_count; i++) {
         const struct vt_place *place = leak->parts[i].place;
         if (!place)
             continue;
@@ -65,31 +64,27 @@ static int find_largest(const struct vt_leak *leak, const struct vt_place **larg
             vt_hash_bytes(place->frame.file, strlen(place->frame.file), (uint64_t)place->frame.line);
         uint32_t first = vt_index_get(&sums, key);
         if (first == VT_INDEX_NONE)
-            error = vt_index_put(&sums, key, first = i);
+            vt_index_put(&sums, key, first = i);
         bytes[first] += leak->parts[i].bytes_per_step;
         if (bytes[first] > most) {
             most = bytes[first];
-            *largest = leak->parts[first].place;
+            largest = leak->parts[first].place;
         }
     }
     vt_index_free(&sums);
     free(bytes);
-    return bytes ? error : -ENOMEM;
+    return largest;
 }
 
-int vt_leak_lines_find(struct vt_leak_finder *finder)
+void vt_leak_lines_find(struct vt_leak_finder *finder)
 {
-    int error = 0;
-    for (size_t i = 0; i < finder->leaks->count && !error; i++) {
+    for (size_t i = 0; i < finder->leaks->count; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
-        const struct vt_place *held = NULL, *largest = NULL;
-        if (leak->holder.stack_id)
-            held = vt_place_of(finder->places, leak->holder.stack_id);
-        error = find_largest(leak, &largest);
+        const struct vt_place *held =
+            leak->holder.stack_id ? vt_place_of(finder->places, leak->holder.stack_id) : NULL;
         const struct vt_place *place =
-            held && leak->line_count && !is_same(held, leak->lines) ? held : largest;
+            held && leak->line_count && !is_same(held, leak->lines) ? held : largest_line(leak);
         if (place && leak->line_count && !is_same(place, leak->lines))
             put_second(leak, place);
     }
-    return error;
 }

@@ -2,12 +2,13 @@
  * who keeps them is the part of the model that all these names lie in. */
 #include "diagnose/leaks/finders.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SERIES 3u /* things in one place that are told as a series */
+#include "base/allocate.h"
+
+#define SERIES 3u /* things in one place that are shown as a series */
 
 struct names {
     const char **items; /* of the leak's blocks that have one */
@@ -27,7 +28,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Of "heads.3.weight · exp_avg", without the role. */
+/* "heads.3.weight" of "heads.3.weight · exp_avg". */
 static size_t path_bytes(const char *name)
 {
     const char *role = strstr(name, " · ");
@@ -42,8 +43,9 @@ static size_t component_bytes(const char *name, size_t from)
     return dot ? (size_t)(dot - name) + 1 - from : 0;
 }
 
-/* Of names that begin with the same `from` bytes: how many of each next component there are. Sets *most to
- * the first of those that most names have, and returns their count; *kinds: how many components there are. */
+/* Among names that begin with the same `from` bytes: how many of each next component there are. Sets *most
+ * to the first of those that most names have, and returns their count; *kinds: how many components there
+ * are. */
 static size_t count_next(const struct names *names, size_t from, const char *prefix, const char **most,
                          size_t *kinds)
 {
@@ -83,24 +85,24 @@ static size_t common_path(const struct names *names, const char **name, size_t *
     return kinds >= SERIES ? bytes : 0;
 }
 
-static int add_name(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t allocation,
-                    struct names *names)
+static void add_name(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t allocation,
+                     struct names *names)
 {
     const struct vt_label *label = &finder->attribution->labels[allocation];
     const struct vt_inspection *seen = vt_inspection_of(finder->attribution, allocation);
     if (!label->owner)
-        return 0;
+        return;
     leak->first_owner = leak->first_owner ? leak->first_owner : label->owner;
     leak->last_owner = label->owner;
     leak->owned_blocks++;
     if (!seen)
-        return 0;
+        return;
     names->of_category[label->category]++;
     names->latest_event = seen->event_index > names->latest_event ? seen->event_index : names->latest_event;
-    return VT_APPEND(names->items, names->count, names->capacity, label->owner);
+    VT_APPEND(names->items, names->count, names->capacity, label->owner);
 }
 
-/* What keeps that many tensors of one kind; NULL = the kind has no word, or there is no memory. */
+/* What keeps that many tensors of one kind; NULL = the kind has no word. */
 static const char *holder_text(const struct vt_leak_finder *finder, uint8_t category, const char *path,
                                size_t bytes, size_t count)
 {
@@ -120,7 +122,7 @@ static const char *holder_text(const struct vt_leak_finder *finder, uint8_t cate
     return vt_places_text(finder->places, text);
 }
 
-/* Names that each step uses anew do not tell who keeps what had them before. */
+/* Names that each step uses again do not say who keeps what had them before. */
 static void name_holder(const struct vt_leak_finder *finder, struct vt_leak *leak, struct names *names)
 {
     size_t distinct = 0;
@@ -153,25 +155,23 @@ static void name_holder(const struct vt_leak_finder *finder, struct vt_leak *lea
         leak->first_owner = leak->last_owner = NULL;
 }
 
-int vt_leak_owners_find(struct vt_leak_finder *finder)
+void vt_leak_owners_find(struct vt_leak_finder *finder)
 {
-    struct names *names = calloc(finder->leaks->count + 1, sizeof *names);
-    int error = names ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < finder->replay->allocation_count && !error; i++) {
+    struct names *names = vt_allocate_zeros(finder->leaks->count + 1, sizeof *names);
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         uint32_t number = vt_leak_of(finder, i);
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
         if (leak && !leak->holder.name && vt_leak_is_kept(finder, i) &&
             vt_leak_step_of(finder, finder->replay->allocations[i].alloc_event) >= leak->first_step)
-            error = add_name(finder, leak, i, &names[number]);
+            add_name(finder, leak, i, &names[number]);
     }
-    for (size_t i = 0; i < finder->leaks->count && names; i++) {
+    for (size_t i = 0; i < finder->leaks->count; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         if (leak->first_owner && strcmp(leak->first_owner, leak->last_owner) == 0)
             leak->first_owner = leak->last_owner = NULL; /* a name that each step uses anew */
-        else if (!error)
+        else
             name_holder(finder, leak, &names[i]);
         free(names[i].items);
     }
     free(names);
-    return error;
 }

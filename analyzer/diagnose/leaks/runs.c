@@ -2,8 +2,9 @@
  * question about a run is answered without walking it. */
 #include "diagnose/leaks/runs.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "base/allocate.h"
 
 /* A backward pass that makes nodes itself (create_graph=True) extends the graph. */
 static bool makes_nodes(const struct vt_trace *trace, const struct vt_span *span)
@@ -26,14 +27,12 @@ static bool goes_on(const struct vt_leak_finder *finder, const struct vt_span *s
     return finder->ran.count > 0 || span->step == next->step;
 }
 
-static int read_spans(struct vt_leak_runs *runs)
+static void read_spans(struct vt_leak_runs *runs)
 {
     const struct vt_leak_finder *finder = runs->finder;
     const struct vt_span *spans = finder->attribution->spans;
     size_t count = finder->attribution->span_count;
-    struct vt_leak_span *own = runs->spans = calloc(count + 1, sizeof *own);
-    if (!own)
-        return -ENOMEM;
+    struct vt_leak_span *own = runs->spans = vt_allocate_zeros(count + 1, sizeof *own);
     for (size_t i = 0; i < count; i++) {
         own[i].makes_nodes = makes_nodes(finder->trace, &spans[i]);
         own[i].pass = is_pass(&own[i], &spans[i]);
@@ -47,7 +46,6 @@ static int read_spans(struct vt_leak_runs *runs)
         own[i].phase_last = on && spans[i + 1].phase == spans[i].phase ? own[i + 1].phase_last : (uint32_t)i;
         own[i].other_last = on && !own[i + 1].pass ? own[i + 1].other_last : (uint32_t)i;
     }
-    return 0;
 }
 
 static bool freed_by_engine(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
@@ -60,7 +58,7 @@ static bool freed_by_engine(const struct vt_leak_finder *finder, const struct vt
            vt_index_get(&finder->engine, trace->stacks[stack_id].thread_id) != VT_INDEX_NONE;
 }
 
-/* Of a graph, and not kept: released by the engine, or gone without it. */
+/* Part of a graph, and not kept: released by the engine, or gone without it. */
 static bool is_released(const struct vt_leak_finder *finder, uint32_t index, bool *gone)
 {
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
@@ -78,15 +76,13 @@ bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_alloc
            label->phase != VT_PHASE_BACKWARD;
 }
 
-static int read_allocations(struct vt_leak_runs *runs)
+static void read_allocations(struct vt_leak_runs *runs)
 {
     const struct vt_leak_finder *finder = runs->finder;
     uint32_t count = (uint32_t)finder->replay->allocation_count;
-    runs->released = calloc((size_t)count + 1, sizeof *runs->released);
-    runs->gone = calloc((size_t)count + 1, sizeof *runs->gone);
-    runs->next_input = malloc(((size_t)count + 1) * sizeof *runs->next_input);
-    if (!runs->released || !runs->gone || !runs->next_input)
-        return -ENOMEM;
+    runs->released = vt_allocate_zeros((size_t)count + 1, sizeof *runs->released);
+    runs->gone = vt_allocate_zeros((size_t)count + 1, sizeof *runs->gone);
+    runs->next_input = vt_allocate(((size_t)count + 1) * sizeof *runs->next_input);
     for (uint32_t i = 0; i < count; i++) {
         bool gone;
         runs->released[i + 1] = runs->released[i] + is_released(finder, i, &gone);
@@ -96,18 +92,16 @@ static int read_allocations(struct vt_leak_runs *runs)
     for (uint32_t i = count; i-- > 0;)
         runs->next_input[i] =
             vt_leak_is_input(finder, &finder->replay->allocations[i]) ? i : runs->next_input[i + 1];
-    return 0;
 }
 
 /* An operator that uses a graph's result shows as a node, unless something else begins before it. */
-static int read_events(struct vt_leak_runs *runs)
+static void read_events(struct vt_leak_runs *runs)
 {
     const struct vt_leak_finder *finder = runs->finder;
     const struct vt_trace *trace = finder->trace;
-    uint32_t *next = malloc((trace->event_count + 1) * sizeof *next), count = (uint32_t)trace->event_count;
+    uint32_t *next = vt_allocate((trace->event_count + 1) * sizeof *next),
+             count = (uint32_t)trace->event_count;
     runs->next_node = next;
-    if (!next)
-        return -ENOMEM;
     next[count] = VT_NEVER;
     for (uint32_t i = count; i-- > 0;) {
         const struct vt_event *event = &trace->events[i];
@@ -117,16 +111,14 @@ static int read_events(struct vt_leak_runs *runs)
         else if (event->kind == VT_EVENT_NODE && event->stack_id < trace->stack_count)
             next[i] = i;
     }
-    return 0;
 }
 
-int vt_leak_runs_read(const struct vt_leak_finder *finder, struct vt_leak_runs *runs)
+void vt_leak_runs_read(const struct vt_leak_finder *finder, struct vt_leak_runs *runs)
 {
-    int error;
     *runs = (struct vt_leak_runs){.finder = finder};
-    if ((error = read_spans(runs)) || (error = read_allocations(runs)))
-        return error;
-    return read_events(runs);
+    read_spans(runs);
+    read_allocations(runs);
+    read_events(runs);
 }
 
 void vt_leak_runs_free(struct vt_leak_runs *runs)
@@ -197,33 +189,28 @@ static int compare_numbers(const void *left, const void *right)
     return vt_order(*(const uint32_t *)left, *(const uint32_t *)right);
 }
 
-/* Sets *frees to the sorted events that freed what is gone of the allocations [first, end); runs->gone has
- * their count. Made once for each part of a run. */
-static int frees_of(struct vt_leak_runs *runs, uint32_t first, uint32_t end, const uint32_t **frees)
+/* The sorted events that freed what is gone of the allocations [first, end); runs->gone has their count. Made
+ * once for each part of a run. */
+static const uint32_t *frees_of(struct vt_leak_runs *runs, uint32_t first, uint32_t end)
 {
     uint64_t key = (uint64_t)first << 32 | end;
     uint32_t at = vt_index_get(&runs->part_index, key);
     if (at == VT_INDEX_NONE) {
         size_t count = runs->gone[end] - runs->gone[first];
-        int error =
-            vt_reserve(&runs->frees, &runs->free_capacity, runs->free_count + count, sizeof *runs->frees);
+        vt_reserve(&runs->frees, &runs->free_capacity, runs->free_count + count, sizeof *runs->frees);
         at = (uint32_t)runs->free_count;
-        if (!error)
-            error = vt_index_put(&runs->part_index, key, at);
-        if (error)
-            return error;
+        vt_index_put(&runs->part_index, key, at);
         for (uint32_t i = first; i < end; i++)
             if (runs->gone[i + 1] > runs->gone[i])
                 runs->frees[runs->free_count++] = runs->finder->replay->allocations[i].free_event;
         if (count > 1)
             qsort(runs->frees + at, count, sizeof *runs->frees, compare_numbers);
     }
-    *frees = runs->frees + at;
-    return 0;
+    return runs->frees + at;
 }
 
 /* What became of the run's graph except what is kept, up to where another graph begins. */
-static int count_rest(struct vt_leak_runs *runs, struct vt_leak_run *run, uint32_t step)
+static void count_rest(struct vt_leak_runs *runs, struct vt_leak_run *run, uint32_t step)
 {
     const struct vt_leak_finder *finder = runs->finder;
     uint32_t first = vt_leak_first_at(finder, run->first_event),
@@ -231,21 +218,17 @@ static int count_rest(struct vt_leak_runs *runs, struct vt_leak_run *run, uint32
     uint32_t step_first = first_of_step(finder, step), step_end = first_of_step(finder, step + 1);
     uint32_t input = runs->next_input[vt_leak_first_at(finder, run->last_graph + 1)];
     uint32_t before = vt_leak_first_at(finder, run->last_graph);
-    const uint32_t *frees;
     first = first > step_first ? first : step_first;
     end = end < step_end ? end : step_end;
-    int error = frees_of(runs, first, end, &frees);
-    if (error)
-        return error;
-    uint32_t gone = (uint32_t)vt_count_up_to(frees, runs->gone[end] - runs->gone[first], run->last_graph);
+    uint32_t gone = (uint32_t)vt_count_up_to(frees_of(runs, first, end), runs->gone[end] - runs->gone[first],
+                                             run->last_graph);
     run->dropped = runs->gone[before] - runs->gone[first] - gone;
     run->released = runs->released[input < end ? input : end] - runs->released[first];
-    return 0;
 }
 
-/* A graph that is held has all that it saved. One that was released, by backward or with the variable that
- * held it, lost all but what is kept by itself. */
-int vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run)
+/* A graph that is held has everything that it saved. One that was released, by backward or with the
+ * variable that held it, lost everything that nothing else keeps. */
+void vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run)
 {
     const struct vt_leak_finder *finder = runs->finder;
     size_t inputs = 0;
@@ -261,13 +244,12 @@ int vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run)
         run->ran += vt_leak_was_run(finder, block);
     }
     if (run->graph_count == 0)
-        return 0;
-    int error = count_rest(runs, run, step);
+        return;
+    count_rest(runs, run, step);
     /* A graph that backward did not reach may depend on one that it did; a single node that shows nothing in
      * backward proves nothing. */
     size_t unreached = run->graph_count - run->ran;
     run->reached = run->ran > 0 && unreached < 2;
     if (run->graph_count + inputs >= 2)
         run->retained = run->reached ? run->released * 10 <= run->graph_count : run->dropped <= unreached;
-    return error;
 }

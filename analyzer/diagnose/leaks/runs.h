@@ -49,13 +49,12 @@ struct vt_leak_run {
     bool retained;       /* the graph holds them, and all of it is alive */
 };
 
-/* On failure too the runs are to be freed. -ENOMEM. */
-int vt_leak_runs_read(const struct vt_leak_finder *finder, struct vt_leak_runs *runs);
+void vt_leak_runs_read(const struct vt_leak_finder *finder, struct vt_leak_runs *runs);
 void vt_leak_runs_free(struct vt_leak_runs *runs);
 /* The run that an event is in, without blocks. */
 void vt_leak_run_at(const struct vt_leak_runs *runs, uint32_t event, struct vt_leak_run *run);
-/* Finds what is known of the run once it has its blocks. -ENOMEM. */
-int vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run);
+/* Finds what is known of the run once it has its blocks. */
+void vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run);
 /* Brought from elsewhere, not computed. */
 bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation);
 bool vt_leak_in_graph(const struct vt_leak_runs *runs, const struct vt_allocation *allocation);

@@ -2,8 +2,8 @@
 #ifndef VT_LEAK_VERDICTS_H
 #define VT_LEAK_VERDICTS_H
 
-/* id, name, whether it is a leak, remedy. Stacks and lifetimes alone do not show who holds a tensor (a list,
- * an exception's traceback, a closure); then the verdict is the nearest one that is true. */
+/* id, name, whether it is a leak, remedy. Stacks and lifetimes do not show who holds a tensor (a list, an
+ * exception's traceback, a closure); then the verdict is the nearest one that is true. */
 #define VT_LEAK_VERDICTS(X)                                                                                  \
     X(GRAPH, "retained graph", true,                                                                         \
       "Sum up or store the number, not the tensor: call .item() or .detach() first.")                        \
