@@ -3,7 +3,6 @@
 #ifndef VT_INDEX_H
 #define VT_INDEX_H
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 

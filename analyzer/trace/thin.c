@@ -1,5 +1,6 @@
 #include "trace/thin.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

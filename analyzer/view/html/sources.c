@@ -1,6 +1,7 @@
 #include "view/html/sources.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
