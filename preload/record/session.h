@@ -1,7 +1,7 @@
 /* One process's recording: its file, ring, tables and writer thread. Made at the process's first event,
  * ended at its exit.
  *
- * The only pointer to the session is in a page that the kernel wipes in a forked child (MADV_WIPEONFORK). So
+ * Hooks find it only through a page that the kernel wipes in a forked child (MADV_WIPEONFORK). So
  * a child finds no session, however it was forked, and starts its own at its own first event. Threads: any,
  * unless said otherwise. */
 #ifndef VT_SESSION_H
