@@ -203,9 +203,9 @@ void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, i
                          uint64_t bytes)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
-    struct vt_growth *growth = kind == VT_ALLOCATION_POOL    ? &device->pool
-                               : kind == VT_ALLOCATION_GRAPH ? &device->graph
-                                                             : &device->context;
+    struct vt_usage_growth *growth = kind == VT_ALLOCATION_POOL    ? &device->pool
+                                     : kind == VT_ALLOCATION_GRAPH ? &device->graph
+                                                                   : &device->context;
     while (growth->bytes > bytes && growth->count > 0) {
         uint32_t last = growth->items[--growth->count];
         growth->bytes -= build->replay->allocations[last].bytes;

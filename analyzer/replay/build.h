@@ -13,7 +13,7 @@
 #define VT_PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
 /* An amount that changes without allocation calls, kept as allocations: the latest shrink first. */
-struct vt_growth {
+struct vt_usage_growth {
     uint32_t *items; /* indices of allocations */
     size_t count, capacity;
     uint64_t bytes;
@@ -26,7 +26,7 @@ struct vt_build_segment {
     uint32_t allocation;
 };
 
-struct vt_owned {
+struct vt_context_memory {
     uint32_t *items; /* allocations */
     size_t count, capacity;
 };
@@ -38,8 +38,8 @@ struct vt_build_device {
     uint64_t driver_bytes, block_bytes;
     uint64_t uncounted_bytes; /* of block_bytes: of frameworks that have no counter */
     uint64_t pooled_bytes, pool_reserved_bytes;
-    struct vt_growth pool, context, graph;
-    struct vt_owned owned; /* what dies with the device's last context */
+    struct vt_usage_growth pool, context, graph;
+    struct vt_context_memory owned; /* what dies with the device's last context */
     uint32_t contexts;
     bool info_seen;
 };
@@ -71,7 +71,7 @@ struct vt_build_pool {
 };
 
 struct vt_build_context {
-    struct vt_owned owned;
+    struct vt_context_memory owned;
     uint64_t bytes; /* signed: of the device's context bytes, what ends with it */
     uint32_t references;
     int8_t device_index;

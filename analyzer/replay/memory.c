@@ -76,9 +76,9 @@ void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t all
 static void add_to_owner(struct vt_build *build, const struct vt_event *event, uint32_t allocation)
 {
     struct vt_build_context *owner = owner_of(build, event);
-    struct vt_owned *owned = owner != NULL && owner->references > 0
-                                 ? &owner->owned
-                                 : &vt_build_device(build, event->device_index)->owned;
+    struct vt_context_memory *owned = owner != NULL && owner->references > 0
+                                          ? &owner->owned
+                                          : &vt_build_device(build, event->device_index)->owned;
     VT_APPEND(owned->items, owned->count, owned->capacity, allocation);
 }
 
@@ -174,7 +174,7 @@ void vt_build_context_create(struct vt_build *build, const struct vt_event *even
         vt_build_silent(build, event->device_index, event->address, event->bytes);
 }
 
-static void end_owned(struct vt_build *build, struct vt_owned *owned)
+static void end_owned(struct vt_build *build, struct vt_context_memory *owned)
 {
     for (size_t i = 0; i < owned->count; i++)
         if (vt_build_is_alive(build, owned->items[i]))

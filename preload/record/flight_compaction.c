@@ -49,7 +49,7 @@ void vt_chains_free(struct vt_chains *chains)
 struct work {
     struct vt_compaction *compaction;
     int file;
-    struct vt_gap gap;
+    struct vt_flight_gap gap;
     bool in_gap;
     uint64_t gap_position; /* ring_position of the latest chain of the gap */
     struct vt_buffer stored, definitions;

@@ -43,13 +43,13 @@ static uint64_t address_of(const struct vt_event *event)
     return event->kind == VT_EVENT_RANGE_PUSH || event->kind == VT_EVENT_RANGE_POP ? 0 : event->address;
 }
 
-static size_t home_of(const struct vt_gap *gap, const struct vt_event *event)
+static size_t home_of(const struct vt_flight_gap *gap, const struct vt_event *event)
 {
     return vt_hash(address_of(event) ^ class_of(event) << 48) >> 32 & (gap->place_count - 1);
 }
 
 /* Where the event that this one may undo is, or an empty place. */
-static size_t find(const struct vt_gap *gap, const struct vt_event *event)
+static size_t find(const struct vt_flight_gap *gap, const struct vt_event *event)
 {
     size_t at = home_of(gap, event);
     for (; gap->places[at]; at = (at + 1) & (gap->place_count - 1)) {
@@ -60,7 +60,7 @@ static size_t find(const struct vt_gap *gap, const struct vt_event *event)
     return at;
 }
 
-static void remove_place(struct vt_gap *gap, size_t at)
+static void remove_place(struct vt_flight_gap *gap, size_t at)
 {
     const size_t mask = gap->place_count - 1;
     gap->used--;
@@ -74,13 +74,13 @@ static void remove_place(struct vt_gap *gap, size_t at)
     gap->places[at] = 0;
 }
 
-static void put_place(struct vt_gap *gap, size_t at, size_t position)
+static void put_place(struct vt_flight_gap *gap, size_t at, size_t position)
 {
     gap->used += gap->places[at] == 0;
     gap->places[at] = (uint32_t)position + 1;
 }
 
-static bool make_places(struct vt_gap *gap, size_t count)
+static bool make_places(struct vt_flight_gap *gap, size_t count)
 {
     uint32_t *before = gap->places;
     const size_t before_count = gap->place_count;
@@ -99,7 +99,7 @@ static bool make_places(struct vt_gap *gap, size_t count)
 
 /* ---- events ---- */
 
-static bool make_room(struct vt_gap *gap)
+static bool make_room(struct vt_flight_gap *gap)
 {
     const size_t capacity = gap->capacity ? gap->capacity * 2 : FIRST_EVENTS, bytes = sizeof *gap->events;
     struct vt_event *events = capacity <= VT_GAP_EVENTS_MAXIMUM
@@ -118,7 +118,7 @@ static uint32_t moved(const uint32_t *positions, uint64_t place)
 }
 
 /* Takes what was left out away. */
-static bool close_up(struct vt_gap *gap)
+static bool close_up(struct vt_flight_gap *gap)
 {
     const size_t bytes = gap->count * sizeof(uint32_t) + 1;
     uint32_t *positions = vt_memory_make(bytes); /* 1 + where each goes */
@@ -149,7 +149,7 @@ static bool close_up(struct vt_gap *gap)
     return true;
 }
 
-static struct vt_event *keep(struct vt_gap *gap, const struct vt_event *event)
+static struct vt_event *keep(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     if (gap->count == gap->capacity && !make_room(gap))
         gap->failed = true;
@@ -160,7 +160,7 @@ static struct vt_event *keep(struct vt_gap *gap, const struct vt_event *event)
     return &gap->events[gap->count++];
 }
 
-static void leave_out(struct vt_gap *gap, size_t position)
+static void leave_out(struct vt_flight_gap *gap, size_t position)
 {
     struct vt_event *event = &gap->events[position];
     if (event->kind == VT_EVENT_NONE)
@@ -174,14 +174,14 @@ static void leave_out(struct vt_gap *gap, size_t position)
     gap->left_out++;
 }
 
-static void omit(struct vt_gap *gap)
+static void omit(struct vt_flight_gap *gap)
 {
     gap->omitted_events++;
 }
 
 /* ---- passes: so that steps remain recognisable ---- */
 
-static bool show(struct vt_gap *gap, const struct vt_event *event, uint64_t t_ns)
+static bool show(struct vt_flight_gap *gap, const struct vt_event *event, uint64_t t_ns)
 {
     struct vt_event ran = *event;
     ran.kind = VT_EVENT_RAN;
@@ -192,7 +192,7 @@ static bool show(struct vt_gap *gap, const struct vt_event *event, uint64_t t_ns
 }
 
 /* Of those shown so far every second stays. */
-static void show_fewer(struct vt_gap *gap)
+static void show_fewer(struct vt_flight_gap *gap)
 {
     gap->pass_stride *= 2;
     gap->shown_passes /= 2;
@@ -203,7 +203,7 @@ static void show_fewer(struct vt_gap *gap)
 
 /* A framework's block is made, or was (VT_EVENT_RAN). The first of a gap may come after a pass that is not in
  * it. */
-static void watch_passes(struct vt_gap *gap, const struct vt_event *event)
+static void watch_passes(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     const bool backward = event->sequence & 1, begins = !gap->has_blocks, before = gap->backward;
     const bool shown = gap->passes % gap->pass_stride == 0;
@@ -231,7 +231,7 @@ static void watch_passes(struct vt_gap *gap, const struct vt_event *event)
 
 /* ---- one event ---- */
 
-static struct vt_gap_thread *thread_of(struct vt_gap *gap, uint32_t thread_id)
+static struct vt_gap_thread *thread_of(struct vt_flight_gap *gap, uint32_t thread_id)
 {
     struct vt_gap_thread *thread = gap->threads;
     while (thread < gap->threads + VT_GAP_THREADS - 1 && thread->thread_id && thread->thread_id != thread_id)
@@ -250,7 +250,7 @@ static bool advance(struct vt_gap_thread *thread, uint64_t sequence)
     return advances;
 }
 
-static void make_node(struct vt_gap *gap, const struct vt_event *event)
+static void make_node(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     struct vt_gap_thread *thread = thread_of(gap, event->thread_id);
     if (advance(thread, event->sequence))
@@ -260,7 +260,7 @@ static void make_node(struct vt_gap *gap, const struct vt_event *event)
 
 /* A framework's block: instead of the framework's own counts, which are of all blocks, it tells what ran
  * before. */
-static struct vt_event with_node(struct vt_gap *gap, const struct vt_event *event)
+static struct vt_event with_node(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     struct vt_gap_thread *thread = thread_of(gap, event->thread_id);
     struct vt_event told = *event;
@@ -273,7 +273,7 @@ static struct vt_event with_node(struct vt_gap *gap, const struct vt_event *even
     return told;
 }
 
-static void make(struct vt_gap *gap, const struct vt_event *event)
+static void make(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     struct vt_event told;
     if (is_block(event)) {
@@ -299,7 +299,7 @@ static void make(struct vt_gap *gap, const struct vt_event *event)
 }
 
 /* What shows what driver memory is for goes with it. */
-static void forget_partner(struct vt_gap *gap, size_t position)
+static void forget_partner(struct vt_flight_gap *gap, size_t position)
 {
     const uint32_t block = gap->events[position].head_start;
     const uint32_t freed = block ? gap->events[block - 1].head_start : 0;
@@ -313,7 +313,7 @@ static void forget_partner(struct vt_gap *gap, size_t position)
 }
 
 /* Driver memory, made here. The oldest of the latest frees did not fail. */
-static void unmake_memory(struct vt_gap *gap, size_t position, const struct vt_event *event)
+static void unmake_memory(struct vt_flight_gap *gap, size_t position, const struct vt_event *event)
 {
     const size_t oldest = gap->free_count++ % VT_GAP_FREES;
     if (gap->frees[oldest].made) {
@@ -328,7 +328,7 @@ static void unmake_memory(struct vt_gap *gap, size_t position, const struct vt_e
     gap->frees[oldest].freed = (uint32_t)gap->count;
 }
 
-static void unmake(struct vt_gap *gap, const struct vt_event *event)
+static void unmake(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     const size_t at = find(gap, event), position = gap->places[at] - 1;
     const bool made_here = gap->places[at] != 0;
@@ -352,7 +352,7 @@ static void unmake(struct vt_gap *gap, const struct vt_event *event)
 }
 
 /* The free logged before for this address did not happen. */
-static void make_again(struct vt_gap *gap, const struct vt_event *event)
+static void make_again(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     for (uint64_t i = gap->free_count; i > 0 && gap->free_count - i < VT_GAP_FREES; i--) {
         const size_t at = (i - 1) % VT_GAP_FREES;
@@ -370,7 +370,7 @@ static void make_again(struct vt_gap *gap, const struct vt_event *event)
 }
 
 /* Only the latest of its kind tells anything. */
-static void replace(struct vt_gap *gap, const struct vt_event *event)
+static void replace(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     size_t at = find(gap, event);
     if (gap->places[at]) {
@@ -382,7 +382,7 @@ static void replace(struct vt_gap *gap, const struct vt_event *event)
         put_place(gap, find(gap, event), gap->count - 1);
 }
 
-static void push(struct vt_gap *gap, const struct vt_event *event)
+static void push(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     const size_t at = find(gap, event);
     const uint32_t around = gap->places[at];
@@ -393,7 +393,7 @@ static void push(struct vt_gap *gap, const struct vt_event *event)
     put_place(gap, find(gap, event), gap->count - 1);
 }
 
-static void pop(struct vt_gap *gap, const struct vt_event *event)
+static void pop(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     const size_t at = find(gap, event);
     if (!gap->places[at]) { /* pushed before */
@@ -411,7 +411,7 @@ static void pop(struct vt_gap *gap, const struct vt_event *event)
 }
 
 /* Until the end `bytes` of a mark is its number. */
-static void mark(struct vt_gap *gap, const struct vt_event *event)
+static void mark(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     struct vt_event *kept = ++gap->marks % gap->mark_stride ? NULL : keep(gap, event);
     if (!kept) {
@@ -428,7 +428,7 @@ static void mark(struct vt_gap *gap, const struct vt_event *event)
             leave_out(gap, i);
 }
 
-static void refuse(struct vt_gap *gap, const struct vt_event *event)
+static void refuse(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     if (gap->refusals++ < VT_GAP_NOTES)
         keep(gap, event);
@@ -437,7 +437,7 @@ static void refuse(struct vt_gap *gap, const struct vt_event *event)
 }
 
 /* An earlier gap, which tells of more than it shows. */
-static void end_earlier(struct vt_gap *gap, const struct vt_event *event)
+static void end_earlier(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     const uint64_t shown = gap->passes - gap->earlier_passes;
     gap->in_earlier = false;
@@ -447,7 +447,7 @@ static void end_earlier(struct vt_gap *gap, const struct vt_event *event)
     gap->hidden_passes += event->sequence > shown ? event->sequence - shown : 0;
 }
 
-bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
+bool vt_gap_take(struct vt_flight_gap *gap, const struct vt_event *event)
 {
     if (!gap->first_ns)
         gap->first_ns = event->t_ns;
@@ -508,15 +508,15 @@ bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event)
     return !gap->failed;
 }
 
-void vt_gap_begin(struct vt_gap *gap, size_t passes_maximum)
+void vt_gap_begin(struct vt_flight_gap *gap, size_t passes_maximum)
 {
-    struct vt_gap fresh = {.events = gap->events,
-                           .capacity = gap->capacity,
-                           .places = gap->places,
-                           .place_count = gap->place_count,
-                           .passes_maximum = passes_maximum,
-                           .pass_stride = 1,
-                           .mark_stride = 1};
+    struct vt_flight_gap fresh = {.events = gap->events,
+                                  .capacity = gap->capacity,
+                                  .places = gap->places,
+                                  .place_count = gap->place_count,
+                                  .passes_maximum = passes_maximum,
+                                  .pass_stride = 1,
+                                  .mark_stride = 1};
     if (fresh.places)
         memset(fresh.places, 0, fresh.place_count * sizeof *fresh.places);
     *gap = fresh;
@@ -524,7 +524,7 @@ void vt_gap_begin(struct vt_gap *gap, size_t passes_maximum)
     keep(gap, &(struct vt_event){.kind = VT_EVENT_GAP_BEGIN, .device_index = -1});
 }
 
-bool vt_gap_end(struct vt_gap *gap)
+bool vt_gap_end(struct vt_flight_gap *gap)
 {
     if (gap->last_forward.stack_id) /* its pass comes after the gap */
         show(gap, &gap->last_forward, gap->last_ns);
@@ -549,9 +549,9 @@ bool vt_gap_end(struct vt_gap *gap)
     return true;
 }
 
-void vt_gap_free(struct vt_gap *gap)
+void vt_gap_free(struct vt_flight_gap *gap)
 {
     vt_memory_free(gap->events, gap->capacity * sizeof *gap->events);
     vt_memory_free(gap->places, gap->place_count * sizeof *gap->places);
-    *gap = (struct vt_gap){0};
+    *gap = (struct vt_flight_gap){0};
 }

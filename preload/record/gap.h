@@ -20,7 +20,7 @@ enum {
         64, /* the latest frees of driver memory, which may still turn out to have failed: they stay */
 };
 
-struct vt_gap {
+struct vt_flight_gap {
     /* In order, VT_EVENT_NONE = left out; after vt_gap_end without those. Until then head_start is 1 + the
      * position of another: of driver memory the block that shows what it is for, of that block its free or
      * itself. */
@@ -56,12 +56,12 @@ struct vt_gap {
 
 /* Begins a run. It shows so many backward passes; of more every second, fourth … What the struct has of
  * memory is used again. */
-void vt_gap_begin(struct vt_gap *gap, size_t passes_maximum);
+void vt_gap_begin(struct vt_flight_gap *gap, size_t passes_maximum);
 /* Takes the next event, also those of an earlier gap. False if it failed. */
-bool vt_gap_take(struct vt_gap *gap, const struct vt_event *event);
+bool vt_gap_take(struct vt_flight_gap *gap, const struct vt_event *event);
 /* Ends the run: `events` are what stays, VT_EVENT_GAP_BEGIN first and VT_EVENT_GAP_END last. False if it
  * failed. */
-bool vt_gap_end(struct vt_gap *gap);
-void vt_gap_free(struct vt_gap *gap);
+bool vt_gap_end(struct vt_flight_gap *gap);
+void vt_gap_free(struct vt_flight_gap *gap);
 
 #endif

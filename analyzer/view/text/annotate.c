@@ -13,13 +13,13 @@
 
 /* The columns of a table: those between the first and the last are the same for files and lines. */
 struct layout {
-    struct vt_column columns[MAX_COLUMNS];
+    struct vt_print_column columns[MAX_COLUMNS];
     int count;
     size_t indent;               /* left out of each source line */
     bool phases[VT_PHASE_COUNT]; /* by phase: those in which anything was alive; else none */
 };
 
-static void add_column(struct layout *layout, struct vt_column column)
+static void add_column(struct layout *layout, struct vt_print_column column)
 {
     layout->columns[layout->count++] = column;
 }
@@ -32,10 +32,10 @@ static void add_peaks(struct layout *layout, const struct vt_print *print, const
         layout->phases[phase] = use->phase_peaks[phase] > 0;
         any |= layout->phases[phase];
         if (layout->phases[phase])
-            add_column(layout, (struct vt_column){vt_phase_name((unsigned)phase), .right = true});
+            add_column(layout, (struct vt_print_column){vt_phase_name((unsigned)phase), .right = true});
     }
     if (!any)
-        add_column(layout, (struct vt_column){"own peak", .right = true});
+        add_column(layout, (struct vt_print_column){"own peak", .right = true});
 }
 
 /* In the colour of the largest category. */
@@ -100,14 +100,14 @@ static void files(struct vt_print *print, const struct vt_annotated_device *devi
     struct layout layout = {.count = 0};
     struct vt_table table;
 
-    add_column(&layout, (struct vt_column){VT_TITLE(print, "Memory by source file"), .cut = VT_CUT_PARTS,
-                                           .minimum = 22});
-    add_column(&layout, (struct vt_column){"bytes", .right = true});
-    add_column(&layout, (struct vt_column){vt_text_whole(device->report), .right = true, .drop = 1});
+    add_column(&layout, (struct vt_print_column){VT_TITLE(print, "Memory by source file"),
+                                                 .cut = VT_CUT_PARTS, .minimum = 22});
+    add_column(&layout, (struct vt_print_column){"bytes", .right = true});
+    add_column(&layout, (struct vt_print_column){vt_text_whole(device->report), .right = true, .drop = 1});
     add_peaks(&layout, print, &device->all);
-    add_column(&layout, (struct vt_column){"allocations", .right = true, .drop = 2});
-    add_column(&layout, (struct vt_column){"", .drop = 4});
-    add_column(&layout, (struct vt_column){"through it", .right = true, .drop = 3});
+    add_column(&layout, (struct vt_print_column){"allocations", .right = true, .drop = 2});
+    add_column(&layout, (struct vt_print_column){"", .drop = 4});
+    add_column(&layout, (struct vt_print_column){"through it", .right = true, .drop = 3});
     vt_table_begin(&table, layout.columns, layout.count);
     for (; shown < device->file_count && shown < rows; shown++)
         file_row(&table, &layout, device->files[shown].name, &device->files[shown].own,
@@ -253,17 +253,17 @@ static void print_lines(struct vt_print *print, const struct vt_annotated_file *
     struct vt_table table;
     size_t next = 1;
 
-    add_column(&layout, (struct vt_column){VT_TITLE(print, "line"), .right = true});
+    add_column(&layout, (struct vt_print_column){VT_TITLE(print, "line"), .right = true});
     if (file->own.allocations) {
-        add_column(&layout, (struct vt_column){"bytes", .right = true});
+        add_column(&layout, (struct vt_print_column){"bytes", .right = true});
         add_peaks(&layout, print, &file->own);
-        add_column(&layout, (struct vt_column){"times", .right = true, .drop = 1});
-        add_column(&layout, (struct vt_column){"", .drop = 3});
+        add_column(&layout, (struct vt_print_column){"times", .right = true, .drop = 1});
+        add_column(&layout, (struct vt_print_column){"", .drop = 3});
     }
     add_column(&layout,
-               (struct vt_column){"through it", .right = true, .drop = file->own.allocations ? 2 : 0});
-    add_column(&layout,
-               (struct vt_column){file->text_count ? "source" : "", .minimum = file->text_count ? 28 : 0});
+               (struct vt_print_column){"through it", .right = true, .drop = file->own.allocations ? 2 : 0});
+    add_column(&layout, (struct vt_print_column){file->text_count ? "source" : "",
+                                                 .minimum = file->text_count ? 28 : 0});
     vt_table_begin(&table, layout.columns, layout.count);
     for (size_t i = 0; i < file->line_count; i++) {
         const struct vt_annotated_line *line = &file->lines[i];

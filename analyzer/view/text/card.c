@@ -124,9 +124,10 @@ uint64_t vt_text_context_bytes(const struct vt_device_report *device)
 
 void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device)
 {
-    static const struct vt_column columns[] = {{.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
-                                               {"", .right = true},
-                                               {"", .right = true}};
+    static const struct vt_print_column columns[] = {
+        {.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
+        {"", .right = true},
+        {"", .right = true}};
     const struct vt_card_table *card = &device->card;
     struct vt_table table;
 

@@ -93,10 +93,10 @@ static void rest_row(struct vt_table *table, const struct vt_diff_rows *rows, si
 
 static void category_table(struct vt_print *print, const struct vt_diff_device *device)
 {
-    static const struct vt_column columns[] = {{"By category", .minimum = 10},
-                                               {"A", .right = true},
-                                               {"B", .right = true},
-                                               {"change", .right = true}};
+    static const struct vt_print_column columns[] = {{"By category", .minimum = 10},
+                                                     {"A", .right = true},
+                                                     {"B", .right = true},
+                                                     {"change", .right = true}};
     const struct vt_diff_rows *rows = &device->rows[VT_BY_CATEGORY];
     struct vt_table table;
 
@@ -144,7 +144,7 @@ static const char *kind_word(const struct vt_diff_row *row)
 static void row_table(struct vt_print *print, const struct vt_diff_device *device, enum vt_by by,
                       const char *title, size_t most)
 {
-    const struct vt_column columns[] = {
+    const struct vt_print_column columns[] = {
         {title, .cut = by == VT_BY_STACK ? VT_CUT_END : VT_CUT_PARTS, .minimum = 24},
         {"A", .right = true, .drop = 2},
         {"B", .right = true, .drop = 2},
@@ -287,11 +287,11 @@ static void folded_table(struct vt_print *print, const struct vt_diff_rows *rows
     unsigned kind;
     size_t shown = 0;
     bool several = fold_all(rows, &folded);
-    const struct vt_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 24},
-                                        {several ? "each" : "", .right = true, .drop = 1},
-                                        {"change", .right = true},
-                                        {.title = ""},
-                                        {"of", .minimum = 10}};
+    const struct vt_print_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 24},
+                                              {several ? "each" : "", .right = true, .drop = 1},
+                                              {"change", .right = true},
+                                              {.title = ""},
+                                              {"of", .minimum = 10}};
 
     snprintf(title, sizeof title, "By %s", vt_by_name(by));
     fputc('\n', print->stream);

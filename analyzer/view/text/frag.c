@@ -161,7 +161,7 @@ static void pins(struct vt_print *print, const struct vt_fragmentation *found)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : PIN_ROWS;
     struct vt_table table;
-    const struct vt_column columns[] = {
+    const struct vt_print_column columns[] = {
         {VT_TITLE(print, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
         {"segments", .right = true, .drop = 2},
         {"by blocks of", .right = true, .drop = 1},

@@ -129,7 +129,7 @@ static void no_device_line(struct vt_print *print, const struct vt_job_process *
 
 static void process_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {
+    static const struct vt_print_column columns[] = {
         {.title = "Process"},
         {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 3},
         {"GPU", .right = true},
@@ -290,7 +290,7 @@ static bool all_by_uuid(const struct vt_job *job)
 /* When the processes of a card together had the most of it, and what each had then. */
 static void card_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {
+    static const struct vt_print_column columns[] = {
         {.title = "Driver memory by card"}, {"most", .right = true},
         {"of card", .right = true},         {"at", .right = true},
         {"contexts, other", .right = true}, {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
@@ -334,10 +334,11 @@ static void shared_row(struct vt_table *table, const struct vt_job *job, const s
 
 static void shared_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {{.title = "Shared memory of"},
-                                               {.title = "", .right = true},
-                                               {.title = "also in"},
-                                               {.title = "made at", .cut = VT_CUT_PARTS, .minimum = 12}};
+    static const struct vt_print_column columns[] = {
+        {.title = "Shared memory of"},
+        {.title = "", .right = true},
+        {.title = "also in"},
+        {.title = "made at", .cut = VT_CUT_PARTS, .minimum = 12}};
     size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
     struct vt_table table;
 
@@ -386,7 +387,7 @@ static uint32_t most_telling(const struct vt_job *job)
 
 static void more(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
+    static const struct vt_print_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
     const struct vt_job_process *process = &job->processes[most_telling(job)];
     struct vt_table table;
 

@@ -171,7 +171,7 @@ static void card_cell(struct vt_table *table, const struct vt_job *job, const st
 
 static void fall_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {
+    static const struct vt_print_column columns[] = {
         {.title = "In order"},
         {"after", .right = true},
         {"GPU", .right = true},

@@ -223,11 +223,11 @@ void vt_job_differences(struct vt_print *print, const struct vt_job *job, const 
                         const char *usual)
 {
     char title[96];
-    const struct vt_column columns[] = {{.title = title, .cut = VT_CUT_PARTS, .minimum = NAME_COLUMNS},
-                                        {"", .drop = 1},
-                                        {.title = job->processes[odd->process].label, .right = true},
-                                        {.title = usual, .right = true},
-                                        {"difference", .right = true}};
+    const struct vt_print_column columns[] = {{.title = title, .cut = VT_CUT_PARTS, .minimum = NAME_COLUMNS},
+                                              {"", .drop = 1},
+                                              {.title = job->processes[odd->process].label, .right = true},
+                                              {.title = usual, .right = true},
+                                              {"difference", .right = true}};
     size_t rows = print->style->top ? (size_t)print->style->top : ROWS;
     struct vt_table table;
 

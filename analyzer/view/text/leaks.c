@@ -79,8 +79,8 @@ void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device
 
 static void print_lines(struct vt_print *print, const struct vt_leak *leak)
 {
-    static const struct vt_column columns[] = {{"Look at", .cut = VT_CUT_PARTS, .minimum = 20},
-                                               {"", .minimum = 12, .drop = 1}};
+    static const struct vt_print_column columns[] = {{"Look at", .cut = VT_CUT_PARTS, .minimum = 20},
+                                                     {"", .minimum = 12, .drop = 1}};
     struct vt_table table;
 
     if (!leak->line_count)
@@ -97,11 +97,12 @@ static void print_lines(struct vt_print *print, const struct vt_leak *leak)
 
 static void print_parts(struct vt_print *print, const struct vt_leak *leak)
 {
-    static const struct vt_column columns[] = {{"Kept by each step", .cut = VT_CUT_PARTS, .minimum = 24},
-                                               {"", .right = true},
-                                               {"by", .drop = 3},
-                                               {"blocks now", .right = true, .drop = 2},
-                                               {"category", .drop = 1}};
+    static const struct vt_print_column columns[] = {
+        {"Kept by each step", .cut = VT_CUT_PARTS, .minimum = 24},
+        {"", .right = true},
+        {"by", .drop = 3},
+        {"blocks now", .right = true, .drop = 2},
+        {"category", .drop = 1}};
     size_t rows = print->style->top ? (size_t)print->style->top : PARTS;
     struct vt_table table;
     uint64_t rest = 0;

@@ -32,7 +32,7 @@ static void put_row(struct vt_table *table, const struct vt_list_row *row)
 
 int vt_text_list(const struct vt_list *list, const struct vt_view_style *style, FILE *out)
 {
-    static const struct vt_column columns[] = {
+    static const struct vt_print_column columns[] = {
         {.title = "Trace", .cut = VT_CUT_PARTS, .minimum = 14},
         {.title = "began", .drop = 2},
         {.title = "ran", .right = true, .drop = 3},

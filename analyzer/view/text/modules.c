@@ -36,14 +36,14 @@ static uint64_t sum_of(const uint64_t categories[VT_CATEGORY_COUNT], unsigned wh
 /* A table of modules: a name, the table's own columns, then common ones. */
 struct module_table {
     struct vt_table table;
-    struct vt_column columns[3 + CATEGORY_COLUMNS + 4];
+    struct vt_print_column columns[3 + CATEGORY_COLUMNS + 4];
     int own_columns; /* without the name */
     bool wide;
     uint64_t whole;
 };
 
 static void begin(struct module_table *modules, const struct vt_print *print,
-                  const struct vt_device_report *device, const struct vt_column *own, int own_columns)
+                  const struct vt_device_report *device, const struct vt_print_column *own, int own_columns)
 {
     const uint64_t *categories = device->shown->state.categories;
     int count = own_columns;
@@ -53,14 +53,14 @@ static void begin(struct module_table *modules, const struct vt_print *print,
     modules->whole = device->shown->state.used_bytes;
     memcpy(modules->columns, own, (size_t)own_columns * sizeof *own);
     for (size_t i = 0; modules->wide && i < CATEGORY_COLUMNS; i++)
-        modules->columns[count++] = (struct vt_column){
+        modules->columns[count++] = (struct vt_print_column){
             sum_of(categories, category_columns[i].categories) ? category_columns[i].title : "",
             .right = true, .drop = category_columns[i].drop};
-    modules->columns[count++] = (struct vt_column){"at once", .right = true, .drop = 2};
-    modules->columns[count++] = (struct vt_column){"all", .right = true};
-    modules->columns[count++] = (struct vt_column){vt_text_whole(device), .right = true};
+    modules->columns[count++] = (struct vt_print_column){"at once", .right = true, .drop = 2};
+    modules->columns[count++] = (struct vt_print_column){"all", .right = true};
+    modules->columns[count++] = (struct vt_print_column){vt_text_whole(device), .right = true};
     if (!modules->wide)
-        modules->columns[count++] = (struct vt_column){"mostly", .drop = 3};
+        modules->columns[count++] = (struct vt_print_column){"mostly", .drop = 3};
     vt_table_begin(&modules->table, modules->columns, count);
 }
 
@@ -233,7 +233,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
     shown = shown_families(&families, rows, asked);
     for (size_t i = 0; i < shown; i++)
         classes |= !strstr(families.items[i].name, families.items[i].class_name);
-    const struct vt_column columns[] = {
+    const struct vt_print_column columns[] = {
         {VT_TITLE(print, title), .cut = VT_CUT_PARTS, .minimum = 24},
         {classes ? "class" : "", .drop = 9},
         {any_repeated(&families, shown) ? "each" : "", .right = true, .drop = 1}};
@@ -257,8 +257,8 @@ void vt_text_kinds(struct vt_print *print, const struct vt_device_report *device
     struct module_table modules;
     uint64_t rest = 0;
     size_t more = 0, shown = 0;
-    const struct vt_column columns[] = {{VT_TITLE(print, "By kind of module"), .minimum = 20},
-                                        {"modules", .right = true, .drop = 1}};
+    const struct vt_print_column columns[] = {{VT_TITLE(print, "By kind of module"), .minimum = 20},
+                                              {"modules", .right = true, .drop = 1}};
 
     begin(&modules, print, device, columns, 2);
     for (size_t i = 0; i < groups->count; i++) {
@@ -290,12 +290,13 @@ void vt_text_owners(struct vt_print *print, const struct vt_device_report *devic
     vt_fold_modules(groups, &families);
     shown = shown_families(&families, rows, true);
     repeated = any_repeated(&families, shown);
-    const struct vt_column columns[] = {{VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},
-                                        {"", .drop = 5},
-                                        {repeated ? "each" : "", .right = true, .drop = 2},
-                                        {repeated ? "all" : "", .right = true},
-                                        {vt_text_whole(device), .right = true},
-                                        {"", .drop = 3}};
+    const struct vt_print_column columns[] = {
+        {VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},
+        {"", .drop = 5},
+        {repeated ? "each" : "", .right = true, .drop = 2},
+        {repeated ? "all" : "", .right = true},
+        {vt_text_whole(device), .right = true},
+        {"", .drop = 3}};
     vt_table_begin(&table, columns, 6);
     for (size_t i = 0; i < shown; i++) {
         const struct vt_module_family *family = &families.items[i];

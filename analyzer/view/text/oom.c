@@ -166,7 +166,7 @@ static void card(struct vt_print *print, const struct vt_shortage *shortage)
     uint64_t left[VT_CATEGORY_COUNT],
         total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
     struct vt_table table;
-    const struct vt_column columns[] = {
+    const struct vt_print_column columns[] = {
         {.title = VT_TITLE(print, refusal->free_known ? "The card then" : "This process then")},
         {"", .right = true},
         {refusal->free_known ? "of card" : "of it", .right = true}};
@@ -190,9 +190,10 @@ static void card(struct vt_print *print, const struct vt_shortage *shortage)
 /* Holes by size, in powers of two. */
 static void holes(struct vt_print *print, const struct vt_shortage *shortage)
 {
-    static const struct vt_column columns[] = {{.title = "Free in the framework's cache, by piece size"},
-                                               {"pieces", .right = true},
-                                               {"", .right = true}};
+    static const struct vt_print_column columns[] = {
+        {.title = "Free in the framework's cache, by piece size"},
+        {"pieces", .right = true},
+        {"", .right = true}};
     const struct vt_fragmentation *cache = &shortage->cache;
     struct vt_table table;
 
@@ -225,11 +226,11 @@ static void freed_next(struct vt_print *print, const struct vt_shortage *shortag
     const char *title = shortage->freed_seen        ? "Freed next"
                         : print->report->step_count ? "Freed next, as in earlier steps"
                                                     : "Freed next, as such blocks were before";
-    const struct vt_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 28},
-                                        {"blocks", .right = true, .drop = 2},
-                                        {"", .right = true},
-                                        {.title = ""},
-                                        {"in", .drop = 1}};
+    const struct vt_print_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 28},
+                                              {"blocks", .right = true, .drop = 2},
+                                              {"", .right = true},
+                                              {.title = ""},
+                                              {"in", .drop = 1}};
     struct vt_table table;
     uint64_t rest = 0;
 
@@ -266,10 +267,10 @@ static void each_time(struct vt_print *print, size_t rows)
 {
     const struct vt_report *report = print->report;
 
-    static const struct vt_column columns[] = {{.title = "Each time"},
-                                               {"after", .right = true},
-                                               {"asked", .right = true},
-                                               {"by", .cut = VT_CUT_PARTS, .minimum = 20}};
+    static const struct vt_print_column columns[] = {{.title = "Each time"},
+                                                     {"after", .right = true},
+                                                     {"asked", .right = true},
+                                                     {"by", .cut = VT_CUT_PARTS, .minimum = 20}};
     size_t first = report->refusal_count > rows ? report->refusal_count - rows : 0;
     struct vt_table table;
 

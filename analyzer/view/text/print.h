@@ -92,7 +92,7 @@ enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START, VT_CUT_PARTS };
  * tabs become spaces. The caller frees it. */
 char *vt_shorten(const char *text, int columns, enum vt_cut cut);
 
-struct vt_column {
+struct vt_print_column {
     const char *title; /* "" = none */
     bool right;        /* aligned to the right */
     uint8_t cut;       /* enum vt_cut of what does not fit */
@@ -102,12 +102,12 @@ struct vt_column {
 
 /* A table: the caller's columns, rows of cells. */
 struct vt_table {
-    const struct vt_column *columns;
+    const struct vt_print_column *columns;
     int column_count;
     char **cells; /* owned, and each of them */
     size_t cell_count, capacity;
 };
-void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int column_count);
+void vt_table_begin(struct vt_table *table, const struct vt_print_column *columns, int column_count);
 /* Cells come row by row. The table frees `text`. */
 void vt_table_put(struct vt_table *table, char *text);
 /* vt_table_cell(&table, "%d", number) */

@@ -147,7 +147,7 @@ static const char *plain_mark(const struct vt_report *report)
 /* Commands to copy, never cut: if both do not fit, the words are dropped. */
 static void more(struct vt_print *print)
 {
-    static const struct vt_column columns[] = {{.title = "More"}, {"", .drop = 1}};
+    static const struct vt_print_column columns[] = {{.title = "More"}, {"", .drop = 1}};
     const char *path = print->report->facts.path, *mark = plain_mark(print->report);
     struct vt_table table;
     char command[80];

@@ -161,13 +161,13 @@ static void explain(struct vt_print *print, const struct vt_steps *steps)
 
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
-    static const struct vt_column columns[] = {{.title = "Step"},
-                                               {"peak in use", .right = true},
-                                               {"in", .drop = 1},
-                                               {"at the end", .right = true},
-                                               {"change each", .right = true},
-                                               {"time each", .right = true},
-                                               {"stands out", .minimum = 11}};
+    static const struct vt_print_column columns[] = {{.title = "Step"},
+                                                     {"peak in use", .right = true},
+                                                     {"in", .drop = 1},
+                                                     {"at the end", .right = true},
+                                                     {"change each", .right = true},
+                                                     {"time each", .right = true},
+                                                     {"stands out", .minimum = 11}};
     const struct vt_steps *steps = &device->steps;
     struct vt_table table;
     struct row *rows = vt_allocate_zeros(steps->count, sizeof *rows);

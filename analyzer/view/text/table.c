@@ -9,7 +9,7 @@
 #define INDENT 2
 #define MAX_COLUMNS 12
 
-void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int column_count)
+void vt_table_begin(struct vt_table *table, const struct vt_print_column *columns, int column_count)
 {
     *table = (struct vt_table){.columns = columns,
                                .column_count = column_count < MAX_COLUMNS ? column_count : MAX_COLUMNS};
@@ -114,7 +114,8 @@ static void fit(const struct vt_table *table, int *widths, int width)
     }
 }
 
-static void print_cell(FILE *stream, const struct vt_column *column, const char *text, int width, bool last)
+static void print_cell(FILE *stream, const struct vt_print_column *column, const char *text, int width,
+                       bool last)
 {
     char *fitted = vt_shorten(text, width, column->cut);
     int pad = width - vt_text_columns(fitted);

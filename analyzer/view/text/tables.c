@@ -42,12 +42,13 @@ void vt_text_lines(struct vt_print *print, const struct vt_device_report *device
     const struct vt_groups *groups = &device->shown->groups[VT_BY_LINE];
     uint64_t whole = device->shown->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
-    const struct vt_column columns[] = {{VT_TITLE(print, "By line"), .cut = VT_CUT_PARTS, .minimum = 34},
-                                        {"", .minimum = 24, .drop = 4},
-                                        {"", .right = true},
-                                        {vt_text_whole(device), .right = true},
-                                        {"mostly", .drop = 1},
-                                        {"made in", .drop = 3}};
+    const struct vt_print_column columns[] = {
+        {VT_TITLE(print, "By line"), .cut = VT_CUT_PARTS, .minimum = 34},
+        {"", .minimum = 24, .drop = 4},
+        {"", .right = true},
+        {vt_text_whole(device), .right = true},
+        {"mostly", .drop = 1},
+        {"made in", .drop = 3}};
     struct vt_table table;
 
     if (!vt_has_names(groups))
@@ -117,11 +118,12 @@ static void plain_table(struct vt_print *print, const struct vt_device_report *d
     const struct vt_groups *groups = &device->shown->groups[by];
     uint64_t whole = device->shown->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
-    const struct vt_column columns[] = {{VT_TITLE(print, titles[by]), .cut = VT_CUT_PARTS, .minimum = 24},
-                                        {"blocks", .right = true, .drop = 2},
-                                        {"", .right = true},
-                                        {vt_text_whole(device), .right = true},
-                                        {"mostly", .drop = 1}};
+    const struct vt_print_column columns[] = {
+        {VT_TITLE(print, titles[by]), .cut = VT_CUT_PARTS, .minimum = 24},
+        {"blocks", .right = true, .drop = 2},
+        {"", .right = true},
+        {vt_text_whole(device), .right = true},
+        {"mostly", .drop = 1}};
     struct vt_table table;
 
     vt_table_begin(&table, columns, by == VT_BY_CATEGORY ? 4 : 5);
@@ -163,14 +165,15 @@ static void blocks_table(struct vt_print *print, const struct vt_device_report *
     const struct vt_instant *instant = device->shown;
     uint64_t whole = instant->state.used_bytes, rest = 0;
     size_t shown = instant->block_count < rows ? instant->block_count : rows;
-    const struct vt_column columns[] = {{VT_TITLE(print, "By block"), .cut = VT_CUT_PARTS, .minimum = 28},
-                                        {"module", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3},
-                                        {"", .right = true},
-                                        {vt_text_whole(device), .right = true, .drop = 2},
-                                        {.title = ""},
-                                        {"evidence", .drop = 4},
-                                        {"made in", .drop = 1},
-                                        {"address", .drop = 5}};
+    const struct vt_print_column columns[] = {
+        {VT_TITLE(print, "By block"), .cut = VT_CUT_PARTS, .minimum = 28},
+        {"module", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3},
+        {"", .right = true},
+        {vt_text_whole(device), .right = true, .drop = 2},
+        {.title = ""},
+        {"evidence", .drop = 4},
+        {"made in", .drop = 1},
+        {"address", .drop = 5}};
     struct vt_table table;
 
     vt_table_begin(&table, columns, 8);

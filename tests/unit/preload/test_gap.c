@@ -125,7 +125,7 @@ Test(gap, what_is_alive_is_there)
 {
     for (uint64_t seed = 1; seed < 8; seed++) {
         struct model *model = make_model(seed);
-        struct vt_gap gap = {0};
+        struct vt_flight_gap gap = {0};
         vt_gap_begin(&gap, PASSES);
         for (size_t i = 0; i < model->count; i++)
             cr_assert(vt_gap_take(&gap, &model->events[i]));
@@ -154,7 +154,7 @@ static void join_gaps(size_t passes_maximum)
 {
     enum { PARTS = 50 };
     struct model *model = make_model(99);
-    struct vt_gap gap = {0};
+    struct vt_flight_gap gap = {0};
     size_t count = 0, plain = 0;
     struct vt_event *kept = malloc(2 * EVENTS * sizeof *kept);
     for (size_t part = 0; part < PARTS; part++) {
@@ -195,7 +195,7 @@ Test(gap, gaps_of_gaps)
 Test(gap, passes_beside_a_framework_without_them)
 {
     enum { STEPS = 1000 };
-    struct vt_gap gap = {0};
+    struct vt_flight_gap gap = {0};
     vt_gap_begin(&gap, PASSES);
     for (uint64_t i = 0; i < STEPS * 8; i++) {
         const uint64_t place = i % 8; /* forward, then backward; every second is the other's */
@@ -222,7 +222,7 @@ Test(gap, passes_beside_a_framework_without_them)
 /* Training for a week: what a gap holds does not grow. */
 Test(gap, a_long_gap_stays_small)
 {
-    struct vt_gap gap = {0};
+    struct vt_flight_gap gap = {0};
     vt_gap_begin(&gap, PASSES);
     for (uint64_t i = 0; i < 3000000; i++) {
         const uint64_t address = 4096 + i / 2 % 64 * 512;
