@@ -60,7 +60,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import models  # noqa: E402
 import train_script  # noqa: E402
 
-PROCESS_GROUP_SECONDS, AUTOGRAD_SECONDS = 0.05, 0.01  # that their threads let nothing go
+PROCESS_GROUP_SECONDS, AUTOGRAD_SECONDS = 0.05, 0.02  # that their threads let nothing go
 ROLES = ("kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "checkpoint_copy", "input", "workspace",
          "communication", "activation")
 

@@ -196,7 +196,7 @@ def leaks(folder, wanted, held_out):
         yield (f"| {name} | {verdict} | {sum(leak['bytes_per_step'] for leak in found):,} | {true:,} | {place} | {holder or '–'} | "
                f"{'; '.join(wrong[name].values()) or 'right'} |")
     leaking = [name for name in wanted if catalogue.read()[name].verdicts()]
-    missed = {name for name in leaking if wrong[name].get("found") == "not found"}
+    missed = {name for name in leaking if wrong[name].get("found") in ("not found", "not judged")}
     counts = {what: sum(what not in wrong[name] and name not in missed for name in leaking) for what in RESPECTS}
     alarms = sum("found" in wrong[name] for name in wanted if name not in leaking)
     yield (f"\n{sum(not wrong[name] for name in wanted)} of {len(wanted)} right. Of {len(leaking)} leaks: " +
