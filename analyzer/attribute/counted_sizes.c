@@ -43,5 +43,7 @@ uint64_t vt_size_nearest(const struct vt_index *sizes, uint64_t bytes, uint32_t 
 bool vt_size_take(struct vt_index *sizes, uint64_t bytes)
 {
     uint64_t found = vt_size_nearest(sizes, bytes, 1);
-    return found && vt_index_put(sizes, found, count_of(sizes, found) - 1) == 0;
+    if (found)
+        vt_index_put(sizes, found, count_of(sizes, found) - 1);
+    return found != 0;
 }

@@ -103,7 +103,7 @@ static enum vt_failure_outcome outcome_of(const struct finder *finder, size_t in
     return VT_FAILURE_FINAL;
 }
 
-int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures)
+void vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures)
 {
     const struct vt_trace *trace = replay->trace;
     struct finder finder = {.trace = trace};
@@ -112,7 +112,7 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
         count += is_failure(&trace->events[trace->rare_events[i]]);
     *failures = (struct vt_failures){0};
     if (count == 0)
-        return 0;
+        return;
     struct vt_failure *before = /* by event: attempts for it */
         vt_allocate_zeros(trace->event_count + 1, sizeof *before);
     failures->items = vt_allocate_zeros(count, sizeof *failures->items);
@@ -135,7 +135,6 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
             before[next] = (struct vt_failure){.tries = failure->tries, .tried_bytes = failure->tried_bytes};
     }
     free(before);
-    return 0;
 }
 
 void vt_failures_free(struct vt_failures *failures)

@@ -22,8 +22,8 @@ struct vt_failures {
     size_t count;
 };
 
-/* Finds all requests that failed for lack of memory. Returns 0. */
-int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures);
+/* Finds all requests that failed for lack of memory. */
+void vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures);
 void vt_failures_free(struct vt_failures *failures);
 
 #endif

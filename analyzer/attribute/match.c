@@ -114,7 +114,8 @@ static const uint64_t *symbol_bits(struct vt_matcher *matcher, uint64_t address)
         match_text(matcher, VT_PATTERN_OBJECT, symbol->module,
                    bits + words_of(matcher, VT_PATTERN_NATIVE, VT_PATTERN_OBJECT));
     }
-    return vt_index_put(&matcher->symbols, address, (uint32_t)matcher->symbol_count++) ? NULL : bits;
+    vt_index_put(&matcher->symbols, address, (uint32_t)matcher->symbol_count++);
+    return bits;
 }
 
 static void add_bits(uint64_t *bits, const uint64_t *more, size_t words)

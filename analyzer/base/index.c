@@ -35,12 +35,12 @@ void vt_index_grow(struct vt_index *index)
     free(old.slots);
 }
 
-int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes)
+void vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes)
 {
     void *old;
     memcpy(&old, items, sizeof old);
     if (needed <= *capacity)
-        return 0;
+        return;
     size_t grown = *capacity < 8 ? 16 : *capacity;
     while (grown < needed) {
         if (grown > SIZE_MAX / 2 / item_bytes)
@@ -50,5 +50,4 @@ int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes)
     void *larger = vt_resize(old, grown, item_bytes);
     memcpy(items, &larger, sizeof larger);
     *capacity = grown;
-    return 0;
 }

@@ -49,8 +49,8 @@ static inline void vt_index_prefetch(const struct vt_index *index, uint64_t key)
         __builtin_prefetch(&index->slots[vt_index_place(index, key)]);
 }
 
-/* Sets a key's value (not VT_INDEX_NONE), replacing what it had. Returns 0. */
-static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t value)
+/* Sets a key's value (not VT_INDEX_NONE), replacing what it had. */
+static inline void vt_index_put(struct vt_index *index, uint64_t key, uint32_t value)
 {
     if (index->count * 2 >= index->capacity)
         vt_index_grow(index);
@@ -62,7 +62,7 @@ static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t va
             continue;
         slot->key = key;
         slot->value = value;
-        return 0;
+        return;
     }
 }
 
@@ -102,8 +102,8 @@ static inline size_t vt_lower_bound(const void *items, size_t count, size_t item
     return low;
 }
 
-/* Grows the array at *items by doubling until it holds `needed` items. Returns 0. */
-int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
+/* Grows the array at *items by doubling until it holds `needed` items. */
+void vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 
 /* Appends the item that comes last to a growable array. */
 #define VT_APPEND(items, count, capacity, ...)                                                               \

@@ -7,7 +7,7 @@
 
 #include "base/index.h"
 
-int vt_ranges_init(struct vt_ranges *ranges)
+void vt_ranges_init(struct vt_ranges *ranges)
 {
     memset(ranges, 0, sizeof *ranges);
     if (getrandom(&ranges->random, sizeof ranges->random, GRND_NONBLOCK) < 0)
@@ -16,7 +16,6 @@ int vt_ranges_init(struct vt_ranges *ranges)
     vt_reserve(&ranges->nodes, &ranges->capacity, 1, sizeof *ranges->nodes);
     memset(&ranges->nodes[0], 0, sizeof ranges->nodes[0]);
     ranges->count = 1;
-    return 0;
 }
 
 void vt_ranges_free(struct vt_ranges *ranges)
@@ -75,7 +74,7 @@ static void insert_node(struct vt_range_node *nodes, uint32_t *at, uint32_t fres
     update(nodes, fresh);
 }
 
-int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value)
+void vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value)
 {
     uint32_t fresh = ranges->free_nodes;
     if (fresh) {
@@ -93,7 +92,6 @@ int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, u
                                                   .open = true,
                                                   .priority = (uint32_t)(ranges->random >> 32)};
     insert_node(ranges->nodes, root, fresh);
-    return 0;
 }
 
 const struct vt_range_node *vt_ranges_at(const struct vt_ranges *ranges, uint32_t root, uint64_t start)

@@ -27,11 +27,11 @@ struct vt_ranges {
     uint64_t random;
 };
 
-int vt_ranges_init(struct vt_ranges *ranges);
+void vt_ranges_init(struct vt_ranges *ranges);
 void vt_ranges_free(struct vt_ranges *ranges);
 
-/* Adds [start, end), which must be non-empty and overlap none in the set, as an open range. Returns 0. */
-int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value);
+/* Adds [start, end), which must be non-empty and overlap none in the set, as an open range. */
+void vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value);
 /* Takes out the range that starts there, if there is one. */
 void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start);
 

@@ -58,13 +58,13 @@ static struct keyed *sort_keyed(struct keyed *keyed, struct keyed *spare, size_t
     return keyed;
 }
 
-int vt_sort_by_key(void *items, size_t count, size_t item_bytes, uint64_t (*key)(const void *item))
+void vt_sort_by_key(void *items, size_t count, size_t item_bytes, uint64_t (*key)(const void *item))
 {
     uint64_t varying = 0, last = 0;
     bool sorted = true;
     char *all = items;
     if (count < 2)
-        return 0;
+        return;
     struct keyed *keyed = vt_resize(NULL, count, 2 * sizeof *keyed + item_bytes);
     for (size_t i = 0; i < count; i++) {
         keyed[i] = (struct keyed){key(all + i * item_bytes), i};
@@ -80,5 +80,4 @@ int vt_sort_by_key(void *items, size_t count, size_t item_bytes, uint64_t (*key)
         memcpy(all, copy, count * item_bytes);
     }
     free(keyed);
-    return 0;
 }

@@ -13,9 +13,9 @@ struct vt_limits {
 };
 
 /* `baseline` NULL = none. Both reports are of all devices that are to be checked; the first has its leaks.
- * The checks do not need the reports any more. Returns 0. */
-int vt_check_make(const struct vt_report *report, const struct vt_report *baseline,
-                  const struct vt_limits *limits, struct vt_checks *checks);
+ * The checks do not need the reports any more. */
+void vt_check_make(const struct vt_report *report, const struct vt_report *baseline,
+                   const struct vt_limits *limits, struct vt_checks *checks);
 void vt_check_free(struct vt_checks *checks);
 
 #endif

@@ -42,7 +42,7 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
         vt_steps_make(report, device->index, &device->steps);
 }
 
-int vt_diagnose(struct vt_report *report, unsigned wanted)
+void vt_diagnose(struct vt_report *report, unsigned wanted)
 {
     for (size_t i = 0; i < report->device_count; i++) {
         vt_progress_tell(VT_WORK_REPORT, report->device_count + i, 2 * report->device_count);
@@ -54,5 +54,4 @@ int vt_diagnose(struct vt_report *report, unsigned wanted)
     }
     if (wanted & VT_FIND_SHORTAGE)
         vt_shortage_find(report, &report->shortage);
-    return 0;
 }

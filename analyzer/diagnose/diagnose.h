@@ -14,8 +14,7 @@ enum vt_finding {
     VT_FIND_CARD = 64,        /* of what is shown, and at the last reading; contexts without memory */
 };
 
-/* Finds what is `wanted` (bits of enum vt_finding) for each device of the report, which frees it. Returns 0.
- */
-int vt_diagnose(struct vt_report *report, unsigned wanted);
+/* Finds what is `wanted` (bits of enum vt_finding) for each device of the report, which frees it. */
+void vt_diagnose(struct vt_report *report, unsigned wanted);
 
 #endif

@@ -346,7 +346,8 @@ static void set_instant(const struct vt_report *report, const struct vt_device_r
     instant->state.event_index = (uint32_t)vt_report_event_number(report, instant->state.event_index);
 }
 
-int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups, struct vt_diff **made)
+void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups,
+                  struct vt_diff **made)
 {
     struct vt_diff *diff = vt_allocate_zeros(1, sizeof *diff);
 
@@ -367,7 +368,6 @@ int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned 
         compare_device(diff, groups, device);
     }
     *made = diff;
-    return 0;
 }
 
 void vt_diff_free(struct vt_diff *diff)

@@ -274,7 +274,7 @@ static uint64_t usual_peak(const struct vt_job *job)
     return median;
 }
 
-int vt_job_compare_first(struct vt_job *job)
+void vt_job_compare_first(struct vt_job *job)
 {
     struct vt_job_maker *maker = (struct vt_job_maker *)job;
     const struct vt_job_device *first = job->fall_count ? refused_device(job, &job->falls[0]) : NULL,
@@ -305,5 +305,4 @@ int vt_job_compare_first(struct vt_job *job)
         job->first_odd->usual_peak_bytes = usual_peak(job);
     }
     free(others);
-    return 0;
 }

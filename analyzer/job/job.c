@@ -54,8 +54,8 @@ static void make_parts(struct vt_job_maker *maker, bool brief)
         parts[i](maker);
 }
 
-int vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
-                const struct vt_job_unread *unread, size_t unread_count, bool brief, struct vt_job **job)
+void vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
+                 const struct vt_job_unread *unread, size_t unread_count, bool brief, struct vt_job **job)
 {
     struct vt_job_maker *maker = vt_allocate_zeros(1, sizeof *maker);
 
@@ -65,7 +65,6 @@ int vt_job_make(const char *what, struct vt_job_process *processes, size_t proce
     copy_unread(maker, unread, unread_count);
     make_parts(maker, brief);
     *job = &maker->job;
-    return 0;
 }
 
 void vt_job_free(struct vt_job *job)

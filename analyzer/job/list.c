@@ -162,7 +162,7 @@ static int newest_first(const void *left, const void *right)
     return strcmp(a->traces[0].path, b->traces[0].path);
 }
 
-int vt_list_make(const struct vt_job *job, struct vt_list *list)
+void vt_list_make(const struct vt_job *job, struct vt_list *list)
 {
     *list = (struct vt_list){.rows = vt_allocate_zeros(job->run_count + 1, sizeof *list->rows),
                              .traces = vt_allocate_zeros(job->process_count + 1, sizeof *list->traces),
@@ -180,7 +180,6 @@ int vt_list_make(const struct vt_job *job, struct vt_list *list)
     }
     if (list->row_count)
         qsort(list->rows, list->row_count, sizeof *list->rows, newest_first);
-    return 0;
 }
 
 void vt_list_free(struct vt_list *list)

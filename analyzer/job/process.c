@@ -367,7 +367,7 @@ static struct vt_arena *begin(const struct vt_report *report, struct vt_job_proc
     return arena;
 }
 
-int vt_job_process_read_brief(const struct vt_report *report, bool head_only, struct vt_job_process *process)
+void vt_job_process_read_brief(const struct vt_report *report, bool head_only, struct vt_job_process *process)
 {
     const struct vt_file_header *header = &report->trace->header;
     struct vt_arena *arena = begin(report, process);
@@ -391,10 +391,9 @@ int vt_job_process_read_brief(const struct vt_report *report, bool head_only, st
                            : life == VT_LIFE_ENDED ? "incomplete: killed/_exit"
                                                    : process->outcome;
     }
-    return 0;
 }
 
-int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
+void vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
 {
     struct vt_arena *arena = begin(report, process);
 
@@ -404,7 +403,6 @@ int vt_job_process_read(const struct vt_report *report, struct vt_job_process *p
     read_parameters(report->trace, arena, process);
     read_shares(report, arena, process);
     vt_job_read_launch(report->trace, arena, process);
-    return 0;
 }
 
 void vt_job_process_free(struct vt_job_process *process)

@@ -230,7 +230,7 @@ static void free_build(struct vt_build *build)
 
 #define PREFETCHED_EVENTS 8u /* nearly all are of blocks, whose addresses lie anywhere in their index */
 
-int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
+void vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
 {
     struct vt_replay *replay = vt_allocate_zeros(1, sizeof *replay);
     struct vt_build *build = vt_allocate_zeros(1, sizeof *build);
@@ -254,7 +254,6 @@ int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
     link_frees(replay);
     free_build(build);
     *made = replay;
-    return 0;
 }
 
 void vt_replay_free(struct vt_replay *replay)

@@ -135,8 +135,7 @@ struct vt_replay {
     int8_t *devices;                    /* by event: its device, apart from what a walk need not read */
 };
 
-/* Returns 0. */
-int vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
+void vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
 void vt_replay_free(struct vt_replay *replay);
 
 static inline int vt_compare_alloc_event(const void *allocation, const void *event_index)

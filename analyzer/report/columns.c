@@ -104,13 +104,12 @@ static void flatten(struct flattening *flattening, const struct vt_object *objec
     }
 }
 
-int vt_columns_make(const struct vt_object *object, struct vt_columns *columns)
+void vt_columns_make(const struct vt_object *object, struct vt_columns *columns)
 {
     struct flattening flattening = {.columns = columns};
 
     *columns = (struct vt_columns){0};
     flatten(&flattening, object, "");
-    return 0;
 }
 
 void vt_columns_free(struct vt_columns *columns)

@@ -42,8 +42,7 @@ struct vt_cell {
 
 const char *vt_cell_kind_name(unsigned kind); /* "integer", "unsigned", "real", "boolean", "text" */
 
-/* Returns 0. */
-int vt_columns_make(const struct vt_object *object, struct vt_columns *columns);
+void vt_columns_make(const struct vt_object *object, struct vt_columns *columns);
 void vt_columns_free(struct vt_columns *columns);
 /* What a row has in a column. Text lives as long as the row. */
 struct vt_cell vt_column_read(const struct vt_column *column, const void *row);

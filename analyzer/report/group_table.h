@@ -12,13 +12,12 @@ struct vt_group_table {
     size_t capacity;
 };
 /* The group with this hash; made with `name` if it is new. Pointers are valid until the next group is made.
- * */
+ */
 struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name);
 /* By the hash of its name, the first `bytes` of `name`. */
 struct vt_group *vt_group_named(struct vt_group_table *table, const char *name, size_t bytes);
 
-/* The group of a module (NULL = outside any module) by name, cut to `depth` levels (0 = all), or by class.
- * */
+/* The group of a module (NULL = outside any module) by name, cut to `depth` levels (0 = all), or by class. */
 struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, unsigned depth,
                                     struct vt_group_table *table, enum vt_by by, const char *module);
 

@@ -125,7 +125,7 @@ static void read_header(const struct vt_trace *trace, struct vt_info *info)
     info->python_free_threaded = header->counters.python_free_threaded != 0;
 }
 
-int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
+void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
 {
     const struct vt_trace *trace = attribution->trace;
     const struct vt_replay *replay = attribution->replay;
@@ -144,7 +144,6 @@ int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
     for (size_t i = 0; i < trace->device_count; i++)
         info->devices[info->device_count++] = (struct vt_device_facts){
             trace->devices[i].index, trace->devices[i].name, trace->devices[i].total_bytes};
-    return 0;
 }
 
 void vt_info_free(struct vt_info *info)

@@ -57,8 +57,7 @@ struct vt_info {
     uint32_t step_count;
 };
 
-/* Returns 0. */
-int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info);
+void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info);
 void vt_info_free(struct vt_info *info);
 
 #define VT_EVENT_FRAMES 512

@@ -293,10 +293,9 @@ static void fold(const struct vt_groups *modules, bool roles, struct vt_module_f
     free(entries);
 }
 
-int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
+void vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
 {
     fold(modules, true, families);
-    return 0;
 }
 
 void vt_module_families_free(struct vt_module_families *families)
@@ -309,7 +308,7 @@ void vt_module_families_free(struct vt_module_families *families)
     *families = (struct vt_module_families){0};
 }
 
-int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families)
+void vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families)
 {
     struct vt_groups places = {0};
     struct vt_group_table table = {.groups = &places};
@@ -325,7 +324,6 @@ int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt
     vt_index_free(&table.index);
     fold(&places, false, families);
     vt_groups_free(&places);
-    return 0;
 }
 
 bool vt_belongs_to_no_module(unsigned category)

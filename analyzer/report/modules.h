@@ -34,10 +34,10 @@ struct vt_module_families {
 };
 
 /* The groups must outlive the families. Returns 0, as the next. */
-int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families);
+void vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families);
 /* Where a category is: its modules and those that contain them, each with everything inside. All numbers are
  * folded. Bytes are the category's. */
-int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families);
+void vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families);
 void vt_module_families_free(struct vt_module_families *families);
 
 /* True for categories of a whole model or device: the module that was running says nothing about them. */

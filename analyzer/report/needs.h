@@ -6,13 +6,13 @@
 #include "trace/survey.h"
 
 /* The events (numbered as in the file) that a report with these options needs in full, where a thinned
- * trace lacks some. Returns 0. */
+ * trace lacks some. */
 #define VT_NEEDS 8u
 struct vt_needs {
     struct vt_window items[VT_NEEDS];
     size_t count;
 };
-int vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
-                    struct vt_needs *needs);
+void vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
+                     struct vt_needs *needs);
 
 #endif

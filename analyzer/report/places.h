@@ -38,8 +38,8 @@ struct vt_source_text {
     size_t count;
     uint8_t state; /* enum vt_source_state; no lines unless READ */
 };
-/* `source` is all zero before. Returns 0. */
-int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
+/* `source` is all zero before. */
+void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
 void vt_source_free(struct vt_source_text *source);
 
 /* The source line of a place, without indentation, if its file is here and older than the trace; else "",

@@ -314,8 +314,8 @@ static void need_reserved(const struct vt_report *report, const struct vt_moment
     }
 }
 
-int vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
-                    struct vt_needs *needs)
+void vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
+                     struct vt_needs *needs)
 {
     struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
     char error[512];
@@ -340,7 +340,6 @@ int vt_report_needs(const struct vt_attribution *attribution, const struct vt_re
             need(report->trace, window, needs);
     }
     vt_report_free(report);
-    return 0;
 }
 
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,

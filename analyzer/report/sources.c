@@ -61,7 +61,7 @@ FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *st
     return stream;
 }
 
-int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source)
+void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source)
 {
     FILE *file = vt_source_open(trace, path, &source->state);
     size_t room = 0, capacity = 0;
@@ -69,7 +69,7 @@ int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_sou
     ssize_t bytes;
 
     if (!file)
-        return 0;
+        return;
     while ((bytes = getline(&line, &room, file)) >= 0) {
         while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
             bytes--;
@@ -83,7 +83,6 @@ int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_sou
     }
     free(line);
     fclose(file);
-    return 0;
 }
 
 void vt_source_free(struct vt_source_text *source)

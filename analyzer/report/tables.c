@@ -507,7 +507,7 @@ bool vt_table_wanted(const struct vt_tables *tables, unsigned table)
     return tables->wanted >> table & 1;
 }
 
-int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
+void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
 {
     *tables = vt_allocate_zeros(1, sizeof **tables);
     (*tables)->report = report;
@@ -515,7 +515,6 @@ int vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_ta
     if (wanted & 1u << VT_TABLE_STACKS)
         vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
     vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
-    return 0;
 }
 
 void vt_tables_free(struct vt_tables *tables)

@@ -284,7 +284,7 @@ static void add_rows(struct vt_top *top)
     }
 }
 
-int vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count)
+void vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count)
 {
     top->t_ns = clock_ns(CLOCK_MONOTONIC);
     top->unix_ns = clock_ns(CLOCK_REALTIME);
@@ -301,7 +301,6 @@ int vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const b
     end_processes(top);
     take_cards(top);
     add_rows(top);
-    return 0;
 }
 
 void vt_top_free(struct vt_top *top)

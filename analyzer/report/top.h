@@ -95,8 +95,8 @@ struct vt_top {
 };
 
 /* Takes a sample. `settled`: of each recorder, NULL = none was waited for. What was in the sample before and
- * is not in this one has ended; it goes with the next. Returns 0. */
-int vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count);
+ * is not in this one has ended; it goes with the next. */
+void vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count);
 /* Largest first, but number, rank, device and command smallest first; `reverse`: the other way round. */
 void vt_top_sort(struct vt_top *top, enum vt_top_key key, bool reverse);
 void vt_top_free(struct vt_top *top);

@@ -140,7 +140,7 @@ static int by_process(const void *a, const void *b)
                     ((const struct vt_recorder *)b)->header.process.pid);
 }
 
-int vt_recorders_find(struct vt_recorder **recorders, size_t *count)
+void vt_recorders_find(struct vt_recorder **recorders, size_t *count)
 {
     struct list list = {0};
     char own[48];
@@ -154,7 +154,6 @@ int vt_recorders_find(struct vt_recorder **recorders, size_t *count)
         qsort(list.items, list.count, sizeof *list.items, by_process);
     *recorders = list.items;
     *count = list.count;
-    return 0;
 }
 
 static void nap(void)

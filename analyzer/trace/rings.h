@@ -25,7 +25,7 @@ bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number
 
 /* All processes on this machine whose rings we may open, by process id, without killed ones. Returns 0; the
  * caller frees the list. */
-int vt_recorders_find(struct vt_recorder **recorders, size_t *count);
+void vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 
 /* Waits, at most that long, until what was recorded when `recorder` was read is counted in its tally, and
  * reads it again. False: the time is over, or the ring is gone. */

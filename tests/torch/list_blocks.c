@@ -68,9 +68,10 @@ int main(int argument_count, char **arguments)
     struct vt_trace *trace;
     struct vt_replay *replay;
     struct vt_attribution *attribution;
-    if (argument_count < 2 || vt_trace_open(arguments[1], &trace, error, sizeof error) ||
-        vt_replay_make(trace, &replay) ||
-        vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
+    bool opened = argument_count > 1 && !vt_trace_open(arguments[1], &trace, error, sizeof error);
+    if (opened)
+        vt_replay_make(trace, &replay);
+    if (!opened || vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
         fprintf(stderr, "%s\n", error);
         return 1;
     }

@@ -11,7 +11,7 @@ Test(ranges, agree_with_an_array)
 {
     struct vt_ranges ranges;
     uint32_t root = 0, owner[PLACES] = {0}, random = 12345;
-    cr_assert_eq(vt_ranges_init(&ranges), 0);
+    vt_ranges_init(&ranges);
     for (int round = 0; round < 20000; round++) {
         random = random * 1664525u + 1013904223u;
         uint32_t start = (random >> 8) % PLACES, bytes = (random >> 20) % 16 + 1;
@@ -26,7 +26,7 @@ Test(ranges, agree_with_an_array)
         cr_assert_eq(node ? node->value : VT_RANGE_NONE, first);
         cr_assert_eq(vt_ranges_covered(&ranges, root, start, end), covered);
         if (!node) {
-            cr_assert_eq(vt_ranges_insert(&ranges, &root, start, end, start), 0);
+            vt_ranges_insert(&ranges, &root, start, end, start);
             for (uint32_t i = start; i < end; i++)
                 owner[i] = start + 1;
         } else if (random & 1) {
@@ -42,9 +42,9 @@ Test(ranges, close_each_once)
 {
     struct vt_ranges ranges;
     uint32_t root = 0;
-    cr_assert_eq(vt_ranges_init(&ranges), 0);
+    vt_ranges_init(&ranges);
     for (uint32_t i = 0; i < 100; i++)
-        cr_assert_eq(vt_ranges_insert(&ranges, &root, i * 10, i * 10 + 10, i), 0);
+        vt_ranges_insert(&ranges, &root, i * 10, i * 10 + 10, i);
     uint32_t sum = 0, count = 0, value;
     while ((value = vt_ranges_close_one(&ranges, root, 205, 301)) != VT_RANGE_NONE) {
         sum += value;
@@ -62,8 +62,8 @@ Test(indices, keep_what_was_put)
     struct vt_index index = {0};
     cr_assert_eq(vt_index_get(&index, 0), VT_INDEX_NONE);
     for (uint32_t i = 0; i < 100000; i++)
-        cr_assert_eq(vt_index_put(&index, (uint64_t)i << 21, i), 0);
-    cr_assert_eq(vt_index_put(&index, UINT64_C(7) << 21, 9), 0);
+        vt_index_put(&index, (uint64_t)i << 21, i);
+    vt_index_put(&index, UINT64_C(7) << 21, 9);
     cr_assert_eq(index.count, 100000);
     cr_assert_eq(vt_index_get(&index, UINT64_C(7) << 21), 9);
     cr_assert_eq(vt_index_get(&index, UINT64_C(99999) << 21), 99999);

@@ -29,7 +29,7 @@ Test(sort, stable)
                 items[i] = (struct item){m == 5 ? i : random & masks[m], i};
                 sum += items[i].key;
             }
-            cr_assert_eq(vt_sort_by_key(items, count, sizeof *items, key_of), 0);
+            vt_sort_by_key(items, count, sizeof *items, key_of);
             for (size_t i = 0; i < count; i++) {
                 sum -= items[i].key;
                 cr_assert(i == 0 || items[i - 1].key < items[i].key ||
