@@ -385,9 +385,10 @@ def test_one_that_cannot_be_adopted_holds_up_no_other(tmp_path, alone):
     """A limit of what the adopter may write, as a full disk: it takes no more of it at each attempt."""
     rings = [killed(tmp_path / f"{number}.vrt", 10, inside=alone) for number in range(2)]
     large = live(tmp_path / "large.vrt", 20000, inside=alone)
-    large.process.stdin.write("while True: cuda.cuMemFree_v2(allocate())\n")
+    large.process.stdin.write("while True: [cuda.cuMemFree_v2(allocate()) for _ in range(500)]; print(flush=True)\n")
     large.process.stdin.flush()
-    time.sleep(0.05)
+    for _ in range(10):  # killed while it records, however long it took to begin
+        large.process.stdout.readline()
     large.kill()
     rings += [killed(tmp_path / f"{number}.vrt", 10, inside=alone) for number in range(2, 4)]
     size, count = large.trace.stat().st_size, allocations(large.trace)

@@ -19,7 +19,7 @@ import torch._dynamo  # noqa: F401  the first step of an optimizer asks for it
 
 import models
 
-LIMIT_SECONDS = 120  # ends what hangs, and not the whole run
+LIMIT_SECONDS = 300  # ends what hangs, and not the whole run
 
 
 def start(job, log):
