@@ -17,7 +17,7 @@
 struct vt_attribution_tables {
     struct vt_arena arena;
     struct vt_label *labels; /* by allocation */
-    struct vt_sites sites;
+    struct vt_traits_by_stack sites;
     struct vt_names *names;
     struct vt_module_tree *module_tree;
     struct vt_phases phases;
@@ -332,7 +332,7 @@ static void attribute(struct vt_attribution *attribution)
     attribution->labels = tables->labels;
     uint64_t *lives = vt_allocate_zeros(replay->allocation_count + 1, sizeof *lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 0, PARTS);
-    struct vt_matcher *matcher = vt_sites_make(trace, attribution->rules, &tables->sites);
+    struct vt_matcher *matcher = vt_traits_by_stack_make(trace, attribution->rules, &tables->sites);
     tables->names = vt_names_make(trace);
     tables->module_tree = vt_module_tree_make(&tables->sites, tables->names);
     vt_phases_find(replay, &tables->sites, &tables->phases);
@@ -379,7 +379,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
     struct vt_attribution_tables *tables = attribution->tables;
     vt_phases_free(&tables->phases);
     free(tables->labels);
-    vt_sites_free(&tables->sites);
+    vt_traits_by_stack_free(&tables->sites);
     free(tables->owners);
     free(tables->owned);
     free(tables->inspection_of);
@@ -417,20 +417,20 @@ bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index
            attribution->tables->phases.grad_mode[event_index];
 }
 
-const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id)
+const struct vt_stack_traits *vt_stack_traits_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
-    static const struct vt_site none;
+    static const struct vt_stack_traits none;
     return stack_id < attribution->trace->stack_count ? &attribution->tables->sites.items[stack_id] : &none;
 }
 
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class)
 {
-    return vt_sites_code_is(&attribution->tables->sites, code_id, code_class);
+    return vt_traits_by_stack_code_is(&attribution->tables->sites, code_id, code_class);
 }
 
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
-    return vt_site_of(attribution, stack_id)->operator_name;
+    return vt_stack_traits_of(attribution, stack_id)->operator_name;
 }
 
 const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,

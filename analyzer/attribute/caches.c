@@ -26,7 +26,7 @@ struct open_call {
 
 struct finder {
     const struct vt_replay *replay;
-    const struct vt_sites *sites;
+    const struct vt_traits_by_stack *sites;
     const struct vt_phases *phases;
     uint64_t *lives;
     uint64_t *inner, *outer; /* by stack; inner 0 = in no module */
@@ -410,7 +410,7 @@ static void count_concurrent(const struct finder *finder, uint32_t *concurrent, 
     free(change);
 }
 
-void vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
+void vt_caches_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
                     const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads)
 {
     size_t stacks = replay->trace->stack_count;

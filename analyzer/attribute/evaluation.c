@@ -1,5 +1,5 @@
 /* Evaluation: forward that makes no autograd nodes where the same operators do at other times. */
-#include "attribute/signs.h"
+#include "attribute/event_phases.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/signs.h"
+#include "attribute/event_phases.h"
 #include "base/allocate.h"
 
 /* `call`: the stack of the call, 0 = it allocated nothing. Passes without a forward between them are of one
@@ -225,7 +225,8 @@ static void find_recomputes(struct vt_finder *finder)
     }
 }
 
-void vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases)
+void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *sites,
+                    struct vt_phases *phases)
 {
     size_t count = replay->trace->event_count;
     struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = sites, .phases = phases};

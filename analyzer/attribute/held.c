@@ -106,7 +106,8 @@ void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_
 
 /* Such a result may lie in the graph of what made it: only what no module made is surely out of it. */
 void vt_held_find_leaves(const struct vt_attribution *attribution, const struct vt_held_table *table,
-                         const struct vt_sites *sites, const uint64_t *lives, struct vt_label *labels)
+                         const struct vt_traits_by_stack *sites, const uint64_t *lives,
+                         struct vt_label *labels)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_allocation *block = &attribution->replay->allocations[i];

@@ -5,7 +5,7 @@
  * backward) and that has no Python frames belongs where the node that ran then was made. */
 #include <stdlib.h>
 
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "base/index.h"
 
 static bool has_number(uint64_t sequence)
@@ -52,7 +52,8 @@ static void find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
     }
 }
 
-void vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels)
+void vt_join_backward(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
+                      struct vt_label *labels)
 {
     struct vt_index stacks = {0};
     find_nodes(replay->trace, &stacks);

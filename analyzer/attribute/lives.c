@@ -280,7 +280,7 @@ static void find_beside_loaded(struct lives *lives)
     free(reads);
 }
 
-void vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
+void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
                    const struct vt_phases *phases, uint64_t *bits)
 {
     struct lives lives = {

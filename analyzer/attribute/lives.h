@@ -13,7 +13,7 @@ struct weight {
 struct lives {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
-    const struct vt_sites *sites;
+    const struct vt_traits_by_stack *sites;
     uint64_t *bits;
     uint32_t *span_ends;              /* by span: the last event of its phase's own work */
     uint8_t *after_optimizer;         /* by span: an optimizer's step came since the last pass */

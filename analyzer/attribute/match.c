@@ -19,7 +19,7 @@ struct stack_rules {
 
 struct vt_matcher {
     const struct vt_rules *rules;
-    struct vt_sites *sites;
+    struct vt_traits_by_stack *sites;
     size_t offsets[VT_PATTERN_KINDS +
                    1];     /* by kind: where its patterns begin in a row of bits, in 64-bit words */
     uint64_t *code_bits;   /* by code id: the words of a code object's patterns */
@@ -219,7 +219,7 @@ static void match_traits(struct vt_matcher *matcher)
     }
 }
 
-struct vt_matcher *vt_matcher_make(const struct vt_rules *rules, struct vt_sites *sites)
+struct vt_matcher *vt_matcher_make(const struct vt_rules *rules, struct vt_traits_by_stack *sites)
 {
     const struct vt_trace *trace = sites->trace;
     struct vt_matcher *matcher = vt_allocate_zeros(1, sizeof *matcher);

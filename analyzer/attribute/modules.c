@@ -22,7 +22,7 @@ struct node {
 };
 
 struct vt_module_tree {
-    const struct vt_sites *sites;
+    const struct vt_traits_by_stack *sites;
     struct node *nodes; /* node 0 is the parent of all roots */
     size_t count, capacity;
     struct vt_index index;    /* hash of (parent, self) → node */
@@ -87,19 +87,20 @@ static void number_node(struct vt_module_tree *tree, uint32_t index)
 /* Walks a stack from the outside in. Returns the node of its innermost module, 0 if there is none. */
 static uint32_t enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack *stack)
 {
-    const struct vt_sites *sites = tree->sites;
+    const struct vt_traits_by_stack *sites = tree->sites;
     const struct vt_trace *trace = sites->trace;
     uint32_t inmost = 0;
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->self_address == 0 || frame->code_id >= trace->code_count ||
-            !trace->codes[frame->code_id].file || vt_sites_code_is(sites, frame->code_id, VT_CODE_STEP))
+            !trace->codes[frame->code_id].file ||
+            vt_traits_by_stack_code_is(sites, frame->code_id, VT_CODE_STEP))
             continue;
         if (inmost == 0 || tree->nodes[inmost].self_address != frame->self_address)
             inmost = find_node(tree, inmost, frame->self_address);
         struct node *node = &tree->nodes[inmost];
         uint32_t bytes = 0;
-        const char *class_name = vt_sites_code_is(sites, frame->code_id, VT_CODE_FORWARD)
+        const char *class_name = vt_traits_by_stack_code_is(sites, frame->code_id, VT_CODE_FORWARD)
                                      ? class_of(&trace->codes[frame->code_id], &bytes)
                                      : NULL;
         if (bytes > 0 && !node->class_name) {
@@ -159,7 +160,7 @@ static const char *label_node(struct vt_module_tree *tree, uint32_t index, uint3
     return label;
 }
 
-struct vt_module_tree *vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names)
+struct vt_module_tree *vt_module_tree_make(const struct vt_traits_by_stack *sites, struct vt_names *names)
 {
     const struct vt_trace *trace = sites->trace;
     struct vt_module_tree *tree = vt_allocate_zeros(1, sizeof *tree);

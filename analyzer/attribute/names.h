@@ -2,7 +2,7 @@
 #ifndef VT_NAMES_H
 #define VT_NAMES_H
 
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 
 /* Where a tensor is: the module that holds it, and its name there. Names of one storage are tied. */
 struct vt_named {
@@ -41,7 +41,7 @@ const char *vt_names_class(const struct vt_names *names, const char *module);
  * parent apart, in the order in which they show first, and a root that holds all others is left out. Names
  * live as long as `names`. */
 struct vt_module_tree;
-struct vt_module_tree *vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names);
+struct vt_module_tree *vt_module_tree_make(const struct vt_traits_by_stack *sites, struct vt_names *names);
 void vt_module_tree_free(struct vt_module_tree *tree);
 /* NULL = outside of any module. */
 const char *vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index);

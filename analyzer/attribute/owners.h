@@ -82,6 +82,7 @@ void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_
 /* What a variable holds, gets a gradient and is no parameter is data, though autograd made it: an attack on
  * the inputs computes the next one from the one before. */
 void vt_held_find_leaves(const struct vt_attribution *attribution, const struct vt_held_table *table,
-                         const struct vt_sites *sites, const uint64_t *lives, struct vt_label *labels);
+                         const struct vt_traits_by_stack *sites, const uint64_t *lives,
+                         struct vt_label *labels);
 
 #endif

@@ -39,7 +39,7 @@ static void mark_beside(const struct vt_replay *replay, const struct vt_phases *
     }
 }
 
-void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,
+void vt_replacements_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
                           const struct vt_phases *phases, uint64_t *lives)
 {
     for (size_t i = 0; i < replay->allocation_count; i++) {

@@ -3,7 +3,7 @@
  * A text of blocks. A line that is not indented begins a block, `#` begins a comment:
  *
  *     trait NAME                    a name for what a stack shows
- *     code NAME                     a name for what one Python function is: VT_CODE_CLASSES (sites.h)
+ *     code NAME                     a name for what one Python function is: VT_CODE_CLASSES (stack_traits.h)
  *     rule NAME                     the first rule that holds gives the category
  *         CATEGORY EVIDENCE         first line of a rule, e.g. `workspace strong`; weak or strong
  *
@@ -34,7 +34,7 @@
 #ifndef VT_RULES_H
 #define VT_RULES_H
 
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 
 /* Facts about the life of a block, as bits. A backward pass ends with the last event of its engine. */
 #define VT_LIVES(X)                                                                                          \
@@ -204,7 +204,7 @@ struct vt_verdict {
 /* Matches the stacks and code objects of a trace once, so that judging an allocation touches no text. Takes
  * the operators of `sites` and sets their traits and code classes. `rules` and `sites` must outlive the
  * matcher. */
-struct vt_matcher *vt_matcher_make(const struct vt_rules *rules, struct vt_sites *sites);
+struct vt_matcher *vt_matcher_make(const struct vt_rules *rules, struct vt_traits_by_stack *sites);
 void vt_matcher_free(struct vt_matcher *matcher);
 /* The first rule that holds; false if none does. Traits may not change between calls for one stack. */
 bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struct vt_rule_subject *subject,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "attribute/rules.h"
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "base/allocate.h"
 
 #define STEPS_LEAST 8    /* fewer prove nothing */
@@ -47,15 +47,15 @@ bool vt_steps_agree(const struct vt_attribution *attribution)
 
 uint8_t *vt_stack_kinds_find(const struct vt_trace *trace)
 {
-    struct vt_sites sites = {0};
+    struct vt_traits_by_stack sites = {0};
     struct vt_rules *rules;
     uint8_t *kinds = vt_allocate_zeros(trace->stack_count + 1, 1);
     vt_rules_load(NULL, &rules, NULL, 0); /* a test makes sure that these can be read */
-    struct vt_matcher *matcher = vt_sites_make(trace, rules, &sites);
+    struct vt_matcher *matcher = vt_traits_by_stack_make(trace, rules, &sites);
     for (size_t id = 0; id < trace->stack_count; id++)
         kinds[id] = kind_of(sites.items[id].traits);
     vt_matcher_free(matcher);
-    vt_sites_free(&sites);
+    vt_traits_by_stack_free(&sites);
     vt_rules_free(rules);
     return kinds;
 }

@@ -1,5 +1,5 @@
 /* Steps: where one training iteration ends and the next begins. */
-#include "attribute/signs.h"
+#include "attribute/event_phases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static uint64_t optimizer_address(const struct vt_finder *finder, uint32_t stack
     const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
-        if (frame->self_address && vt_sites_code_is(finder->sites, frame->code_id, VT_CODE_STEP))
+        if (frame->self_address && vt_traits_by_stack_code_is(finder->sites, frame->code_id, VT_CODE_STEP))
             return frame->self_address;
     }
     return 0;

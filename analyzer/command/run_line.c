@@ -190,7 +190,7 @@ static void print_peak(const struct vt_report *report, FILE *out)
 
 static void print_refusal(const struct vt_report *report, const struct vt_run_end *end, FILE *out)
 {
-    const struct vt_refusal *refusal = &report->refusals[report->shown_refusal];
+    const struct vt_oom *refusal = &report->refusals[report->shown_refusal];
     const bool failed = end->status != 0;
     const uint64_t tried = refusal->tried_bytes, asked = refusal->asked_bytes;
     char bytes[32], step[32] = "";

@@ -39,7 +39,7 @@ void vt_advise_copies(struct vt_adviser *adviser)
         return;
     const struct vt_inspection_holder *holder = holder_of(attribution, chosen);
     uint32_t stack_id = replay->allocations[chosen].stack_id;
-    bool loaded = vt_site_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
+    bool loaded = vt_stack_traits_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
     vt_advise(adviser, VT_ADVICE_COPIES, saved, stack_id, "",
               loaded ? "torch.load(…, map_location=\"cpu\"), or del the checkpoint once it is loaded"
                      : "the copy of the weights on the host (.cpu() instead of .clone())",

@@ -42,7 +42,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
 
         if (!vt_whatif_counts(&adviser->whatif, output) ||
             (phase != VT_PHASE_FORWARD && phase != VT_PHASE_EVAL) ||
-            !(vt_site_of(adviser->attribution, output->stack_id)->traits & VT_TRAIT(IN_PLACE)))
+            !(vt_stack_traits_of(adviser->attribution, output->stack_id)->traits & VT_TRAIT(IN_PLACE)))
             continue;
         input = input_of(adviser, i);
         if (!input)

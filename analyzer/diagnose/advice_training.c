@@ -299,7 +299,7 @@ void vt_advise_foreach(struct vt_adviser *adviser)
             if (span->phase != VT_PHASE_OPTIMIZER ||
                 attribution->labels[next].category != VT_CATEGORY_TEMPORARY ||
                 !vt_whatif_counts(&adviser->whatif, block) ||
-                !(vt_site_of(attribution, block->stack_id)->traits & VT_TRAIT(FOREACH)))
+                !(vt_stack_traits_of(attribution, block->stack_id)->traits & VT_TRAIT(FOREACH)))
                 continue;
             vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
             largest = block->bytes > largest ? block->bytes : largest;

@@ -2,7 +2,7 @@
 #ifndef VT_ADVISER_H
 #define VT_ADVISER_H
 
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "base/format.h"
 #include "base/index.h"
 #include "diagnose/whatif.h"

@@ -1,6 +1,6 @@
 /* Why memory ran out: what filled the GPU unnecessarily. Each finder looks for one thing and states its
  * bytes; the cause shown first is the largest one without which the request would have been granted. */
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "base/format.h"
 #include "base/index.h"
 #include "diagnose/causes.h"
@@ -65,7 +65,7 @@ static uint64_t resident_bytes(const struct vt_cause_search *search)
 
 static void find_request(struct vt_cause_search *search)
 {
-    const struct vt_refusal *refusal = search->refusal;
+    const struct vt_oom *refusal = search->refusal;
     char total[24];
     if (!refusal->free_known || refusal->asked_bytes <= refusal->total_bytes)
         return;
@@ -134,7 +134,7 @@ static uint32_t calls_to(const struct vt_cause_search *search, uint32_t failed, 
 }
 
 /* A library whose request fails may repeat it: the same line, and nothing was allocated in between. */
-static bool is_repeated(const struct vt_cause_search *search, const struct vt_refusal *failed)
+static bool is_repeated(const struct vt_cause_search *search, const struct vt_oom *failed)
 {
     bool made = false;
     for (uint32_t i = failed->event_index; i < search->refusal->event_index && !made; i++)
@@ -148,7 +148,7 @@ static bool is_repeated(const struct vt_cause_search *search, const struct vt_re
 static void find_failed_try(struct vt_cause_search *search)
 {
     const struct vt_report *report = search->report;
-    const struct vt_refusal *failed = NULL;
+    const struct vt_oom *failed = NULL;
     uint64_t bytes = 0;
     for (size_t i = 0; i < report->shown_refusal; i++)
         if (report->refusals[i].device_index == search->refusal->device_index)
@@ -207,7 +207,7 @@ static bool is_evaluation(const struct vt_cause_search *search, const struct gra
         graphs->stack_trained[block->stack_id] || !vt_made_node(search->attribution, block->alloc_event))
         return false;
     uint64_t code = vt_module_code(search->trace, block->stack_id);
-    return (vt_site_of(search->attribution, block->stack_id)->traits & VT_TRAIT(EVALUATION)) ||
+    return (vt_stack_traits_of(search->attribution, block->stack_id)->traits & VT_TRAIT(EVALUATION)) ||
            search->attribution->labels[index].phase == VT_PHASE_EVAL ||
            (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);
 }
@@ -272,7 +272,7 @@ static void find_checkpoint_copy(struct vt_cause_search *search)
 static void find_fragmentation(struct vt_cause_search *search)
 {
     const struct vt_fragmentation *cache = &search->shortage->cache;
-    const struct vt_refusal *refusal = search->refusal;
+    const struct vt_oom *refusal = search->refusal;
     char largest[24];
     if (!refusal->of_framework || refusal->asked_bytes <= cache->largest_hole_bytes ||
         cache->kept_bytes < search->shortage->missing_bytes ||
@@ -330,7 +330,7 @@ static void find_kv_cache(struct vt_cause_search *search)
 /* What the program is about is not known, so neither is what is wrong: only who made the most of it. */
 static void find_unknown_use(struct vt_cause_search *search)
 {
-    const struct vt_refusal *refusal = search->refusal;
+    const struct vt_oom *refusal = search->refusal;
     const uint64_t unknown = refusal->categories[VT_CATEGORY_UNKNOWN];
     uint32_t largest = 0;
     char most[24];

@@ -53,7 +53,7 @@ struct vt_cause_search {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
     struct vt_shortage *shortage;
-    const struct vt_refusal *refusal;
+    const struct vt_oom *refusal;
     uint64_t card_bytes;
 };
 

@@ -1,5 +1,5 @@
 /* Causes of an out of memory: models that are there beside the one that is used. */
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "base/index.h"
 #include "diagnose/causes.h"
 
@@ -24,7 +24,7 @@ static bool may_be_modules(const struct vt_cause_search *search, uint32_t stack_
 {
     return stack_id < search->trace->stack_count &&
            (search->trace->stacks[stack_id].native_count == 0 ||
-            (vt_site_of(search->attribution, stack_id)->traits & VT_TRAIT(MODULAR)));
+            (vt_stack_traits_of(search->attribution, stack_id)->traits & VT_TRAIT(MODULAR)));
 }
 
 /* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients

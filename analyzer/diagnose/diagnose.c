@@ -37,7 +37,7 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
     if (wanted & VT_FIND_GRAPH_POOLS)
         vt_graph_pools_find(report, device->index, device->shown->state.event_index, &device->graph_pools);
     if (wanted & VT_FIND_CARD)
-        vt_reconcile(report, device);
+        vt_gpu_account(report, device);
     if (wanted & VT_FIND_STEPS)
         vt_steps_make(report, device->index, &device->steps);
 }
@@ -49,8 +49,8 @@ void vt_diagnose(struct vt_report *report, unsigned wanted)
         diagnose_device(report, wanted, &report->devices[i]);
     }
     if (wanted & VT_FIND_CARD) {
-        vt_bare_contexts_find(report);
-        vt_reconcile_refusal(report);
+        vt_empty_contexts_find(report);
+        vt_gpu_account_oom(report);
     }
     if (wanted & VT_FIND_SHORTAGE)
         vt_shortage_find(report, &report->shortage);

@@ -42,17 +42,17 @@ void vt_graph_pools_find(const struct vt_report *report, int device_index, uint3
                          struct vt_graph_pools *pools);
 
 /* Every byte of the device, at the moment shown and at the last reading. */
-void vt_reconcile(const struct vt_report *report, struct vt_device_report *device);
+void vt_gpu_account(const struct vt_report *report, struct vt_device_report *device);
 /* The failed request that is shown counts as context what was in use on the GPU when it was first queried:
- * where NVML reported the process's own part, the rest belongs to other processes. After vt_reconcile of
+ * where NVML reported the process's own part, the rest belongs to other processes. After vt_gpu_account of
  * all devices. */
-void vt_reconcile_refusal(struct vt_report *report);
+void vt_gpu_account_oom(struct vt_report *report);
 
-/* What could be done about it, of a table that is complete but for this (card_advice.c). */
-void vt_card_advise(const struct vt_report *report, struct vt_card_table *table);
+/* What could be done about it, of a table that is complete but for this (gpu_advice.c). */
+void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table);
 
 /* Devices with a context but without memory, after the tables of all GPUs. */
-void vt_bare_contexts_find(struct vt_report *report);
+void vt_empty_contexts_find(struct vt_report *report);
 
 /* What running out of memory was about, for the failed request that the report shows; all zero unless a
  * device's `at` is that request. */

@@ -5,7 +5,7 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "diagnose/finders.h"
-#include "diagnose/fit.h"
+#include "diagnose/capacity.h"
 #include "format/allocator.h"
 #include "report/parts.h"
 
@@ -128,13 +128,13 @@ static bool is_steady(const struct vt_step *steps, size_t calls)
 static void find_calls_that_fit(const struct vt_report *report, const struct vt_device_report *device,
                                 const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {
-    struct vt_fit fit = {0};
+    struct vt_capacity fit = {0};
     size_t calls = run.end > run.begin ? run.end - run.begin - 1 : 0;
     const struct vt_step *items = &steps->items[run.begin];
 
     if (calls)
-        vt_fit_calls(report->attribution, device->index, items, calls, free_at(device, &items[calls - 1].end),
-                     &fit);
+        vt_capacity_calls(report->attribution, device->index, items, calls,
+                          free_at(device, &items[calls - 1].end), &fit);
     /* where several sequences take turns, each grows less than all together */
     if (inference->threads > 1 || fit.cache_bytes_per_call > 2 * inference->cache_bytes_per_call ||
         2 * fit.cache_bytes_per_call < inference->cache_bytes_per_call)
@@ -194,11 +194,11 @@ static void find_caches_that_fit(const struct vt_report *report, const struct vt
     struct part *parts = vt_allocate((replay->allocation_count + 1) * sizeof *parts);
     size_t count = list_cache(report, device, parts);
     uint64_t *bytes = vt_allocate((count + 1) * sizeof *bytes);
-    struct vt_fit fit = {0};
+    struct vt_capacity fit = {0};
 
     for (size_t i = 0; i < count; i++)
         bytes[i] = parts[i].bytes;
-    vt_fit_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state), &fit);
+    vt_capacity_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state), &fit);
     inference->caches_known = count > 0;
     if (inference->caches_known) {
         inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";

@@ -100,7 +100,7 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
 
 void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
-    const struct vt_refusal *refusal = &report->refusals[report->shown_refusal];
+    const struct vt_oom *refusal = &report->refusals[report->shown_refusal];
     bool is_last = report->shown_refusal + 1 == report->refusal_count;
 
     *shortage = (struct vt_shortage){0};

@@ -46,8 +46,9 @@ static void copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *
 static void make_parts(struct vt_job_maker *maker, bool brief)
 {
     static void (*const parts[])(struct vt_job_maker *) = {
-        vt_job_find_runs,   vt_job_find_layouts, vt_job_fit_clocks, vt_job_find_ends, vt_job_find_cards,
-        vt_job_find_shared, vt_job_find_odd,     vt_job_find_falls, vt_job_make_rows};
+        vt_job_find_runs,     vt_job_find_parallelism, vt_job_fit_clocks,
+        vt_job_find_ends,     vt_job_find_gpus,        vt_job_find_shared,
+        vt_job_find_outliers, vt_job_find_oom_order,   vt_job_make_timeline};
 
     set_clock(&maker->job);
     for (size_t i = 0; i < (brief ? 1 : sizeof parts / sizeof *parts); i++)

@@ -1,7 +1,7 @@
 /* Which part of a job a process is: what all processes that were launched together have in common. */
 #include "job/parts.h"
 
-#include "report/program.h"
+#include "report/launch_info.h"
 
 static const char *or_empty(const char *text)
 {

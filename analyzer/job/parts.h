@@ -31,13 +31,13 @@ size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t
 /* Each of these fills its part of the job. */
 void vt_job_find_runs(struct vt_job_maker *maker);  /* runs.c: nodes, parents, runs; sorts processes */
 void vt_job_fit_clocks(struct vt_job_maker *maker); /* clocks.c: the times of all, and what is said of them */
-void vt_job_find_ends(struct vt_job_maker *maker);  /* falls.c: until when each process was there */
-void vt_job_find_cards(struct vt_job_maker *maker); /* cards.c */
+void vt_job_find_ends(struct vt_job_maker *maker);  /* oom_order.c: until when each process was there */
+void vt_job_find_gpus(struct vt_job_maker *maker);  /* gpus.c */
 void vt_job_find_shared(struct vt_job_maker *maker);  /* shared.c */
-void vt_job_find_layouts(struct vt_job_maker *maker); /* layout.c: groups of each run */
-void vt_job_find_odd(struct vt_job_maker *maker);     /* odd.c */
-void vt_job_find_falls(struct vt_job_maker *maker);   /* falls.c */
-void vt_job_make_rows(struct vt_job_maker *maker);    /* rows.c: the timeline */
+void vt_job_find_parallelism(struct vt_job_maker *maker); /* parallelism.c: groups of each run */
+void vt_job_find_outliers(struct vt_job_maker *maker);    /* outliers.c */
+void vt_job_find_oom_order(struct vt_job_maker *maker);   /* oom_order.c */
+void vt_job_make_timeline(struct vt_job_maker *maker);    /* job_timeline.c: the timeline */
 
 /* The device of a process that had the most in use at the moment that is compared; NULL = it has none. */
 const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process);

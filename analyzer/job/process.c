@@ -77,7 +77,7 @@ static struct vt_state without_context(struct vt_state state)
 /* What NVML charged this process with beyond its own memory, where it did: its context, code and the like,
  * and memory that was not seen. What a call allocated is known from the bytes in use on the GPU before and
  * after it, which include other processes; NVML's sum does not. */
-static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
+static void read_context(const struct vt_gpu_table *card, struct vt_job_device *device)
 {
     static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
     int64_t bytes = card->steady ? card->own_unexplained_bytes : 0;
@@ -165,7 +165,7 @@ static void read_device(const struct vt_report *report, const struct vt_device_r
     vt_job_read_others(report->trace, arena, device);
 }
 
-static void read_bare_context(const struct vt_report *report, const struct vt_bare_context *from,
+static void read_bare_context(const struct vt_report *report, const struct vt_empty_context *from,
                               struct vt_arena *arena, struct vt_job_device *device)
 {
     *device =
@@ -200,7 +200,7 @@ static void read_refusals(const struct vt_report *report, struct vt_arena *arena
     process->refusals = vt_job_take(arena, report->refusal_count, sizeof *process->refusals);
     process->refusal_count = report->refusal_count;
     for (size_t i = 0; i < report->refusal_count; i++) {
-        const struct vt_refusal *from = &report->refusals[i];
+        const struct vt_oom *from = &report->refusals[i];
         const struct vt_place *place = from->asker_place;
         struct vt_job_refusal *refusal = &process->refusals[i];
 

@@ -74,13 +74,13 @@ struct vt_leaks {
 
 struct vt_advice {
     const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "empty_cache"; of the card: card_advice.c */
+                         "foreach", "in_place", "empty_cache"; of the card: gpu_advice.c */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
     uint32_t stack_id; /* 0 = none */
     uint64_t bytes;    /* how much lower the peak would be; for empty_cache, the driver's bytes then; for the
-                          GPU, see card_advice.c */
+                          GPU, see gpu_advice.c */
     double share;      /* of the peak; of the GPU's bytes in use */
 };
 
@@ -92,7 +92,7 @@ struct vt_advices {
 
 /* ---- Every byte of a GPU ---- */
 
-struct vt_card_row {
+struct vt_gpu_row {
     const char
         *kind; /* "category", "library", "cached", "graph_memory", "modules", "graphs", "settings", "context",
                   "process", "context_and_processes", "unexplained"; told: "foreign", "host", "reserved", and
@@ -115,7 +115,7 @@ struct vt_card_row {
     "do_not_fit" /* the process that seems to be this one has less than it, or more than the GPU */
 
 /* At one moment. The rows add up to device_bytes. */
-struct vt_card_table {
+struct vt_gpu_table {
     bool present;
     uint32_t event_index;
     uint64_t t_ns;           /* of the moment, since recording began */
@@ -132,7 +132,7 @@ struct vt_card_table {
                                 in the row of cached bytes */
     int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
                                         rows */
-    struct vt_card_row *rows, *told; /* owned; reported beside device_bytes */
+    struct vt_gpu_row *rows, *told;  /* owned; reported beside device_bytes */
     size_t row_count, told_count;
     struct vt_advices advices; /* of this moment, largest first */
 };
@@ -150,7 +150,7 @@ struct vt_context_levels {
 
 /* A device on which the process had a context, and never any memory: mostly code that ran before the device
  * was chosen. */
-struct vt_bare_context {
+struct vt_empty_context {
     int device_index;
     uint64_t t_ns; /* when the first was made */
     bool ended, bytes_known;
@@ -300,7 +300,7 @@ struct vt_cause {
 
 /* What the failed request that a report shows was about. */
 struct vt_shortage {
-    const struct vt_refusal *refusal;      /* NULL = none, or of no device */
+    const struct vt_oom *refusal;          /* NULL = none, or of no device */
     const struct vt_device_report *device; /* its `at` is the refusal */
     const struct vt_instant *at;
     size_t number;           /* ordinal of the failed request, from 1 */

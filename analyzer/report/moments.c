@@ -287,7 +287,7 @@ static uint64_t apart(uint64_t a, uint64_t b)
  * the nearest to a time. */
 static int choose_refusal(const struct vt_report *report, const char *at, size_t *index, struct reason reason)
 {
-    const struct vt_refusal *refusals = report->refusals;
+    const struct vt_oom *refusals = report->refusals;
     size_t count = report->refusal_count, chosen = count;
     struct vt_moment moment;
     const char *label;

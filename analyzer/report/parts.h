@@ -166,11 +166,11 @@ void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_
 /* Explains `what`, which must outlive the report, at device->shown. */
 void vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device);
 
-/* ---- When the GPU's bytes in use were reported (readings.c) ---- */
+/* ---- When the GPU's bytes in use were reported (gpu_readings.c) ---- */
 
 /* As NVML reported, else the driver; for this process just after `event_index`. *_bytes are without the
  * context, which has its own. */
-struct vt_reading {
+struct vt_gpu_reading {
     const struct vt_trace_card_use *use; /* NULL: the driver's */
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
@@ -182,20 +182,20 @@ struct vt_reading {
         spare_bytes; /* of own_bytes: free parts of pools, which may have gone back to the device unseen */
     bool steady;     /* no driver memory of this process changed near it */
 };
-struct vt_readings {
-    struct vt_reading *items; /* in order; NVML's if there are any */
+struct vt_gpu_readings {
+    struct vt_gpu_reading *items; /* in order; NVML's if there are any */
     size_t count;
     uint32_t *era_starts; /* events; of era 0 the first */
     size_t era_count;
 };
-void vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings);
-void vt_readings_free(struct vt_readings *readings);
+void vt_gpu_readings_find(const struct vt_report *report, int device_index, struct vt_gpu_readings *readings);
+void vt_gpu_readings_free(struct vt_gpu_readings *readings);
 /* What an allocation adds to the free parts of pools. */
 int64_t vt_spare_change(const struct vt_allocation *allocation);
 /* The event of the last one; false if none is among the events examined. */
 bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint32_t *event_index);
 
-/* ---- Out of memory (refusals.c, askers.c) ---- */
+/* ---- Out of memory (oom_events.c, oom_requesters.c) ---- */
 
 /* What the driver reported as free on the whole GPU within a second of an event, with no change in between;
  * false without such a report. */
@@ -205,7 +205,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
 /* Fills report->refusals, without what vt_complete_refusal finds. */
 void vt_find_refusals(struct vt_report *report);
 /* Completes the one that is shown. */
-void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal);
+void vt_complete_refusal(const struct vt_report *report, struct vt_oom *refusal);
 /* Sets who made each failed request. */
 void vt_find_askers(struct vt_report *report);
 

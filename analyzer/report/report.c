@@ -418,12 +418,12 @@ void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
     *fragmentation = (struct vt_fragmentation){0};
 }
 
-void vt_card_table_free(struct vt_card_table *table)
+void vt_gpu_table_free(struct vt_gpu_table *table)
 {
     free(table->rows);
     free(table->told);
     free(table->advices.items);
-    *table = (struct vt_card_table){0};
+    *table = (struct vt_gpu_table){0};
 }
 
 static void free_device(struct vt_device_report *device)
@@ -438,8 +438,8 @@ static void free_device(struct vt_device_report *device)
     vt_fragmentation_free(&device->fragmentation);
     free(device->graph_pools.items);
     free(device->steps.items);
-    vt_card_table_free(&device->card);
-    vt_card_table_free(&device->last_card);
+    vt_gpu_table_free(&device->card);
+    vt_gpu_table_free(&device->last_card);
     free(device->context_levels.items);
 }
 

@@ -35,12 +35,12 @@ struct vt_device_report {
     struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
     struct vt_state last_read; /* after the last event at which the GPU's bytes in use were reported */
-    struct vt_card_table card, last_card;    /* of what is shown, and of last_read */
+    struct vt_gpu_table card, last_card;     /* of what is shown, and of last_read */
     struct vt_context_levels context_levels; /* as NVML reported; with VT_FIND_CARD */
 };
 
 /* A request that failed for lack of memory. */
-struct vt_refusal {
+struct vt_oom {
     uint32_t event_index, step;
     uint64_t t_ns; /* since recording began */
     uint64_t asked_bytes;
@@ -113,7 +113,7 @@ struct vt_report {
     struct vt_step_start *step_starts; /* of steps from 1 on, in order */
     size_t step_start_count;
     /* Out of memory, in order: what frameworks reported, and what the driver refused to other code. */
-    struct vt_refusal *refusals;
+    struct vt_oom *refusals;
     size_t refusal_count;
     size_t shown_refusal;  /* index: the last, or that of --at */
     size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
@@ -121,7 +121,7 @@ struct vt_report {
     const char *untold_limit;    /* a limit by which a framework may have refused more requests, which are not
                                     here; NULL = none */
     struct vt_shortage shortage;
-    struct vt_bare_context *bare_contexts; /* by device */
+    struct vt_empty_context *bare_contexts; /* by device */
     size_t bare_context_count;
     bool has_at;        /* a moment is shown beside the peak */
     char at_label[256]; /* of what is shown: "mark 'warm'", "the step's largest moment", "the peak" */
@@ -165,7 +165,7 @@ const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t 
 
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);
-void vt_card_table_free(struct vt_card_table *table);
+void vt_gpu_table_free(struct vt_gpu_table *table);
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation);
 
 #endif

@@ -356,7 +356,7 @@ static int walk_out_of_memory(struct walk *walk)
     int result = 0;
 
     for (size_t i = 0; i < report->refusal_count && !result; i++) {
-        struct vt_refusal refusal = report->refusals[i];
+        struct vt_oom refusal = report->refusals[i];
 
         refusal.event_index = numbered(report, refusal.event_index);
         result = walk->visit(walk->context, &refusal);
@@ -379,9 +379,9 @@ static int walk_devices(struct walk *walk)
     return result;
 }
 
-static int walk_card(struct walk *walk, struct vt_card_table_row row)
+static int walk_card(struct walk *walk, struct vt_gpu_table_row row)
 {
-    struct vt_card_table table = *row.table;
+    struct vt_gpu_table table = *row.table;
     int result = 0;
 
     table.event_index = numbered(walk->tables->report, table.event_index);
@@ -403,10 +403,10 @@ static int walk_cards(struct walk *walk)
         const struct vt_device_report *device = &report->devices[d];
 
         result =
-            walk_card(walk, (struct vt_card_table_row){device->index, "peak", &device->card, NULL, false});
+            walk_card(walk, (struct vt_gpu_table_row){device->index, "peak", &device->card, NULL, false});
         if (!result)
             result = walk_card(
-                walk, (struct vt_card_table_row){device->index, "last", &device->last_card, NULL, false});
+                walk, (struct vt_gpu_table_row){device->index, "last", &device->last_card, NULL, false});
     }
     return result;
 }

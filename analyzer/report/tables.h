@@ -7,7 +7,7 @@
 
 #include "report/info.h"
 #include "report/peak_rows.h"
-#include "report/program.h"
+#include "report/launch_info.h"
 #include "report/report.h"
 #include "report/schema.h"
 
@@ -25,8 +25,8 @@
     X(DEVICES, devices, struct vt_device_report)                                                             \
     X(PEAK, peak, struct vt_peak_row)                                                                        \
     X(LEAKS, leaks, struct vt_leak_row)                                                                      \
-    X(OUT_OF_MEMORY, out_of_memory, struct vt_refusal)                                                       \
-    X(CARDS, cards, struct vt_card_table_row)                                                                \
+    X(OUT_OF_MEMORY, out_of_memory, struct vt_oom)                                                           \
+    X(CARDS, cards, struct vt_gpu_table_row)                                                                 \
     X(COLUMNS, columns, struct vt_column_row)
 enum vt_table_id {
 #define X(id, name, row) VT_TABLE_##id,
@@ -127,11 +127,11 @@ struct vt_leak_row {
 };
 
 /* A part of a GPU's bytes, at the peak or in the last report of them. */
-struct vt_card_table_row {
+struct vt_gpu_table_row {
     int device_index;
     const char *moment; /* "peak", "last" */
-    const struct vt_card_table *table;
-    const struct vt_card_row *row;
+    const struct vt_gpu_table *table;
+    const struct vt_gpu_row *row;
     bool counted; /* among the GPU's bytes in use */
 };
 

@@ -150,8 +150,8 @@ static int add_device_uuid(struct vt_trace *trace, const void *record)
 
 static int add_card_use(struct vt_trace *trace, const void *record)
 {
-    const struct vt_card_use *use = record;
-    const struct vt_card_process *told = (const struct vt_card_process *)(use + 1);
+    const struct vt_gpu_use *use = record;
+    const struct vt_gpu_process *told = (const struct vt_gpu_process *)(use + 1);
     struct vt_arena *arena = &trace->tables->arena;
     if (use->device_index >= VT_MAX_DEVICES || use->end_ns < use->begin_ns ||
         use->process_count > (use->head.bytes - sizeof *use) / sizeof *told)
@@ -278,7 +278,7 @@ static const struct {
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
     [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), vt_launch_add},
     [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
-    [VT_RECORD_CARD_USE] = {sizeof(struct vt_card_use), add_card_use},
+    [VT_RECORD_GPU_USE] = {sizeof(struct vt_gpu_use), add_card_use},
 };
 
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)

@@ -249,7 +249,7 @@ static bool read_written(struct reading *reading, struct field *fields, size_t c
     if (count < 4 || !take_number(&fields[2], &line) || line > UINT32_MAX)
         return false;
     const char *file = take_text(reading, &fields[1]), *where = take_text(reading, &fields[3]);
-    return vt_written_add(reading->trace, file, (uint32_t)line, where);
+    return vt_compiled_source_add(reading->trace, file, (uint32_t)line, where);
 }
 
 static bool read_failure(struct reading *reading, struct field *fields, size_t count)
@@ -483,7 +483,7 @@ void vt_inspections_read(struct vt_trace *trace)
               by_inspection_and_part);
     find_events(trace, &events, &trace->lost_inspections);
     read_inspections(&reading, &events);
-    vt_written_finish(trace);
+    vt_compiled_source_finish(trace);
     vt_index_free(&events);
     vt_index_free(&reading.texts);
     vt_index_free(&reading.root_numbers[false]);

@@ -81,7 +81,7 @@ static void fill_python(const struct vt_trace *trace, const struct vt_python_fra
     frame->function = frame->full_function = code->name;
     frame->file = code->file;
     frame->line = vt_trace_python_line(trace, python);
-    const struct vt_written_line *written = vt_written_find(trace, frame->file, frame->line);
+    const struct vt_compiled_line *written = vt_compiled_source_find(trace, frame->file, frame->line);
     if (written) {
         frame->file = written->source_file;
         frame->line = (int32_t)written->source_line;
@@ -154,9 +154,10 @@ static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
 /* For a line of the user's. */
 static bool was_written(const struct vt_trace *trace, const struct vt_python_frame *python)
 {
-    const struct vt_written_line *line =
+    const struct vt_compiled_line *line =
         python->code_id < trace->code_count && trace->codes[python->code_id].file
-            ? vt_written_find(trace, trace->codes[python->code_id].file, vt_trace_python_line(trace, python))
+            ? vt_compiled_source_find(trace, trace->codes[python->code_id].file,
+                                      vt_trace_python_line(trace, python))
             : NULL;
     return line && !vt_is_library_file(line->source_file);
 }

@@ -26,7 +26,7 @@ struct vt_module_entry {
 };
 
 /* A line of code that a compiler generated (format.h, W), and the user's line behind it. */
-struct vt_written_line {
+struct vt_compiled_line {
     const char *file; /* of the generated code; each text once */
     uint32_t line;
     const char *source_file, *function;
@@ -62,7 +62,7 @@ struct vt_trace_tables {
 
     size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity,
         card_use_capacity;
-    struct vt_written_line *written; /* by file (by its text) and line once the trace is read */
+    struct vt_compiled_line *written; /* by file (by its text) and line once the trace is read */
     size_t written_count, written_capacity;
 
     struct vt_index lines;    /* (code, offset) → line + 1 */
@@ -86,12 +86,13 @@ void vt_launch_change(struct vt_trace *trace, const char *name, const char *valu
 int vt_inspection_add(struct vt_trace *trace, const void *part);
 void vt_inspections_read(struct vt_trace *trace);
 
-/* written.c: adds the source of a generated line; `where` is a traceback's text. Both texts live as
+/* compiled_sources.c: adds the source of a generated line; `where` is a traceback's text. Both texts live as
  * long as the trace. False if `where` makes no sense. */
-bool vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where);
-void vt_written_finish(struct vt_trace *trace);
+bool vt_compiled_source_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where);
+void vt_compiled_source_finish(struct vt_trace *trace);
 /* NULL if the line is not generated code. */
-const struct vt_written_line *vt_written_find(const struct vt_trace *trace, const char *file, int32_t line);
+const struct vt_compiled_line *vt_compiled_source_find(const struct vt_trace *trace, const char *file,
+                                                       int32_t line);
 
 /* stacks.c: the recorder cuts stacks at the loop of autograd's engine once it knows that loop. Cuts earlier
  * stacks there too, and gives events whose stacks are equal then the same id. Needs stack ids in range and

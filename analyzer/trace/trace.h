@@ -122,7 +122,7 @@ struct vt_trace_card_use {
     int device_index;
     uint64_t begin_ns, end_ns; /* as events' t_ns */
     uint64_t total_bytes, used_bytes, reserved_bytes;
-    uint32_t flags;                                /* enum vt_card_use_flag */
+    uint32_t flags;                                /* enum vt_gpu_use_flag */
     const struct vt_trace_card_process *processes; /* largest first */
     uint32_t process_count;
     uint32_t own; /* index of the recorded process; process_count = unknown */

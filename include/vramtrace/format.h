@@ -270,19 +270,19 @@ enum vt_record_kind {
     VT_RECORD_PAD = 1,
     VT_RECORD_EVENT = 2,
     /* definitions: */
-    VT_RECORD_PROCESS = 16, /* struct vt_process, then strings */
-    VT_RECORD_STRING = 17,  /* struct vt_string, then text */
-    VT_RECORD_THREAD = 18,  /* struct vt_thread, then name */
-    VT_RECORD_DEVICE = 19,  /* struct vt_device, then name */
-    VT_RECORD_STACK = 20,   /* struct vt_stack, then frames */
-    VT_RECORD_CODE = 21,    /* struct vt_code, then strings and the line table */
-    VT_RECORD_SYMBOL = 22,  /* struct vt_symbol, then name */
-    VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
-    VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
-    VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
-    VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
-    VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
-    VT_RECORD_CARD_USE = 28,       /* struct vt_card_use, then processes and their commands */
+    VT_RECORD_PROCESS = 16,     /* struct vt_process, then strings */
+    VT_RECORD_STRING = 17,      /* struct vt_string, then text */
+    VT_RECORD_THREAD = 18,      /* struct vt_thread, then name */
+    VT_RECORD_DEVICE = 19,      /* struct vt_device, then name */
+    VT_RECORD_STACK = 20,       /* struct vt_stack, then frames */
+    VT_RECORD_CODE = 21,        /* struct vt_code, then strings and the line table */
+    VT_RECORD_SYMBOL = 22,      /* struct vt_symbol, then name */
+    VT_RECORD_MODULE = 23,      /* struct vt_module, then build id and path */
+    VT_RECORD_FUNCTION = 24,    /* struct vt_string: id = function of events, text = its name */
+    VT_RECORD_INSPECTION = 25,  /* struct vt_inspection_part, then text */
+    VT_RECORD_LAUNCH = 26,      /* struct vt_record_head, then the launcher's variables */
+    VT_RECORD_DEVICE_UUID = 27, /* struct vt_device_uuid */
+    VT_RECORD_GPU_USE = 28,     /* struct vt_gpu_use, then processes and their commands */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -440,7 +440,7 @@ struct vt_device_uuid {
 
 /* What NVML reported about a GPU, for all processes, at some time between begin_ns and end_ns (the event clock). Only
  * where there is an NVML; a reader may skip it. Bytes; UINT64_MAX = not reported. */
-struct vt_card_use {
+struct vt_gpu_use {
     struct vt_record_head head;
     uint32_t device_index;
     uint32_t process_count; /* that follow */
@@ -449,17 +449,17 @@ struct vt_card_use {
     uint64_t used_bytes;     /* without reserved_bytes if those are reported, else including them */
     uint64_t reserved_bytes; /* for the driver itself; not available to processes */
     uint32_t own;            /* the recording process's place among the processes; UINT32_MAX = not known */
-    uint32_t flags;          /* enum vt_card_use_flag */
-    /* process_count struct vt_card_process, the largest first; then the command of each, NUL-terminated */
+    uint32_t flags;          /* enum vt_gpu_use_flag */
+    /* process_count struct vt_gpu_process, the largest first; then the command of each, NUL-terminated */
 };
-enum vt_card_use_flag {
+enum vt_gpu_use_flag {
     VT_CARD_PROCESSES = 1,     /* the list of processes was reported; else nothing is known about them */
     VT_CARD_PROCESSES_CUT = 2, /* there were more */
     VT_CARD_UNSTEADY = 4,      /* the used bytes changed each time while the list was read */
-    VT_CARD_NESTED = 8,        /* the process may be in its own pid namespace: the list may lack processes outside, or
-                                  have pids as counted there */
+    VT_CARD_NESTED = 8, /* the process may be in its own pid namespace: the list may lack processes outside,
+                           or have pids as counted there */
 };
-struct vt_card_process {
+struct vt_gpu_process {
     uint32_t pid; /* as the driver reports it; in a container perhaps that of another namespace */
     uint32_t reserved;
     uint64_t bytes; /* on the GPU, context included */

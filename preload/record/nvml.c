@@ -146,10 +146,10 @@ static uint64_t change_of(const struct vt_nvml *nvml)
 static void take_answer(struct vt_nvml *nvml, struct vt_buffer *definitions)
 {
     for (size_t at = 0; at < nvml->answer.bytes;) {
-        const struct vt_card_use *use = (const void *)(nvml->answer.data + at);
+        const struct vt_gpu_use *use = (const void *)(nvml->answer.data + at);
         const size_t padded = (use->head.bytes + 7u) & ~(size_t)7;
         const uint64_t hash =
-            XXH3_64bits(&use->total_bytes, use->head.bytes - offsetof(struct vt_card_use, total_bytes));
+            XXH3_64bits(&use->total_bytes, use->head.bytes - offsetof(struct vt_gpu_use, total_bytes));
         uint64_t *known = &nvml->hashes[use->device_index];
         void *copy = nvml->changed || hash != *known ? vt_buffer_add(definitions, padded) : NULL;
         if (copy) {

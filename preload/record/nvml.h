@@ -1,5 +1,5 @@
 /* NVML's view of the GPUs: a thread queries it, and the writer puts the answers into the trace (format.h,
- * struct vt_card_use). The thread has its own descriptors and its own copy of the library. It exists only
+ * struct vt_gpu_use). The thread has its own descriptors and its own copy of the library. It exists only
  * once the process has memory on a GPU, and only where there is an NVML.
  *
  * Threads: the writer's. */

@@ -213,7 +213,7 @@ static int by_bytes(const void *left, const void *right)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-static bool record_use(const struct vt_card_use *use, struct list *list, const struct vt_own_pid *own_pid,
+static bool record_use(const struct vt_gpu_use *use, struct list *list, const struct vt_own_pid *own_pid,
                        struct vt_buffer *definitions)
 {
     uint32_t pids[LISTED];
@@ -229,9 +229,9 @@ static bool record_use(const struct vt_card_use *use, struct list *list, const s
     for (unsigned i = 0; i < count; i++) {
         commands[i][0] = 0;
         command_bytes[i] = own == UINT32_MAX ? 1 : read_command(list->items[i].pid, commands[i]);
-        bytes += sizeof(struct vt_card_process) + command_bytes[i];
+        bytes += sizeof(struct vt_gpu_process) + command_bytes[i];
     }
-    struct vt_card_use *made = vt_buffer_definition(definitions, VT_RECORD_CARD_USE, sizeof *made, bytes);
+    struct vt_gpu_use *made = vt_buffer_definition(definitions, VT_RECORD_GPU_USE, sizeof *made, bytes);
     if (!made)
         return false;
     const struct vt_record_head head = made->head;
@@ -242,10 +242,10 @@ static bool record_use(const struct vt_card_use *use, struct list *list, const s
     made->flags |= (list->told ? VT_CARD_PROCESSES : 0u) |
                    (list->count > count ? VT_CARD_PROCESSES_CUT : 0u) |
                    (own_pid->is_nested ? VT_CARD_NESTED : 0u);
-    struct vt_card_process *processes = (struct vt_card_process *)(made + 1);
+    struct vt_gpu_process *processes = (struct vt_gpu_process *)(made + 1);
     char *text = (char *)(processes + count);
     for (unsigned i = 0; i < count; i++) {
-        processes[i] = (struct vt_card_process){.pid = list->items[i].pid, .bytes = list->items[i].bytes};
+        processes[i] = (struct vt_gpu_process){.pid = list->items[i].pid, .bytes = list->items[i].bytes};
         memcpy(text, commands[i], command_bytes[i]);
         text += command_bytes[i];
     }
@@ -257,7 +257,7 @@ bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t de
 {
     struct memory_v2 before, after;
     struct list list;
-    struct vt_card_use use = {.device_index = device_index, .flags = VT_CARD_UNSTEADY};
+    struct vt_gpu_use use = {.device_index = device_index, .flags = VT_CARD_UNSTEADY};
     for (int try = 0; try < TRIES && use.flags; try++) {
         use.begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
         if (!read_memory(library, card, &before))

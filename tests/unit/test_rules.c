@@ -109,10 +109,10 @@ Test(rules, of_a_user_add_to_traits_and_code)
         cr_expect_not(vt_code_is(attribution, other, VT_CODE_FORWARD));
         cr_expect_not(vt_code_is(attribution, 1000, VT_CODE_FORWARD));
         cr_expect_eq(vt_code_is(attribution, other, VT_CODE_HOOK_CALLER), own);
-        cr_expect_eq(vt_site_of(attribution, worker)->traits, own ? VT_TRAIT(FOREACH) : 0);
-        cr_expect_eq(vt_site_of(attribution, engine)->traits & VT_TRAIT(ENGINE_THREAD),
+        cr_expect_eq(vt_stack_traits_of(attribution, worker)->traits, own ? VT_TRAIT(FOREACH) : 0);
+        cr_expect_eq(vt_stack_traits_of(attribution, engine)->traits & VT_TRAIT(ENGINE_THREAD),
                      VT_TRAIT(ENGINE_THREAD));
-        cr_expect_eq(vt_site_of(attribution, 1000)->traits, 0);
+        cr_expect_eq(vt_stack_traits_of(attribution, 1000)->traits, 0);
         vt_attribution_free(attribution);
     }
     unlink(path);

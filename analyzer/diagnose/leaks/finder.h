@@ -2,7 +2,7 @@
 #ifndef VT_LEAK_FINDER_H
 #define VT_LEAK_FINDER_H
 
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "base/index.h"
 #include "diagnose/leaks/verdicts.h"
 #include "report/parts.h"

@@ -258,7 +258,8 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     if (class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS || class->group != VT_NO_CLASS ||
         class->grows)
         return false;
-    const struct vt_site *site = vt_site_of(finder->attribution, replay->allocations[order[0]].stack_id);
+    const struct vt_stack_traits *site =
+        vt_stack_traits_of(finder->attribution, replay->allocations[order[0]].stack_id);
     if (!(site->traits & VT_TRAIT(CONCATENATION)))
         return false; /* another operator makes larger tensors of a larger batch */
     for (uint32_t i = 0; i + 1 < class->count; i++) {

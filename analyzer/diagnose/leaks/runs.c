@@ -70,7 +70,7 @@ static bool is_released(const struct vt_leak_finder *finder, uint32_t index, boo
 
 bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
-    const struct vt_site *site = vt_site_of(finder->attribution, allocation->stack_id);
+    const struct vt_stack_traits *site = vt_stack_traits_of(finder->attribution, allocation->stack_id);
     const struct vt_label *label = vt_label_of(finder->attribution, allocation);
     return (label->category == VT_CATEGORY_INPUT || (site->traits & VT_TRAIT(INPUT_OPERATOR))) &&
            label->phase != VT_PHASE_BACKWARD;

@@ -202,7 +202,7 @@ static void put_moments(const struct vt_page_trace *page)
     }
     vt_bytes_print(json, "],\"refusals\":[");
     for (size_t i = 0; i < report->refusal_count; i++) {
-        const struct vt_refusal *refusal = &report->refusals[i];
+        const struct vt_oom *refusal = &report->refusals[i];
 
         vt_bytes_print(
             json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu64 ",\"device\":%d,\"asked_bytes\":%" PRIu64 "}",

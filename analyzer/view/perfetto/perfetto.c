@@ -256,7 +256,7 @@ static void put_marks(struct writer *writer)
                                                        .name = writer->report->marks[i].name,
                                                        .category = "mark"});
     for (size_t i = 0; i < writer->report->refusal_count; i++) {
-        const struct vt_refusal *refusal = &writer->report->refusals[i];
+        const struct vt_oom *refusal = &writer->report->refusals[i];
 
         vt_note_number(packets, "asked_bytes", refusal->asked_bytes);
         if (refusal->free_known)

@@ -223,7 +223,7 @@ static void draw_markers(struct vt_chart *chart, char *row, char *above)
 {
     const struct vt_device_report *device = chart->device;
     const struct vt_report *report = chart->report;
-    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
+    const struct vt_oom *refusal = report->refusals + report->shown_refusal;
     char text[64] = "peak ";
 
     memset(row, ' ', (size_t)chart->columns);

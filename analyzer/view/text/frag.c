@@ -185,10 +185,10 @@ static void pins(struct vt_print *print, const struct vt_fragmentation *found)
 }
 
 /* The request that failed at the moment that is shown; NULL = none. */
-static const struct vt_refusal *refusal_then(const struct vt_report *report,
-                                             const struct vt_device_report *device)
+static const struct vt_oom *refusal_then(const struct vt_report *report,
+                                         const struct vt_device_report *device)
 {
-    const struct vt_refusal *refusal = &report->refusals[report->shown_refusal];
+    const struct vt_oom *refusal = &report->refusals[report->shown_refusal];
 
     return report->refusal_count && device->at.state.present && refusal->device_index == device->index &&
                    refusal->event_index == device->at.state.event_index
@@ -199,7 +199,7 @@ static const struct vt_refusal *refusal_then(const struct vt_report *report,
 static void summary(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
-    const struct vt_refusal *refusal = refusal_then(print->report, device);
+    const struct vt_oom *refusal = refusal_then(print->report, device);
 
     vt_print_paragraph(print, 0, 0,
                        VT_BOLD "%s" VT_RESET " reserved in %zu segments at %s, %s: %s in blocks, " VT_BOLD

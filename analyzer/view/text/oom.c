@@ -32,12 +32,12 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
 }
 
 /* The framework refused without asking the driver. */
-static bool is_own_limit(const struct vt_refusal *refusal)
+static bool is_own_limit(const struct vt_oom *refusal)
 {
     return refusal->of_framework && !refusal->driver_tries;
 }
 
-static void print_free(FILE *stream, const struct vt_refusal *refusal)
+static void print_free(FILE *stream, const struct vt_oom *refusal)
 {
     if (is_own_limit(refusal))
         fprintf(stream,
@@ -80,7 +80,7 @@ static void print_causes(struct vt_print *print, const struct vt_shortage *short
 }
 
 /* " for aten::addmm in layers.3.fc1 (Linear)". */
-static void print_operator(FILE *stream, const struct vt_refusal *refusal)
+static void print_operator(FILE *stream, const struct vt_oom *refusal)
 {
     const char *module = refusal->asker_module, *class_name = refusal->asker_class;
 
@@ -95,7 +95,7 @@ static void print_operator(FILE *stream, const struct vt_refusal *refusal)
 void vt_text_out_of_memory(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
-    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
+    const struct vt_oom *refusal = report->refusals + report->shown_refusal;
     FILE *out = print->paragraph;
 
     if (!report->refusal_count)
@@ -162,7 +162,7 @@ static void card_row(struct vt_table *table, const char *name, uint64_t bytes, u
 /* The whole card: what this process held by category, what was free, what others had. */
 static void card(struct vt_print *print, const struct vt_shortage *shortage)
 {
-    const struct vt_refusal *refusal = shortage->refusal;
+    const struct vt_oom *refusal = shortage->refusal;
     uint64_t left[VT_CATEGORY_COUNT],
         total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
     struct vt_table table;
@@ -278,7 +278,7 @@ static void each_time(struct vt_print *print, size_t rows)
         return;
     vt_table_begin(&table, columns, 4);
     for (size_t i = first; i < report->refusal_count; i++) {
-        const struct vt_refusal *refusal = &report->refusals[i];
+        const struct vt_oom *refusal = &report->refusals[i];
 
         vt_table_cell(&table, "oom#%zu", i + 1);
         vt_table_cells(&table, VT_DURATION(refusal->t_ns), VT_BYTES(refusal->asked_bytes), refusal->asker);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/memory_stream.h"
-#include "report/program.h"
+#include "report/launch_info.h"
 
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */

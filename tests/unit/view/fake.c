@@ -216,14 +216,14 @@ bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index
     return false;
 }
 
-const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id)
+const struct vt_stack_traits *vt_stack_traits_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
     return &fake_of(attribution->trace)->sites[stack_id];
 }
 
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
-    return vt_site_of(attribution, stack_id)->operator_name;
+    return vt_stack_traits_of(attribution, stack_id)->operator_name;
 }
 
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class)

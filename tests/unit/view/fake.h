@@ -3,7 +3,7 @@
 #ifndef VT_FAKE_H
 #define VT_FAKE_H
 
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 #include "attribute/sums.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/finders.h"
@@ -26,7 +26,7 @@ struct fake {
     struct vt_trace_stack stacks[FAKE_STACKS];
     struct vt_frame frames[FAKE_STACKS][FAKE_FRAMES];
     size_t frame_counts[FAKE_STACKS];
-    struct vt_site sites[FAKE_STACKS];
+    struct vt_stack_traits sites[FAKE_STACKS];
     struct vt_trace_device devices[VT_MAX_DEVICES];
     const char *strings[16]; /* by id */
     struct vt_report *reports[FAKE_REPORTS];

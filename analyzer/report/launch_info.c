@@ -1,5 +1,5 @@
 /* Reads the variables of launchers, the command line, and the models that inspections saw. */
-#include "report/program.h"
+#include "report/launch_info.h"
 
 #include <limits.h>
 #include <stdio.h>

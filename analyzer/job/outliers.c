@@ -342,7 +342,7 @@ static void measure(const struct vt_job *job, const uint32_t *members, size_t co
     free(values);
 }
 
-void vt_job_find_odd(struct vt_job_maker *maker)
+void vt_job_find_outliers(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
 

@@ -223,7 +223,7 @@ static void find_neighbours(struct vt_job_maker *maker)
     }
 }
 
-void vt_job_find_falls(struct vt_job_maker *maker)
+void vt_job_find_oom_order(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     const struct vt_job_device *device;

@@ -81,7 +81,7 @@ static void find_stacks(struct vt_report *report)
     if (any)
         find_nodes(replay, &nodes);
     for (size_t i = 0; i < report->refusal_count; i++) {
-        struct vt_refusal *refusal = &report->refusals[i];
+        struct vt_oom *refusal = &report->refusals[i];
         uint32_t forward = forward_stack(replay, &nodes, refusal->event_index);
 
         refusal->asker_stack = forward ? forward : events[refusal->event_index].stack_id;
@@ -125,7 +125,7 @@ static void note_module(const struct vt_report *report, const uint64_t *selves, 
 }
 
 static uint64_t asking_self(const struct vt_report *report, const uint64_t *selves,
-                            const struct vt_refusal *refusal)
+                            const struct vt_oom *refusal)
 {
     return refusal->asker_stack < report->trace->stack_count ? selves[refusal->asker_stack] : 0;
 }
@@ -140,7 +140,7 @@ static void find_modules(struct vt_report *report, const uint64_t *selves, bool 
     struct vt_index latest = {0};
 
     for (size_t i = 0; i < report->refusal_count; i++) {
-        struct vt_refusal *refusal = &report->refusals[after ? report->refusal_count - 1 - i : i];
+        struct vt_oom *refusal = &report->refusals[after ? report->refusal_count - 1 - i : i];
         uint32_t at;
 
         for (; passed < count; passed++) {
@@ -161,7 +161,7 @@ static void find_modules(struct vt_report *report, const uint64_t *selves, bool 
 /* ---- Names ---- */
 
 /* Who requested it, in words. */
-static const char *name_asker(struct vt_places *places, const struct vt_refusal *refusal)
+static const char *name_asker(struct vt_places *places, const struct vt_oom *refusal)
 {
     const struct vt_place *user = vt_place_of(places, refusal->stack_id), *forward = refusal->asker_place;
     char text[NAME_BYTES];
@@ -180,7 +180,7 @@ static const char *name_asker(struct vt_places *places, const struct vt_refusal 
 static void name_askers(struct vt_report *report)
 {
     for (size_t i = 0; i < report->refusal_count; i++) {
-        struct vt_refusal *refusal = &report->refusals[i], *last = i ? refusal - 1 : NULL;
+        struct vt_oom *refusal = &report->refusals[i], *last = i ? refusal - 1 : NULL;
         bool same = last && last->stack_id == refusal->stack_id && last->asker_stack == refusal->asker_stack;
 
         refusal->asker_place = vt_place_of(report->places, refusal->asker_stack);

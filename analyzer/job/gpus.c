@@ -1,5 +1,5 @@
 /* Who holds what on each GPU, where several processes use one. */
-#include "job/epochs.h"
+#include "job/gpu_epochs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,13 +61,13 @@ static int by_number(const void *left, const void *right)
 /* ---- The peak of a GPU ---- */
 
 /* Walks through all changes of all users, and of what is beside them. */
-static void find_most(struct vt_job_card *card, struct vt_card_user *users, size_t count)
+static void find_most(struct vt_job_card *card, struct vt_gpu_user *users, size_t count)
 {
-    struct vt_card_walk walk;
+    struct vt_gpu_walk walk;
 
-    vt_card_walk_begin(&walk, users, count);
-    while (vt_card_walk_next(&walk)) {
-        const uint64_t beside = vt_card_walk_beside(&walk);
+    vt_gpu_walk_begin(&walk, users, count);
+    while (vt_gpu_walk_next(&walk)) {
+        const uint64_t beside = vt_gpu_walk_beside(&walk);
 
         if (walk.own_bytes + beside <= card->most_bytes)
             continue;
@@ -75,22 +75,22 @@ static void find_most(struct vt_job_card *card, struct vt_card_user *users, size
         card->most_ns = walk.t_ns;
         card->context_bytes = beside;
     }
-    vt_card_walk_end(&walk);
+    vt_gpu_walk_end(&walk);
     for (size_t i = 0; i < count; i++)
-        users[i].most_bytes = card->most_bytes ? vt_card_user_bytes(&users[i], card->most_ns) : 0;
+        users[i].most_bytes = card->most_bytes ? vt_gpu_user_bytes(&users[i], card->most_ns) : 0;
 }
 
 /* What is beside the users' own memory at a time. */
-static uint64_t find_beside(struct vt_card_user *users, size_t count, uint64_t t_ns)
+static uint64_t find_beside(struct vt_gpu_user *users, size_t count, uint64_t t_ns)
 {
-    struct vt_card_walk walk;
+    struct vt_gpu_walk walk;
     uint64_t bytes;
 
-    vt_card_walk_begin(&walk, users, count);
-    while (vt_card_walk_next_ns(&walk) <= t_ns && vt_card_walk_next(&walk))
+    vt_gpu_walk_begin(&walk, users, count);
+    while (vt_gpu_walk_next_ns(&walk) <= t_ns && vt_gpu_walk_next(&walk))
         ;
-    bytes = vt_card_walk_beside(&walk);
-    vt_card_walk_end(&walk);
+    bytes = vt_gpu_walk_beside(&walk);
+    vt_gpu_walk_end(&walk);
     return bytes;
 }
 
@@ -121,13 +121,13 @@ static struct vt_job_device *device_of(struct vt_job_process *process, size_t k)
                : NULL;
 }
 
-static bool is_bare(const struct vt_card_user *user)
+static bool is_bare(const struct vt_gpu_user *user)
 {
     return user->device >= user->process->bare_contexts &&
            user->device < user->process->bare_contexts + user->process->bare_context_count;
 }
 
-static size_t find_users(struct vt_job *job, uint32_t card, struct vt_card_user *users)
+static size_t find_users(struct vt_job *job, uint32_t card, struct vt_gpu_user *users)
 {
     struct vt_job_device *device;
     size_t count = 0;
@@ -136,20 +136,20 @@ static size_t find_users(struct vt_job *job, uint32_t card, struct vt_card_user 
          process++)
         for (size_t k = 0; (device = device_of(process, k)); k++)
             if (device->card == card)
-                users[count++] = (struct vt_card_user){.process = process, .device = device};
+                users[count++] = (struct vt_gpu_user){.process = process, .device = device};
     return count;
 }
 
 /* The holders are those of each user's most_bytes. */
 static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
-                         const struct vt_card_user *users, size_t count)
+                         const struct vt_gpu_user *users, size_t count)
 {
     const struct vt_job *job = &maker->job;
 
     card->holders = vt_job_take(&maker->arena, count, sizeof *card->holders);
     card->bare_contexts = vt_job_take(&maker->arena, count, sizeof *card->bare_contexts);
     card->holder_count = card->bare_context_count = 0;
-    for (const struct vt_card_user *user = users; user < users + count; user++) {
+    for (const struct vt_gpu_user *user = users; user < users + count; user++) {
         const uint32_t process = (uint32_t)(user->process - job->processes);
 
         if (is_bare(user))
@@ -157,7 +157,7 @@ static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
                 (struct vt_job_bare_context){.process = process,
                                              .device_index = user->device->index,
                                              .label = user->process->label,
-                                             .t_ns = vt_card_user_from(user),
+                                             .t_ns = vt_gpu_user_from(user),
                                              .bytes_known = user->device->context_told,
                                              .bytes = user->device->context_bytes,
                                              .line = user->device->context_line};
@@ -172,7 +172,7 @@ static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
         qsort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
 }
 
-static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_card_user *users)
+static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_gpu_user *users)
 {
     struct vt_job *job = &maker->job;
     struct vt_job_card *card = &job->cards[index];
@@ -189,24 +189,24 @@ static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_card
 void vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card)
 {
     struct vt_job *job = &maker->job;
-    struct vt_card_user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
+    struct vt_gpu_user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
     size_t count = find_users(job, card_index, users);
 
     *card = job->cards[card_index];
     card->most_ns = t_ns;
     card->most_bytes = card->context_bytes = find_beside(users, count, t_ns);
     for (size_t i = 0; i < count; i++) {
-        users[i].most_bytes = vt_card_user_bytes(&users[i], t_ns);
+        users[i].most_bytes = vt_gpu_user_bytes(&users[i], t_ns);
         card->most_bytes += users[i].most_bytes;
     }
     fill_holders(maker, card, users, count);
 }
 
-void vt_job_find_cards(struct vt_job_maker *maker)
+void vt_job_find_gpus(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = count_devices(job);
-    struct vt_card_user *users;
+    struct vt_gpu_user *users;
     struct vt_job_device *device;
 
     job->cards = vt_job_take(&maker->arena, devices, sizeof *job->cards);

@@ -406,7 +406,7 @@ static void describe_run(struct vt_job_maker *maker, struct vt_job_run *run)
     }
 }
 
-void vt_job_find_layouts(struct vt_job_maker *maker)
+void vt_job_find_parallelism(struct vt_job_maker *maker)
 {
     for (size_t i = 0; i < maker->job.run_count; i++)
         describe_run(maker, &maker->job.runs[i]);

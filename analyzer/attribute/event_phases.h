@@ -1,6 +1,6 @@
 /* Private to find_phases.c, evaluation.c and steps.c: the state while phases are found. */
-#ifndef VT_SIGNS_H
-#define VT_SIGNS_H
+#ifndef VT_EVENT_PHASES_H
+#define VT_EVENT_PHASES_H
 
 #include "attribute/phases.h"
 #include "base/index.h"
@@ -41,7 +41,7 @@ struct vt_finder_graphs {
 struct vt_finder {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
-    struct vt_sites *sites;
+    struct vt_traits_by_stack *sites;
     struct vt_phases *phases;
     struct vt_index thread_index;
     struct vt_finder_thread *threads;

@@ -11,13 +11,13 @@
 #include "base/format.h"
 #include "base/index.h"
 #include "diagnose/finders.h"
-#include "diagnose/silent.h"
-#include "report/program.h"
+#include "diagnose/driver_overhead.h"
+#include "report/launch_info.h"
 
 #define NAMED 3 /* rows that a sentence names */
 
 struct card_adviser {
-    const struct vt_card_table *table;
+    const struct vt_gpu_table *table;
     const char *loading; /* CUDA_MODULE_LOADING; NULL = it was not set */
     struct vt_advices *advices;
     size_t capacity;
@@ -32,34 +32,34 @@ struct rows {
 };
 
 /* How much of a row it is about; 0 = it is not. */
-typedef int64_t share_of(const struct vt_card_row *row);
+typedef int64_t share_of(const struct vt_gpu_row *row);
 
-static int64_t of_process(const struct vt_card_row *row)
+static int64_t of_process(const struct vt_gpu_row *row)
 {
     return strcmp(row->kind, "process") ? 0 : row->bytes;
 }
 
-static int64_t of_whole_module(const struct vt_card_row *row)
+static int64_t of_whole_module(const struct vt_gpu_row *row)
 {
     return row->module_bytes;
 }
 
-static int64_t of_first_use(const struct vt_card_row *row)
+static int64_t of_first_use(const struct vt_gpu_row *row)
 {
     return strcmp(row->kind, VT_SILENT_MODULES) ? 0 : row->bytes - row->module_bytes;
 }
 
-static int64_t of_further_context(const struct vt_card_row *row)
+static int64_t of_further_context(const struct vt_gpu_row *row)
 {
     return strcmp(row->kind, VT_SILENT_CONTEXT) || !row->name ? 0 : row->bytes;
 }
 
-static int64_t of_setting(const struct vt_card_row *row)
+static int64_t of_setting(const struct vt_gpu_row *row)
 {
     return strcmp(row->kind, VT_SILENT_SETTINGS) ? 0 : row->bytes;
 }
 
-static void name_row(const struct vt_card_row *row, char *text, size_t bytes)
+static void name_row(const struct vt_gpu_row *row, char *text, size_t bytes)
 {
     if (row->pid && row->command)
         snprintf(text, bytes, "process %" PRIu32 " (%.40s)", row->pid, vt_without_folder(row->command));
@@ -70,10 +70,10 @@ static void name_row(const struct vt_card_row *row, char *text, size_t bytes)
 }
 
 /* The rows with a share, the largest first; the first few are named. */
-static struct rows find_rows(const struct vt_card_table *table, share_of *share)
+static struct rows find_rows(const struct vt_gpu_table *table, share_of *share)
 {
     struct rows rows = {0};
-    const struct vt_card_row *last = NULL;
+    const struct vt_gpu_row *last = NULL;
     int64_t left;
     char name[96], bytes[24];
     size_t used = 0;
@@ -84,9 +84,9 @@ static struct rows find_rows(const struct vt_card_table *table, share_of *share)
     }
     left = rows.bytes;
     for (size_t named = 0; named < NAMED && named < rows.count; named++) {
-        const struct vt_card_row *next = NULL;
+        const struct vt_gpu_row *next = NULL;
 
-        for (const struct vt_card_row *row = table->rows; row < table->rows + table->row_count; row++) {
+        for (const struct vt_gpu_row *row = table->rows; row < table->rows + table->row_count; row++) {
             const bool after = !last || share(row) < share(last) || (share(row) == share(last) && row > last);
 
             if (share(row) > 0 && after && (!next || share(row) > share(next)))
@@ -181,7 +181,7 @@ static void about_settings(struct card_adviser *adviser)
 }
 
 /* Why others' bytes may be among what nothing explains. */
-static const char *why_unexplained(const struct vt_card_table *table)
+static const char *why_unexplained(const struct vt_gpu_table *table)
 {
     static const struct {
         const char *processes, *why;
@@ -206,7 +206,7 @@ static const char *why_unexplained(const struct vt_card_table *table)
 
 static void about_unexplained(struct card_adviser *adviser)
 {
-    const struct vt_card_table *table = adviser->table;
+    const struct vt_gpu_table *table = adviser->table;
     const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
     int64_t own = table->processes_known ? table->own_unexplained_bytes : 0;
     char own_text[24], rest_text[24];
@@ -241,7 +241,7 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
 }
 
-void vt_card_advise(const struct vt_report *report, struct vt_card_table *table)
+void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table)
 {
     static void (*const kinds[])(struct card_adviser *) = {about_processes, about_modules, about_contexts,
                                                            about_settings, about_unexplained};

@@ -1,6 +1,6 @@
 /* Operators of stacks, and the traits that no pattern finds: they depend on where in a function a call was
  * made, or on which frame is inside which. */
-#include "attribute/sites.h"
+#include "attribute/stack_traits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ struct operators {
     size_t count, capacity;
 };
 
-static const char *find_operator(struct vt_sites *sites, struct operators *operators, uint64_t address)
+static const char *find_operator(struct vt_traits_by_stack *sites, struct operators *operators,
+                                 uint64_t address)
 {
     uint32_t known = vt_index_get(&operators->index, address);
     if (known == VT_INDEX_NONE) {
@@ -75,7 +76,7 @@ static const char *find_operator(struct vt_sites *sites, struct operators *opera
 
 /* The outermost operator of a stack. Its native frames end at the interpreter, so in the second forward of a
  * checkpoint this is the forward operator. */
-static void find_operators(struct vt_sites *sites)
+static void find_operators(struct vt_traits_by_stack *sites)
 {
     const struct vt_trace *trace = sites->trace;
     struct operators operators = {0};
@@ -92,18 +93,18 @@ static void find_operators(struct vt_sites *sites)
 /* ---- Traits ---- */
 
 /* The innermost frame of Module._apply, NULL = none. */
-static const struct vt_python_frame *apply_frame(const struct vt_sites *sites, uint32_t stack_id)
+static const struct vt_python_frame *apply_frame(const struct vt_traits_by_stack *sites, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
     for (uint32_t i = 0; i < stack->python_count; i++)
-        if (vt_sites_code_is(sites, stack->python[i].code_id, VT_CODE_APPLY))
+        if (vt_traits_by_stack_code_is(sites, stack->python[i].code_id, VT_CODE_APPLY))
             return &stack->python[i];
     return NULL;
 }
 
 /* Module._apply converts parameters at one place in its code and then buffers at another. The offset in its
  * innermost call shows which; where all stacks have one place, nothing is known. */
-static void find_buffers(struct vt_sites *sites)
+static void find_buffers(struct vt_traits_by_stack *sites)
 {
     int32_t first = INT32_MAX, last = -1;
     uint32_t code_id = 0;
@@ -131,13 +132,14 @@ struct step_frames {
     uint32_t owner; /* the first function in it that is the optimizer's own */
 };
 
-static bool frame_is(const struct vt_sites *sites, const struct vt_trace_stack *stack, uint32_t at,
+static bool frame_is(const struct vt_traits_by_stack *sites, const struct vt_trace_stack *stack, uint32_t at,
                      enum vt_code_class code_class)
 {
-    return vt_sites_code_is(sites, stack->python[at].code_id, code_class);
+    return vt_traits_by_stack_code_is(sites, stack->python[at].code_id, code_class);
 }
 
-static struct step_frames find_step(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+static struct step_frames find_step(const struct vt_traits_by_stack *sites,
+                                    const struct vt_trace_stack *stack)
 {
     struct step_frames found = {stack->python_count, 0};
     for (uint32_t i = 0; i < stack->python_count && found.step == stack->python_count; i++)
@@ -151,7 +153,7 @@ static struct step_frames find_step(const struct vt_sites *sites, const struct v
 
 /* A method of the same class, or a function within one: "LBFGS.step", "LBFGS.step.<locals>.obj_func". Before
  * Python 3.11 names have no class; a library has its optimizer in a file of its own. */
-static bool of_same_class(const struct vt_sites *sites, uint32_t code_id, uint32_t other_id)
+static bool of_same_class(const struct vt_traits_by_stack *sites, uint32_t code_id, uint32_t other_id)
 {
     const struct vt_trace *trace = sites->trace;
     if (code_id >= trace->code_count || other_id >= trace->code_count)
@@ -169,7 +171,7 @@ static bool of_same_class(const struct vt_sites *sites, uint32_t code_id, uint32
 
 /* A function that an optimizer's step calls is a closure if, at some time, it runs a forward or a backward.
  */
-static void mark_passes(struct vt_sites *sites, const struct vt_trace_stack *stack)
+static void mark_passes(struct vt_traits_by_stack *sites, const struct vt_trace_stack *stack)
 {
     struct step_frames found = find_step(sites, stack);
     if (found.step == stack->python_count)
@@ -185,7 +187,7 @@ static void mark_passes(struct vt_sites *sites, const struct vt_trace_stack *sta
     }
 }
 
-const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
+const struct vt_python_frame *vt_optimizer_frame(const struct vt_traits_by_stack *sites, uint32_t stack_id,
                                                  bool *closure)
 {
     const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
@@ -205,7 +207,7 @@ const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, u
 }
 
 /* What the closure does that an optimizer's step calls is not the optimizer's work. */
-static void find_closures(struct vt_sites *sites)
+static void find_closures(struct vt_traits_by_stack *sites)
 {
     for (uint32_t id = 1; id < sites->trace->stack_count; id++)
         if (sites->items[id].traits & VT_TRAIT(OPTIMIZER))
@@ -222,7 +224,8 @@ static void find_closures(struct vt_sites *sites)
 }
 
 /* Marks the functions of a class. */
-static void mark_class(struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class, bool set)
+static void mark_class(struct vt_traits_by_stack *sites, uint32_t code_id, enum vt_code_class code_class,
+                       bool set)
 {
     for (uint32_t other = 0; other < sites->trace->code_count; other++)
         if (of_same_class(sites, other, code_id))
@@ -231,7 +234,7 @@ static void mark_class(struct vt_sites *sites, uint32_t code_id, enum vt_code_cl
 }
 
 /* The script's own functions called `step` that call an optimizer's. */
-static void mark_wrappers(struct vt_sites *sites, const struct vt_trace_stack *stack)
+static void mark_wrappers(struct vt_traits_by_stack *sites, const struct vt_trace_stack *stack)
 {
     for (uint32_t i = find_step(sites, stack).step + 1; i < stack->python_count; i++)
         if (frame_is(sites, stack, i, VT_CODE_STEP) && !frame_is(sites, stack, i, VT_CODE_OPTIMIZER_STEP) &&
@@ -241,7 +244,7 @@ static void mark_wrappers(struct vt_sites *sites, const struct vt_trace_stack *s
 }
 
 /* What runs forward or backward is a trainer, and wraps no optimizer. */
-static void unmark_trainers(struct vt_sites *sites, const struct vt_trace_stack *stack)
+static void unmark_trainers(struct vt_traits_by_stack *sites, const struct vt_trace_stack *stack)
 {
     bool pass = false;
     for (uint32_t i = 0; i < stack->python_count; i++) {
@@ -251,7 +254,7 @@ static void unmark_trainers(struct vt_sites *sites, const struct vt_trace_stack 
     }
 }
 
-static void find_wrappers(struct vt_sites *sites)
+static void find_wrappers(struct vt_traits_by_stack *sites)
 {
     for (uint32_t id = 1; id < sites->trace->stack_count; id++)
         if (sites->items[id].traits & VT_TRAIT(OPTIMIZER))
@@ -265,7 +268,7 @@ static void find_wrappers(struct vt_sites *sites)
 }
 
 /* Made in constructors, all of them of the script's own classes that are no modules. */
-static bool is_plain_init(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+static bool is_plain_init(const struct vt_traits_by_stack *sites, const struct vt_trace_stack *stack)
 {
     bool plain = false;
     for (uint32_t i = 0; i < stack->python_count; i++) {
@@ -278,10 +281,11 @@ static bool is_plain_init(const struct vt_sites *sites, const struct vt_trace_st
     return plain;
 }
 
-static void find_plain_inits(struct vt_sites *sites)
+static void find_plain_inits(struct vt_traits_by_stack *sites)
 {
     for (uint32_t id = 0; id < sites->trace->code_count; id++)
-        if (vt_sites_code_is(sites, id, VT_CODE_FORWARD) && !vt_sites_code_is(sites, id, VT_CODE_OF_MODULE))
+        if (vt_traits_by_stack_code_is(sites, id, VT_CODE_FORWARD) &&
+            !vt_traits_by_stack_code_is(sites, id, VT_CODE_OF_MODULE))
             mark_class(sites, id, VT_CODE_OF_MODULE, true);
     for (uint32_t id = 1; id < sites->trace->stack_count; id++)
         if (is_plain_init(sites, &sites->trace->stacks[id]))
@@ -290,7 +294,7 @@ static void find_plain_inits(struct vt_sites *sites)
 
 /* What a module makes that a cache's code calls (to find out how large a cache can be, to warm up) is no
  * cache. */
-static void find_cache_makers(struct vt_sites *sites)
+static void find_cache_makers(struct vt_traits_by_stack *sites)
 {
     for (uint32_t id = 1; id < sites->trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &sites->trace->stacks[id];
@@ -305,7 +309,7 @@ static void find_cache_makers(struct vt_sites *sites)
 }
 
 /* The innermost module calls a function of the script's that is not its forward. */
-static bool is_in_hook(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+static bool is_in_hook(const struct vt_traits_by_stack *sites, const struct vt_trace_stack *stack)
 {
     uint32_t caller = 0, call;
     while (caller < stack->python_count && !frame_is(sites, stack, caller, VT_CODE_HOOK_CALLER))
@@ -317,7 +321,7 @@ static bool is_in_hook(const struct vt_sites *sites, const struct vt_trace_stack
     return false;
 }
 
-static void find_hooks(struct vt_sites *sites)
+static void find_hooks(struct vt_traits_by_stack *sites)
 {
     for (uint32_t id = 1; id < sites->trace->stack_count; id++)
         if (is_in_hook(sites, &sites->trace->stacks[id]))
@@ -326,8 +330,8 @@ static void find_hooks(struct vt_sites *sites)
 
 /* ---- All ---- */
 
-struct vt_matcher *vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules,
-                                 struct vt_sites *sites)
+struct vt_matcher *vt_traits_by_stack_make(const struct vt_trace *trace, const struct vt_rules *rules,
+                                           struct vt_traits_by_stack *sites)
 {
     sites->trace = trace;
     sites->model_function = UINT32_MAX;
@@ -344,14 +348,15 @@ struct vt_matcher *vt_sites_make(const struct vt_trace *trace, const struct vt_r
     return matcher;
 }
 
-void vt_sites_free(struct vt_sites *sites)
+void vt_traits_by_stack_free(struct vt_traits_by_stack *sites)
 {
     free(sites->items);
     free(sites->code_classes);
     vt_arena_free(&sites->arena);
 }
 
-bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class)
+bool vt_traits_by_stack_code_is(const struct vt_traits_by_stack *sites, uint32_t code_id,
+                                enum vt_code_class code_class)
 {
     return code_id < sites->trace->code_count && sites->code_classes[code_id] >> code_class & 1;
 }
@@ -370,7 +375,7 @@ uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
     return result;
 }
 
-uint64_t vt_call_code(const struct vt_sites *sites, uint32_t stack_id, uint64_t *outer)
+uint64_t vt_call_code(const struct vt_traits_by_stack *sites, uint32_t stack_id, uint64_t *outer)
 {
     const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
     uint64_t key = 0, result = 0;

@@ -1,6 +1,6 @@
 /* How many more calls of a model fit the GPU while its cache grows: the last call is repeated, event by
  * event, with blocks that keep growing as they did, until a request fails. */
-#include "diagnose/fit.h"
+#include "diagnose/capacity.h"
 
 #include <errno.h>
 #include <math.h>
@@ -210,7 +210,7 @@ static double cache_growth(const struct fit *fit)
 
 /* Repeats the last call until a request fails. held: by age and ordinal, as a ring. */
 static void repeat(const struct fit *fit, struct vt_allocator *allocator, uint32_t *held,
-                   struct vt_fit *found)
+                   struct vt_capacity *found)
 {
     size_t ages = fit->oldest + 1u, taken = 0;
     for (size_t age = 0; age < ages; age++)
@@ -240,8 +240,9 @@ static void repeat(const struct fit *fit, struct vt_allocator *allocator, uint32
     }
 }
 
-void vt_fit_calls(const struct vt_attribution *attribution, int device_index, const struct vt_step *steps,
-                  size_t calls, uint64_t free_bytes, struct vt_fit *found)
+void vt_capacity_calls(const struct vt_attribution *attribution, int device_index,
+                       const struct vt_step *steps, size_t calls, uint64_t free_bytes,
+                       struct vt_capacity *found)
 {
     size_t left_out = calls > MOST_CALLS ? calls - MOST_CALLS : 0;
     struct fit fit = {.attribution = attribution,
@@ -251,7 +252,7 @@ void vt_fit_calls(const struct vt_attribution *attribution, int device_index, co
                       .calls = calls - left_out};
     struct vt_allocator *allocator = NULL;
     uint32_t *held = NULL;
-    *found = (struct vt_fit){0};
+    *found = (struct vt_capacity){0};
     int error = fit.calls < LEAST_CALLS ? -ENOTSUP : learn(&fit);
     if (!error)
         error = vt_allocator_make(fit.replay, device_index, fit.steps[fit.calls - 1].last_event, free_bytes,
@@ -270,12 +271,12 @@ void vt_fit_calls(const struct vt_attribution *attribution, int device_index, co
     free(fit.deeds);
 }
 
-void vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                   const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_fit *found)
+void vt_capacity_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                        const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_capacity *found)
 {
     struct vt_allocator *allocator = NULL;
     uint32_t block = 0;
-    *found = (struct vt_fit){0};
+    *found = (struct vt_capacity){0};
     int error =
         count == 0 ? -ENOTSUP : vt_allocator_make(replay, device_index, event_index, free_bytes, &allocator);
     for (size_t taken = 0; !error && block != VT_NO_BLOCK && !found->ended; taken++) {

@@ -5,8 +5,8 @@
 
 #include "base/index.h"
 #include "diagnose/finders.h"
-#include "diagnose/own_use.h"
-#include "diagnose/silent.h"
+#include "diagnose/nvml_self.h"
+#include "diagnose/driver_overhead.h"
 #include "report/parts.h"
 #include "trace/frameworks.h"
 
@@ -24,19 +24,19 @@
 
 struct maker {
     const struct vt_report *report;
-    const struct vt_readings *readings;
+    const struct vt_gpu_readings *readings;
     const struct vt_silent_events *silent_events;
     int device_index;
-    struct vt_card_table *table;
+    struct vt_gpu_table *table;
     size_t capacity, told_capacity;
-    struct vt_own_use own;
+    struct vt_nvml_self own;
     uint64_t spare_bytes; /* free parts of pools at the moment of the table */
 };
 
-static struct vt_card_row *find_row(const struct maker *maker, const char *kind, const char *name)
+static struct vt_gpu_row *find_row(const struct maker *maker, const char *kind, const char *name)
 {
     for (size_t i = 0; i < maker->table->row_count; i++) {
-        struct vt_card_row *row = &maker->table->rows[i];
+        struct vt_gpu_row *row = &maker->table->rows[i];
 
         if (!strcmp(row->kind, kind) && !row->pid &&
             (row->name && name ? !strcmp(row->name, name) : row->name == name))
@@ -48,9 +48,9 @@ static struct vt_card_row *find_row(const struct maker *maker, const char *kind,
 /* Adds to the row of that kind and name. */
 static void add(struct maker *maker, const char *kind, const char *name, int64_t bytes)
 {
-    struct vt_card_table *table = maker->table;
-    struct vt_card_row *row = find_row(maker, kind, name);
-    const struct vt_card_row made = {.kind = kind, .name = name, .bytes = bytes, .known = true};
+    struct vt_gpu_table *table = maker->table;
+    struct vt_gpu_row *row = find_row(maker, kind, name);
+    const struct vt_gpu_row made = {.kind = kind, .name = name, .bytes = bytes, .known = true};
 
     if (row)
         row->bytes += bytes;
@@ -59,16 +59,16 @@ static void add(struct maker *maker, const char *kind, const char *name, int64_t
 }
 
 /* Adds to what is reported beside the rows. */
-static void tell(struct maker *maker, const struct vt_card_row *row)
+static void tell(struct maker *maker, const struct vt_gpu_row *row)
 {
-    struct vt_card_table *table = maker->table;
+    struct vt_gpu_table *table = maker->table;
 
     VT_APPEND(table->told, table->told_count, maker->told_capacity, *row);
 }
 
 static void tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
 {
-    const struct vt_card_row row = {.kind = kind, .bytes = (int64_t)bytes, .known = true};
+    const struct vt_gpu_row row = {.kind = kind, .bytes = (int64_t)bytes, .known = true};
 
     if (bytes && bytes != UINT64_MAX)
         tell(maker, &row);
@@ -133,7 +133,7 @@ static int64_t add_silent(struct maker *maker, uint32_t era, uint32_t event_inde
 
     for (size_t i = 0; i < silents.count; i++) {
         const struct vt_silent *silent = &silents.items[i];
-        struct vt_card_row *row;
+        struct vt_gpu_row *row;
 
         add(maker, silent->kind, silent->name, silent->bytes);
         row = silent->of_module ? find_row(maker, silent->kind, silent->name) : NULL;
@@ -174,18 +174,18 @@ static void add_own(struct maker *maker, const struct vt_state *state, uint32_t 
 
 /* ---- Contexts and other processes ---- */
 
-static bool tells_own(const struct maker *maker, const struct vt_reading *reading)
+static bool tells_own(const struct maker *maker, const struct vt_gpu_reading *reading)
 {
-    return vt_own_use_told(&maker->own, reading);
+    return vt_nvml_self_told(&maker->own, reading);
 }
 
 /* What NVML charged this process with beyond what was known at that reading. An allocation is recorded after
  * it was made, and a free before: on a busy machine that may be long, so it is at most too much. */
-static int64_t context_by(struct maker *maker, const struct vt_reading *reading)
+static int64_t context_by(struct maker *maker, const struct vt_gpu_reading *reading)
 {
     const struct vt_silents silents = find_silents(maker, reading->era, reading->event_index);
     const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes,
-                  bytes = (int64_t)(vt_own_use_bytes(reading) - reading->own_bytes) - silents.bytes;
+                  bytes = (int64_t)(vt_nvml_self_bytes(reading) - reading->own_bytes) - silents.bytes;
 
     free(silents.items);
     /* what was in use on the GPU before the first allocation, once that was read */
@@ -194,7 +194,7 @@ static int64_t context_by(struct maker *maker, const struct vt_reading *reading)
 
 /* How much a reading says about a context: one from before it was made says nothing, and one during a
  * change of this process's memory says too much. */
-static unsigned quality_of(const struct vt_reading *reading)
+static unsigned quality_of(const struct vt_gpu_reading *reading)
 {
     return 2 * (reading->context_bytes > 0) + reading->steady;
 }
@@ -208,7 +208,7 @@ static uint64_t find_context(struct maker *maker, uint32_t era)
     bool without_spare = false;
 
     for (size_t i = 0; i < maker->readings->count && asked[BEST_QUALITY] < FIRST_READINGS; i++) {
-        const struct vt_reading *reading = &maker->readings->items[i];
+        const struct vt_gpu_reading *reading = &maker->readings->items[i];
         const unsigned quality = quality_of(reading);
 
         if (reading->era != era || quality < best || !tells_own(maker, reading) ||
@@ -242,7 +242,7 @@ static bool has_context(const struct maker *maker, const struct vt_state *state)
 
 /* Other processes have rows. Where it is not known which of them is this one, they are reported beside the
  * rows, and so is a process whose bytes are not reported. */
-static void add_processes(struct maker *maker, const struct vt_reading *reading)
+static void add_processes(struct maker *maker, const struct vt_gpu_reading *reading)
 {
     const struct vt_trace_card_use *use = reading->use;
     const bool known = maker->table->processes_known;
@@ -250,11 +250,11 @@ static void add_processes(struct maker *maker, const struct vt_reading *reading)
     for (uint32_t i = 0; use && i < use->process_count; i++) {
         const struct vt_trace_card_process *process = &use->processes[i];
         const bool has_bytes = process->bytes <= reading->used_bytes;
-        const struct vt_card_row row = {.kind = KIND_PROCESS,
-                                        .command = process->command[0] ? process->command : NULL,
-                                        .pid = process->pid,
-                                        .bytes = has_bytes ? (int64_t)process->bytes : 0,
-                                        .known = has_bytes};
+        const struct vt_gpu_row row = {.kind = KIND_PROCESS,
+                                       .command = process->command[0] ? process->command : NULL,
+                                       .pid = process->pid,
+                                       .bytes = has_bytes ? (int64_t)process->bytes : 0,
+                                       .known = has_bytes};
 
         if (known && i == use->own)
             continue;
@@ -266,18 +266,18 @@ static void add_processes(struct maker *maker, const struct vt_reading *reading)
 }
 
 /* The part of the unexplained bytes that NVML charges this process with, beyond its rows. */
-static void find_own_unexplained(struct maker *maker, const struct vt_reading *reading)
+static void find_own_unexplained(struct maker *maker, const struct vt_gpu_reading *reading)
 {
-    struct vt_card_table *table = maker->table;
+    struct vt_gpu_table *table = maker->table;
     int64_t sum = 0;
 
     for (size_t i = 0; i < table->row_count; i++)
         sum += strcmp(table->rows[i].kind, KIND_PROCESS) ? table->rows[i].bytes : 0;
-    table->own_unexplained_bytes = (int64_t)vt_own_use_bytes(reading) + table->moved_bytes - sum;
+    table->own_unexplained_bytes = (int64_t)vt_nvml_self_bytes(reading) + table->moved_bytes - sum;
 }
 
 /* What this process had beside its own memory at the moment, but for calls that are rows of their own. */
-static uint64_t find_moments_context(struct maker *maker, const struct vt_reading *reading,
+static uint64_t find_moments_context(struct maker *maker, const struct vt_gpu_reading *reading,
                                      const struct vt_state *state)
 {
     const uint32_t era = era_of(maker, state);
@@ -290,14 +290,14 @@ static uint64_t find_moments_context(struct maker *maker, const struct vt_readin
 }
 
 /* One of them is from before the process used the device, or from after it had ended its contexts there. */
-static bool is_of_other_context(const struct maker *maker, const struct vt_reading *reading,
+static bool is_of_other_context(const struct maker *maker, const struct vt_gpu_reading *reading,
                                 const struct vt_state *state)
 {
     return !reading->context_bytes != !state->context_bytes || reading->era != era_of(maker, state);
 }
 
 /* The reading shows the same state as the moment, by everything that this process's own events show. */
-static bool has_as_much(const struct maker *maker, const struct vt_reading *reading,
+static bool has_as_much(const struct maker *maker, const struct vt_gpu_reading *reading,
                         const struct vt_state *state)
 {
     return reading->own_bytes == state->driver_bytes - state->context_bytes &&
@@ -306,7 +306,7 @@ static bool has_as_much(const struct maker *maker, const struct vt_reading *read
 
 /* What pools had returned to the device by a reading, as NVML reports: they do so when the program waits
  * for the device, and events show it only with their next use. */
-static uint64_t find_returned(struct maker *maker, const struct vt_reading *reading)
+static uint64_t find_returned(struct maker *maker, const struct vt_gpu_reading *reading)
 {
     struct vt_silents silents;
     int64_t missing;
@@ -315,15 +315,16 @@ static uint64_t find_returned(struct maker *maker, const struct vt_reading *read
         return 0;
     silents = find_silents(maker, reading->era, reading->event_index);
     free(silents.items);
-    missing = (int64_t)(reading->own_bytes + find_context(maker, reading->era) - vt_own_use_bytes(reading)) +
-              silents.bytes;
+    missing =
+        (int64_t)(reading->own_bytes + find_context(maker, reading->era) - vt_nvml_self_bytes(reading)) +
+        silents.bytes;
     if (missing <= 0)
         return 0;
     return (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
 }
 
 /* How much more this process held at the moment than when the bytes in use were reported. */
-static int64_t moved(const struct maker *maker, const struct vt_reading *reading,
+static int64_t moved(const struct maker *maker, const struct vt_gpu_reading *reading,
                      const struct vt_state *state, uint64_t context_bytes, int64_t silent_bytes)
 {
     const int64_t own_bytes = (int64_t)(state->driver_bytes - state->context_bytes);
@@ -331,14 +332,14 @@ static int64_t moved(const struct maker *maker, const struct vt_reading *reading
     if (!is_of_other_context(maker, reading, state))
         return (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
     return maker->table->processes_known
-               ? own_bytes + (int64_t)context_bytes + silent_bytes - (int64_t)vt_own_use_bytes(reading)
+               ? own_bytes + (int64_t)context_bytes + silent_bytes - (int64_t)vt_nvml_self_bytes(reading)
                : own_bytes - (int64_t)reading->own_bytes;
 }
 
-static void add_rest(struct maker *maker, const struct vt_reading *reading, const struct vt_state *state,
+static void add_rest(struct maker *maker, const struct vt_gpu_reading *reading, const struct vt_state *state,
                      int64_t silent_bytes)
 {
-    struct vt_card_table *table = maker->table;
+    struct vt_gpu_table *table = maker->table;
     uint64_t context_bytes = table->processes_known ? find_moments_context(maker, reading, state) : 0;
     const uint64_t returned_bytes = find_returned(maker, reading);
     int64_t sum = 0;
@@ -361,14 +362,14 @@ static void add_rest(struct maker *maker, const struct vt_reading *reading, cons
     for (size_t i = 0; i < table->row_count; i++)
         sum += table->rows[i].bytes;
     /* also where it is 0: that is worth saying */
-    const struct vt_card_row row = {
+    const struct vt_gpu_row row = {
         .kind = KIND_UNEXPLAINED, .bytes = (int64_t)table->device_bytes - sum, .known = true};
     VT_APPEND(table->rows, table->row_count, maker->capacity, row);
 }
 
 /* ---- The table of a moment ---- */
 
-static uint64_t distance(const struct vt_reading *reading, uint64_t t_ns)
+static uint64_t distance(const struct vt_gpu_reading *reading, uint64_t t_ns)
 {
     return t_ns < reading->begin_ns  ? reading->begin_ns - t_ns
            : t_ns > reading->held_ns ? t_ns - reading->held_ns
@@ -376,7 +377,7 @@ static uint64_t distance(const struct vt_reading *reading, uint64_t t_ns)
 }
 
 /* 0 = the best: steady, this process had as much, and which process it is was known. */
-static unsigned rank_of(const struct maker *maker, const struct vt_reading *reading,
+static unsigned rank_of(const struct maker *maker, const struct vt_gpu_reading *reading,
                         const struct vt_state *state)
 {
     const bool equal = has_as_much(maker, reading, state);
@@ -386,7 +387,7 @@ static unsigned rank_of(const struct maker *maker, const struct vt_reading *read
 
 /* Moved to the moment, more would be in use than the GPU has: then the reading already had memory whose
  * allocation was not yet recorded, and does not belong to the events before it. */
-static bool is_too_much(const struct vt_reading *reading, const struct vt_state *state)
+static bool is_too_much(const struct vt_gpu_reading *reading, const struct vt_state *state)
 {
     const uint64_t own_bytes = reading->own_bytes + reading->context_bytes;
 
@@ -394,12 +395,12 @@ static bool is_too_much(const struct vt_reading *reading, const struct vt_state 
            reading->used_bytes + (state->driver_bytes - own_bytes) > reading->total_bytes;
 }
 
-static const struct vt_reading *choose(const struct maker *maker, const struct vt_state *state)
+static const struct vt_gpu_reading *choose(const struct maker *maker, const struct vt_state *state)
 {
-    const struct vt_reading *best = NULL;
+    const struct vt_gpu_reading *best = NULL;
 
     for (size_t i = 0; i < maker->readings->count; i++) {
-        const struct vt_reading *reading = &maker->readings->items[i];
+        const struct vt_gpu_reading *reading = &maker->readings->items[i];
         const unsigned rank = rank_of(maker, reading, state),
                        best_rank = best ? rank_of(maker, best, state) : 0;
 
@@ -413,12 +414,12 @@ static const struct vt_reading *choose(const struct maker *maker, const struct v
 }
 
 /* The last of the best. */
-static const struct vt_reading *choose_last(const struct maker *maker, const struct vt_state *state)
+static const struct vt_gpu_reading *choose_last(const struct maker *maker, const struct vt_state *state)
 {
-    const struct vt_reading *last = NULL;
+    const struct vt_gpu_reading *last = NULL;
 
     for (size_t i = 0; i < maker->readings->count; i++) {
-        const struct vt_reading *reading = &maker->readings->items[i];
+        const struct vt_gpu_reading *reading = &maker->readings->items[i];
 
         if (is_too_much(reading, state))
             continue;
@@ -428,18 +429,18 @@ static const struct vt_reading *choose_last(const struct maker *maker, const str
     return last;
 }
 
-static void bound_modules(struct vt_card_table *table)
+static void bound_modules(struct vt_gpu_table *table)
 {
     for (size_t i = 0; i < table->row_count; i++) {
-        struct vt_card_row *row = &table->rows[i];
+        struct vt_gpu_row *row = &table->rows[i];
 
         row->module_bytes = row->module_bytes > row->bytes ? row->bytes : row->module_bytes;
         row->module_bytes = row->module_bytes > 0 ? row->module_bytes : 0;
     }
 }
 
-static void make_table(const struct maker *of, const struct vt_state *state, const struct vt_reading *reading,
-                       struct vt_card_table *table)
+static void make_table(const struct maker *of, const struct vt_state *state,
+                       const struct vt_gpu_reading *reading, struct vt_gpu_table *table)
 {
     struct maker maker = *of;
     int64_t silent_bytes = 0;
@@ -450,51 +451,51 @@ static void make_table(const struct maker *of, const struct vt_state *state, con
         (!state->driver_bytes && !tells_own(of, reading) && is_of_other_context(of, reading, state)))
         return;
     maker.table = table;
-    *table = (struct vt_card_table){.present = true,
-                                    .event_index = state->event_index,
-                                    .t_ns = state->t_ns,
-                                    .source = reading->use ? "nvml" : "driver",
-                                    .measured_ns = reading->begin_ns,
-                                    .steady = reading->steady,
-                                    .nested = reading->use && reading->use->flags & VT_CARD_NESTED,
-                                    .processes = vt_own_use_processes(&of->own, reading),
-                                    .processes_known = tells_own(of, reading),
-                                    .total_bytes = reading->total_bytes};
+    *table = (struct vt_gpu_table){.present = true,
+                                   .event_index = state->event_index,
+                                   .t_ns = state->t_ns,
+                                   .source = reading->use ? "nvml" : "driver",
+                                   .measured_ns = reading->begin_ns,
+                                   .steady = reading->steady,
+                                   .nested = reading->use && reading->use->flags & VT_CARD_NESTED,
+                                   .processes = vt_nvml_self_processes(&of->own, reading),
+                                   .processes_known = tells_own(of, reading),
+                                   .total_bytes = reading->total_bytes};
     add_own(&maker, state, era_of(of, state), &foreign_bytes, &silent_bytes);
     add_rest(&maker, reading, state, silent_bytes);
     tell_bytes(&maker, "foreign", foreign_bytes);
     tell_bytes(&maker, "host", state->host_pinned_bytes);
     tell_bytes(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
     bound_modules(table);
-    vt_card_advise(maker.report, table);
+    vt_gpu_advise(maker.report, table);
 }
 
-void vt_reconcile(const struct vt_report *report, struct vt_device_report *device)
+void vt_gpu_account(const struct vt_report *report, struct vt_device_report *device)
 {
     const struct vt_state *shown = &device->shown->state, *last = &device->last_read;
-    struct vt_readings readings;
+    struct vt_gpu_readings readings;
     struct vt_silent_events silent_events = vt_silent_events_find(report->trace);
     struct maker maker = {.report = report,
                           .readings = &readings,
                           .silent_events = &silent_events,
                           .device_index = device->index};
 
-    vt_readings_find(report, device->index, &readings);
-    maker.own = vt_own_use_find(&readings);
+    vt_gpu_readings_find(report, device->index, &readings);
+    maker.own = vt_nvml_self_find(&readings);
     vt_context_levels_find(report, device->index, &readings, &silent_events, &device->context_levels);
     maker.spare_bytes = spare_at(&maker, shown->event_index);
     make_table(&maker, shown, choose(&maker, shown), &device->card);
     maker.spare_bytes = spare_at(&maker, last->event_index);
     make_table(&maker, last, choose_last(&maker, last), &device->last_card);
     free(silent_events.items);
-    vt_readings_free(&readings);
+    vt_gpu_readings_free(&readings);
 }
 
-void vt_reconcile_refusal(struct vt_report *report)
+void vt_gpu_account_oom(struct vt_report *report)
 {
-    struct vt_refusal *refusal = report->refusals + report->shown_refusal;
+    struct vt_oom *refusal = report->refusals + report->shown_refusal;
     const struct vt_device_report *device = report->devices;
-    const struct vt_card_table *card;
+    const struct vt_gpu_table *card;
     uint64_t told_bytes = 0, others_bytes;
 
     while (device < report->devices + report->device_count &&

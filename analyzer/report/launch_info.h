@@ -1,6 +1,6 @@
 /* Facts of a trace: which program was recorded, and which part of a job it was. */
-#ifndef VT_PROGRAM_H
-#define VT_PROGRAM_H
+#ifndef VT_LAUNCH_INFO_H
+#define VT_LAUNCH_INFO_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* What stacks and code objects show, found once for each: the operator, traits, classes of code. */
-#ifndef VT_SITES_H
-#define VT_SITES_H
+#ifndef VT_STACK_TRAITS_H
+#define VT_STACK_TRAITS_H
 
 #include "attribute/attribute.h"
 #include "base/arena.h"
@@ -13,10 +13,11 @@
     X(GRADIENT_CALL, "gradient-call")                                                                        \
     X(ENGINE_THREAD, "engine-thread")                                                                        \
     X(OPTIMIZER, "optimizer")                                                                                \
-    X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; sites.c sets it */          \
-    X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; signs.c sets it */                   \
-    X(WRAPS_OPTIMIZER, "wraps-optimizer") /* in a class whose `step` calls an optimizer; sites.c sets it */  \
-    X(HOOK, "hook")                       /* a hook of the script's that a module called; sites.c sets it */ \
+    X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; stack_traits.c sets it */   \
+    X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; event_phases.c sets it */            \
+    X(WRAPS_OPTIMIZER,                                                                                       \
+      "wraps-optimizer") /* in a class whose `step` calls an optimizer; stack_traits.c sets it */            \
+    X(HOOK, "hook")      /* a hook of the script's that a module called; stack_traits.c sets it */           \
     X(FUNCTION_MODEL,                                                                                        \
       "function-model") /* no module ever runs, but a function that computes a model; functions.c sets it */ \
     X(MODULAR, "modular")                                                                                    \
@@ -24,8 +25,10 @@
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
     X(INIT_METHOD, "init-method")                                                                            \
-    X(CACHE_MAKER, "cache-maker") /* in a cache's code, with no module called in between; sites.c sets it */ \
-    X(PLAIN_INIT, "plain-init") /* in constructors of the script\'s classes that are no modules; sites.c */  \
+    X(CACHE_MAKER,                                                                                           \
+      "cache-maker") /* in a cache's code, with no module called in between; stack_traits.c sets it */       \
+    X(PLAIN_INIT,                                                                                            \
+      "plain-init") /* in constructors of the script\'s classes that are no modules; stack_traits.c */       \
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
@@ -65,12 +68,13 @@ enum vt_own_trait {
     X(OPTIMIZER_FILE, "optimizer-file")                                                                      \
     X(UPDATE, "update")                                                                                      \
     X(PASS, "pass")                                                                                          \
-    X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
-    X(WRAPS_OPTIMIZER, "wraps-optimizer") /* of a class that wraps an optimizer; sites.c sets it */          \
+    X(RUNS_PASS,                                                                                             \
+      "runs-pass") /* it has a pass beneath it in a step of an optimizer; stack_traits.c sets it */          \
+    X(WRAPS_OPTIMIZER, "wraps-optimizer") /* of a class that wraps an optimizer; stack_traits.c sets it */   \
     X(WRAPPER, "wrapper")                                                                                    \
     X(CACHE_MAKER, "cache-maker")                                                                            \
     X(INIT, "init")                                                                                          \
-    X(OF_MODULE, "of-module") /* of a class that has a forward; sites.c sets it */                           \
+    X(OF_MODULE, "of-module") /* of a class that has a forward; stack_traits.c sets it */                    \
     X(APPLY, "apply")
 enum vt_code_class {
 #define X(id, name) VT_CODE_##id,
@@ -79,13 +83,13 @@ enum vt_code_class {
         VT_CODE_CLASS_COUNT
 };
 
-struct vt_site {
+struct vt_stack_traits {
     const char *operator_name; /* "aten::addmm", "AddmmBackward0"; NULL = none */
     uint64_t traits;           /* VT_TRAIT and beyond */
 };
 
 /* The site of a stack; an empty one where the id is of no stack. Lives as long as the attribution. */
-const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id);
+const struct vt_stack_traits *vt_stack_traits_of(const struct vt_attribution *attribution, uint32_t stack_id);
 /* Whether a Python function is of a class; false where the id is of no code object. */
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
 
@@ -95,11 +99,11 @@ uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
 
 /* ---- Private to attribution ---- */
 
-struct vt_sites {
+struct vt_traits_by_stack {
     const struct vt_trace *trace;
     struct vt_arena arena;
-    struct vt_site *items;  /* by stack id */
-    uint32_t *code_classes; /* by code id: bits by enum vt_code_class */
+    struct vt_stack_traits *items; /* by stack id */
+    uint32_t *code_classes;        /* by code id: bits by enum vt_code_class */
     uint32_t
         model_function; /* code id: it computes the model of a program without modules; UINT32_MAX = none */
 };
@@ -107,22 +111,24 @@ struct vt_sites {
 struct vt_rules;
 struct vt_matcher;
 /* Finds all sites. The caller frees the matcher, which knows the stacks then. */
-struct vt_matcher *vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules,
-                                 struct vt_sites *sites);
-void vt_sites_free(struct vt_sites *sites);
+struct vt_matcher *vt_traits_by_stack_make(const struct vt_trace *trace, const struct vt_rules *rules,
+                                           struct vt_traits_by_stack *sites);
+void vt_traits_by_stack_free(struct vt_traits_by_stack *sites);
 
-bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class);
+bool vt_traits_by_stack_code_is(const struct vt_traits_by_stack *sites, uint32_t code_id,
+                                enum vt_code_class code_class);
 
 /* Hash of the Python frames of a stack up to the call of a model, which is that of its outermost module or of
  * model_function; 0 = in none. *outer: hash of whose call it is and of what is beyond. */
-uint64_t vt_call_code(const struct vt_sites *sites, uint32_t stack_id, uint64_t *outer);
+uint64_t vt_call_code(const struct vt_traits_by_stack *sites, uint32_t stack_id, uint64_t *outer);
 
 /* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. */
-void vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
+void vt_join_backward(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
+                      struct vt_label *labels);
 
 /* The innermost frame of an optimizer's own code, NULL if there is no step; *closure: whether a closure that
  * it called runs. */
-const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
+const struct vt_python_frame *vt_optimizer_frame(const struct vt_traits_by_stack *sites, uint32_t stack_id,
                                                  bool *closure);
 
 #endif

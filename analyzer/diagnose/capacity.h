@@ -1,11 +1,11 @@
 /* What else would fit the GPU, by a simulation of PyTorch's allocator (allocator.h). */
-#ifndef VT_FIT_H
-#define VT_FIT_H
+#ifndef VT_CAPACITY_H
+#define VT_CAPACITY_H
 
 #include "attribute/attribute.h"
 #include "report/report.h"
 
-struct vt_fit {
+struct vt_capacity {
     bool known; /* false: the memory is not of such an allocator, or the calls are too few or too different */
     bool ended; /* so many fit, and then the search was ended */
     size_t count;                  /* that fit before the driver has no more */
@@ -14,10 +14,11 @@ struct vt_fit {
 
 /* More calls of a model after these, which are steps in order, with growth as in them. free_bytes: what the
  * driver has left after the last of them. */
-void vt_fit_calls(const struct vt_attribution *attribution, int device_index, const struct vt_step *steps,
-                  size_t calls, uint64_t free_bytes, struct vt_fit *found);
+void vt_capacity_calls(const struct vt_attribution *attribution, int device_index,
+                       const struct vt_step *steps, size_t calls, uint64_t free_bytes,
+                       struct vt_capacity *found);
 /* More sets of blocks of these sizes. free_bytes: just after the event. */
-void vt_fit_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                   const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_fit *found);
+void vt_capacity_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                        const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_capacity *found);
 
 #endif

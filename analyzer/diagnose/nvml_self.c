@@ -1,13 +1,13 @@
-#include "diagnose/own_use.h"
+#include "diagnose/nvml_self.h"
 
 #include <string.h>
 
 #include "base/index.h"
-#include "diagnose/silent.h"
+#include "diagnose/driver_overhead.h"
 #include "report/parts.h"
 #include "trace/trace.h"
 
-static const struct vt_trace_card_process *own_of(const struct vt_reading *reading)
+static const struct vt_trace_card_process *own_of(const struct vt_gpu_reading *reading)
 {
     return reading->use && reading->use->flags & VT_CARD_PROCESSES &&
                    reading->use->own < reading->use->process_count
@@ -16,15 +16,15 @@ static const struct vt_trace_card_process *own_of(const struct vt_reading *readi
 }
 
 /* That process can be this one. */
-static bool fits(const struct vt_reading *reading, const struct vt_trace_card_process *own)
+static bool fits(const struct vt_gpu_reading *reading, const struct vt_trace_card_process *own)
 {
     return own->bytes >= reading->own_bytes - reading->spare_bytes && own->bytes <= reading->used_bytes;
 }
 
 /* In a container another process may have the number that is taken for ours. */
-struct vt_own_use vt_own_use_find(const struct vt_readings *readings)
+struct vt_nvml_self vt_nvml_self_find(const struct vt_gpu_readings *readings)
 {
-    struct vt_own_use use = {false, false};
+    struct vt_nvml_self use = {false, false};
     size_t right = 0, wrong = 0;
 
     for (size_t i = 0; i < readings->count; i++) {
@@ -40,13 +40,13 @@ struct vt_own_use vt_own_use_find(const struct vt_readings *readings)
 
 /* It has no memory and no context then, and NVML lists it where it has: it is not in the list because it has
  * nothing there. */
-static bool has_nothing(const struct vt_own_use *own, const struct vt_reading *reading)
+static bool has_nothing(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading)
 {
     return own->trusted && own->listed && !reading->own_bytes && !reading->context_bytes &&
            !(reading->use->flags & (VT_CARD_NESTED | VT_CARD_PROCESSES_CUT));
 }
 
-const char *vt_own_use_processes(const struct vt_own_use *use, const struct vt_reading *reading)
+const char *vt_nvml_self_processes(const struct vt_nvml_self *use, const struct vt_gpu_reading *reading)
 {
     const struct vt_trace_card_process *own = own_of(reading);
 
@@ -61,12 +61,12 @@ const char *vt_own_use_processes(const struct vt_own_use *use, const struct vt_r
     return use->trusted && fits(reading, own) ? VT_PROCESSES_TOLD : VT_PROCESSES_DO_NOT_FIT;
 }
 
-bool vt_own_use_told(const struct vt_own_use *own, const struct vt_reading *reading)
+bool vt_nvml_self_told(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading)
 {
-    return !strcmp(vt_own_use_processes(own, reading), VT_PROCESSES_TOLD);
+    return !strcmp(vt_nvml_self_processes(own, reading), VT_PROCESSES_TOLD);
 }
 
-uint64_t vt_own_use_bytes(const struct vt_reading *reading)
+uint64_t vt_nvml_self_bytes(const struct vt_gpu_reading *reading)
 {
     const struct vt_trace_card_process *own = own_of(reading);
 
@@ -77,7 +77,7 @@ uint64_t vt_own_use_bytes(const struct vt_reading *reading)
 
 struct walk {
     const struct vt_trace *trace;
-    const struct vt_readings *readings;
+    const struct vt_gpu_readings *readings;
     const struct vt_silent_events *events;
     struct vt_context_levels *levels;
     size_t capacity, next_event, next_era;
@@ -109,9 +109,9 @@ static void end_eras(struct walk *walk, uint32_t last_event)
 
 /* More came with the first call since the reading before that makes or loads something, less with the last
  * one; without one it is as the reading says. */
-static void read_one(struct walk *walk, int device_index, const struct vt_reading *reading)
+static void read_one(struct walk *walk, int device_index, const struct vt_gpu_reading *reading)
 {
-    const uint64_t used_bytes = vt_own_use_bytes(reading),
+    const uint64_t used_bytes = vt_nvml_self_bytes(reading),
                    bytes = used_bytes > reading->own_bytes ? used_bytes - reading->own_bytes : 0;
     uint64_t first_ns = reading->begin_ns, last_ns = first_ns;
     bool any = false;
@@ -135,16 +135,16 @@ static void read_one(struct walk *walk, int device_index, const struct vt_readin
 }
 
 void vt_context_levels_find(const struct vt_report *report, int device_index,
-                            const struct vt_readings *readings, const struct vt_silent_events *events,
+                            const struct vt_gpu_readings *readings, const struct vt_silent_events *events,
                             struct vt_context_levels *levels)
 {
-    const struct vt_own_use own = vt_own_use_find(readings);
+    const struct vt_nvml_self own = vt_nvml_self_find(readings);
     struct walk walk = {
         .trace = report->trace, .readings = readings, .events = events, .levels = levels, .next_era = 1};
 
     *levels = (struct vt_context_levels){0};
     for (size_t i = 0; i < readings->count; i++)
-        if (readings->items[i].steady && vt_own_use_told(&own, &readings->items[i]))
+        if (readings->items[i].steady && vt_nvml_self_told(&own, &readings->items[i]))
             read_one(&walk, device_index, &readings->items[i]);
     if (levels->count)
         end_eras(&walk, UINT32_MAX);

@@ -1,4 +1,4 @@
-#include "diagnose/silent.h"
+#include "diagnose/driver_overhead.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,32 +1,32 @@
 /* What NVML reported for this process, among those that have memory on a GPU. */
-#ifndef VT_OWN_USE_H
-#define VT_OWN_USE_H
+#ifndef VT_NVML_SELF_H
+#define VT_NVML_SELF_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct vt_context_levels;
-struct vt_readings;
-struct vt_reading;
+struct vt_gpu_readings;
+struct vt_gpu_reading;
 struct vt_report;
 struct vt_silent_events;
 
-struct vt_own_use {
+struct vt_nvml_self {
     bool trusted; /* what NVML seems to report for this process mostly fitted it */
     bool listed;  /* in one reading at least */
 };
-struct vt_own_use vt_own_use_find(const struct vt_readings *readings);
+struct vt_nvml_self vt_nvml_self_find(const struct vt_gpu_readings *readings);
 
 /* How processes are known by a reading: VT_PROCESSES_*. */
-const char *vt_own_use_processes(const struct vt_own_use *own, const struct vt_reading *reading);
-bool vt_own_use_told(const struct vt_own_use *own, const struct vt_reading *reading);
+const char *vt_nvml_self_processes(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading);
+bool vt_nvml_self_told(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading);
 /* For a reading that reports it. */
-uint64_t vt_own_use_bytes(const struct vt_reading *reading);
+uint64_t vt_nvml_self_bytes(const struct vt_gpu_reading *reading);
 
 /* What NVML charged this process with on the device beyond its own memory (contexts, code and the like, and
  * memory that was not seen), from change to change. None where no steady reading reported it. */
 void vt_context_levels_find(const struct vt_report *report, int device_index,
-                            const struct vt_readings *readings, const struct vt_silent_events *events,
+                            const struct vt_gpu_readings *readings, const struct vt_silent_events *events,
                             struct vt_context_levels *levels);
 
 #endif

@@ -1,20 +1,20 @@
-#include "job/others.h"
+#include "job/nvml_others.h"
 
 #include <stdlib.h>
 
-void vt_card_others_free(struct vt_card_others *others)
+void vt_gpu_others_free(struct vt_gpu_others *others)
 {
     vt_index_free(&others->pids);
     vt_index_free(&others->tellings);
     vt_index_free(&others->firsts);
     free(others->processes);
     free(others->items);
-    *others = (struct vt_card_others){0};
+    *others = (struct vt_gpu_others){0};
 }
 
-static void set(struct vt_card_others *others, struct vt_card_telling *telling, uint64_t bytes)
+static void set(struct vt_gpu_others *others, struct vt_gpu_telling *telling, uint64_t bytes)
 {
-    struct vt_card_other *process = &others->processes[telling->process];
+    struct vt_gpu_other *process = &others->processes[telling->process];
 
     telling->bytes = bytes;
     others->bytes -= process->bytes;
@@ -25,9 +25,9 @@ static void set(struct vt_card_others *others, struct vt_card_telling *telling, 
     others->bytes += process->bytes;
 }
 
-static uint32_t find_process(struct vt_card_others *others, uint32_t pid)
+static uint32_t find_process(struct vt_gpu_others *others, uint32_t pid)
 {
-    const struct vt_card_other made = {.first = VT_INDEX_NONE};
+    const struct vt_gpu_other made = {.first = VT_INDEX_NONE};
     uint32_t process = vt_index_get(&others->pids, pid);
 
     if (process != VT_INDEX_NONE)
@@ -38,15 +38,15 @@ static uint32_t find_process(struct vt_card_others *others, uint32_t pid)
     return process;
 }
 
-void vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t pid, uint64_t bytes)
+void vt_gpu_others_tell(struct vt_gpu_others *others, uint32_t user, uint32_t pid, uint64_t bytes)
 {
     uint32_t process = find_process(others, pid),
              telling = vt_index_get(&others->tellings, (uint64_t)user << 32 | process);
 
     if (telling == VT_INDEX_NONE) {
-        const struct vt_card_telling made = {.process = process,
-                                             .next_of_process = others->processes[process].first,
-                                             .next_of_user = vt_index_get(&others->firsts, user)};
+        const struct vt_gpu_telling made = {.process = process,
+                                            .next_of_process = others->processes[process].first,
+                                            .next_of_user = vt_index_get(&others->firsts, user)};
 
         telling = (uint32_t)others->count;
         VT_APPEND(others->items, others->count, others->capacity, made);
@@ -57,7 +57,7 @@ void vt_card_others_tell(struct vt_card_others *others, uint32_t user, uint32_t 
     set(others, &others->items[telling], bytes);
 }
 
-void vt_card_others_leave(struct vt_card_others *others, uint32_t user)
+void vt_gpu_others_leave(struct vt_gpu_others *others, uint32_t user)
 {
     for (uint32_t i = vt_index_get(&others->firsts, user); i != VT_INDEX_NONE;
          i = others->items[i].next_of_user)

@@ -1,7 +1,7 @@
 /* Memory that a device gave this process without an allocation: to calls that loaded code, raised a limit,
  * uploaded a graph, or made a further context. */
-#ifndef VT_SILENT_H
-#define VT_SILENT_H
+#ifndef VT_DRIVER_OVERHEAD_H
+#define VT_DRIVER_OVERHEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>

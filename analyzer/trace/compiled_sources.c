@@ -7,7 +7,7 @@
 #define LINE_MAXIMUM 100000000
 
 /* Reads `  File "FILE", line 12, in FUNCTION` at `text`. False if that is not there. */
-static bool read_frame(struct vt_trace *trace, const char *text, struct vt_written_line *line)
+static bool read_frame(struct vt_trace *trace, const char *text, struct vt_compiled_line *line)
 {
     static const char middle[] = "\", line ", before[] = ", in ";
     const char *file_end = strstr(text, middle), *end = strchr(text, '\n');
@@ -27,11 +27,11 @@ static bool read_frame(struct vt_trace *trace, const char *text, struct vt_writt
     return true;
 }
 
-bool vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where)
+bool vt_compiled_source_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where)
 {
     static const char start[] = "  File \"";
     struct vt_trace_tables *tables = trace->tables;
-    struct vt_written_line written = {.file = file, .line = line};
+    struct vt_compiled_line written = {.file = file, .line = line};
     const char *innermost = NULL;
     for (const char *at = where; (at = strstr(at, start)) != NULL; at += sizeof start - 1)
         innermost = at + sizeof start - 1;
@@ -43,24 +43,25 @@ bool vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, con
 
 static int by_line(const void *a, const void *b)
 {
-    const struct vt_written_line *left = a, *right = b;
+    const struct vt_compiled_line *left = a, *right = b;
     int files = strcmp(left->file, right->file);
     return files ? files : vt_order(left->line, right->line);
 }
 
-void vt_written_finish(struct vt_trace *trace)
+void vt_compiled_source_finish(struct vt_trace *trace)
 {
     if (trace->tables->written_count > 1)
         qsort(trace->tables->written, trace->tables->written_count, sizeof *trace->tables->written, by_line);
 }
 
-const struct vt_written_line *vt_written_find(const struct vt_trace *trace, const char *file, int32_t line)
+const struct vt_compiled_line *vt_compiled_source_find(const struct vt_trace *trace, const char *file,
+                                                       int32_t line)
 {
     const struct vt_trace_tables *tables = trace->tables;
     if (tables->written_count == 0 || line <= 0)
         return NULL;
-    struct vt_written_line after = {.file = file, .line = (uint32_t)line + 1};
+    struct vt_compiled_line after = {.file = file, .line = (uint32_t)line + 1};
     size_t at = vt_lower_bound(tables->written, tables->written_count, sizeof after, &after, by_line);
-    const struct vt_written_line *found = at > 0 ? &tables->written[at - 1] : NULL;
+    const struct vt_compiled_line *found = at > 0 ? &tables->written[at - 1] : NULL;
     return found && found->source_file && strcmp(found->file, file) == 0 ? found : NULL;
 }

@@ -11,7 +11,7 @@ struct walk {
     const struct vt_trace *trace;
     struct vt_index devices; /* by context alive: its device */
     unsigned alive[VT_MAX_DEVICES];
-    struct vt_bare_context found[VT_MAX_DEVICES];
+    struct vt_empty_context found[VT_MAX_DEVICES];
     bool any[VT_MAX_DEVICES];
 };
 
@@ -23,7 +23,7 @@ static void make(struct walk *walk, const struct vt_event *event, uint64_t t_ns,
         vt_index_get(&walk->devices, event->address) < VT_MAX_DEVICES)
         return;
     if (!walk->any[device])
-        walk->found[device] = (struct vt_bare_context){
+        walk->found[device] = (struct vt_empty_context){
             .device_index = device, .t_ns = t_ns, .place = vt_place_of(places, event->stack_id)};
     walk->any[device] = true;
     walk->alive[device]++;
@@ -69,7 +69,7 @@ static bool is_own_trusted(const struct vt_report *report)
 }
 
 /* By the last reading that lists this process. */
-static void read_bytes(const struct vt_trace *trace, struct vt_bare_context *context)
+static void read_bytes(const struct vt_trace *trace, struct vt_empty_context *context)
 {
     for (size_t i = 0; i < trace->card_use_count; i++) {
         const struct vt_trace_card_use *use = &trace->card_uses[i];
@@ -82,7 +82,7 @@ static void read_bytes(const struct vt_trace *trace, struct vt_bare_context *con
     }
 }
 
-void vt_bare_contexts_find(struct vt_report *report)
+void vt_empty_contexts_find(struct vt_report *report)
 {
     struct walk walk = {.trace = report->trace};
     const bool trusted = is_own_trusted(report);

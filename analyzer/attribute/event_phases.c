@@ -1,6 +1,6 @@
 /* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
  * frees, and whether autograd's node counter advanced, which it does not without gradients. */
-#include "attribute/signs.h"
+#include "attribute/event_phases.h"
 #include "base/allocate.h"
 #include "trace/thin.h"
 
@@ -66,7 +66,7 @@ static void find_engine_threads(struct vt_finder *finder)
 
 static bool is_update(const struct vt_finder *finder, uint32_t code_id)
 {
-    return vt_sites_code_is(finder->sites, code_id, VT_CODE_UPDATE) &&
+    return vt_traits_by_stack_code_is(finder->sites, code_id, VT_CODE_UPDATE) &&
            !vt_trace_code_is_library(finder->trace, code_id);
 }
 

@@ -65,7 +65,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
 
 static int count_until(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
-    struct vt_refusal *refusal = context;
+    struct vt_oom *refusal = context;
 
     if (event_index > refusal->event_index)
         return 1;
@@ -75,7 +75,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_sums
 }
 
 /* Time from a failed request to the last allocation after it; 0 = none. */
-static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *refusal)
+static uint64_t went_on(const struct vt_trace *trace, const struct vt_oom *refusal)
 {
     for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
         if (trace->events[i].kind == VT_EVENT_ALLOC)
@@ -84,7 +84,7 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
 }
 
 /* If the driver did not report free memory: the GPU's size minus what this process holds. */
-static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
+static void estimate_free(const struct vt_trace *trace, struct vt_oom *refusal)
 {
     for (size_t i = 0; i < trace->device_count; i++) {
         uint64_t total = trace->devices[i].total_bytes;
@@ -97,7 +97,7 @@ static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refus
     }
 }
 
-void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal)
+void vt_complete_refusal(const struct vt_report *report, struct vt_oom *refusal)
 {
     if (refusal->device_index >= 0) {
         vt_category_walk(report->attribution, refusal->device_index, count_until, refusal);
@@ -118,14 +118,14 @@ static uint32_t last_gain(const struct vt_trace *trace)
 }
 
 static void describe(const struct vt_report *report, const struct vt_failure *failure, uint32_t gain,
-                     struct vt_refusal *refusal)
+                     struct vt_oom *refusal)
 {
     const uint32_t event_index = failure->event_index;
     const struct vt_event *event = &report->trace->events[event_index];
     const struct vt_span *span =
         report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
 
-    *refusal = (struct vt_refusal){
+    *refusal = (struct vt_oom){
         .event_index = event_index,
         .t_ns = vt_event_time(report->trace, event_index),
         .asked_bytes = event->bytes,

@@ -48,7 +48,7 @@ static const char *label_of(const char *category)
     return category;
 }
 
-static void add_name(struct vt_table *table, const struct vt_card_row *row)
+static void add_name(struct vt_table *table, const struct vt_gpu_row *row)
 {
     size_t i = 0;
 
@@ -67,7 +67,7 @@ static void add_name(struct vt_table *table, const struct vt_card_row *row)
 }
 
 /* How far the numbers can be trusted. */
-static void say_when(struct vt_print *print, const struct vt_card_table *card)
+static void say_when(struct vt_print *print, const struct vt_gpu_table *card)
 {
     const bool after = card->measured_ns >= card->t_ns;
     const uint64_t apart_ns = after ? card->measured_ns - card->t_ns : card->t_ns - card->measured_ns;
@@ -112,7 +112,7 @@ bool vt_has_card_table(const struct vt_print *print, const struct vt_device_repo
 
 uint64_t vt_text_context_bytes(const struct vt_device_report *device)
 {
-    const struct vt_card_table *card = &device->card;
+    const struct vt_gpu_table *card = &device->card;
     int64_t bytes = 0;
 
     if (!card->present || !card->processes_known)
@@ -128,7 +128,7 @@ void vt_text_card_table(struct vt_print *print, const struct vt_device_report *d
         {.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
         {"", .right = true},
         {"", .right = true}};
-    const struct vt_card_table *card = &device->card;
+    const struct vt_gpu_table *card = &device->card;
     struct vt_table table;
 
     if (!vt_has_card_table(print, device))
@@ -145,7 +145,7 @@ void vt_text_card_table(struct vt_print *print, const struct vt_device_report *d
     add_bytes(&table, (int64_t)card->device_bytes);
     vt_table_cell(&table, VT_DIM "of %s" VT_RESET, VT_BYTES(card->total_bytes));
     for (size_t i = 0; i < card->told_count; i++) {
-        const struct vt_card_row *row = &card->told[i];
+        const struct vt_gpu_row *row = &card->told[i];
 
         add_name(&table, row);
         if (row->known)
@@ -166,7 +166,7 @@ void vt_text_bare_contexts(struct vt_print *print)
     const struct vt_report *report = print->report;
 
     for (size_t i = 0; i < report->bare_context_count && !print->style->brief; i++) {
-        const struct vt_bare_context *context = &report->bare_contexts[i];
+        const struct vt_empty_context *context = &report->bare_contexts[i];
         FILE *out = print->paragraph;
 
         fputs(i ? "" : "\n", print->stream);

@@ -30,7 +30,7 @@ static void fill_row(const struct vt_job *job, const struct vt_job_process *proc
     }
 }
 
-void vt_job_make_rows(struct vt_job_maker *maker)
+void vt_job_make_timeline(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = 0;

@@ -1,4 +1,4 @@
-#include "job/epochs.h"
+#include "job/gpu_epochs.h"
 
 #include <stdlib.h>
 
@@ -8,18 +8,18 @@
 
 /* A change, in the order in which those of one time are taken; the last kind is a reading of all. */
 enum kind { COMES, HAS, HAS_CONTEXT, OTHER_HAS, LEAVES, ENDS, READS };
-struct vt_card_moment {
+struct vt_gpu_moment {
     uint64_t t_ns;
     uint32_t user, index;
     uint8_t kind;
 };
 
-uint64_t vt_card_user_from(const struct vt_card_user *user)
+uint64_t vt_gpu_user_from(const struct vt_gpu_user *user)
 {
     return user->process->start_ns + user->device->context_ns;
 }
 
-uint64_t vt_card_user_until(const struct vt_card_user *user)
+uint64_t vt_gpu_user_until(const struct vt_gpu_user *user)
 {
     const uint64_t end_ns = user->device->context_end_ns;
 
@@ -33,7 +33,7 @@ static int compare_level(const void *level, const void *t_ns)
     return ((const struct vt_job_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
 }
 
-uint64_t vt_card_user_bytes(const struct vt_card_user *user, uint64_t t_ns)
+uint64_t vt_gpu_user_bytes(const struct vt_gpu_user *user, uint64_t t_ns)
 {
     const struct vt_job_device *device = user->device;
     uint64_t own_ns = t_ns - user->process->start_ns;
@@ -50,10 +50,10 @@ uint64_t vt_card_user_bytes(const struct vt_card_user *user, uint64_t t_ns)
 
 static uint64_t moment_key(const void *item)
 {
-    return ((const struct vt_card_moment *)item)->t_ns;
+    return ((const struct vt_gpu_moment *)item)->t_ns;
 }
 
-static size_t count_moments(const struct vt_card_user *users, size_t count)
+static size_t count_moments(const struct vt_gpu_user *users, size_t count)
 {
     size_t moments = 1;
 
@@ -63,19 +63,19 @@ static size_t count_moments(const struct vt_card_user *users, size_t count)
     return moments;
 }
 
-static void add(struct vt_card_walk *walk, size_t user, enum kind kind, size_t index, uint64_t t_ns)
+static void add(struct vt_gpu_walk *walk, size_t user, enum kind kind, size_t index, uint64_t t_ns)
 {
-    walk->moments[walk->moment_count++] = (struct vt_card_moment){
+    walk->moments[walk->moment_count++] = (struct vt_gpu_moment){
         .t_ns = t_ns, .user = (uint32_t)user, .index = (uint32_t)index, .kind = (uint8_t)kind};
 }
 
-static void add_user(struct vt_card_walk *walk, size_t i)
+static void add_user(struct vt_gpu_walk *walk, size_t i)
 {
-    const struct vt_card_user *user = &walk->users[i];
+    const struct vt_gpu_user *user = &walk->users[i];
     const struct vt_job_device *device = user->device;
     const uint64_t start_ns = user->process->start_ns;
 
-    add(walk, i, COMES, 0, vt_card_user_from(user));
+    add(walk, i, COMES, 0, vt_gpu_user_from(user));
     for (size_t k = 0; k < device->level_count; k++)
         add(walk, i, HAS, k, start_ns + device->levels[k].t_ns);
     for (size_t k = 0; walk->told && k < device->context_level_count; k++)
@@ -84,12 +84,12 @@ static void add_user(struct vt_card_walk *walk, size_t i)
         add(walk, i, OTHER_HAS, k, start_ns + device->others[k].t_ns);
     for (size_t k = 0; !walk->told && k < device->card_level_count; k++)
         add(walk, i, READS, k, start_ns + device->card_levels[k].t_ns);
-    add(walk, i, LEAVES, 0, vt_card_user_until(user) + 1);
+    add(walk, i, LEAVES, 0, vt_gpu_user_until(user) + 1);
     add(walk, i, ENDS, 0, user->process->gone_ns + 1);
 }
 
 /* Drops what NVML reports for the users themselves: their memory is known better. */
-static void drop_own(struct vt_card_walk *walk)
+static void drop_own(struct vt_gpu_walk *walk)
 {
     struct vt_index pids = {0};
     size_t kept = 0;
@@ -97,7 +97,7 @@ static void drop_own(struct vt_card_walk *walk)
     for (size_t i = 0; i < walk->count; i++)
         vt_index_put(&pids, walk->users[i].device->nvml_pid, 1);
     for (size_t i = 0; i < walk->moment_count; i++) {
-        const struct vt_card_moment *moment = &walk->moments[i];
+        const struct vt_gpu_moment *moment = &walk->moments[i];
 
         if (moment->kind != OTHER_HAS ||
             vt_index_get(&pids, walk->users[moment->user].device->others[moment->index].pid) == VT_INDEX_NONE)
@@ -107,9 +107,9 @@ static void drop_own(struct vt_card_walk *walk)
     vt_index_free(&pids);
 }
 
-static void take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
+static void take(struct vt_gpu_walk *walk, const struct vt_gpu_moment *moment)
 {
-    struct vt_card_user *user = &walk->users[moment->user];
+    struct vt_gpu_user *user = &walk->users[moment->user];
     const struct vt_job_device *device = user->device;
     uint64_t own_bytes = user->now_bytes, context_bytes = user->context_bytes;
 
@@ -123,8 +123,8 @@ static void take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
     } else if (moment->kind == HAS_CONTEXT && !user->gone) {
         context_bytes = device->context_levels[moment->index].bytes;
     } else if (moment->kind == OTHER_HAS && !user->gone) {
-        vt_card_others_tell(&walk->others, moment->user, device->others[moment->index].pid,
-                            device->others[moment->index].bytes);
+        vt_gpu_others_tell(&walk->others, moment->user, device->others[moment->index].pid,
+                           device->others[moment->index].bytes);
         return;
     } else if (moment->kind == LEAVES || moment->kind == ENDS) {
         walk->alive -= user->alive;
@@ -132,7 +132,7 @@ static void take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
         context_bytes = 0;
         user->gone |= moment->kind == ENDS;
         own_bytes = user->gone ? 0 : own_bytes;
-        vt_card_others_leave(&walk->others, moment->user);
+        vt_gpu_others_leave(&walk->others, moment->user);
     }
     walk->own_bytes += own_bytes - user->now_bytes;
     walk->context_bytes += context_bytes - user->context_bytes;
@@ -141,17 +141,17 @@ static void take(struct vt_card_walk *walk, const struct vt_card_moment *moment)
 }
 
 /* Where it is not reported: from here on something else may be in use beside the users' own memory. */
-static bool begins_epoch(const struct vt_card_moment *moment)
+static bool begins_epoch(const struct vt_gpu_moment *moment)
 {
     return moment->kind == COMES || moment->kind == LEAVES || moment->kind == OTHER_HAS;
 }
 
-uint64_t vt_card_walk_next_ns(const struct vt_card_walk *walk)
+uint64_t vt_gpu_walk_next_ns(const struct vt_gpu_walk *walk)
 {
     return walk->next < walk->moment_count ? walk->moments[walk->next].t_ns : UINT64_MAX;
 }
 
-bool vt_card_walk_next(struct vt_card_walk *walk)
+bool vt_gpu_walk_next(struct vt_gpu_walk *walk)
 {
     bool begins = false;
 
@@ -166,7 +166,7 @@ bool vt_card_walk_next(struct vt_card_walk *walk)
     return true;
 }
 
-uint64_t vt_card_walk_beside(const struct vt_card_walk *walk)
+uint64_t vt_gpu_walk_beside(const struct vt_gpu_walk *walk)
 {
     if (walk->told)
         return walk->context_bytes + walk->others.bytes;
@@ -175,13 +175,13 @@ uint64_t vt_card_walk_beside(const struct vt_card_walk *walk)
                : 0;
 }
 
-static void rewind_walk(struct vt_card_walk *walk)
+static void rewind_walk(struct vt_gpu_walk *walk)
 {
     for (size_t i = 0; i < walk->count; i++) {
         walk->users[i].now_bytes = walk->users[i].context_bytes = 0;
         walk->users[i].alive = walk->users[i].gone = false;
     }
-    vt_card_others_free(&walk->others);
+    vt_gpu_others_free(&walk->others);
     walk->next = walk->beside_at = walk->alive = 0;
     walk->t_ns = walk->own_bytes = walk->context_bytes = 0;
 }
@@ -196,8 +196,7 @@ struct epoch {
 /* What the driver reported for the GPU in an epoch, minus what the users held then. A call that another
  * process was making is in one of the two only, so the median is taken. Without a report it stays as
  * before, but the users that have ended take equal parts of it with them. */
-static void close_epoch(struct vt_card_walk *walk, struct epoch *epoch, uint64_t *values,
-                        size_t *alive_before)
+static void close_epoch(struct vt_gpu_walk *walk, struct epoch *epoch, uint64_t *values, size_t *alive_before)
 {
     uint64_t *bytes = &walk->beside[walk->beside_count];
 
@@ -211,20 +210,20 @@ static void close_epoch(struct vt_card_walk *walk, struct epoch *epoch, uint64_t
     epoch->told = 0;
 }
 
-static void measure(struct vt_card_walk *walk)
+static void measure(struct vt_gpu_walk *walk)
 {
     uint64_t *values = vt_allocate((walk->moment_count + 1) * sizeof *values);
     struct epoch epoch = {0};
     size_t alive_before = 0, first = 0;
 
     walk->beside = vt_allocate((walk->moment_count + 1) * sizeof *walk->beside);
-    for (size_t at = walk->beside_at; vt_card_walk_next(walk); first = walk->next, at = walk->beside_at) {
+    for (size_t at = walk->beside_at; vt_gpu_walk_next(walk); first = walk->next, at = walk->beside_at) {
         if (walk->beside_at != at && at)
             close_epoch(walk, &epoch, values, &alive_before);
         epoch.told = walk->beside_at != at ? 0 : epoch.told;
         epoch.alive = walk->alive;
         for (size_t i = first; i < walk->next; i++) {
-            const struct vt_card_moment *moment = &walk->moments[i];
+            const struct vt_gpu_moment *moment = &walk->moments[i];
             uint64_t bytes;
 
             if (moment->kind != READS)
@@ -239,9 +238,9 @@ static void measure(struct vt_card_walk *walk)
     rewind_walk(walk);
 }
 
-void vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, size_t count)
+void vt_gpu_walk_begin(struct vt_gpu_walk *walk, struct vt_gpu_user *users, size_t count)
 {
-    *walk = (struct vt_card_walk){.users = users, .count = count, .told = true};
+    *walk = (struct vt_gpu_walk){.users = users, .count = count, .told = true};
     for (size_t i = 0; i < count; i++)
         walk->told &= users[i].device->context_told;
     walk->moments = vt_allocate(count_moments(users, count) * sizeof *walk->moments);
@@ -254,10 +253,10 @@ void vt_card_walk_begin(struct vt_card_walk *walk, struct vt_card_user *users, s
         measure(walk);
 }
 
-void vt_card_walk_end(struct vt_card_walk *walk)
+void vt_gpu_walk_end(struct vt_gpu_walk *walk)
 {
-    vt_card_others_free(&walk->others);
+    vt_gpu_others_free(&walk->others);
     free(walk->moments);
     free(walk->beside);
-    *walk = (struct vt_card_walk){0};
+    *walk = (struct vt_gpu_walk){0};
 }

@@ -82,7 +82,7 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
 struct walk {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
-    struct vt_readings *readings;
+    struct vt_gpu_readings *readings;
     size_t capacity, era_capacity;
     size_t next; /* of those from NVML, which are there before the walk */
     struct vt_counts counts;
@@ -93,7 +93,7 @@ struct walk {
     bool from_nvml;
 };
 
-static void fill(struct walk *walk, struct vt_reading *reading)
+static void fill(struct walk *walk, struct vt_gpu_reading *reading)
 {
     reading->era = walk->era;
     reading->context_bytes = walk->counts.context_bytes;
@@ -105,12 +105,12 @@ static void fill(struct walk *walk, struct vt_reading *reading)
 static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
 {
     const struct vt_event *event = &walk->trace->events[event_index];
-    struct vt_reading reading = {.event_index = event_index,
-                                 .begin_ns = t_ns,
-                                 .end_ns = t_ns,
-                                 .held_ns = t_ns,
-                                 .used_bytes = event->total_bytes - event->bytes,
-                                 .total_bytes = event->total_bytes};
+    struct vt_gpu_reading reading = {.event_index = event_index,
+                                     .begin_ns = t_ns,
+                                     .end_ns = t_ns,
+                                     .held_ns = t_ns,
+                                     .used_bytes = event->total_bytes - event->bytes,
+                                     .total_bytes = event->total_bytes};
 
     fill(walk, &reading);
     reading.steady = true; /* by the thread whose allocation came before */
@@ -118,17 +118,17 @@ static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
 }
 
 /* After a change of this process's own memory the next answer is not left out. */
-static void stop_holding(struct vt_reading *reading, uint64_t t_ns)
+static void stop_holding(struct vt_gpu_reading *reading, uint64_t t_ns)
 {
     if (reading->held_ns > t_ns)
         reading->held_ns = t_ns > reading->end_ns ? t_ns : reading->end_ns;
 }
 
 /* An answer like the one before was left out, so that one holds until shortly before the next. */
-static void hold(struct vt_readings *readings)
+static void hold(struct vt_gpu_readings *readings)
 {
     for (size_t i = 0; i < readings->count; i++) {
-        struct vt_reading *reading = &readings->items[i];
+        struct vt_gpu_reading *reading = &readings->items[i];
         const uint64_t next_ns = i + 1 < readings->count ? reading[1].begin_ns : UINT64_MAX;
 
         reading->held_ns = next_ns - reading->end_ns > PERIOD_NS && next_ns > reading->end_ns
@@ -156,7 +156,7 @@ static void change(void *context, uint32_t allocation, bool begins)
 static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct walk *walk = context;
-    struct vt_readings *readings = walk->readings;
+    struct vt_gpu_readings *readings = walk->readings;
     const uint64_t t_ns = vt_event_time(walk->trace, event_index);
 
     while (walk->from_nvml && walk->next < readings->count &&
@@ -182,23 +182,23 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
 
 static int by_time(const void *left, const void *right)
 {
-    return vt_order(((const struct vt_reading *)left)->begin_ns,
-                    ((const struct vt_reading *)right)->begin_ns);
+    return vt_order(((const struct vt_gpu_reading *)left)->begin_ns,
+                    ((const struct vt_gpu_reading *)right)->begin_ns);
 }
 
 static void take_from_nvml(struct walk *walk)
 {
     const struct vt_trace *trace = walk->trace;
-    struct vt_readings *readings = walk->readings;
+    struct vt_gpu_readings *readings = walk->readings;
 
     for (size_t i = 0; i < trace->card_use_count; i++) {
         const struct vt_trace_card_use *use = &trace->card_uses[i];
-        const struct vt_reading reading = {.use = use,
-                                           .event_index = event_at(trace, use->begin_ns),
-                                           .begin_ns = since_start(trace, use->begin_ns),
-                                           .end_ns = since_start(trace, use->end_ns),
-                                           .used_bytes = use->used_bytes,
-                                           .total_bytes = use->total_bytes};
+        const struct vt_gpu_reading reading = {.use = use,
+                                               .event_index = event_at(trace, use->begin_ns),
+                                               .begin_ns = since_start(trace, use->begin_ns),
+                                               .end_ns = since_start(trace, use->end_ns),
+                                               .used_bytes = use->used_bytes,
+                                               .total_bytes = use->total_bytes};
 
         if (is_plausible(use, walk->device_index))
             VT_APPEND(readings->items, readings->count, walk->capacity, reading);
@@ -209,7 +209,7 @@ static void take_from_nvml(struct walk *walk)
     walk->from_nvml = readings->count > 0;
 }
 
-void vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings)
+void vt_gpu_readings_find(const struct vt_report *report, int device_index, struct vt_gpu_readings *readings)
 {
     struct walk walk = {.trace = report->trace,
                         .replay = report->attribution->replay,
@@ -217,7 +217,7 @@ void vt_readings_find(const struct vt_report *report, int device_index, struct v
                         .device_index = device_index};
     const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
 
-    *readings = (struct vt_readings){0};
+    *readings = (struct vt_gpu_readings){0};
     VT_APPEND(readings->era_starts, readings->era_count, walk.era_capacity, 0);
     take_from_nvml(&walk);
     vt_replay_walk(report->attribution->replay, device_index, &visitor);
@@ -228,9 +228,9 @@ void vt_readings_find(const struct vt_report *report, int device_index, struct v
             readings->items[i].steady = false;
 }
 
-void vt_readings_free(struct vt_readings *readings)
+void vt_gpu_readings_free(struct vt_gpu_readings *readings)
 {
     free(readings->items);
     free(readings->era_starts);
-    *readings = (struct vt_readings){0};
+    *readings = (struct vt_gpu_readings){0};
 }
