@@ -54,6 +54,13 @@ def test_links(page):
     assert not broken
 
 
+def test_the_architecture_is_one_short_page():
+    text = (DOCS / "architecture.md").read_text()
+    words = re.findall(r"^\| (\S.*?) \|", text.split("## Glossary")[1], re.M)[1:]
+    assert len(text.splitlines()) < 130
+    assert len(words) <= 40 and words == sorted(words, key=str.lower)
+
+
 def test_index():
     """docs/README.md links every page; pictures are on some page."""
     indexed = {target for _, target, _ in links(DOCS / "README.md")}
