@@ -1,4 +1,6 @@
 /* What each kind of event does, and the replay of them all. */
+#include "replay/replay.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 #include "fake.h"
 
+#include "diagnose/leaks/leaks.h"
+
 #include <criterion/criterion.h>
 
 #include <stdlib.h>
