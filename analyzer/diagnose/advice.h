@@ -1,12 +1,11 @@
-/* Advice on one device: what would have lowered its peak. */
+/* Advice: what would have lowered the peak of a device. */
 #ifndef VT_DIAGNOSE_ADVICE_H
 #define VT_DIAGNOSE_ADVICE_H
 
 struct vt_report;
 struct vt_advices;
 
-/* Advice on one device: what would have lowered its peak, as far as the trace itself shows it; none under 1 %
- * of the peak.
+/* As far as the trace itself shows it; none under 1 % of the peak.
  *
  * Each piece states which bytes would have been absent, and when. The peak is then computed again over the
  * whole trace, since another moment may become the largest.

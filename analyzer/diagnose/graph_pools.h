@@ -1,4 +1,4 @@
-/* Finds the private pools of CUDA graphs. */
+/* The private pools of CUDA graphs. */
 #ifndef VT_DIAGNOSE_GRAPH_POOLS_H
 #define VT_DIAGNOSE_GRAPH_POOLS_H
 
@@ -7,7 +7,7 @@
 struct vt_graph_pools;
 struct vt_report;
 
-/* The private pools of CUDA graphs of one device just after an event. */
+/* Those of one device just after an event. */
 void vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
                          struct vt_graph_pools *pools);
 

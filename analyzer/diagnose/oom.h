@@ -1,12 +1,11 @@
-/* What a failed request lacked, and what would have made it fit. */
+/* What running out of memory was about. */
 #ifndef VT_DIAGNOSE_OOM_H
 #define VT_DIAGNOSE_OOM_H
 
 struct vt_report;
 struct vt_shortage;
 
-/* What running out of memory was about, for the failed request that the report shows; all zero unless a
- * device's `at` is that request. */
+/* For the failed request that the report shows; all zero unless a device's `at` is that request. */
 void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
 
 #endif

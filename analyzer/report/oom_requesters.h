@@ -1,4 +1,4 @@
-/* Finds who made each request that failed. */
+/* Who made each request that failed. */
 #ifndef VT_REPORT_OOM_REQUESTERS_H
 #define VT_REPORT_OOM_REQUESTERS_H
 

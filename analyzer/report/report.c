@@ -7,7 +7,6 @@
 #include "base/progress.h"
 #include "base/task.h"
 #include "report/blocks.h"
-#include "report/diff.h"
 #include "report/explanations.h"
 #include "report/group_table.h"
 #include "report/groups.h"
@@ -159,13 +158,6 @@ const char *vt_by_name(unsigned by)
                                                      "line",     "stack",  "op",   "block"};
 
     return by < VT_BY_CHOICES ? names[by] : "?";
-}
-
-const char *vt_diff_kind_name(unsigned kind)
-{
-    static const char *const names[VT_DIFF_KINDS] = {"added", "removed", "grown", "shrunk", "moved"};
-
-    return kind < VT_DIFF_KINDS ? names[kind] : "unknown";
 }
 
 static void list_marks(struct vt_report *report)

@@ -171,6 +171,8 @@ bool vt_held_memory(const struct vt_report *report, int device_index);
 void vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
                      struct vt_needs *needs);
 
+const char *vt_by_name(unsigned by); /* of enum vt_by: "category", "module", … */
+
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);
 void vt_gpu_table_free(struct vt_gpu_table *table);

@@ -1,4 +1,4 @@
-/* Reads chunks of a trace's file. */
+/* Reads and checks chunks of a trace's file. */
 #ifndef VT_TRACE_CHUNKS_H
 #define VT_TRACE_CHUNKS_H
 

@@ -1,4 +1,4 @@
-/* Reads definition records into a trace. */
+/* Reads the records that define strings, stacks, devices and the like. */
 #ifndef VT_TRACE_DEFINITIONS_H
 #define VT_TRACE_DEFINITIONS_H
 

@@ -1,4 +1,4 @@
-/* The variables that launchers set, of a trace. */
+/* The variables that launchers set for the process. */
 #ifndef VT_TRACE_LAUNCH_H
 #define VT_TRACE_LAUNCH_H
 

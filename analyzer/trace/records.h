@@ -1,4 +1,4 @@
-/* Reads a trace's file and what its ring still holds. */
+/* Reads all records of a trace. */
 #ifndef VT_TRACE_RECORDS_H
 #define VT_TRACE_RECORDS_H
 

@@ -1,4 +1,4 @@
-/* Stacks of a trace, cut where the recorder cuts them. */
+/* Cuts stacks as the recorder does. */
 #ifndef VT_TRACE_STACKS_H
 #define VT_TRACE_STACKS_H
 

@@ -1,4 +1,4 @@
-/* Symbols of native frames: names, made on first use. */
+/* Symbols and modules of native frames, by address. */
 #ifndef VT_TRACE_SYMBOLS_H
 #define VT_TRACE_SYMBOLS_H
 

@@ -1,4 +1,4 @@
-/* Finds leaks. */
+/* Leaks: growth that repeats. */
 #ifndef VT_DIAGNOSE_LEAKS_LEAKS_H
 #define VT_DIAGNOSE_LEAKS_LEAKS_H
 
@@ -6,8 +6,7 @@ struct vt_attribution;
 struct vt_leaks;
 struct vt_places;
 
-/* Leaks of one device: growth that repeats. Page-locked host memory is reported with the lowest device that
- * has any memory. */
+/* Of one device. Page-locked host memory is reported with the lowest device that has any memory. */
 void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
                    struct vt_leaks *leaks);
 

@@ -12,7 +12,7 @@ struct vt_leak_finder;
  * have yet. */
 void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,
                        size_t limit);
-/* Once holders are known. */
+/* Finds those of each leak, once holders are known. */
 void vt_leak_lines_find(struct vt_leak_finder *finder);
 
 #endif
