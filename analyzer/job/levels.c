@@ -5,6 +5,7 @@
 #include "attribute/attribute.h"
 #include "base/index.h"
 #include "job/memory.h"
+#include "replay/walk.h"
 #include "report/job.h"
 #include "report/moments.h"
 #include "trace/trace.h"

@@ -1,4 +1,5 @@
 /* What each kind of event does, and the replay of them all. */
+#include "replay/memory.h"
 #include "replay/replay.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "base/allocate.h"
 #include "base/progress.h"
 #include "replay/build.h"
+#include "replay/virtual_memory.h"
 
 /* The framework's own counter, where it has one: then `detail` is told too. */
 static void compare_total(struct vt_build *build, const struct vt_event *event)

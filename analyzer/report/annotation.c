@@ -1,4 +1,5 @@
 /* Memory by source line: one walk over a device's changes for the maxima, and a sum of what is alive. */
+#include "replay/walk.h"
 #include "report/annotation.h"
 
 #include "attribute/attribute.h"

@@ -1,4 +1,5 @@
 /* When the bytes in use on a GPU were reported, and what this process held then. */
+#include "replay/walk.h"
 #include "report/gpu_readings.h"
 
 #include "attribute/attribute.h"

@@ -1,4 +1,5 @@
 /* Groups while they are made, and what modules had for a moment only. */
+#include "replay/walk.h"
 #include "report/group_table.h"
 
 #include "attribute/attribute.h"

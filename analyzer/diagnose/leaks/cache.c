@@ -5,6 +5,7 @@
 #include "diagnose/fragmentation.h"
 #include "diagnose/leaks/growth.h"
 #include "diagnose/leaks/lines.h"
+#include "replay/walk.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>

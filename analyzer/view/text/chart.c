@@ -3,7 +3,8 @@
 #include "view/text/chart.h"
 
 #include "base/memory_stream.h"
-#include "view/text/chart_parts.h"
+#include "view/text/chart_axis.h"
+#include "view/text/chart_cells.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "fake.h"
 
 #include "diagnose/leaks/leaks.h"
+#include "replay/walk.h"
 
 #include <criterion/criterion.h>
 
