@@ -8,6 +8,7 @@
 #include "attribute/calls.h"
 #include "attribute/find_phases.h"
 #include "attribute/held.h"
+#include "attribute/join.h"
 #include "attribute/lives.h"
 #include "attribute/match.h"
 #include "attribute/modules.h"

@@ -1,4 +1,4 @@
-/* Fills the GPUs of a job. */
+/* The GPUs of a job, and what their processes held. */
 #ifndef VT_JOB_GPUS_H
 #define VT_JOB_GPUS_H
 

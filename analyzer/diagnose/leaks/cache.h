@@ -1,4 +1,4 @@
-/* Growth of what the driver gave, beside that of blocks; and the forecast. */
+/* Growth of driver memory, beside that of blocks; and when memory will run out. */
 #ifndef VT_DIAGNOSE_LEAKS_CACHE_H
 #define VT_DIAGNOSE_LEAKS_CACHE_H
 

@@ -1,4 +1,4 @@
-/* For what has a name of its own (a parameter), the part of the model that keeps it. */
+/* Finds the part of the model that keeps a leak with a name of its own (a parameter). */
 #ifndef VT_DIAGNOSE_LEAKS_OWNERS_H
 #define VT_DIAGNOSE_LEAKS_OWNERS_H
 
