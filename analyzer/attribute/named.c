@@ -3,7 +3,6 @@
 #include "attribute/counted_sizes.h"
 #include "attribute/named.h"
 
-#include "attribute/lives.h"
 #include "attribute/owners.h"
 #include "attribute/rules.h"
 #include "trace/frameworks.h"

@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory_stream.h"
 #include "report/top.h"
 #include "trace/processes.h"
 #include "trace/rings.h"

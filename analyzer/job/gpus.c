@@ -1,7 +1,6 @@
 /* Who holds what on each GPU, where several processes use one. */
 #include "job/gpus.h"
 
-#include "base/index.h"
 #include "job/gpu_epochs.h"
 #include "job/job_maker.h"
 #include "job/memory.h"

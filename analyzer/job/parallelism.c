@@ -5,7 +5,6 @@
 
 #include "base/allocate.h"
 #include "base/hash.h"
-#include "base/index.h"
 #include "base/memory_stream.h"
 #include "job/job_maker.h"
 #include "job/memory.h"

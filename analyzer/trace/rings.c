@@ -2,7 +2,6 @@
 
 #include "base/index.h"
 #include "trace/chunks.h"
-#include "trace/tables.h"
 
 #include <dirent.h>
 #include <errno.h>
