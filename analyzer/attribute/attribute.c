@@ -4,9 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute/caches.h"
+#include "attribute/calls.h"
+#include "attribute/find_phases.h"
+#include "attribute/held.h"
+#include "attribute/join.h"
+#include "attribute/lives.h"
+#include "attribute/match.h"
+#include "attribute/modules.h"
+#include "attribute/named.h"
 #include "attribute/owners.h"
 #include "attribute/phases.h"
+#include "attribute/repeats.h"
 #include "attribute/rules.h"
+#include "attribute/unseen.h"
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/progress.h"

@@ -1,5 +1,7 @@
 /* Signs of a cache of keys and values: what outlives the call of a model that made it, what grows from call
  * to call, and empty blocks of one size that many calls find. */
+#include "attribute/caches.h"
+
 #include <stdlib.h>
 
 #include "attribute/phases.h"

@@ -1,6 +1,8 @@
 /* Arrays that no inspection saw. A line that computes makes the same arrays in each of its calls, in the same
  * order: the parameters of the next step, its state, its loss. So what an inspection saw of one call names
  * those of the others. */
+#include "attribute/calls.h"
+
 #include <stdlib.h>
 
 #include "attribute/owners.h"

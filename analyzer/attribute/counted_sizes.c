@@ -1,4 +1,6 @@
 /* Counts of blocks by size. */
+#include "attribute/counted_sizes.h"
+
 #include "attribute/lives.h"
 #include "format/allocator.h"
 

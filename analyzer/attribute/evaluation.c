@@ -1,4 +1,6 @@
 /* Evaluation: forward that makes no autograd nodes where the same operators do at other times. */
+#include "attribute/evaluation.h"
+
 #include "attribute/event_phases.h"
 
 #include <stdlib.h>

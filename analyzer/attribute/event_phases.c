@@ -1,6 +1,7 @@
 /* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
  * frees, and whether autograd's node counter advanced, which it does not without gradients. */
 #include "attribute/event_phases.h"
+#include "attribute/functions.h"
 #include "base/allocate.h"
 #include "trace/thin.h"
 

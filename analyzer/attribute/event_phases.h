@@ -71,12 +71,5 @@ static inline uint64_t vt_finder_traits(const struct vt_finder *finder, uint32_t
 /* Sets `holds`, `signs`, threads, and grad_mode and module_events of the phases. Adds the trait `backward` to
  * all stacks of the engine's threads. */
 void vt_signs_read(struct vt_finder *finder);
-/* functions.c: adds the trait `module` to what the function of a model allocates, where no module ever runs.
- */
-void vt_functions_find(struct vt_finder *finder);
-/* evaluation.c: labels runs of forward without gradients as evaluation. */
-void vt_evaluation_find(struct vt_finder *finder);
-/* steps.c: sets `begins_step` (by event) where a step after the first begins. */
-void vt_steps_find(struct vt_finder *finder, uint8_t *begins_step);
 
 #endif

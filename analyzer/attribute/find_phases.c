@@ -1,9 +1,13 @@
 /* Phases and steps of a script without marks: each event gets a label by its sign, runs of one label become
  * spans, and a step ends where an optimizer's work ends. */
+#include "attribute/evaluation.h"
+#include "attribute/find_phases.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/event_phases.h"
+#include "attribute/steps.h"
 #include "base/allocate.h"
 
 /* `call`: the stack of the call, 0 = it allocated nothing. Passes without a forward between them are of one

@@ -1,5 +1,7 @@
 /* Programs that run a model without any nn.Module: the Python function that computes it. What it allocates is
  * then of a module's forward. */
+#include "attribute/functions.h"
+
 #include "attribute/event_phases.h"
 
 #include <stdlib.h>

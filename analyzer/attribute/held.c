@@ -1,10 +1,13 @@
 /* What Python names hold: the censuses of inspections. */
+#include "attribute/held.h"
+
 #include "attribute/owners.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/rules.h"
+#include "attribute/sightings.h"
 #include "base/index.h"
 #include "trace/frameworks.h"
 

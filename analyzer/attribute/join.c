@@ -3,6 +3,8 @@
  * The first event with a node's sequence shows where the node was made: VT_EVENT_NODE, or the allocation of
  * its own operator. (Later events are of operators that made no node.) A node that backward made (double
  * backward) and that has no Python frames belongs where the node that ran then was made. */
+#include "attribute/join.h"
+
 #include <stdlib.h>
 
 #include "attribute/stack_traits.h"

@@ -3,6 +3,10 @@
 #include <string.h>
 
 #include "attribute/lives.h"
+#include "attribute/multiples.h"
+#include "attribute/replacements.h"
+#include "attribute/sets.h"
+#include "attribute/sizes.h"
 #include "base/allocate.h"
 
 /* A block is persistent if it is alive after the last backward pass of this many steps, or of all if there

@@ -1,4 +1,4 @@
-/* Private to lives.c and sizes.c: what both know of the blocks while the bits of their lives are found. */
+/* How long blocks live, as bits that rules ask for; and what is known of the blocks while these are found. */
 #ifndef VT_LIVES_H
 #define VT_LIVES_H
 
@@ -52,29 +52,8 @@ static inline void vt_add_weight(struct weight *weight, uint64_t bytes)
     weight->count++;
 }
 
-/* counted_sizes.c: `sizes` counts blocks by size, in the unit in which sizes are compared. vt_size_nearest:
- * the nearest unit with at least `least` blocks that a block of `bytes` may match, its own, or for a large
- * block one within the unsplit remainder; 0 = none. vt_size_take: whether there was one, which is used up. */
-uint64_t vt_size_bucket(uint64_t bytes);
-void vt_size_add(struct vt_index *sizes, uint64_t bytes);
-uint64_t vt_size_nearest(const struct vt_index *sizes, uint64_t bytes, uint32_t least);
-bool vt_size_take(struct vt_index *sizes, uint64_t bytes);
-
-/* successors.c: adds VT_LIFE(FOLLOWS_PARAMETER), once the bits of parameters that stay are there. */
-void vt_lives_follow_parameters(struct lives *lives);
-
-/* sizes.c: adds the bits that compare the sizes of blocks, once all others are there. */
-void vt_lives_compare_sizes(struct lives *lives);
-bool vt_lives_is_parameter(const struct lives *lives, size_t i);
-/* Whether a set has nearly all parameters, or nearly all trained ones. */
-bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set);
-/* Sets `parameter_sizes` to the sizes of the parameters, each `times` times. */
-void vt_lives_index_parameters(struct lives *lives, uint32_t times);
-
-/* sets.c: adds like-all-parameters, and matches-parameter for what files hold. */
-void vt_lives_find_sets(struct lives *lives);
-/* multiples.c: adds VT_LIFE(GATHERED), and MATCHES_PARAMETER for gradients of each sample, once the
- * parameters are listed. */
-void vt_lives_find_multiples(struct lives *lives);
+/* Life bits (rules.h) of every allocation of the replay. */
+void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
+                   const struct vt_phases *phases, uint64_t *lives);
 
 #endif

@@ -1,5 +1,7 @@
 /* Matches stacks and code objects with rules. Text is matched once for each symbol, code object, thread name
  * and operator; a stack then has all bits of its frames. */
+#include "attribute/match.h"
+
 #include "attribute/rules.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* The module of a stack: by its name where an inspection saw it, else by the classes that the stack shows. */
+#include "attribute/modules.h"
+
 #include "attribute/names.h"
 
 #include <stdio.h>

@@ -1,9 +1,12 @@
 /* Blocks that are as many times as large as the parameters: whole weights that a script gathers where each
  * process has a share of them (memory that something else fills), and gradients of each sample, which a pass
  * leaves that makes a graph (torch.func.vmap of grad; Jacobians have a row for each output). */
+#include "attribute/multiples.h"
+
 #include <stdlib.h>
 
 #include "attribute/lives.h"
+#include "attribute/sizes.h"
 #include "base/allocate.h"
 #include "format/allocator.h"
 

@@ -1,6 +1,8 @@
 /* Blocks that an inspection found under names that tell what they are. A name is one witness: it decides
  * where rules only guess; with the size of a parameter it is more than they know. */
-#include "attribute/lives.h"
+#include "attribute/counted_sizes.h"
+#include "attribute/named.h"
+
 #include "attribute/owners.h"
 #include "attribute/rules.h"
 #include "trace/frameworks.h"

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute/sightings.h"
+#include "attribute/trees.h"
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"

@@ -50,10 +50,6 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
     return allocation->kind == VT_ALLOCATION_POOLED || allocation->kind == VT_ALLOCATION_DRIVER;
 }
 
-/* find_phases.c: finds all; adds the trait `backward` to all stacks of the engine's threads. The caller frees
- * the phases. */
-void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *sites,
-                    struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
 /* phases.c: makes the look-ups below fast; call it when everything is found. */
 void vt_phases_settle(struct vt_phases *phases, size_t events);
@@ -67,17 +63,5 @@ size_t vt_span_index(const struct vt_phases *phases, uint32_t event); /* 0 inste
 uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
-
-/* caches.c: adds the life bits outlives-call, ends-call, grown, window and several; counts calls of models at
- * one time, and the threads that made them. */
-void vt_caches_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
-                    const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads);
-/* lives.c: life bits (rules.h) of every allocation of the replay. */
-void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
-                   const struct vt_phases *phases, uint64_t *lives);
-
-/* replacements.c: adds VT_LIFE(REPLACES_PARAMETER). */
-void vt_replacements_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
-                          const struct vt_phases *phases, uint64_t *lives);
 
 #endif

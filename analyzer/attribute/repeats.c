@@ -1,6 +1,9 @@
 /* Gradients and optimizer state that no inspection saw. A training step repeats what the step before it made:
  * a block from the same stack, of the same size, with the same ordinal among as many in its pass, is the same
  * tensor. So are parameters and buffers that each step replaces. */
+#include "attribute/modules.h"
+#include "attribute/repeats.h"
+
 #include "attribute/owners.h"
 #include "attribute/rules.h"
 #include "base/allocate.h"

@@ -1,5 +1,7 @@
 /* Weights that are quantized on the device: each goes when its smaller form is there, and the same function
  * makes what belongs to that: scales, zero points. */
+#include "attribute/replacements.h"
+
 #include "attribute/phases.h"
 #include "attribute/rules.h"
 

@@ -201,13 +201,4 @@ struct vt_verdict {
     uint8_t category, evidence;
 };
 
-/* Matches the stacks and code objects of a trace once, so that judging an allocation touches no text. Takes
- * the operators of `sites` and sets their traits and code classes. `rules` and `sites` must outlive the
- * matcher. */
-struct vt_matcher *vt_matcher_make(const struct vt_rules *rules, struct vt_traits_by_stack *sites);
-void vt_matcher_free(struct vt_matcher *matcher);
-/* The first rule that holds; false if none does. Traits may not change between calls for one stack. */
-bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struct vt_rule_subject *subject,
-                      struct vt_verdict *verdict);
-
 #endif

@@ -1,7 +1,11 @@
 /* Sets of blocks with the sizes of all parameters, which a line or a file makes at once. */
+#include "attribute/counted_sizes.h"
+#include "attribute/sets.h"
+
 #include <stdlib.h>
 
 #include "attribute/lives.h"
+#include "attribute/sizes.h"
 #include "base/allocate.h"
 
 /* ---- Sets: blocks that one line makes between two passes, one for each parameter ---- */

@@ -1,5 +1,7 @@
 /* The allocation that each tensor of an inspection lay in: one pass over inspections and the allocations that
  * were alive then. */
+#include "attribute/sightings.h"
+
 #include "attribute/owners.h"
 
 #include <stdlib.h>

@@ -1,8 +1,12 @@
 /* Blocks that have the sizes of others: parameters and their gradients, sets that belong to parameters. */
+#include "attribute/counted_sizes.h"
+#include "attribute/sizes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/lives.h"
+#include "attribute/successors.h"
 #include "base/allocate.h"
 #include "format/allocator.h"
 

@@ -1,3 +1,4 @@
+#include "attribute/match.h"
 #include "attribute/stack_kinds.h"
 
 #include <stdlib.h>

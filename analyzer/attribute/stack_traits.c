@@ -1,5 +1,6 @@
 /* Operators of stacks, and the traits that no pattern finds: they depend on where in a function a call was
  * made, or on which frame is inside which. */
+#include "attribute/match.h"
 #include "attribute/stack_traits.h"
 
 #include <stdio.h>

@@ -122,10 +122,6 @@ bool vt_traits_by_stack_code_is(const struct vt_traits_by_stack *sites, uint32_t
  * model_function; 0 = in none. *outer: hash of whose call it is and of what is beyond. */
 uint64_t vt_call_code(const struct vt_traits_by_stack *sites, uint32_t stack_id, uint64_t *outer);
 
-/* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. */
-void vt_join_backward(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
-                      struct vt_label *labels);
-
 /* The innermost frame of an optimizer's own code, NULL if there is no step; *closure: whether a closure that
  * it called runs. */
 const struct vt_python_frame *vt_optimizer_frame(const struct vt_traits_by_stack *sites, uint32_t stack_id,

@@ -1,4 +1,6 @@
 /* Steps: where one training iteration ends and the next begins. */
+#include "attribute/steps.h"
+
 #include "attribute/event_phases.h"
 
 #include <stdlib.h>

@@ -2,6 +2,9 @@
  * copies into their place. The new one has the size of the old one, is there when that goes, and was made in
  * the same step, after its passes; of several such sets the last made, since what an optimizer keeps is
  * computed before what it is for. */
+#include "attribute/counted_sizes.h"
+#include "attribute/successors.h"
+
 #include <stdlib.h>
 #include <string.h>
 

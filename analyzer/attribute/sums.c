@@ -1,4 +1,5 @@
 #include "attribute/sums.h"
+#include "replay/walk.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,8 @@
 /* Arrays that programs hold in trees of dicts, lists and objects (JAX's pytrees): what a tree is. Its name is
  * one witness. The other is its structure: an optimizer whose classes are known keeps, for each parameter,
  * state of the same shape under the same path. */
+#include "attribute/trees.h"
+
 #include <stdlib.h>
 #include <string.h>
 

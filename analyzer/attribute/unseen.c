@@ -1,4 +1,6 @@
 /* Blocks that were there when an inspection saw all parameters, and that it did not see. */
+#include "attribute/unseen.h"
+
 #include <stdlib.h>
 
 #include "attribute/owners.h"

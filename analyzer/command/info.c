@@ -5,6 +5,7 @@
 
 #include "attribute/sums.h"
 #include "base/format.h"
+#include "replay/walk.h"
 #include "report/info.h"
 #include "view/json/json.h"
 #include "view/text/print.h"

@@ -1,7 +1,13 @@
 /* Reads the traces of a job, several at a time. */
 #include "command/job_traces.h"
+
+#include "base/progress.h"
+#include "base/task.h"
 #include "command/command.h"
+#include "diagnose/diagnose.h"
 #include "job/job.h"
+#include "job/oom_order.h"
+#include "job/process.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -9,10 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/progress.h"
-#include "base/task.h"
-#include "diagnose/diagnose.h"
 
 #define ERROR_BYTES (2 * PATH_MAX)
 

@@ -3,6 +3,7 @@
 #include "command/files.h"
 #include "command/job_traces.h"
 #include "job/job.h"
+#include "job/list.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 

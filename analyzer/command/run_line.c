@@ -1,6 +1,8 @@
 /* The last line: how the command ended, what matters in its trace, and what to read next. */
+#include "command/run_line.h"
+
 #include "command/command.h"
-#include "command/run.h"
+#include "command/run_wait.h"
 #include "diagnose/diagnose.h"
 
 #include <dirent.h>

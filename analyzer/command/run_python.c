@@ -1,10 +1,12 @@
 /* `run train.py` and `run -m package`: Python runs them. */
+#include "command/run_python.h"
+
 #include "base/allocate.h"
-#include "command/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

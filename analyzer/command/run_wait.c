@@ -1,12 +1,14 @@
 /* The parent of the command: it waits, and is not noticed. It is in the same process group: what the terminal
  * sends reaches the command as well. What is sent to the parent alone is passed on. It stops when the command
  * stops, and ends as the command ends. */
-#include "command/run.h"
+
+#include "command/run_wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

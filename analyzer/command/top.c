@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory_stream.h"
 #include "report/top.h"
 #include "trace/processes.h"
 #include "trace/rings.h"
 #include "view/json/json.h"
 #include "view/prometheus/prometheus.h"
-#include "view/top/top.h"
+#include "view/top/page.h"
+#include "view/top/screen.h"
 
 enum { SETTLE_MS = 300, MARK_BYTES = 200, MESSAGE_BYTES = 1024 };
 

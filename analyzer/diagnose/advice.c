@@ -1,12 +1,16 @@
+#include "diagnose/advice.h"
+
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
 #include "base/task.h"
 #include "diagnose/adviser.h"
-#include "diagnose/finders.h"
+#include "diagnose/fragmentation.h"
 #include "diagnose/leaks/verdicts.h"
+#include "report/report.h"
 
 /* The event after which nothing needs what a leak keeps from a step: a graph that no backward reaches is
  * not needed once it is made; other memory may be in use until the step ends. `ends`: by step. */

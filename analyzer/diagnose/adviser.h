@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "base/index.h"
 #include "diagnose/whatif.h"
-#include "report/parts.h"
+#include "report/report.h"
 
 #define VT_ADVICE_LIMIT 16 /* pieces */
 

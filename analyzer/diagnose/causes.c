@@ -1,11 +1,12 @@
 /* Why memory ran out: what filled the GPU unnecessarily. Each finder looks for one thing and states its
  * bytes; the cause shown first is the largest one without which the request would have been granted. */
+#include "diagnose/causes.h"
+
 #include "attribute/stack_traits.h"
+#include "base/allocate.h"
 #include "base/format.h"
 #include "base/index.h"
-#include "diagnose/causes.h"
-#include "diagnose/finders.h"
-#include "report/parts.h"
+#include "diagnose/causes_models.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
@@ -13,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 #define LEAST_PART 20u      /* of the GPU: anything smaller is not a cause */
 #define LEAST_CACHE 4u      /* of the weights and their like: of keys and values */

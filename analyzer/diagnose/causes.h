@@ -1,8 +1,10 @@
-/* What the finders of causes share (causes.c): each looks for one thing that filled the GPU. */
+/* Why memory ran out. Each finder looks for one thing that filled the GPU. */
 #ifndef VT_CAUSES_H
 #define VT_CAUSES_H
 
-#include "report/parts.h"
+#include "replay/replay.h"
+#include "report/blocks.h"
+#include "report/report.h"
 
 /* Id, name, remedy (of a leak, its own), and the function that looks for it. */
 #define VT_CAUSE_KINDS(X)                                                                                    \
@@ -68,8 +70,7 @@ static inline bool vt_cause_is_there(const struct vt_cause_search *search, uint3
                          search->refusal->event_index);
 }
 
-/* causes_models.c: models that are there beside the one that is used. */
-void vt_cause_second_model(struct vt_cause_search *search);
-void vt_cause_idle_model(struct vt_cause_search *search);
+/* Why memory ran out. The device's leaks are found before. */
+void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);
 
 #endif

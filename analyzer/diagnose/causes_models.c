@@ -1,4 +1,6 @@
 /* Causes of an out of memory: models that are there beside the one that is used. */
+#include "diagnose/causes_models.h"
+
 #include "attribute/stack_traits.h"
 #include "base/index.h"
 #include "diagnose/causes.h"

@@ -1,8 +1,16 @@
 #include "diagnose/diagnose.h"
 
+#include "attribute/attribute.h"
 #include "base/progress.h"
-#include "diagnose/finders.h"
-#include "report/parts.h"
+#include "diagnose/advice.h"
+#include "diagnose/empty_contexts.h"
+#include "diagnose/fragmentation.h"
+#include "diagnose/gpu_accounting.h"
+#include "diagnose/graph_pools.h"
+#include "diagnose/inference.h"
+#include "diagnose/leaks/leaks.h"
+#include "diagnose/oom.h"
+#include "diagnose/steps.h"
 
 /* Where memory did run out, no forecast says when it would. */
 static void drop_forecasts(const struct vt_report *report, struct vt_device_report *device)

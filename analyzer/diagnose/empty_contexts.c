@@ -1,9 +1,10 @@
 /* Contexts on devices on which the process never had memory. */
+#include "diagnose/empty_contexts.h"
+
 #include <string.h>
 
 #include "base/index.h"
-#include "diagnose/finders.h"
-#include "report/parts.h"
+#include "report/moments.h"
 #include "trace/trace.h"
 
 /* How many contexts of a device are alive, as events are gone through. */

@@ -1,12 +1,16 @@
+#include "diagnose/fragmentation.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
-#include "format/allocator.h"
-#include "report/parts.h"
+#include "replay/replay.h"
+#include "report/blocks.h"
+#include "report/report.h"
 #include "trace/frameworks.h"
+#include "format/allocator.h"
 
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one
  * pool is of no use to the other. No request of the large pool gets a segment so small, so the size shows the

@@ -1,13 +1,17 @@
 /* Every byte of a GPU in one row: the process's own, its context, other processes, and what nothing
  * explains. */
+#include "diagnose/gpu_accounting.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute/attribute.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
-#include "diagnose/nvml_self.h"
 #include "diagnose/driver_overhead.h"
-#include "report/parts.h"
+#include "diagnose/gpu_advice.h"
+#include "diagnose/nvml_self.h"
+#include "report/gpu_readings.h"
+#include "report/report.h"
 #include "trace/frameworks.h"
 
 #define KIND_CATEGORY "category"

@@ -1,6 +1,8 @@
 /* What could be done about a GPU's bytes: those of other processes, of code, contexts and limits, and those
  * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use.
  * */
+#include "diagnose/gpu_advice.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,9 +12,9 @@
 
 #include "base/format.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
 #include "diagnose/driver_overhead.h"
 #include "report/launch_info.h"
+#include "report/report.h"
 
 #define NAMED 3 /* rows that a sentence names */
 

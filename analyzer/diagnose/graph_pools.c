@@ -1,11 +1,13 @@
 /* Private pools: memory that a framework took while it captured CUDA graphs. Only these graphs use it, for
  * what they compute with lies at fixed addresses. */
+#include "diagnose/graph_pools.h"
+
 #include <stdlib.h>
 
+#include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
-#include "report/parts.h"
+#include "report/report.h"
 
 struct capture {
     uint32_t first_event, last_event;

@@ -1,13 +1,14 @@
 /* What a program that only runs models needs: requests, their caches of keys and values, and how much more
  * fits. */
+#include "diagnose/inference.h"
+
 #include <stdlib.h>
 
 #include "base/allocate.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
 #include "diagnose/capacity.h"
+#include "diagnose/steps.h"
 #include "format/allocator.h"
-#include "report/parts.h"
 
 /* True if models were called, and no backward pass ran, as far as that shows: with JAX it does not, but what
  * it leaves may. */

@@ -1,11 +1,12 @@
 #include "diagnose/nvml_self.h"
 
-#include <string.h>
-
 #include "base/index.h"
 #include "diagnose/driver_overhead.h"
-#include "report/parts.h"
+#include "report/gpu_readings.h"
+#include "report/moments.h"
 #include "trace/trace.h"
+
+#include <string.h>
 
 static const struct vt_trace_card_process *own_of(const struct vt_gpu_reading *reading)
 {

@@ -1,11 +1,16 @@
 /* Out of memory: the state of the cache, and what would have been freed next. */
+#include "diagnose/oom.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
-#include "report/parts.h"
+#include "diagnose/causes.h"
+#include "diagnose/fragmentation.h"
+#include "report/blocks.h"
+#include "report/report.h"
 
 /* When a block that is alive at the failed request is freed. */
 struct end {

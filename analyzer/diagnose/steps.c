@@ -1,12 +1,14 @@
 /* The steps of a device in one walk of the replay, and the statistics that pick the outliers. */
+#include "diagnose/steps.h"
+
+#include "attribute/sums.h"
+#include "base/allocate.h"
 #include "base/index.h"
-#include "diagnose/finders.h"
-#include "report/parts.h"
+#include "report/instants.h"
+#include "report/moments.h"
 #include "trace/thin.h"
 
 #include <stdlib.h>
-
-#include "base/allocate.h"
 
 /* A step stands out if it exceeds the median by more than VT_STEP_SPREADS times the usual distance from it
  * (the median absolute deviation scaled to a standard deviation; one odd step does not move it), and by a

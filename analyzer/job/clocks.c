@@ -1,11 +1,14 @@
 /* Nodes whose clocks differ, by the steps of ranks that wait for each other in each step: none of them can be
  * a whole step ahead of another. */
-#include "job/parts.h"
-
-#include <stdlib.h>
+#include "job/clocks.h"
 
 #include "base/allocate.h"
 #include "base/format.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
+#include "job/outliers.h"
+
+#include <stdlib.h>
 
 /* At least this many steps, which both ranks have in full. */
 #define LEAST_STEPS 3u

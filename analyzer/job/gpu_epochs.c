@@ -5,6 +5,7 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/sort.h"
+#include "job/outliers.h"
 
 /* A change, in the order in which those of one time are taken; the last kind is a reading of all. */
 enum kind { COMES, HAS, HAS_CONTEXT, OTHER_HAS, LEAVES, ENDS, READS };

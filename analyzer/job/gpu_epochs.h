@@ -4,7 +4,7 @@
 #define VT_GPU_EPOCHS_H
 
 #include "job/nvml_others.h"
-#include "job/parts.h"
+#include "report/job.h"
 
 /* A device with its process, among those of one GPU; also one with only a context. */
 struct vt_gpu_user {

@@ -1,11 +1,13 @@
 /* Who holds what on each GPU, where several processes use one. */
+#include "job/gpus.h"
+
 #include "job/gpu_epochs.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/index.h"
 
 /* The entry of CUDA_VISIBLE_DEVICES for a device, as a number; the device's own index if that is not a
  * number. */

@@ -1,10 +1,21 @@
 /* Puts the processes of a job together. */
-#include "job/parts.h"
+#include "job/job.h"
+
+#include "base/allocate.h"
+#include "job/clocks.h"
+#include "job/gpus.h"
+#include "job/job_maker.h"
+#include "job/job_timeline.h"
+#include "job/memory.h"
+#include "job/oom_order.h"
+#include "job/outliers.h"
+#include "job/parallelism.h"
+#include "job/process.h"
+#include "job/runs.h"
+#include "job/shared.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 /* From each process's own time to the job's. */
 static void set_clock(struct vt_job *job)

@@ -1,5 +1,8 @@
 /* One timeline for all devices of all processes. */
-#include "job/parts.h"
+#include "job/job_timeline.h"
+
+#include "job/job_maker.h"
+#include "job/memory.h"
 
 #include <string.h>
 

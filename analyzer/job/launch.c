@@ -1,7 +1,10 @@
 /* Which part of a job a process is: what all processes that were launched together have in common. */
-#include "job/parts.h"
+#include "job/launch.h"
 
+#include "job/memory.h"
+#include "report/job.h"
 #include "report/launch_info.h"
+#include "trace/trace.h"
 
 static const char *or_empty(const char *text)
 {

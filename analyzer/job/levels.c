@@ -1,14 +1,17 @@
 /* How much driver memory a process had, from change to change: few enough to keep, and exact enough to add
  * up with those of the other processes on a GPU. */
-#include "job/parts.h"
+#include "job/levels.h"
+
+#include "attribute/attribute.h"
+#include "base/index.h"
+#include "job/memory.h"
+#include "replay/walk.h"
+#include "report/job.h"
+#include "report/moments.h"
+#include "trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/index.h"
-#include "attribute/attribute.h"
-#include "report/parts.h"
-#include "trace/trace.h"
 
 #define MOST_LEVELS 65536u
 #define MOST_CARD_LEVELS 1024u

@@ -1,4 +1,6 @@
 /* From a brief job to one row for each of its runs. */
+#include "job/list.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +8,7 @@
 #include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "job/job.h"
+#include "report/list.h"
 
 /* What is worth mentioning in a run. */
 struct verdict {

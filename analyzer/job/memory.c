@@ -1,12 +1,12 @@
 /* Memory that lives as long as the job, or as one of its processes. */
-#include "job/parts.h"
+#include "job/memory.h"
+
+#include "base/allocate.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 void *vt_job_take(struct vt_arena *arena, size_t count, size_t item_bytes)
 {

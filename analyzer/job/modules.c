@@ -1,6 +1,9 @@
 /* Modules of several processes as far as they can be compared: if one process calls a module "model.head"
  * because it has a second model, or no inspection named its optimizer state, its memory is no different. */
-#include "job/parts.h"
+#include "job/modules.h"
+
+#include "job/job_maker.h"
+#include "job/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,15 @@
 /* Out of memory somewhere in a job: who ran out first, and who ended because of it. */
-#include "job/parts.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "job/oom_order.h"
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "job/gpus.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
+#include "job/outliers.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* How long after a rank has failed its launcher may take to end the others. */
 #define SOON_NS UINT64_C(120000000000)

@@ -1,12 +1,15 @@
 /* Which process of those that do the same work differs, and by what. */
-#include "job/parts.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "job/outliers.h"
 
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
+#include "job/modules.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* A process stands out by at least this part of what is usual, and this much. */
 #define ODD_PART 20u

@@ -1,16 +1,17 @@
 /* How the ranks of a run share the work, by the names and sizes of their parameters: stages of a pipeline
  * have different modules, shards different shapes, replicas the same of both. Without evidence it stays
  * unknown. */
-#include "job/parts.h"
+#include "job/parallelism.h"
+
+#include "base/allocate.h"
+#include "base/hash.h"
+#include "base/memory_stream.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
-#include "base/hash.h"
-#include "base/index.h"
-#include "base/memory_stream.h"
 
 /* ---- Ranks with the same names ---- */
 

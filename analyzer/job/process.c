@@ -1,14 +1,19 @@
 /* What is kept of one trace. */
-#include "job/parts.h"
+#include "job/process.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "job/launch.h"
+#include "job/levels.h"
+#include "job/memory.h"
+#include "job/modules.h"
+#include "report/report.h"
+#include "trace/rings.h"
+#include "trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "attribute/attribute.h"
-#include "base/allocate.h"
-#include "trace/rings.h"
-#include "trace/trace.h"
 
 #define MOST_STEPS 256u   /* whose beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */

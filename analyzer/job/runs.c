@@ -1,10 +1,12 @@
 /* Which processes belong together: nodes, parents and children, and those that were launched together. */
-#include "job/parts.h"
+#include "job/runs.h"
+
+#include "base/index.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/index.h"
 
 /* Clocks of nodes differ, and ranks begin to use their GPUs at different times. */
 #define SLACK_NS UINT64_C(60000000000)

@@ -1,9 +1,11 @@
 /* Memory that several processes of a job have: one allocation, made by one of them and imported by others. */
-#include "job/parts.h"
-
-#include <stdlib.h>
+#include "job/shared.h"
 
 #include "base/allocate.h"
+#include "job/job_maker.h"
+#include "job/memory.h"
+
+#include <stdlib.h>
 
 /* A share, with its process; times are the job's. */
 struct seen {

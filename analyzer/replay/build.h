@@ -125,8 +125,6 @@ static inline struct vt_build_device *vt_build_device(struct vt_build *build, in
     return &build->devices[device_index + 1];
 }
 
-/* ---- build.c ---- */
-
 /* Adds an allocation that the current event makes; returns its index. */
 uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index);
 /* Adds the block that `event` reports. Blocks that overlap it end: their frees were lost. */
@@ -155,25 +153,5 @@ void vt_build_note_free(struct vt_build *build, const struct vt_event *event, ui
 
 /* The allocation has this identity, 0 = none. */
 void vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
-
-/* ---- memory.c: driver memory by address, and contexts ---- */
-
-void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
-void vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
-/* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
-void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
-/* Signed bytes that a device gave without an allocation call; they end with the context, if it is known. */
-void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
-void vt_build_context_create(struct vt_build *build, const struct vt_event *event);
-void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
-
-/* ---- virtual_memory.c: handles, mappings and bindings ---- */
-
-void vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
-/* The allocation of a handle, VT_INDEX_NONE if there is none. */
-uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle);
-/* A release of the handle, or the unmapping `freed`, did not happen. */
-void vt_build_keep_reference(struct vt_build *build, uint64_t address, uint32_t handle);
-void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest);
 
 #endif

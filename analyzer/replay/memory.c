@@ -4,6 +4,8 @@
  * address: one whose free fails, and one whose free does not. So an allocation has a balance: 1 for each time
  * that it was given out (the driver gives another process's memory out again at the same address), less 1 for
  * each free. It is alive while that is above 0; a free that failed gives its 1 back. */
+#include "replay/memory.h"
+
 #include "replay/build.h"
 
 #define BALANCE_ZERO UINT32_C(0x40000000) /* as a balance is stored */

@@ -1,10 +1,14 @@
 /* What each kind of event does, and the replay of them all. */
+#include "replay/memory.h"
+#include "replay/replay.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
 #include "base/progress.h"
 #include "replay/build.h"
+#include "replay/virtual_memory.h"
 
 /* The framework's own counter, where it has one: then `detail` is told too. */
 static void compare_total(struct vt_build *build, const struct vt_event *event)

@@ -4,6 +4,8 @@
  * What is bound to an object is a set of ranges, one for each place in it on each device; their values are
  * the handles bound, VT_INDEX_NONE where memory of a pool is. The set outlives its
  * object, since a failed release can undo the end; it holds no handles then. */
+#include "replay/virtual_memory.h"
+
 #include "replay/build.h"
 
 #define NO_HANDLE VT_INDEX_NONE

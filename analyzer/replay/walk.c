@@ -1,4 +1,6 @@
 /* The counts of one device after each of its events, and the check that they agree. */
+#include "replay/walk.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,13 +1,19 @@
 /* Memory by source line: one walk over a device's changes for the maxima, and a sum of what is alive. */
-#include "report/parts.h"
+#include "replay/walk.h"
+#include "report/annotation.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "base/index.h"
+#include "report/blocks.h"
+#include "report/line_table.h"
+#include "report/sources.h"
+#include "report/which_file.h"
+#include "trace/frameworks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
-#include "base/index.h"
-#include "trace/frameworks.h"
 
 /* What an item of the line table used on one device. */
 struct use {

@@ -1,9 +1,11 @@
 /* What counts as alive, and blocks one by one with all that is printed of them. */
-#include "report/parts.h"
+#include "report/blocks.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "report/moments.h"
 
 #include <stdlib.h>
-
-#include "base/allocate.h"
 
 bool vt_is_grouped(const struct vt_allocation *allocation)
 {

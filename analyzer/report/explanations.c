@@ -1,12 +1,15 @@
 /* --explain: what a name means, and why its bytes are in their categories. */
-#include "report/parts.h"
+#include "report/explanations.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
 #include "base/module_names.h"
+#include "report/blocks.h"
+#include "report/moments.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 /* The text on the command line, parsed. */
 struct wanted {

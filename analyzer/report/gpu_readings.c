@@ -1,9 +1,13 @@
 /* When the bytes in use on a GPU were reported, and what this process held then. */
-#include "report/parts.h"
+#include "replay/walk.h"
+#include "report/gpu_readings.h"
+
+#include "attribute/attribute.h"
+#include "replay/replay.h"
+#include "report/moments.h"
+#include "trace/thin.h"
 
 #include <stdlib.h>
-
-#include "trace/thin.h"
 
 /* A call that takes or gives back driver memory is recorded after or before it; what it does comes within
  * this time. */

@@ -1,11 +1,14 @@
 /* Groups while they are made, and what modules had for a moment only. */
+#include "replay/walk.h"
 #include "report/group_table.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "base/module_names.h"
+#include "report/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
-#include "base/module_names.h"
 
 static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {

@@ -3,7 +3,9 @@
 #define VT_GROUP_TABLE_H
 
 #include "base/index.h"
-#include "report/parts.h"
+#include "report/instant.h"
+
+struct vt_attribution;
 
 /* Over `groups`, which stay when the index is freed. */
 struct vt_group_table {
@@ -25,5 +27,7 @@ struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, un
  * that they gave back. */
 void vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
                              enum vt_by by, struct vt_groups *peaks);
+
+void vt_groups_free(struct vt_groups *groups);
 
 #endif

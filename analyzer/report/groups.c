@@ -1,13 +1,17 @@
 /* What is alive at one moment, grouped in the ways that the tables show. */
+#include "report/groups.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "report/blocks.h"
 #include "report/group_table.h"
 #include "report/modules.h"
+#include "report/report.h"
 #include "trace/frameworks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 #define NAME_BYTES 1024
 

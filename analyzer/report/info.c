@@ -1,13 +1,14 @@
 /* What is in a trace, and its events one by one. */
 #include "report/info.h"
 
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "report/moments.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-
-#include "base/allocate.h"
-#include "report/parts.h"
 
 #define KINDS 256
 

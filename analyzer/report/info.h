@@ -96,4 +96,10 @@ struct vt_event_facts {
 void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
                          struct vt_event_facts *facts);
 
+struct vt_event;
+void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
+                         struct vt_event_names *names);
+/* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
+uint32_t vt_event_flag_names(const struct vt_event *event, const char **names);
+
 #endif

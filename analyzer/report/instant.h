@@ -20,7 +20,6 @@ enum vt_by {
     VT_BY_BLOCK = VT_BY_COUNT,
     VT_BY_CHOICES
 };
-const char *vt_by_name(unsigned by); /* "category", "module", … */
 
 /* Bytes of one device just after an event. */
 struct vt_state {

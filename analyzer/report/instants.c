@@ -1,5 +1,9 @@
 /* The instants of a device, in one walk of the replay. */
-#include "report/parts.h"
+#include "report/instants.h"
+
+#include "attribute/sums.h"
+#include "report/gpu_readings.h"
+#include "report/moments.h"
 
 #include <string.h>
 

@@ -1,15 +1,14 @@
 /* Reads the variables of launchers, the command line, and the models that inspections saw. */
 #include "report/launch_info.h"
 
+#include "base/allocate.h"
+#include "report/report.h"
+#include "trace/trace.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
-#include "report/parts.h"
-#include "report/report.h"
-#include "trace/trace.h"
 
 /* ---- Launchers ---- */
 

@@ -1,11 +1,13 @@
 /* The lines and files that stacks come through: found once for each stack. */
-#include "report/parts.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "report/line_table.h"
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "report/report.h"
+#include "trace/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #define FRAMES 512
 

@@ -1,5 +1,7 @@
 /* --at: from the text on the command line to an event, or to one of the times that memory ran out. */
-#include "report/parts.h"
+#include "report/moments.h"
+
+#include "attribute/attribute.h"
 #include "base/format.h"
 
 #include <errno.h>

@@ -1,12 +1,15 @@
 /* Out of memory: the requests that failed, and what was free on the GPU then. */
+#include "report/oom_events.h"
+
 #include "attribute/failures.h"
-#include "report/parts.h"
+#include "attribute/sums.h"
+#include "base/allocate.h"
+#include "report/moments.h"
+#include "report/oom_requesters.h"
 #include "trace/frameworks.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 #define NEAR_NS 1000000000u /* a report of the driver this near counts as "then" */
 #define NEAR_EVENTS 256u

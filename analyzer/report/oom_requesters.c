@@ -1,14 +1,17 @@
 /* Who made the requests that failed: the stack to show, and the module. A program may run out of memory
  * very often, so one pass handles all of them. */
+#include "report/oom_requesters.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
 #include "base/index.h"
-#include "report/parts.h"
+#include "report/blocks.h"
+#include "report/report.h"
 #include "trace/frameworks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 #define NAME_BYTES 256
 #define NEAR 100000u /* allocations */

@@ -1,11 +1,12 @@
 /* What was alive at the peak of a device, summed by everything that distinguishes its parts. */
 #include "report/peak_rows.h"
 
+#include "attribute/attribute.h"
+#include "base/index.h"
+#include "report/blocks.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/index.h"
-#include "report/parts.h"
 
 struct summing {
     const struct vt_report *report;

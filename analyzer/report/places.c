@@ -1,14 +1,16 @@
 /* Places and names of stacks, each found once and cached by stack; and source lines. */
-#include "report/parts.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "report/places.h"
 
 #include "base/allocate.h"
 #include "base/arena.h"
 #include "base/hash.h"
+#include "report/sources.h"
 #include "trace/frameworks.h"
+#include "trace/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define FRAMES 512
 #define NAME_BYTES 1024 /* of a place; of a folded stack */

@@ -4,9 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#include "base/arena.h"
 #include "base/frame.h"
 
 /* The frame that a person would name for a stack. Lives as long as the report. */
@@ -15,32 +13,29 @@ struct vt_place {
     struct vt_frame frame;
 };
 
+struct vt_trace;
 struct vt_places; /* of one trace; by one thread at a time */
+struct vt_places *vt_places_make(const struct vt_trace *trace);
+void vt_places_free(struct vt_places *places);
+/* NULL = the stack has no frame. */
+const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id);
+/* Names a frame. */
+void vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place);
+/* A copy that lives as long as the places. */
+const char *vt_places_text(struct vt_places *places, const char *text);
+
+struct vt_stack_name {
+    uint64_t hash;    /* of its lines: the same for stacks that are the same to a person */
+    const char *text; /* folded */
+};
+const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t stack_id);
+
+/* A path as a person names it: relative to the trace's working folder; else, in an installed package, from
+ * the package's name on; else the last two parts. */
+const char *vt_short_path(const struct vt_trace *trace, const char *path);
 
 /* Frames of a stack, innermost first. Returns their number; writes at most `capacity`. */
 size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
-
-/* Whether the text of a file could be read. */
-enum vt_source_state {
-    VT_SOURCE_READ,
-    VT_SOURCE_MISSING,
-    VT_SOURCE_NEWER,   /* than the trace: its lines may differ */
-    VT_SOURCE_REFUSED, /* its name is not that of a source file, or it is too large */
-    VT_SOURCE_STATES
-};
-const char *vt_source_state_name(unsigned state); /* "read", "missing", … */
-
-struct vt_trace;
-/* Lines without their ends, as valid UTF-8. */
-struct vt_source_text {
-    struct vt_arena arena;
-    const char **lines;
-    size_t count;
-    uint8_t state; /* enum vt_source_state; no lines unless READ */
-};
-/* `source` is all zero before. */
-void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
-void vt_source_free(struct vt_source_text *source);
 
 /* The source line of a place, without indentation, if its file is here and older than the trace; else "",
  * also for NULL. The caller frees it. */

@@ -1,18 +1,24 @@
 /* A report in memory: facts, marks, failed requests, and for each device its moments, groups and timeline.
  * */
+#include "report/report.h"
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
 #include "base/progress.h"
 #include "base/task.h"
-#include "report/diff.h"
-#include "report/needs.h"
-#include "report/parts.h"
+#include "report/blocks.h"
+#include "report/explanations.h"
+#include "report/group_table.h"
+#include "report/groups.h"
+#include "report/instants.h"
+#include "report/moments.h"
+#include "report/oom_events.h"
 #include "trace/thin.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 /* A longer range shows the moments that a thinned trace has. */
 #define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
@@ -152,13 +158,6 @@ const char *vt_by_name(unsigned by)
                                                      "line",     "stack",  "op",   "block"};
 
     return by < VT_BY_CHOICES ? names[by] : "?";
-}
-
-const char *vt_diff_kind_name(unsigned kind)
-{
-    static const char *const names[VT_DIFF_KINDS] = {"added", "removed", "grown", "shrunk", "moved"};
-
-    return kind < VT_DIFF_KINDS ? names[kind] : "unknown";
 }
 
 static void list_marks(struct vt_report *report)

@@ -11,6 +11,7 @@
 
 struct vt_trace;
 struct vt_attribution;
+struct vt_needs;
 
 struct vt_device_report {
     int index;
@@ -162,6 +163,15 @@ uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t ev
 /* The line that made an allocation (its index in the replay); NULL = not known. Found on first use: one
  * thread at a time. */
 const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t allocation);
+
+/* Any memory at any time, of any kind but context. */
+bool vt_held_memory(const struct vt_report *report, int device_index);
+
+/* The events that a report with these options needs in full, where a thinned trace lacks some. */
+void vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
+                     struct vt_needs *needs);
+
+const char *vt_by_name(unsigned by); /* of enum vt_by: "category", "module", … */
 
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);

@@ -8,6 +8,7 @@
 #include "report/info.h"
 #include "report/job.h"
 #include "report/list.h"
+#include "report/sources.h"
 #include "report/tables.h"
 #include "report/top.h"
 

@@ -118,4 +118,8 @@ extern const struct vt_document vt_report_document, vt_timeline_document, vt_sum
     vt_list_document,            /* struct vt_list */
     vt_event_document;           /* struct vt_event_facts */
 
+extern const char *const vt_table_names[]; /* by enum vt_table_id (tables.h), then NULL */
+/* The columns of a table (columns.h). */
+const struct vt_object *vt_table_object(unsigned table);
+
 #endif

@@ -1,15 +1,16 @@
 /* Text of source files. A trace is untrusted: only what looks like a source file is opened, and nothing that
  * could block. */
-#include "report/parts.h"
+#include "report/sources.h"
+
+#include "base/allocate.h"
+#include "base/index.h"
+#include "trace/trace.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/allocate.h"
-#include "base/index.h"
 
 #define MAX_SOURCE_BYTES (16 << 20)
 

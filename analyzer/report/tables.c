@@ -1,14 +1,17 @@
 /* Walks everything of a trace, a row at a time. */
 #include "report/tables.h"
 
+#include "attribute/sums.h"
+#include "base/allocate.h"
+#include "base/index.h"
+#include "report/blocks.h"
+#include "report/columns.h"
+#include "report/instants.h"
+#include "report/moments.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
-#include "base/index.h"
-#include "report/columns.h"
-#include "report/parts.h"
 
 #define FRAMES 512 /* of a stack that are listed */
 

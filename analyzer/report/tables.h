@@ -149,10 +149,6 @@ void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_t
 bool vt_table_wanted(const struct vt_tables *tables, unsigned table);
 void vt_tables_free(struct vt_tables *tables);
 
-extern const char *const vt_table_names[]; /* by enum vt_table_id, then NULL */
-/* The columns of a table (columns.h). */
-const struct vt_object *vt_table_object(unsigned table);
-
 /* Calls `visit` with each row of a table, in order; the row is valid for the call. Non-zero ends the walk.
  * Returns what the last visit returned. */
 typedef int vt_row_visit(void *context, const void *row);

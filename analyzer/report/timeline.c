@@ -1,6 +1,10 @@
 /* The timeline of a device: what its axis covers, and the largest state of each column's part of it. */
 #include "report/timeline.h"
-#include "report/parts.h"
+
+#include "attribute/sums.h"
+#include "base/allocate.h"
+#include "report/instants.h"
+#include "report/moments.h"
 #include "trace/thin.h"
 
 #include <errno.h>
@@ -8,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 /* Time without events is left out where it is at least an eighth of what would be shown, in at most so many
  * places. What is shown of it at the end of a stretch is a 32nd of the events' time: the level that is held.

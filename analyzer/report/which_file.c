@@ -1,13 +1,16 @@
 /* Which file is meant by the end of its path. */
-#include "report/parts.h"
+#include "report/which_file.h"
+
+#include "base/index.h"
+#include "report/line_table.h"
+#include "report/places.h"
+#include "report/report.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/index.h"
-#include "trace/frameworks.h"
 
 #define LISTED 5 /* files in a message */
 

@@ -1,4 +1,6 @@
 /* Chunks: find them, check them, and decode them several at a time, on as many threads. */
+#include "trace/chunks.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 #include "base/progress.h"
 #include "base/task.h"
 #include "trace/chain.h"
+#include "trace/definitions.h"
 #include "trace/tables.h"
 
 /* A chunk is a few hundred KiB in practice. */

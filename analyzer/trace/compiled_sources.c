@@ -1,4 +1,6 @@
 /* Code that a compiler wrote (torch.compile), and the user's lines that are behind it. */
+#include "trace/compiled_sources.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* Debug information of native frames, read from the module's own file if it is still the one that ran (same
  * build id). A file is opened when the first frame in it is needed. */
+#include "trace/debug_info.h"
+
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>

@@ -1,8 +1,13 @@
 /* Definition records: stacks, code objects, symbols, names. */
+#include "trace/definitions.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/inspections.h"
+#include "trace/launch.h"
+#include "trace/symbols.h"
 #include "trace/tables.h"
 
 /* An id is an index of an array here, so one hostile record must not make that array huge: ids may run ahead

@@ -1,8 +1,12 @@
 /* Inspections of live objects: from their parts' lines (format.h, struct vt_inspection_part) to tables. Lines
  * that do not fit that format are left out, and the inspection's `failure` says so. */
+#include "trace/inspections.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/compiled_sources.h"
+#include "trace/launch.h"
 #include "trace/tables.h"
 
 #define FIELDS 13

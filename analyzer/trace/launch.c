@@ -1,4 +1,6 @@
 /* Variables of launchers: as the process was started with them, and as its program has set them since. */
+#include "trace/launch.h"
+
 #include <string.h>
 
 #include "trace/tables.h"

@@ -1,3 +1,5 @@
+#include "trace/python_lines.h"
+
 #include "python_lines.h"
 
 #include <stdbool.h>

@@ -11,6 +11,12 @@
 
 #include "base/allocate.h"
 #include "base/format.h"
+#include "trace/chunks.h"
+#include "trace/debug_info.h"
+#include "trace/definitions.h"
+#include "trace/inspections.h"
+#include "trace/records.h"
+#include "trace/stacks.h"
 #include "trace/tables.h"
 #include "trace/thin.h"
 

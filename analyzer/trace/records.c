@@ -1,4 +1,6 @@
 /* The records of a trace: the chunks, then what the ring, a file of its own in memory, still holds. */
+#include "trace/records.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/chunks.h"
+#include "trace/definitions.h"
 #include "trace/rings.h"
 #include "trace/tables.h"
 

@@ -1,5 +1,8 @@
 #include "trace/rings.h"
 
+#include "base/index.h"
+#include "trace/chunks.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +15,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "base/index.h"
-#include "trace/tables.h"
 
 enum { WAIT_TURN_MS = 5 };
 

@@ -1,11 +1,15 @@
 /* Frames of stacks with names and lines, and the frame that a person would name. */
+#include "trace/stacks.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
+#include "trace/compiled_sources.h"
 #include "trace/frameworks.h"
 #include "trace/python_lines.h"
+#include "trace/symbols.h"
 #include "trace/tables.h"
 
 #define NO_FRAME UINT32_MAX

@@ -15,6 +15,13 @@ struct vt_window {
     uint64_t first, end; /* numbers of events: [first, end) */
 };
 
+/* The windows that a reader of the trace needs in full. */
+#define VT_NEEDS 8u
+struct vt_needs {
+    struct vt_window items[VT_NEEDS];
+    size_t count;
+};
+
 /* Numbers of events; the first and the last ones if there are very many. */
 struct vt_instants {
     uint64_t *items;

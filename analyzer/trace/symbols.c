@@ -1,9 +1,12 @@
 /* Names of native functions: recorded by the trace, demangled and shortened on first use. */
+#include "trace/symbols.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
+#include "trace/debug_info.h"
 #include "trace/tables.h"
 
 /* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */

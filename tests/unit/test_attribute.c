@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attribute/sums.h"
+#include "replay/walk.h"
 #include "trace_builder.h"
 
 #define KIB UINT64_C(1024)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/compiled_sources.h"
 #include "trace/tables.h"
 #include "trace_builder.h"
 

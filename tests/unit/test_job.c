@@ -7,6 +7,8 @@
 #include "base/arena.h"
 #include "diagnose/diagnose.h"
 #include "job/job.h"
+#include "job/oom_order.h"
+#include "job/process.h"
 #include "trace_builder.h"
 
 #define MIB (UINT64_C(1) << 20)

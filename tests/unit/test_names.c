@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attribute/sums.h"
+#include "replay/walk.h"
 #include "trace_builder.h"
 
 #define SEGMENT UINT64_C(0x7f0000000000) /* 139637976727552 */

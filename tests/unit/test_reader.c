@@ -7,6 +7,7 @@
 
 #include "format/checksum.h"
 #include "replay/replay.h"
+#include "replay/walk.h"
 #include "trace_builder.h"
 
 #define GIB (UINT64_C(1) << 30)

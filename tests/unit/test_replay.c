@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replay/replay.h"
+#include "replay/walk.h"
 #include "trace_builder.h"
 
 #define KIB UINT64_C(1024)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "trace/symbols.h"
 #include "trace/tables.h"
 #include "trace_builder.h"
 

@@ -1,14 +1,16 @@
 /* Growth of reserved memory without growth of blocks, and when memory will run out. */
-#include "diagnose/finders.h"
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/cache.h"
+
+#include "base/allocate.h"
+#include "diagnose/fragmentation.h"
 #include "diagnose/leaks/growth.h"
+#include "diagnose/leaks/lines.h"
+#include "replay/walk.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "base/allocate.h"
 
 #define FAR_STEPS 10000000u /* the limit of a forecast */
 

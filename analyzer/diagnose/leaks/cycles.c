@@ -1,7 +1,10 @@
 /* Reference cycles: what only the collector frees. It runs once enough objects were made, in the middle of
  * anything, and frees at once what several steps left. A script that clears a list does so at one place.
  * Where the trace marks the collector's frees, nothing has to be guessed. */
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/cycles.h"
+
+#include "diagnose/leaks/finder.h"
+#include "diagnose/leaks/lines.h"
 
 #include <inttypes.h>
 #include <stdio.h>

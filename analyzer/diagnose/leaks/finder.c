@@ -1,6 +1,7 @@
 /* What all parts of the search for leaks share. */
 #include "diagnose/leaks/finder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "attribute/stack_traits.h"
 #include "base/index.h"
 #include "diagnose/leaks/verdicts.h"
-#include "report/parts.h"
+#include "report/report.h"
 
 #define VT_LEAK_BIRTHS 4u
 #define VT_NO_CLASS UINT32_MAX
@@ -84,10 +84,6 @@ void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict);
 /* Makes the class a part of the leak. */
 void vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
                       uint64_t bytes, uint64_t blocks, uint8_t category);
-/* lines.c: adds the user's frames of a stack, the innermost `limit` of them, that the leak's lines do not
- * have yet. */
-void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,
-                       size_t limit);
 /* A leak of device memory that is not freed later: one that lets memory run out. */
 static inline bool vt_leak_fills_device(const struct vt_leak *leak)
 {

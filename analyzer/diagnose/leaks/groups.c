@@ -1,7 +1,10 @@
 /* Puts classes that grow together into one leak, with a verdict: code that keeps something in the same steps,
  * held by one graph or made in one place of the step. One step represents all: the last in which the leader
  * grew, except the trace's last. */
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/groups.h"
+
+#include "base/allocate.h"
+#include "diagnose/leaks/lines.h"
 #include "diagnose/leaks/runs.h"
 #include "trace/frameworks.h"
 
@@ -9,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 static bool near(uint32_t a, uint32_t b, uint32_t by)
 {

@@ -1,15 +1,15 @@
 /* Which classes grow repeatedly: by what each step keeps, or as one tensor that each step makes anew. There
  * may be as many series as lines of code, and each has only its changes. */
 #include "diagnose/leaks/growth.h"
-#include "diagnose/leaks/finders.h"
+
+#include "base/allocate.h"
+#include "diagnose/leaks/lines.h"
 #include "format/allocator.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 /* Early records far from the others have another cause: a buffer made at the start. */
 static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)

@@ -15,4 +15,9 @@ struct vt_growth {
 bool vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
                        uint32_t at_once, struct vt_growth *growth);
 
+/* Which classes grow by what each step keeps. */
+void vt_leak_growth_find(struct vt_leak_finder *finder);
+/* One tensor that each step makes anew, out of itself and more. */
+void vt_leak_rebuilt_find(struct vt_leak_finder *finder);
+
 #endif

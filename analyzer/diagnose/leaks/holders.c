@@ -1,13 +1,13 @@
 /* The Python name that holds a leak: of those that a census saw, the one that holds most of its bytes,
  * directly or by the autograd graph of its tensor. */
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/holders.h"
+
+#include "base/allocate.h"
 #include "diagnose/leaks/graphs.h"
 #include "trace/frameworks.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */

@@ -4,11 +4,18 @@
  * least VT_LEAK_BIRTHS steps, up to the end, and with growing total bytes. That excludes memory taken once,
  * buffers that fill and stop, values that the next step replaces, and varying sizes. The last step itself is
  * left out: a program that ends frees what it kept. */
+#include "diagnose/leaks/leaks.h"
+
 #include <stdlib.h>
 
 #include "base/allocate.h"
-#include "diagnose/finders.h"
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/cache.h"
+#include "diagnose/leaks/cycles.h"
+#include "diagnose/leaks/groups.h"
+#include "diagnose/leaks/growth.h"
+#include "diagnose/leaks/holders.h"
+#include "diagnose/leaks/lines.h"
+#include "diagnose/leaks/owners.h"
 
 static int compare_parts(const void *a, const void *b)
 {

@@ -1,13 +1,14 @@
 /* Which lines of a leak to look at. The likeliest is where the block was made that keeps the others alive.
  * The second is the one that says more than the callers of the first: where the holder's tensor was made,
  * or most of what is kept. */
+#include "diagnose/leaks/lines.h"
+
+#include "base/allocate.h"
 #include "base/hash.h"
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/finder.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 static bool is_same(const struct vt_place *a, const struct vt_place *b)
 {

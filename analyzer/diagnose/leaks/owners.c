@@ -1,12 +1,13 @@
 /* Parameters, buffers and optimizer state have names of their own, and no other holder is reported for them:
  * who keeps them is the part of the model that all these names lie in. */
-#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/owners.h"
+
+#include "base/allocate.h"
+#include "diagnose/leaks/finder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/allocate.h"
 
 #define SERIES 3u /* things in one place that are shown as a series */
 

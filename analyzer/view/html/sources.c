@@ -1,5 +1,7 @@
 #include "view/html/sources.h"
 
+#include "report/sources.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* Source with its memory beside it, or the table of files. */
 #include "report/annotation.h"
+#include "report/sources.h"
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

@@ -1,12 +1,14 @@
 /* Stacked bars by category. A column shows the largest moment of its time. Rows are to scale, from zero. With
  * colour, cells are filled by eighths; without, by the fill of the category that has most of the cell. */
-#include "view/text/chart_parts.h"
+#include "view/text/chart.h"
+
+#include "base/memory_stream.h"
+#include "view/text/chart_axis.h"
+#include "view/text/chart_cells.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/memory_stream.h"
 
 #define EIGHTHS 8
 #define NOTHING VT_CATEGORY_COUNT

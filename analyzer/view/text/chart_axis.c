@@ -1,5 +1,7 @@
 /* What is below a picture: ticks and their numbers, steps, phases. */
-#include "view/text/chart_parts.h"
+#include "view/text/chart_axis.h"
+
+#include "view/text/chart_cells.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Which cell of a picture shows what of a timeline, and text in rows of cells. */
-#include "view/text/chart_parts.h"
+
+#include "view/text/chart_cells.h"
 
 #include <math.h>
 #include <stdlib.h>

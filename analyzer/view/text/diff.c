@@ -1,4 +1,5 @@
 /* The comparison as text: who is compared, a sentence for each device, tables of what changed. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

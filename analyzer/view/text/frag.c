@@ -1,4 +1,5 @@
 /* Fragmentation: the framework's segments as a map, and the lines that pin them. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

@@ -1,4 +1,5 @@
 /* Every byte of a card, as a table. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 
 #include <inttypes.h>

@@ -1,5 +1,7 @@
 /* The report of several traces: verdict, processes, what differs, one timeline, cards. */
 #include "view/text/job_parts.h"
+#include "view/text/job_verdict.h"
+#include "view/text/table.h"
 #include "view/text/views.h"
 
 #include <stdlib.h>

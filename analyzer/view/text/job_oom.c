@@ -1,6 +1,7 @@
 /* Out of memory in a job: which process failed first, how it differed from its neighbours, and which failed
  * because of it. */
 #include "view/text/job_parts.h"
+#include "view/text/table.h"
 #include "view/text/views.h"
 
 #include <stdlib.h>

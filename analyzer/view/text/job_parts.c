@@ -1,5 +1,6 @@
 /* What the pages of several traces share: the header, ranks in words, differences. */
 #include "view/text/job_parts.h"
+#include "view/text/table.h"
 
 #include <stdlib.h>
 #include <string.h>

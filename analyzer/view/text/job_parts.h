@@ -7,8 +7,7 @@
 
 /* What was named, what it contains, what is missing. */
 void vt_job_header(struct vt_print *print, const struct vt_job *job, const char *command);
-/* The paragraphs about a run. */
-void vt_job_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run);
+
 /* "ranks 0–3, 6", "ranks 0, 1 of run 2", "run 1 rank 0 and pid 4711": of indices of processes. `text` holds
  * VT_JOB_RANKS_BYTES. */
 #define VT_JOB_RANKS_BYTES 112

@@ -1,5 +1,7 @@
 /* The paragraphs about each run of a job: its ranks, how they share the work, which traces end early, which
  * rank stands out. */
+#include "view/text/job_verdict.h"
+
 #include "view/text/job_parts.h"
 
 #include <stdlib.h>

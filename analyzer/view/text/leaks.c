@@ -1,4 +1,5 @@
 /* Leaks: a sentence in the report, and a page of their own. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

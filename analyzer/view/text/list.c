@@ -3,6 +3,7 @@
 
 #include "report/list.h"
 #include "view/text/print.h"
+#include "view/text/table.h"
 #include "view/text/views.h"
 
 /* In local time; the year only if it is another one. */

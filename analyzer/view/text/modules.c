@@ -1,4 +1,5 @@
 /* The tables of modules, of kinds of modules and of owners. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 
 #include <inttypes.h>

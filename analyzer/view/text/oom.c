@@ -1,4 +1,5 @@
 /* Out of memory, in words and tables. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

@@ -1,6 +1,7 @@
 /* The text report: verdict, picture, tables, the GPU, evidence, further commands. And timeline, which is only
  * the picture. */
 #include "view/text/chart.h"
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

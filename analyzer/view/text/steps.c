@@ -1,4 +1,5 @@
 /* The table of steps: runs of like steps share a row. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 

@@ -1,3 +1,5 @@
+#include "view/text/table.h"
+
 #include "view/text/print.h"
 
 #include <stdlib.h>

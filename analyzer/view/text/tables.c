@@ -1,4 +1,5 @@
 /* The tables of the text report: by line, stack, block, and what else --by asks for. */
+#include "view/text/table.h"
 #include "view/text/text.h"
 
 #include <inttypes.h>

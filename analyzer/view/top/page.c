@@ -1,4 +1,4 @@
-#include "view/top/top.h"
+#include "view/top/page.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 /* The whole screen of a terminal, with ncurses, which sends only changes. */
-#include "view/top/top.h"
+#include "view/top/page.h"
+#include "view/top/screen.h"
 
 #include <curses.h>
 #include <errno.h>

@@ -1,5 +1,8 @@
 #include "fake.h"
 
+#include "diagnose/leaks/leaks.h"
+#include "replay/walk.h"
+
 #include <criterion/criterion.h>
 
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "attribute/stack_traits.h"
 #include "attribute/sums.h"
 #include "diagnose/diagnose.h"
-#include "diagnose/finders.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define FAKE_EVENTS 4096

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "fake.h"
-#include "view/text/chart.h"
-#include "report/parts.h"
+#include "diagnose/diagnose.h"
+#include "replay/replay.h"
 #include "view/json/json.h"
+#include "view/text/chart.h"
 #include "view/text/text.h"
 
 static struct vt_report *make(struct fake *fake, const char *at)

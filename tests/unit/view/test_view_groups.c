@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "fake.h"
-#include "report/parts.h"
+#include "attribute/attribute.h"
+#include "report/explanations.h"
 #include "view/text/text.h"
 
 static struct vt_report *make(struct fake *fake, const char *at)

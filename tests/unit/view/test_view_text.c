@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "fake.h"
+#include "diagnose/diagnose.h"
+#include "replay/replay.h"
 #include "view/text/chart.h"
 #include "view/text/views.h"
-#include "report/parts.h"
 
 static char *write_with(struct fake *fake, vt_text_view *view, struct vt_view_style style,
                         struct vt_report_options options)

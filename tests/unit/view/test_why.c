@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "attribute/failures.h"
+#include "diagnose/advice.h"
+#include "diagnose/fragmentation.h"
 #include "diagnose/whatif.h"
 #include "fake.h"
 

@@ -1,19 +1,9 @@
-/* `vramtrace top` as text, and on the whole screen of a terminal. */
-#ifndef VT_VIEW_TOP_H
-#define VT_VIEW_TOP_H
-
-#include <stdio.h>
+/* `vramtrace top` on the whole screen of a terminal: one at a time, by one thread. */
+#ifndef VT_VIEW_TOP_SCREEN_H
+#define VT_VIEW_TOP_SCREEN_H
 
 #include "report/top.h"
 #include "view/text/style.h"
-
-/* Prints a page: about the machine, its cards, then a line of titles and one for each row, none longer than
- * the style's width. *title_line: the number of that line, from 0 (may be NULL). `marked`: the title that is
- * marked as what the rows are sorted by. 0, or -errno of `out`. */
-int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
-                int *title_line, FILE *out);
-
-/* ---- screen.c: one at a time, by one thread ---- */
 
 enum { VT_SCREEN_COLUMNS = 60, VT_SCREEN_LINES = 10 }; /* at least */
 

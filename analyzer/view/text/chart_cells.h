@@ -1,7 +1,6 @@
-/* What the parts of a picture share: chart_cells.c lays it out, chart_axis.c draws what is below the bars,
- * chart.c the rest. */
-#ifndef VT_CHART_PARTS_H
-#define VT_CHART_PARTS_H
+/* Lays a chart out in cells. chart_axis.c draws what is below the bars, chart.c the rest. */
+#ifndef VT_VIEW_TEXT_CHART_CELLS_H
+#define VT_VIEW_TEXT_CHART_CELLS_H
 
 #include "view/text/chart.h"
 
@@ -46,8 +45,5 @@ int vt_chart_decimals(double step);
 /* Writes `text` into the row if its place is free. */
 bool vt_chart_place(char *row, int columns, int column, const char *text);
 void vt_chart_put_row(FILE *stream, const char *row, int columns);
-
-/* The zero line with ticks, their numbers, steps, and phases if wanted. `row` is a buffer. */
-void vt_chart_axis(struct vt_chart *chart, char *row, bool phases);
 
 #endif

@@ -1,0 +1,14 @@
+/* The private pools of CUDA graphs. */
+#ifndef VT_DIAGNOSE_GRAPH_POOLS_H
+#define VT_DIAGNOSE_GRAPH_POOLS_H
+
+#include <stdint.h>
+
+struct vt_graph_pools;
+struct vt_report;
+
+/* Those of one device just after an event. */
+void vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
+                         struct vt_graph_pools *pools);
+
+#endif

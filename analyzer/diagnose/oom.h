@@ -1,0 +1,11 @@
+/* What running out of memory was about. */
+#ifndef VT_DIAGNOSE_OOM_H
+#define VT_DIAGNOSE_OOM_H
+
+struct vt_report;
+struct vt_shortage;
+
+/* For the failed request that the report shows; all zero unless a device's `at` is that request. */
+void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
+
+#endif

@@ -1,0 +1,10 @@
+/* What each training step of a device did with its memory, and which steps stand out. */
+#ifndef VT_DIAGNOSE_STEPS_H
+#define VT_DIAGNOSE_STEPS_H
+
+struct vt_report;
+struct vt_steps;
+
+void vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps);
+
+#endif

@@ -1,0 +1,16 @@
+/* Groups what is alive at a moment: by category, module, owner, line and so on. */
+#ifndef VT_REPORT_GROUPS_H
+#define VT_REPORT_GROUPS_H
+
+struct vt_report;
+struct vt_instant;
+
+/* Groups and evidence of what is alive on `device_index` just after the moment's event. One grouper serves
+ * all moments of a report. `depth`: levels of modules' names, 0 = all. */
+struct vt_grouper;
+struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth);
+void vt_grouper_free(struct vt_grouper *grouper);
+void vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                      struct vt_instant *instant);
+
+#endif

@@ -1,0 +1,33 @@
+/* Finds the moment that --at, --from or --to names. */
+#ifndef VT_REPORT_MOMENTS_H
+#define VT_REPORT_MOMENTS_H
+
+#include "report/report.h"
+
+/* Where --at points: the state after event `last`, or the largest state within `first` to `last`. */
+struct vt_moment {
+    uint32_t first, last;
+    bool largest;
+    bool peak, end, reserved; /* the device's own */
+    bool timed;               /* a time was asked for */
+    uint64_t t_ns;            /* that time; 0 = another moment */
+};
+
+/* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is
+ * set only with has_at. -EINVAL with a reason in `error`. */
+int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
+                   struct vt_moment *moment, char *error, size_t error_bytes);
+
+/* What a timeline shall show: from the first event of a moment to the last of another. */
+struct vt_range {
+    struct vt_moment from, to;
+    bool has_from, has_to;
+};
+/* Reads options->from and options->to. -EINVAL as above. */
+int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
+                  struct vt_range *range, char *error, size_t error_bytes);
+
+/* Time of an event since recording began. */
+uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
+
+#endif

@@ -1,0 +1,39 @@
+/* Source files of the traced program: read if they are still what the trace saw. */
+#ifndef VT_REPORT_SOURCES_H
+#define VT_REPORT_SOURCES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+
+struct vt_trace;
+
+/* Whether the text of a file could be read. */
+enum vt_source_state {
+    VT_SOURCE_READ,
+    VT_SOURCE_MISSING,
+    VT_SOURCE_NEWER,   /* than the trace: its lines may differ */
+    VT_SOURCE_REFUSED, /* its name is not that of a source file, or it is too large */
+    VT_SOURCE_STATES
+};
+const char *vt_source_state_name(unsigned state); /* "read", "missing", … */
+
+/* Lines without their ends, as valid UTF-8. */
+struct vt_source_text {
+    struct vt_arena arena;
+    const char **lines;
+    size_t count;
+    uint8_t state; /* enum vt_source_state; no lines unless READ */
+};
+/* `source` is all zero before. */
+void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
+void vt_source_free(struct vt_source_text *source);
+
+/* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
+ * one may differ), whose name ends as a source's does. NULL with the reason in *state. The caller
+ * closes it. */
+FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state);
+
+#endif

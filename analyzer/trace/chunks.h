@@ -1,0 +1,22 @@
+/* Reads and checks chunks of a trace's file. */
+#ifndef VT_TRACE_CHUNKS_H
+#define VT_TRACE_CHUNKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vt_trace;
+
+/* Reads chunks of the open file from *offset up to `end`; a later call goes on where the one before
+ * it ended. Beyond header.chunks_end one that is not whole ends them, and is no damage. *offset and
+ * *ring_position are raised past what was read. */
+struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file);
+int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position);
+void vt_chunks_end(struct vt_chunk_reader *reader);
+int vt_events_reserve(struct vt_trace *trace, size_t more);
+/* Passes the events read so far to tables->take_events, if it is set, and returns its result. */
+int vt_events_hand_over(struct vt_trace *trace);
+/* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
+int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
+
+#endif
