@@ -40,7 +40,8 @@ def cpu_seconds(pid):
 
 def soak(folder, seconds, rate, threads, limit, tell=lambda text: None):
     trace = pathlib.Path(folder) / "soak.vrt"
-    process = subprocess.Popen([*RUN, "env", f"LD_PRELOAD={LIBRARY}", BUILD / "tests/bench/bench_soak", *map(str, (threads, seconds, rate))],
+    process = subprocess.Popen([*RUN, "env", f"LD_PRELOAD={LIBRARY}", BUILD / "tests/bench/bench_soak",
+                                *map(str, (threads, seconds, rate))],
                                env={**ENVIRONMENT, "VRAMTRACE_OUT": str(trace), "VRAMTRACE_MODE": "flight", "VRAMTRACE_LIMIT": limit,
                                     "VRAMTRACE_QUIET": "1"}, stdout=subprocess.PIPE, text=True)
     began, disk, memory, cpu = time.monotonic(), [], [], {}

@@ -68,7 +68,8 @@ def run_program(tmp_path, minor, program):
     return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
 
 
-@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "collections_in_time", "traced",
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts",
+                                     "collections_in_time", "traced",
                                      "deliveries", "trapped"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):
