@@ -32,7 +32,7 @@ FRAMEWORKS = {
 
 
 def version(framework, package):
-    found = next(importlib.metadata.distributions(name=package, path=[str(framework.packages)]))
+    found = next(iter(importlib.metadata.distributions(name=package, path=[str(framework.packages)])))
     return f"{found.metadata['Name']} {found.version}"
 
 

@@ -114,8 +114,9 @@ def pair(rounds, folder):
 def threads(rounds, folder):
     """Allocations of a program without Python, by number of threads; heaptrack records malloc instead."""
     heaptrack = ["heaptrack", "-r", "-o", f"{folder}/heaptrack"]
-    rows = {"framework's block": ((), "block", None), "… with vramtrace": ((), "block", {}), "cuMemAlloc + cuMemFree": ((), "driver", None),
-            "…  with vramtrace": ((), "driver", {}), "malloc + free": ((), "malloc", None)}
+    rows: dict = {"framework's block": ((), "block", None), "… with vramtrace": ((), "block", {}),
+                  "cuMemAlloc + cuMemFree": ((), "driver", None), "…  with vramtrace": ((), "driver", {}),
+                  "malloc + free": ((), "malloc", None)}
     if shutil.which("heaptrack"):
         rows["… with heaptrack"] = heaptrack, "malloc", None
     seen = {}

@@ -27,13 +27,13 @@ def resident_bytes(pid):
 
 def cpu_seconds(pid):
     """By thread name: those of the recorder have its name."""
-    used = {"vramtrace": 0, "others": 0}
+    used = {"vramtrace": 0.0, "others": 0.0}
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
-            name, fields = (task / "stat").read_text().rpartition(")")[::2]
+            name, text = (task / "stat").read_text().rpartition(")")[::2]
         except OSError:
             continue
-        fields = fields.split()
+        fields = text.split()
         used["vramtrace" if "(vramtrace" in name else "others"] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return used
 

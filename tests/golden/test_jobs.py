@@ -412,7 +412,7 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
     script = f"for i in 0 1 2; do {one} & done; wait"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI", "RAY_"))}
     environment.update(LD_LIBRARY_PATH=str(STANDIN), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_LIBRARY=str(LIBRARIES["trace"]))
-    command = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
+    command: list = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
     subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
     assert sorted(path.name.split(".")[-2] for path in tmp_path.iterdir()) == ["0", "1", "2"]
     told = merged(tmp_path)

@@ -344,7 +344,8 @@ def test_what_the_command_inherits(closed, tmp_path):
         subprocess.run([*before, sys.executable, "-c", code], cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[theirs], preexec_fn=prepare, check=True)
         shown.append(json.loads(out.read_text()))
-    os.close(ours), os.close(theirs)
+    os.close(ours)
+    os.close(theirs)
     assert shown[0] == shown[1]
 
 
@@ -479,7 +480,8 @@ while True:
             os.closerange(5, max(apart) + 1)
             os.execve(sys.executable, [sys.executable, "-c", self.SHELL, *map(str, words)], environment())
         self.shell = shell
-        os.close(tell), os.close(told)
+        os.close(tell)
+        os.close(told)
         self.said = ""
         self.pid = self.hear()
 

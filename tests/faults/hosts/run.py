@@ -451,7 +451,8 @@ def markdown(results):
     tried = [result for result in results if not result["missing"]]
     differ = [result for result in tried if result["differences"] and not result["known"]]
     shows = (f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, "
-             f"{sum(result['runs'] for result in tried)} runs bare and as many with the recorder: {len(differ)} {'host differs' if len(differ) == 1 else 'hosts differ'}")
+             f"{sum(result['runs'] for result in tried)} runs bare and as many with the recorder: "
+             f"{len(differ)} {'host differs' if len(differ) == 1 else 'hosts differ'}")
     text = [made_here(shows, "tests/faults/hosts/run.py --markdown docs/results/hosts.md"),
             "In names of hosts, \"first\" and \"before\" mean before the host begins to use CUDA, \"after\" means later. "
             "[reliability.md](../reliability.md) says what is compared."]
