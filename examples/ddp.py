@@ -43,7 +43,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters())
     batch = arguments.batch * (2 if rank == arguments.odd else 1)
     kept = []
-    for step in range(arguments.steps):
+    for _ in range(arguments.steps):
         loss = model(torch.randn(batch, 128, 256, device="cuda")).square().mean()
         loss.backward()
         optimizer.step()

@@ -48,7 +48,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     arguments = parser.parse_args()
     model = Gpt().cuda().eval()
-    past = [None] * len(model.layers)
+    past: list = [None] * len(model.layers)
     ids = torch.zeros(arguments.batch, 32, dtype=torch.long).cuda()  # the prompt
     for _ in range(arguments.tokens):
         logits, past = model(ids, past)

@@ -17,7 +17,7 @@ def main(steps=20):
         optimizer.step()
         optimizer.zero_grad()
         total_loss += loss + model(batch).mean()  # keeps the second forward's graph: use .item() or .detach()
-    print(f"total loss {total_loss.item():.3f} over {steps} steps")
+    print(f"total loss {total_loss:.3f} over {steps} steps")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main():
     model = Model().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     started = time.perf_counter()
-    for step in range(arguments.steps):
+    for _ in range(arguments.steps):
         tokens = torch.randint(0, 8192, (arguments.batch, arguments.length)).cuda()
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(tokens)

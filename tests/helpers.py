@@ -45,7 +45,8 @@ def versions(trace, *packages):
     """What TRACE was recorded with: Python, torch and PACKAGES in their versions, and the GPU."""
     code = ("import importlib.metadata as m, platform, sys; "
             "print('Python ', platform.python_version(), *(f', {name} {m.version(name)}' for name in sys.argv[1:]), sep='')")
-    told = subprocess.run([PYTHON, "-c", code, "torch", *packages], env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout.strip()
+    told = subprocess.run([PYTHON, "-c", code, "torch", *packages], env=ENVIRONMENT, capture_output=True, text=True,
+                          check=True).stdout.strip()
     return f"{told}, {report(trace)['devices'][0]['name']}"
 
 

@@ -9,8 +9,8 @@
 # setup_hosts          what hosts bring that the recorder is tested in; goes on without what cannot be had
 # setup_servers        debuggers and a virtual environment with servers: the long form of tests/faults/hosts runs them
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
-# setup_readers        sets VRAMTRACE_READERS: an interpreter with what reads our exports, runs examples/fleet, drives a browser and
-#                      speaks MCP; and installs the browser
+# setup_readers        sets VRAMTRACE_READERS: an interpreter with what reads our exports, runs examples/fleet, drives a browser,
+#                      speaks MCP and checks our Python and JavaScript; and installs the browser
 # setup_packaging      sets VRAMTRACE_PACKAGING: an interpreter with what builds our wheel and runs notebooks; and installs the
 #                      shells whose completions are tested
 # setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
@@ -43,8 +43,8 @@ setup_launchers="openmpi-bin mpich slurm-wlm" # of jobs of many ranks
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_browser_packages="chromium chromium-driver nodejs node-typescript golang-go"
-setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy oxlint==1.89.0 pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
-    pyarrow==26.0.1 pypdfium2==5.15.2 pytest pytest-xdist==3.8.0 selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
+setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 mypy==2.4.1 numpy oxlint==1.89.0 pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
+    pyarrow==26.0.1 pypdfium2==5.15.2 pytest pytest-xdist==3.8.0 ruff==0.17.6 selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
 
 setup_new_pythons="3.14 3.15"
 setup_new_torch_versions="2.11.0 2.15.0" # one for each of them

@@ -8,7 +8,8 @@ from make_pages import DATE, HERE, TEXT, roff, rows, write
 OBJECT = re.compile(rf"^OBJECT\((\w+), [^\"]*{TEXT}\)\n(.*?)^END", re.M | re.S)
 FIELD = re.compile(rf"([A-Z_]+)\({TEXT}, ((?:\(.*?\)|[^()\"])*){TEXT}((?:, *\w+(?:\(\S+\))?)*)\)|"
                    r"(?:INSIDE|WITHIN|POINTED|LAYERS)\(NULL, (?:\w.*, )?(\w+), \"\"")
-SHAPES = {"LIST": "list of {}", "ARRAY": "list of {}", "MAP": "{} by name", "INSIDE": "{}", "WITHIN": "{}", "POINTED": "{}", "STACK": "list of frame",
+SHAPES = {"LIST": "list of {}", "ARRAY": "list of {}", "MAP": "{} by name", "INSIDE": "{}", "WITHIN": "{}", "POINTED": "{}",
+          "STACK": "list of frame",
           "CATEGORIES": "bytes by category", "ALL_CATEGORIES": "bytes by category", "NONZERO_CATEGORIES": "bytes by category",
           "CATEGORY_CHANGES": "change in bytes by category", "PHASES": "bytes by phase", "LAYERS": "count by layer",
           "COLUMNS": "list of bytes by category", "NUMBERS": "list of {}", "WORDS": "list of words", "TEXTS": "list of texts",
@@ -54,7 +55,8 @@ def shape(kind, words, conditions):
     """What a field holds, and when it is not there."""
     last = words.rstrip(", ").split(", ")[-1]
     found = SHAPES[kind].format(UNITS.get(last, last.lower() if last.isupper() else last))
-    return ", ".join(filter(None, [found, "OR_NULL" in conditions and "or null", re.search(r"\bIF\(", conditions) and "if any"])).replace(", or", " or")
+    return ", ".join(filter(None, [found, "OR_NULL" in conditions and "or null",
+                                   re.search(r"\bIF\(", conditions) and "if any"])).replace(", or", " or")
 
 
 def described(name, about, fields):

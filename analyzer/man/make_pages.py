@@ -66,8 +66,8 @@ def synopsis(command):
 
 
 def page(name, version):
-    sections = re.split(r"^(?=\.Sh )", (HERE / f"{name}.mdoc").read_text(), flags=re.M)[1:]
-    sections = {section.split("\n")[0][4:]: section for section in sections}
+    source = (HERE / f"{name}.mdoc").read_text()
+    sections = {section.split("\n")[0][4:]: section for section in re.split(r"^(?=\.Sh )", source, flags=re.M)[1:]}
     command = name.partition("-")[2]
     parts = [f".Dd {DATE}\n.Dt {name.upper()} 1\n.Os vramtrace {version}\n.Sh NAME\n.Nm {name}\n.Nd "]
     if command:
@@ -81,7 +81,8 @@ def page(name, version):
     parts += [*sections.values(), exits, ".El\n", own and ".Pp\n" + own, examples]
     listed = also + "".join(part for part in parts if ".Sh COMMANDS" not in part)
     seen = {"vramtrace 1"} | set(re.findall(r"\.Xr ([\w.-]+ \d)", listed)) | ({"vramtrace-json 5"} if ".It Fl \\-json" in listed else set())
-    parts += [".Sh SEE ALSO\n", " ,\n".join(f".Xr {other}" for other in sorted(seen - {f"{name} 1"}, key=lambda other: other.split()[::-1])), "\n"]
+    parts += [".Sh SEE ALSO\n", " ,\n".join(f".Xr {other}"
+                                            for other in sorted(seen - {f"{name} 1"}, key=lambda other: other.split()[::-1])), "\n"]
     return "".join(parts)
 
 

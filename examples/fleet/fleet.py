@@ -289,7 +289,8 @@ def parse(words):
 
 def main():
     options = parse(sys.argv[1:])
-    needed = ["distributed"] if options.scheduler else ["pyarrow", "vramtrace"] + (["distributed"] if options.workers and not options.shard else [])
+    needed = [] if options.scheduler else ["pyarrow", "vramtrace"]
+    needed += ["distributed"] if options.scheduler or options.workers and not options.shard else []
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
         print(f"fleet: Python has no {' and no '.join(missing)} here: pip install {' '.join(missing)}", file=sys.stderr)

@@ -40,8 +40,9 @@ def make_census(torch, kinds, inspection, deadline_ns):
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
     return Namespace(
-        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, least_ns=processor_ns() + LEAST_NS, complete=True, queue=queue, sized=sized,
-        seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | ({id(torch.dtype), id(torch.device)} if torch else set()),
+        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, least_ns=processor_ns() + LEAST_NS, complete=True, queue=queue,
+        sized=sized, seen={id(queue), id(globals()), *inspection.hidden},
+        plain=SEARCHED_PLAIN | ({id(torch.dtype), id(torch.device)} if torch else set()),
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
         cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
         classes=(*((torch.Tensor, torch.nn.Parameter) if torch else ()), *(kind for kind, _ in kinds.values())),  # exactly
@@ -338,7 +339,8 @@ def holder_of(census, index):
     best = at, kind, name, where
     while kind == "attribute" and (name, where) in census.shared:
         parent = census.queue[at][1]
-        if parent < 0 or census.module_class and has_class(census.queue[parent][0], census.module_class):  # layers of a model have the same attributes
+        # layers of a model have the same attributes
+        if parent < 0 or census.module_class and has_class(census.queue[parent][0], census.module_class):
             return census.queue[best[0]][0], *best[1:]
         at, kind, name, where = named(census, parent)
         if name and kind not in UNNAMED:

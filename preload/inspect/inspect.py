@@ -320,7 +320,8 @@ def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False,
 def add_parameter(inspection, root, path, parameter):
     add_tensor(inspection, "parameter", root, path, parameter)
     try:
-        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None  # reading .grad of another tensor warns
+        # reading .grad of another tensor warns
+        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None
     except Exception:
         return
     if gradient is not None:

@@ -32,13 +32,14 @@ FRAMEWORKS = {
 
 
 def version(framework, package):
-    found = next(importlib.metadata.distributions(name=package, path=[str(framework.packages)]))
+    found = next(iter(importlib.metadata.distributions(name=package, path=[str(framework.packages)])))
     return f"{found.metadata['Name']} {found.version}"
 
 
 def events_per_step(trace, steps):
     """Of those between the program's two marks."""
-    lines = subprocess.run([support.BUILD / "analyzer/vramtrace", "info", "--json", "--events", trace], check=True, capture_output=True, text=True)
+    lines = subprocess.run([support.BUILD / "analyzer/vramtrace", "info", "--json", "--events", trace], check=True,
+                           capture_output=True, text=True)
     marks = [event["index"] for event in map(json.loads, lines.stdout.splitlines()) if event["kind"] == "mark"]
     return (marks[1] - marks[0] - 1) / steps
 
@@ -66,8 +67,8 @@ def table(name, pairs, steps):
     events = statistics.median(run[2] for run in seen)
     added_us = statistics.median((with_us["step_cpu_ms"] - bare["step_cpu_ms"]) * 1000 for bare, with_us, _ in seen)
     return (f"| {version(FRAMEWORKS[name][0], name)} | {median(0, 'step_ms'):.2f} | {ratio('step_ms')} | {median(0, 'step_cpu_ms'):.2f} "
-            f"| {ratio('step_cpu_ms')} | {events:.0f} | {added_us / events:.2f} | {median(0, 'start_s'):.2f}, {median(0, 'start_cpu_s'):.2f} "
-            f"| {ratio('start_s')}, {ratio('start_cpu_s')} |")
+            f"| {ratio('step_cpu_ms')} | {events:.0f} | {added_us / events:.2f} | {median(0, 'start_s'):.2f}, "
+            f"{median(0, 'start_cpu_s'):.2f} | {ratio('start_s')}, {ratio('start_cpu_s')} |")
 
 
 def main():
@@ -84,7 +85,8 @@ def main():
             lines.append(table(name, arguments.pairs, arguments.steps))
             print(lines[-1], flush=True)
     load.append(os.getloadavg()[0])
-    text = [f"{platform.machine()}, {os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}, {arguments.pairs} pairs of {arguments.steps} steps",
+    text = [f"{platform.machine()}, {os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}, "
+            f"{arguments.pairs} pairs of {arguments.steps} steps",
             "", *lines]
     print("\n".join(text))
     if arguments.markdown:

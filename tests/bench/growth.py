@@ -116,7 +116,8 @@ def main():
                 print(lines[-1], flush=True)
     if options.markdown:
         command = f"tests/bench/growth.py --sizes {options.sizes} --source TRACE --markdown docs/results/growth.md"
-        options.markdown.write_text("\n".join([made_here("How the analyzer's time grows: CPU seconds by number of events", command), *lines, ""]))
+        options.markdown.write_text("\n".join([made_here("How the analyzer's time grows: CPU seconds by number of events", command),
+                                               *lines, ""]))
 
 
 if __name__ == "__main__":

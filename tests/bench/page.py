@@ -83,14 +83,16 @@ def main():
     parser.add_argument("--source", type=pathlib.Path, help="the training whose steps are repeated")
     parser.add_argument("--markdown", type=pathlib.Path, help="the table goes there too")
     options = parser.parse_args()
-    lines = ["| trace | events | page | html: time, CPU | first paint | all read | pan | zoom | pointer |", "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    lines = ["| trace | events | page | html: time, CPU | first paint | all read | pan | zoom | pointer |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     with tempfile.TemporaryDirectory() as folder, Browser(pathlib.Path(folder)) as browser:
         traces = options.traces
         if not traces:
             source = options.source
             if source is None:
                 source = pathlib.Path(folder) / "source.vrt"
-                helpers.run([helpers.PYTHON, recordings.TORCH / "train_script.py", "transformer_amp", "--steps", "5"], source, VRAMTRACE_QUIET="1")
+                helpers.run([helpers.PYTHON, recordings.TORCH / "train_script.py", "transformer_amp", "--steps", "5"], source,
+                            VRAMTRACE_QUIET="1")
             for events in options.events:
                 traces.append(pathlib.Path(folder) / f"grown{events}.vrt")
                 subprocess.run([GROW, "steps", str(events), traces[-1], source], check=True, stdout=subprocess.DEVNULL)
@@ -99,7 +101,8 @@ def main():
             wall, cpu = of_command(trace, page)
             found = of_browser(page, browser)
             events = helpers.info(trace)["trace"]["events"]
-            frames = " | ".join(f"{rate:.0f}/s, longest {longest:.0f} ms" for rate, longest in (found[what] for what in ("pan", "zoom", "point")))
+            frames = " | ".join(f"{rate:.0f}/s, longest {longest:.0f} ms"
+                                for rate, longest in (found[what] for what in ("pan", "zoom", "point")))
             paint = "–" if found["first paint"] is None else f"{found['first paint']:.2f} s"
             lines.append(f"| {trace.stem} | {events:,} | {page.stat().st_size / 1e6:.2f} MB | {wall:.2f} s, {cpu:.2f} s | {paint} | {found['read']:.2f} s | {frames} |")
             print(lines[-1], flush=True)

@@ -96,7 +96,8 @@ def spread(values):
 
 def pair(rounds, folder):
     """One allocation and its free, by depth of the Python stack."""
-    lines = ["| Python frames | | alloc + free, µs | least–most | added | of stacks=all | of stacks=python |", "|--:|---|--:|--:|--:|--:|--:|"]
+    lines = ["| Python frames | | alloc + free, µs | least–most | added | of stacks=all | of stacks=python |",
+             "|--:|---|--:|--:|--:|--:|--:|"]
     for frames in FRAMES:
         seen = in_turns({name: lambda arguments=arguments, settings=settings: said(
             [PYTHON, HERE / "one_tensor.py", "--frames", frames, *arguments], settings, folder)[0]
@@ -113,8 +114,9 @@ def pair(rounds, folder):
 def threads(rounds, folder):
     """Allocations of a program without Python, by number of threads; heaptrack records malloc instead."""
     heaptrack = ["heaptrack", "-r", "-o", f"{folder}/heaptrack"]
-    rows = {"framework's block": ((), "block", None), "… with vramtrace": ((), "block", {}), "cuMemAlloc + cuMemFree": ((), "driver", None),
-            "…  with vramtrace": ((), "driver", {}), "malloc + free": ((), "malloc", None)}
+    rows: dict = {"framework's block": ((), "block", None), "… with vramtrace": ((), "block", {}),
+                  "cuMemAlloc + cuMemFree": ((), "driver", None), "…  with vramtrace": ((), "driver", {}),
+                  "malloc + free": ((), "malloc", None)}
     if shutil.which("heaptrack"):
         rows["… with heaptrack"] = heaptrack, "malloc", None
     seen = {}
@@ -125,7 +127,8 @@ def threads(rounds, folder):
             seen[name, count] = middle(values)
         for file in pathlib.Path(folder).glob("heaptrack*"):
             file.unlink()
-    lines = ["| ns for each pair of a thread, with threads: | " + " | ".join(map(str, THREAD_COUNTS)) + " |", "|---" * (len(THREAD_COUNTS) + 1) + "|"]
+    lines = ["| ns for each pair of a thread, with threads: | " + " | ".join(map(str, THREAD_COUNTS)) + " |",
+             "|---" * (len(THREAD_COUNTS) + 1) + "|"]
     return lines + [f"| {name} | " + " | ".join(f"{seen[name, count]:.0f}" for count in THREAD_COUNTS) + " |" for name in rows]
 
 
@@ -147,7 +150,8 @@ def step(rounds, folder):
         seen = in_turns({name: lambda settings=settings: said([PYTHON, HERE / "cpu_step.py", *more], settings, folder)[0]
                          for name, settings in (("bare", None), ("ours", {}))}, rounds)
         added.append((middle(seen["ours"]) / middle(seen["bare"]) - 1) * 100)
-    return lines + ["", f"A step on the CPU (small layers): {added[0]:+.1f} % before the process's first CUDA event, {added[1]:+.1f} % after it."]
+    return lines + ["", f"A step on the CPU (small layers): {added[0]:+.1f} % before the process's first CUDA event, "
+                    f"{added[1]:+.1f} % after it."]
 
 
 def life(rounds, folder):
@@ -178,7 +182,8 @@ def life(rounds, folder):
 
 def size(_rounds, folder):
     """Bytes of trace for each event."""
-    lines = ["| training | steps | events | trace file, MiB | bytes per event | inspections | of the run's time |", "|---|--:|--:|--:|--:|--:|--:|"]
+    lines = ["| training | steps | events | trace file, MiB | bytes per event | inspections | of the run's time |",
+             "|---|--:|--:|--:|--:|--:|--:|"]
     for model, title in MODELS.items():
         for steps in STEPS:
             started = time.perf_counter()
@@ -211,7 +216,8 @@ def analyzer(rounds, folder):
                 times.append(time.perf_counter() - started)
                 processor.append(used.ru_utime + used.ru_stime)
                 memory.append(used.ru_maxrss / 1024)
-            lines.append(f"| {events:,} | {name} | {middle(times):.2f} | {spread(times)} | {middle(processor):.2f} | {middle(memory):.0f} |")
+            lines.append(f"| {events:,} | {name} | {middle(times):.2f} | {spread(times)} | {middle(processor):.2f} "
+                         f"| {middle(memory):.0f} |")
         trace.unlink()
     return lines
 

@@ -27,20 +27,21 @@ def resident_bytes(pid):
 
 def cpu_seconds(pid):
     """By thread name: those of the recorder have its name."""
-    used = {"vramtrace": 0, "others": 0}
+    used = {"vramtrace": 0.0, "others": 0.0}
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
-            name, fields = (task / "stat").read_text().rpartition(")")[::2]
+            name, text = (task / "stat").read_text().rpartition(")")[::2]
         except OSError:
             continue
-        fields = fields.split()
+        fields = text.split()
         used["vramtrace" if "(vramtrace" in name else "others"] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return used
 
 
 def soak(folder, seconds, rate, threads, limit, tell=lambda text: None):
     trace = pathlib.Path(folder) / "soak.vrt"
-    process = subprocess.Popen([*RUN, "env", f"LD_PRELOAD={LIBRARY}", BUILD / "tests/bench/bench_soak", *map(str, (threads, seconds, rate))],
+    process = subprocess.Popen([*RUN, "env", f"LD_PRELOAD={LIBRARY}", BUILD / "tests/bench/bench_soak",
+                                *map(str, (threads, seconds, rate))],
                                env={**ENVIRONMENT, "VRAMTRACE_OUT": str(trace), "VRAMTRACE_MODE": "flight", "VRAMTRACE_LIMIT": limit,
                                     "VRAMTRACE_QUIET": "1"}, stdout=subprocess.PIPE, text=True)
     began, disk, memory, cpu = time.monotonic(), [], [], {}

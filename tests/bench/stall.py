@@ -44,7 +44,7 @@ def measure(folder, library):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    libraries = dict(word.split("=", 1) for word in sys.argv[2:]) or {"vramtrace": BUILD / "preload" / "libvramtrace.so"}
+    libraries = dict(word.split("=", 1) for word in sys.argv[2:]) or {"vramtrace": str(BUILD / "preload" / "libvramtrace.so")}
     variants = {"nothing": None, **libraries}
     stop = threading.Event()
     presser = threading.Thread(target=press, args=(folder, stop))

@@ -20,7 +20,8 @@ class Browser:
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         # No name resolves, and all that is not this machine goes to a proxy that is not there.
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
                          "--proxy-server=127.0.0.1:9", "--force-prefers-reduced-motion"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -30,7 +31,8 @@ class Browser:
 
     def __enter__(self):
         self.driver.execute_cdp_cmd("Network.enable", {})
-        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0})
+        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
+                                    {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0})
         return self
 
     def __exit__(self, *_):
@@ -40,7 +42,8 @@ class Browser:
 
     def open(self, path, fragment="", width=1280, height=800, theme=None):
         """Until the trace is read, and drawn."""
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         self.collect()
         self.driver.get("about:blank")
         if theme:
@@ -79,7 +82,8 @@ class Browser:
             message = json.loads(entry["message"])["message"]
             if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
                 address = message["params"].get("request", message["params"])["url"]
-                if not address.startswith(("file:///", "blob:", "data:", "about:")) or (address.startswith("file:") and message["params"].get("type") != "Document"):
+                if not address.startswith(("file:///", "blob:", "data:", "about:")) or (address.startswith("file:")
+                                                                                        and message["params"].get("type") != "Document"):
                     self.asked.append(address)
 
     def complaints(self):
@@ -135,7 +139,8 @@ class Browser:
         self.mouse(("move", x, y))
 
     def wheel(self, x, y, delta_y, delta_x=0):
-        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseWheel", "x": x, "y": y, "deltaX": delta_x, "deltaY": delta_y})
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent",
+                                    {"type": "mouseWheel", "x": x, "y": y, "deltaX": delta_x, "deltaY": delta_y})
         self.draw()
 
     def with_shift(self, action):
@@ -158,12 +163,14 @@ class Browser:
         step, phase, event = re.fullmatch(r"(?:step ([\d,]+)|before step 1), (\w+) · event ([\d,]+)", where).groups()
         number = lambda text: int(text.replace(",", ""))  # noqa: E731
         return {"title": title, "step": number(step) if step else 0, "phase": phase, "event": number(event),
-                "bytes": {label: exact_bytes(exact) for label, exact, _, _ in rows}, "printed": {label: printed for label, _, printed, _ in rows},
+                "bytes": {label: exact_bytes(exact) for label, exact, _, _ in rows},
+                "printed": {label: printed for label, _, printed, _ in rows},
                 "differences": {label: exact_bytes(other) for label, _, _, other in rows if other}}
 
     def rows(self, part="#panels"):
         """The table of a part, all of its rows: (key, name, {column: (text, title)})"""
-        while self.script("((more) => more && (more.click(), true))(document.querySelector(arguments[0] + ' .vp-more button:last-child'))", part):
+        while self.script("((more) => more && (more.click(), true))(document.querySelector(arguments[0] + ' .vp-more button:last-child'))",
+                          part):
             pass
         return self.script("""[...document.querySelectorAll(arguments[0] + ' .vp-table')].slice(0, 1).flatMap(table => {
             const heads = [...table.tHead.rows[0].cells].map(c => c.textContent.replace(/ [▾▴]$/, ''));

@@ -191,7 +191,8 @@ def terminal_picture(browser, name):
     page.write_text(terminal_html(" ".join(["$ vramtrace", *command, *traces]) + "\n" + shown))
     browser.driver.get(f"file://{page.resolve()}")
     width, height = browser.script("[document.body.offsetWidth, document.body.offsetHeight]")
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                   {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
     keep(browser.driver.get_screenshot_as_png(), name)
 
 

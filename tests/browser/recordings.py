@@ -1,8 +1,6 @@
 """The traces that the page is tried with: what real programs do, each recorded once in a test session."""
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent

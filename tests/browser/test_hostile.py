@@ -50,7 +50,8 @@ def test_searching_for_an_attack(browser, page_of):
 def test_a_link_is_not_trusted(browser, page_of):
     """An address that somebody else wrote: nonsense and attacks in every field."""
     attack = "%3C%2Fscript%3E%3Cimg%20src%3Dx%20onerror%3Dwindow.hurt%3D1%3E"
-    fields = ("trace", "device", "axis", "zoom", "a", "b", "tab", "selection", "q", "theme", "patterns", "scale", "__proto__", "constructor")
+    fields = ("trace", "device", "axis", "zoom", "a", "b", "tab", "selection", "q", "theme", "patterns", "scale", "__proto__",
+              "constructor")
     for value in (attack, "-1", "1e999", "NaN", "owner~" + attack, "~", "[object%20Object]", "9" * 400):
         browser.open(page_of("lora"), "&".join(f"{field}={value}" for field in fields))
         assert browser.script("window.hurt === undefined") and browser.script(INJECTED) == 0

@@ -10,7 +10,8 @@ from recordings import TEN, at_event
 import helpers
 
 APART = ("cached", "context", "host_pinned")
-WAYS = {"category": "categories", "module": "modules", "kind": "kinds", "owner": "owners", "line": "lines", "stack": "stacks", "op": "ops", "block": None}
+WAYS = {"category": "categories", "module": "modules", "kind": "kinds", "owner": "owners", "line": "lines", "stack": "stacks", "op": "ops",
+        "block": None}
 
 
 def wanted(state, labels, card):
@@ -93,11 +94,13 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     browser.tab("who")
     browser.script("((s) => { s.value = 'category'; s.dispatchEvent(new Event('change')); })(document.querySelector('.vp-who select'))")
     browser.settle()
-    found = {row: {column: exact_bytes(title) for column, (_, title) in cells.items() if title.endswith(" B")} for _, row, cells in browser.rows()}
+    found = {row: {column: exact_bytes(title) for column, (_, title) in cells.items() if title.endswith(" B")}
+             for _, row, cells in browser.rows()}
     for label, columns in found.items():
         assert columns["A"] == tables[0].get(label, 0) and columns["B"] == tables[1].get(label, 0), label
         assert columns["B − A"] == columns["B"] - columns["A"]
-    assert set(found) == {label for table in tables for label, size in table.items() if size} - {"in use", "from driver", "card", *(labels[name] for name in APART)}
+    assert set(found) == {label for table in tables for label, size in table.items()
+                          if size} - {"in use", "from driver", "card", *(labels[name] for name in APART)}
     browser.keep("transformer-compared")
 
 
@@ -112,7 +115,8 @@ def test_groups_of_the_peak(browser, page_of, traces, name):
         browser.tab("who")
         for way, key in WAYS.items():
             browser.script("((s) => { s.value = arguments[0]; s.dispatchEvent(new Event('change')); })(document.querySelector('.vp-who select'))", way)
-            shown = [(row, exact_bytes(next(title for _, title in cells.values() if title.endswith(" B")))) for _, row, cells in browser.rows()] if used else []
+            shown = [(row, exact_bytes(next(title for _, title in cells.values() if title.endswith(" B"))))
+                     for _, row, cells in browser.rows()] if used else []
             assert sum(size for _, size in shown) == used, way
             if way == "category":
                 theirs = [size for category, size in peak["categories"].items() if size and category not in APART]
@@ -158,9 +162,12 @@ def test_every_level_sums_to_the_trace(browser, page_of, traces, name):
                 return [Object.fromEntries(model.categories.map(({name}, c) => [name, sums[c]])), largest];
             })(arguments[0])""", count)
             sums, largest = levels
-            assert {category: size for category, size in sums.items() if category != "cached"} == {category: size for category, size in born.items() if category != "cached"}, count
+            assert {category: size for category, size in sums.items()
+                    if category != "cached"} == {category: size for category, size in born.items() if category != "cached"}, count
             peak = state["peak"]
-            assert largest == (peak["block_bytes"] if device["has_blocks"] else peak["driver_bytes"] - peak["categories"].get("cached", 0)), count
+            assert largest == (peak["block_bytes"] if device["has_blocks"]
+                               else peak["driver_bytes"] - peak["categories"].get("cached", 0)), count
         # What began, less what ended, is what the report says is there at the end.
         end = {**state["end"]["categories"], "host_pinned": state["end"]["host_pinned_bytes"]}
-        assert {category: size for category, size in left.items() if size and category != "cached"} == {category: size for category, size in end.items() if size and category != "cached"}
+        assert {category: size for category, size in left.items() if size
+                and category != "cached"} == {category: size for category, size in end.items() if size and category != "cached"}

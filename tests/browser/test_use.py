@@ -116,21 +116,24 @@ def test_zoom_pan_and_brush(browser, page_of):
     assert high - low < 0.8 * (whole[1] - whole[0])
     assert low + 0.25 * (high - low) == pytest.approx(0.25 * whole[1], abs=0.01 * whole[1])
     # A drag to the left by half the width moves the window by half of itself.
-    browser.mouse(("move", middle, top + height / 2), ("down",), ("move", middle - 50, top + height / 2), ("move", middle - width / 4, top + height / 2), ("up",))
+    browser.mouse(("move", middle, top + height / 2), ("down",), ("move", middle - 50, top + height / 2),
+                  ("move", middle - width / 4, top + height / 2), ("up",))
     now = browser.state()["zoom"]
     assert now[1] - now[0] == pytest.approx(high - low)
     assert now[0] - low == pytest.approx((high - low) / 4, rel=0.03)
     browser.press("0")
     assert browser.state()["zoom"] == whole
     # Shift and drag on the picture: that stretch fills it.
-    browser.with_shift(lambda: browser.mouse(("move", left + width * 0.5, top + 40), ("down",), ("move", left + width * 0.6, top + 40), ("move", left + width * 0.75, top + 40), ("up",)))
+    browser.with_shift(lambda: browser.mouse(("move", left + width * 0.5, top + 40), ("down",), ("move", left + width * 0.6, top + 40),
+                                             ("move", left + width * 0.75, top + 40), ("up",)))
     low, high = browser.state()["zoom"]
     assert (low, high) == pytest.approx((0.5 * whole[1], 0.75 * whole[1]), abs=0.01 * whole[1])
     browser.keep("transformer-zoomed")
     # The brush on the overview.
     box = browser.script("(() => { const b = document.querySelector('#overview canvas').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
     browser.click("#whole")
-    browser.mouse(("move", box[0] + box[2] * 0.3, box[1] + box[3] / 2), ("down",), ("move", box[0] + box[2] * 0.4, box[1] + box[3] / 2), ("move", box[0] + box[2] * 0.5, box[1] + box[3] / 2), ("up",))
+    browser.mouse(("move", box[0] + box[2] * 0.3, box[1] + box[3] / 2), ("down",), ("move", box[0] + box[2] * 0.4, box[1] + box[3] / 2),
+                  ("move", box[0] + box[2] * 0.5, box[1] + box[3] / 2), ("up",))
     low, high = browser.state()["zoom"]
     assert 0.1 * whole[1] < low < high < 0.6 * whole[1] and high - low == pytest.approx(0.2 * whole[1], rel=0.15)
     # By keys.

@@ -38,10 +38,10 @@ What people could call by two names has one here:
 
 The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
 "lives": [[number, address, made, freed, category]...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of
-parameters and buffers in their modules, for the blocks of these, of their gradients and of their optimizer state. `made` and `freed` are positions in the
-allocator's own history (its allocations and frees, counted from 0; freed is null for what is alive at the end). A MARK has
-"name", "step", "position", what PyTorch and the driver count ("allocated", "reserved", "driver_bytes", ...), and
-"blocks": [[number, address, bytes]...], all that are alive, with their true sizes.
+parameters and buffers in their modules, for the blocks of these, of their gradients and of their optimizer state.
+`made` and `freed` are positions in the allocator's own history (its allocations and frees, counted from 0; freed is null for what
+is alive at the end). A MARK has "name", "step", "position", what PyTorch and the driver count ("allocated",
+"reserved", "driver_bytes", ...), and "blocks": [[number, address, bytes]...], all that are alive, with their true sizes.
 """
 import bisect
 import contextlib

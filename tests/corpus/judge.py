@@ -143,7 +143,8 @@ class Truth:
 
 
 def judge(document, view_at, inspected=False):
-    """All moments of a run, and its truth, of which DOCUMENT is what the program wrote. VIEW_AT gives the report's VIEW, with its blocks, at "mark:fwd#2" or "peak".
+    """All moments of a run, and its truth, of which DOCUMENT is what the program wrote. VIEW_AT gives the report's VIEW, with its
+    blocks, at "mark:fwd#2" or "peak".
 
     Checks on the way that these are PyTorch's blocks and the driver's bytes."""
     truth = Truth(document)
@@ -238,7 +239,8 @@ def run_oom(folder, names, remedies=(), **settings):
     folder.mkdir(parents=True, exist_ok=True)
     library, compiler = folder / "library.so", os.environ.get("CC", "cc").split()
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), str(HERE / "oom" / "library.c"), "-ldl"], check=True)
-    return run(folder, names, OOM_LIBRARY=str(library), OOM_SHARED=str(folder / "card"), VRAMTRACE_STANDIN_MEMORY=str(GPU_BYTES), **settings)
+    return run(folder, names, OOM_LIBRARY=str(library), OOM_SHARED=str(folder / "card"),
+               VRAMTRACE_STANDIN_MEMORY=str(GPU_BYTES), **settings)
 
 
 def failures_in(folder, name):
@@ -265,7 +267,8 @@ def judge_oom(folder, name, codes):
         wrong.append("other requests than those that failed")
     if program.expected.get("cause") not in (None, cause["kind"]):
         wrong.append(f"cause {cause['kind']}, expected {program.expected['cause']}")
-    for key, text in (("cause contains", f"{cause['kind']} {cause['what']} {cause.get('holder') or ''}"), ("remedy contains", cause["remedy"])):
+    for key, text in (("cause contains", f"{cause['kind']} {cause['what']} {cause.get('holder') or ''}"),
+                      ("remedy contains", cause["remedy"])):
         if key in program.expected and not any(word in text.lower() for word in program.words(key)):
             wrong.append(f"{key.split()[0]}: expected {program.words(key)}")
     if not cause["suffices"] or cause["bytes"] < shown["last"].get("missing_bytes", 0):

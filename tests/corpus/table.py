@@ -159,7 +159,8 @@ TITLES = {"rules": "By rules alone (`VRAMTRACE_INSPECT=0`)", "inspections": "Wit
 
 def categories(folder, wanted, held_out):
     tables = {mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()}
-    yield made_by("categories", "attribution", "Categories compared with the truth", held_out, folder / "rules" / f"{wanted[0]}.vrt", *PACKAGES)
+    yield made_by("categories", "attribution", "Categories compared with the truth", held_out,
+                  folder / "rules" / f"{wanted[0]}.vrt", *PACKAGES)
     yield from (COLUMNS, "## Summary", "", *summary(tables), "", *(by_file(tables) if held_out else ()), "")
     yield from ("## Evidence", "", *calibration(tables), "")
     for mode, found in tables.items():

@@ -515,7 +515,8 @@ time.sleep(2)
 print([line.split()[-1] for line in open("/proc/self/maps") if "/vramtrace." in line], flush=True)
 pid and os.waitpid(pid, 0)
 """
-    result = run(["unshare", "-m", "bash", "-c", f'mount -t proc -o hidepid=2 proc /proc && mount --bind {tmp_path}/traces /mnt && exec "$@"',
+    result = run(["unshare", "-m", "bash", "-c",
+                  f'mount -t proc -o hidepid=2 proc /proc && mount --bind {tmp_path}/traces /mnt && exec "$@"',
          "bash", sys.executable, "-c", code], "/mnt/%p.vrt")
     assert result.stdout.count(".ring']") == 2 and "deleted" not in result.stdout, result.stdout
 

@@ -152,8 +152,8 @@ for thread in threads: thread.join()
 def in_small_disk(tmp_path, size, code, before="true"):
     folder = tmp_path / "small"
     folder.mkdir()
-    script = f'mount -t tmpfs -o size={size} tmpfs "{folder}" && {before.format(folder)}; "$@"; status=$?; cp "{folder}"/*.vrt "{tmp_path}"/ ' \
-             f'2>/dev/null; exit $status'
+    script = (f'mount -t tmpfs -o size={size} tmpfs "{folder}" && {before.format(folder)}; "$@"; status=$?; '
+              f'cp "{folder}"/*.vrt "{tmp_path}"/ 2>/dev/null; exit $status')
     return run(["unshare", "-m", "bash", "-c", script, "bash", sys.executable, "-c", START + code], folder / "x.vrt",
                check=False)
 

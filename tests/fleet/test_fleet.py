@@ -132,7 +132,8 @@ def test_figures_are_what_the_programs_counted(corpus, alone):
     for row in query(alone, "SELECT trace, place_function, sum(bytes)::BIGINT AS bytes FROM peak GROUP BY ALL"):
         functions[row["trace"]][(row["place_function"] or "").rpartition(".")[2]] = row["bytes"]
         sums[row["trace"]] = sums.get(row["trace"], 0) + row["bytes"]
-    leaks = {row["trace"]: row["bytes"] for row in query(alone, "SELECT trace, max(bytes_per_step) AS bytes FROM leaks WHERE is_leak GROUP BY 1")}
+    leaks = {row["trace"]: row["bytes"] for row in query(alone,
+                                                         "SELECT trace, max(bytes_per_step) AS bytes FROM leaks WHERE is_leak GROUP BY 1")}
     for path, true in truth.items():
         trace = str(folder / path)
         run, device = runs[trace], devices[trace]
@@ -176,7 +177,8 @@ def test_results_are_those_of_plain_python(corpus, alone):
     assert {(row["label"], row["model"]): (row["traces"], row["peak_bytes"]) for row in result("by_model")} == {
         key: (len(peaks), max(peaks)) for key, peaks in models.items()}
     lines = {row["line"].rpartition(".")[2]: row for row in result("by_line") if "hold.py" in row["line"]}
-    exact = {row["f"]: row for row in query(alone, "SELECT regexp_extract(place_function, '[^.]*$') AS f, count(*) AS traces, max(bytes) AS bytes "
+    exact = {row["f"]: row for row in query(alone,
+                                            "SELECT regexp_extract(place_function, '[^.]*$') AS f, count(*) AS traces, max(bytes) AS bytes "
                                                    "FROM lines JOIN runs USING (trace) WHERE whole GROUP BY 1")}
     for function in ("weights", "cache", "scratch"):
         bytes_of = [true["functions"][function] for true in truth.values() if function in true.get("functions", ())]
@@ -196,7 +198,8 @@ def test_a_killed_worker_loses_nothing(corpus, alone, tmp_path):
     folder, _, _ = corpus
     program, log = wrapper(tmp_path, 0.1 if not LONG else 0.02)
     begin = time.monotonic()
-    process = start(tmp_path / "tables", folder, "--names", NAMES, "--workers", WORKERS, "--part", PART, program=program, FLEET_LOG=str(log))
+    process = start(tmp_path / "tables", folder, "--names", NAMES, "--workers", WORKERS, "--part", PART, program=program,
+                    FLEET_LOG=str(log))
     while len(list(tmp_path.glob("tables/part=*"))) < max(2, COUNT // PART // 3):
         assert process.poll() is None and time.monotonic() < begin + 1200
         time.sleep(0.05)

@@ -47,7 +47,8 @@ def parts(array):
 def what_would_notice():
     """Arrays, references to them, objects, and how far the collector's next run is."""
     arrays = jax.live_arrays()
-    return len(arrays), sum(map(sys.getrefcount, arrays)), len(gc.get_objects()), gc.get_count()[0], sum(each["collections"] for each in gc.get_stats())
+    return (len(arrays), sum(map(sys.getrefcount, arrays)), len(gc.get_objects()), gc.get_count()[0],
+            sum(each["collections"] for each in gc.get_stats()))
 
 
 def leaves(**variables):
@@ -111,7 +112,7 @@ def train_by_hand():
     weights = make_params()
     moments = Moments(jax.tree.map(jnp.zeros_like, weights), jax.tree.map(jnp.zeros_like, weights))
     step = jax.jit(lambda p, m, x: descend(p, m, jax.grad(loss)(p, x)), donate_argnums=(0, 1))
-    for number in range(2):
+    for _ in range(2):
         weights, moments = step(weights, moments, jnp.ones(5))
     run = Run(params=weights, history=[jnp.ones(13 + i) for i in range(3)])
     take("by_hand", lambda: everything() | {"weights": weights, "moments": moments, "run.history": run.history})

@@ -1,5 +1,4 @@
 """CuPy: names of the arrays within what its pool takes from the driver."""
-import pytest
 
 from support import Framework
 from helpers import info, report, vramtrace

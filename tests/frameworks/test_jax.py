@@ -99,7 +99,8 @@ def test_what_no_path_leads_to_has_none(named):
     assert len(unnamed) == 2 and all(block["owner"] is None and "hidden" in block["held_by"] for block in unnamed), unnamed
 
 
-EXACT = {"opt_state": "optimizer_state", "trainer.": "optimizer_state", "state.params": "parameter", "state.opt_state.acc_grads": "gradient",
+EXACT = {"opt_state": "optimizer_state", "trainer.": "optimizer_state", "state.params": "parameter",
+         "state.opt_state.acc_grads": "gradient",
          "state.opt_state.inner": "optimizer_state", "model.first": "parameter", "model.blocks": "parameter", "model.norm.mean": "buffer",
          "model.norm.scale": "parameter"}
 STRONG = {"params": "parameter", "grads": "gradient"}  # like the state's trees
@@ -159,7 +160,7 @@ def test_parts_on_several_devices_have_the_same_path(named):
 
 def test_a_program_that_looks_at_all_its_objects_sees_the_same(named, tmp_path):
     """Inspections make no array and no other object, keep none alive, and leave the collector as it was."""
-    trace, truth = named[0], named[1]["taken"]
+    truth = named[1]["taken"]
     alone = jax.run("jax_names_script.py", tmp_path / "none.vrt", *(["stand-in"] if RUN else []), preload=False, **NAMES, **libraries)
 
     def shape(told):

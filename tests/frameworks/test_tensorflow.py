@@ -46,7 +46,8 @@ def test_memory_that_is_taken_at_once(recorded, tmp_path):
     """With memory growth, most of the card is not reserved; without, the setting for it is named."""
     setting = "TF_FORCE_GPU_ALLOW_GROWTH=true takes memory as it is needed"
     tensorflow.run("tensorflow_memory_script.py", tmp_path / "run.vrt", "at-once")
-    reserved = [json.loads(vramtrace("frag", "--json", trace).stdout)["devices"][0]["reserved_bytes"] for trace in (tmp_path / "run.vrt", recorded[0])]
+    reserved = [json.loads(vramtrace("frag", "--json", trace).stdout)["devices"][0]["reserved_bytes"]
+                for trace in (tmp_path / "run.vrt", recorded[0])]
     assert reserved[0] > 4 << 30 > 10 * reserved[1]
     told = [" ".join(vramtrace("frag", trace).stdout.split()) for trace in (tmp_path / "run.vrt", recorded[0])]
     assert setting in told[0] and setting not in told[1]

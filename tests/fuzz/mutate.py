@@ -180,7 +180,7 @@ def mutate_within(original, choose):
     chunks = decoded(original)
     changed = choose.choice([i for i, (definitions, events, *_) in enumerate(chunks) if definitions or events])
     builder = LIBRARY.builder_new(64)
-    for i, (definitions, events, position, place) in enumerate(chunks):
+    for i, (definitions, events, position, _) in enumerate(chunks):
         if i == changed and events and (not definitions or choose.randrange(2)):
             events = change_events(events, choose)
         elif i == changed:

@@ -25,5 +25,6 @@ def test_damaged_traces(tmp_path):
     run([sys.executable, "-c", CODE + "os.kill(os.getpid(), 9)"], tmp_path / "killed.vrt", check=False,
         VRAMTRACE_RING="256KiB")
     traces = [tmp_path / f"{name}.vrt" for name in ("whole", "killed")]
-    done = subprocess.run([sys.executable, HERE / "mutate.py", *traces, "--count", "200" if LONG else "100"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, HERE / "mutate.py", *traces, "--count", "200" if LONG else "100"],
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

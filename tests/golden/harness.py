@@ -42,7 +42,7 @@ class Event(dict):
     __getattr__ = dict.__getitem__
 
     def has(self, *flags):
-        return self.flags == sum(FLAGS[flag] for flag in flags)
+        return self["flags"] == sum(FLAGS[flag] for flag in flags)
 
 
 class Run:

@@ -6,7 +6,6 @@ import time
 import pytest
 
 from card_process import MIB, PAUSE, finish, read, rows, start, told
-from trace_file import ALLOC, DRIVER, FREE, MEMORY_INFO, TraceFile
 from harness import ANALYZER, LIBRARIES, STANDIN, environment
 
 def test_one_process(tmp_path):
@@ -148,7 +147,8 @@ def test_two_traced_processes_and_one_that_is_not(tmp_path):
     handle, turn = tmp_path / "handle", tmp_path / "turn"
     # each has its peak when the others stand still, and waits for a sample
     processes = [
-        start(traces[0], "alloc:30", f"export:{handle}", "module", f"wait:{books[2]}", f"wait:{books[3]}", "alloc:10", PAUSE, f"ready:{turn}",
+        start(traces[0], "alloc:30", f"export:{handle}", "module", f"wait:{books[2]}", f"wait:{books[3]}", "alloc:10", PAUSE,
+              f"ready:{turn}",
               f"wait:{books[1]}", f"truth:{books[0]}", **shared),
         start(traces[1], f"open:{handle}", "alloc:60", f"truth:{books[3]}", f"wait:{turn}", "alloc:20", PAUSE, f"truth:{books[1]}",
               f"wait:{books[0]}", **shared),
@@ -175,7 +175,8 @@ def test_a_job_beside_what_came_later(tmp_path):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared", "VRAMTRACE_STANDIN_DEVICES": "2"}
     traces, begun = [tmp_path / "a.vrt", tmp_path / "b.vrt"], tmp_path / "begun"
     books = {name: tmp_path / name for name in ("a", "b", "c")}
-    first = start(traces[0], "alloc:40", f"ready:{begun}", f"wait:{books['b']}", f"wait:{books['c']}", PAUSE, f"truth:{books['a']}", **shared)
+    first = start(traces[0], "alloc:40", f"ready:{begun}", f"wait:{books['b']}", f"wait:{books['c']}", PAUSE,
+                  f"truth:{books['a']}", **shared)
     while not begun.exists() and first.poll() is None:
         time.sleep(0.02)
     finish(first, start(traces[1], "device:1", "alloc:60", PAUSE, f"truth:{books['b']}", f"wait:{books['a']}", **shared),
@@ -345,7 +346,8 @@ def test_what_a_pool_gave_back(tmp_path):
     """At a synchronization, which no event shows: NVML does. The moments before have it still."""
     trace, full, books = tmp_path / "a.vrt", tmp_path / "full", tmp_path / "books"
     finish(start(trace, "alloc:40", "pooled:800", PAUSE, f"truth:{full}", "unpool", "synchronize", PAUSE, f"truth:{books}"))
-    full, books, at_peak, after = json.loads(full.read_text()), json.loads(books.read_text()), read(trace)["card"], read(trace, "--at", "end")
+    full, books = json.loads(full.read_text()), json.loads(books.read_text())
+    at_peak, after = read(trace)["card"], read(trace, "--at", "end")
     assert at_peak["device_bytes"] == full["own"] == 1140 * MIB
     assert rows(at_peak) == {"category": 840 * MIB, "context": 300 * MIB, "unexplained": 0}
     for table in (after["card"], after["last_card"]):

@@ -89,7 +89,8 @@ def test_unexplained(tmp_path):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     there, late, end = tmp_path / "there", tmp_path / "late", tmp_path / "end"
     other = start(None, "alloc:1", f"ready:{there}", f"wait:{late}", "alloc:500", f"truth:{tmp_path / 'other'}", f"wait:{end}", **shared)
-    finish(start(tmp_path / "x.vrt", f"wait:{there}", "alloc:40", f"ready:{late}", f"wait:{tmp_path / 'other'}", "sleep:0.1", "alloc:1", f"ready:{end}",
+    finish(start(tmp_path / "x.vrt", f"wait:{there}", "alloc:40", f"ready:{late}", f"wait:{tmp_path / 'other'}", "sleep:0.1", "alloc:1",
+                 f"ready:{end}",
                  VRAMTRACE_NVML="0", **shared), other)
     book = json.loads((tmp_path / "other").read_text())
     advice = advice_of(read(tmp_path / "x.vrt")["last_card"])["unexplained"]

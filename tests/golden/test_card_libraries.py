@@ -19,7 +19,8 @@ def test_of_onnx_runtime(tmp_path):
     trace = TraceFile()
     trace.process([b"python", b"serve.py"], b"/home/me", b"/usr/bin/python3")
     trace.device(0, 16 * GIB, b"GPU")
-    for address, path in ((CUDA, b"libcudart.so.12"), (ONNX, b"libonnxruntime_providers_cuda.so"), (CUBLAS, b"libcublas.so.12"), (PROGRAM, b"serve")):
+    for address, path in ((CUDA, b"libcudart.so.12"), (ONNX, b"libonnxruntime_providers_cuda.so"), (CUBLAS, b"libcublas.so.12"),
+                          (PROGRAM, b"serve")):
         trace.module(address - 0x10, address + 0x1000, b"/usr/lib/" + path)
     trace.code(1, b"/home/me/serve.py", b"main")
     trace.code(2, PACKAGE, b"InferenceSession._create_inference_session")

@@ -24,7 +24,8 @@ def made(tmp_path_factory):
     shared, end = {"VRAMTRACE_STANDIN_SHARED": folder / "shared", "VRAMTRACE_STANDIN_DEVICES": "2"}, folder / "end"
     other = start(None, "alloc:100", f"truth:{folder / 'other'}", f"wait:{end}", **shared)
     finish(start(folder / "a.vrt", f"wait:{folder / 'other'}", "alloc:40", "module", "host:5", f"limit:{20 << 20}", "device:1", "alloc:70",
-                 PAUSE, "module", "alloc:2", PAUSE, f"truth:{folder / '1'}", "device:0", f"truth:{folder / '0'}", f"ready:{end}", **shared), other)
+                 PAUSE, "module", "alloc:2", PAUSE, f"truth:{folder / '1'}", "device:0", f"truth:{folder / '0'}", f"ready:{end}", **shared),
+                 other)
     return folder / "a.vrt", [json.loads((folder / name).read_text()) for name in "01"], json.loads((folder / "other").read_text())
 
 
@@ -43,7 +44,8 @@ def check(answer, books, other):
         found = {(kind, pid): size for kind, pid, size in answer(COUNTED, device=device, moment="last")}
         book = books[device]
         expected = {("category", None): book["allocation"], ("context", None): book["context"], ("modules", None): book["module"],
-                    ("settings", None): book["limit"], ("unexplained", None): 0, ("process", other["pid"]): other["own"] if device == 0 else 0}
+                    ("settings", None): book["limit"], ("unexplained", None): 0,
+                    ("process", other["pid"]): other["own"] if device == 0 else 0}
         assert found == {key: size for key, size in expected.items() if size or key[0] == "unexplained"}
     assert answer(BESIDE) == [("last", "host", 5 * MIB), ("last", "host", 5 * MIB), ("peak", "host", 5 * MIB), ("peak", "host", 5 * MIB)]
 

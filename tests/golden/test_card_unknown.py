@@ -1,12 +1,13 @@
 """The table of a card where not everything is known: processes that NVML does not tell or not fully (containers, virtual
 GPUs), readings that do not fit, damaged ones. What is not known is shown as that."""
+import functools
 import json
 import os
 import subprocess
 
 import pytest
 
-from card_process import MIB, PAUSE, finish, read, rows, start, told
+from card_process import MIB, PAUSE, finish, read, rows, start
 from trace_file import ALLOC, DRIVER, FREE, MARK, MEMORY_INFO, TraceFile
 from harness import ANALYZER
 
@@ -146,21 +147,21 @@ def test_an_allocation_that_is_recorded_late(tmp_path):
 
 def test_no_more_than_the_card_has(tmp_path):
     """The same with no other reading, and so much that the sum could not be: nothing is told of the card then."""
-    def fill(trace):
+    def fill(trace, late):
         trace.card_use(340 * MIB + 9 * GIB, [(7, 340 * MIB + 9 * GIB, b"me")], own=0)
         trace.event(ALLOC, DRIVER, 0x8000000, late, after_ns=60_000_000)
     for late, known in ((9 * GIB, False), (GIB, True)):
-        device = made(tmp_path, fill)
+        device = made(tmp_path, functools.partial(fill, late=late))
         assert bool(device.get("card")) == known
         assert not known or device["card"]["device_bytes"] <= 16 * GIB
 
 
 def test_a_list_that_is_not_ours(tmp_path):
     """Pids of another namespace; and one that would have less than was recorded, so it cannot be this process."""
-    def fill(trace):
+    def fill(trace, own):
         trace.card_use(440 * MIB, [(7, 340 * MIB, b""), (8, 100 * MIB, b"")], own=own)
     for own in (0xffffffff, 2):
-        table = made(tmp_path, fill)["card"]
+        table = made(tmp_path, functools.partial(fill, own=own))["card"]
         assert not table["processes_known"]
         assert rows(table) == {"category": 40 * MIB, "context_and_processes": 400 * MIB, "unexplained": 0}
 
@@ -197,7 +198,7 @@ def test_equal_answers_are_left_out(tmp_path):
     trace.event(MEMORY_INFO, DRIVER, size=(1 << 30) - 300 * MIB, total=1 << 30)
     trace.event(ALLOC, DRIVER, address=1 << 32, size=40 * MIB)
     trace.card_use(340 * MIB, [(7, 340 * MIB, b"me")], own=0)
-    for second in range(100):
+    for _ in range(100):
         trace.event(MARK, after_ns=1_000_000_000)
     trace.card_use(450 * MIB, [(7, 340 * MIB, b"me"), (8, 110 * MIB, b"you")], own=0, begin_ns=trace.t_ns + 50_000_000)
     trace.event(MARK, after_ns=1_000_000_000)

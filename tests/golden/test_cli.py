@@ -113,7 +113,8 @@ def test_old_format(empty_trace):
     data[8:16] = struct.pack("<II", 1, 1)
     empty_trace.write_bytes(data)
     for command in READERS:
-        check_refused(run(command, empty_trace), 3, command, "empty.vrt: written by vramtrace 0.2.0 in format 1, which this vramtrace does not read")
+        check_refused(run(command, empty_trace), 3, command,
+                      "empty.vrt: written by vramtrace 0.2.0 in format 1, which this vramtrace does not read")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import resource
 import signal
 import stat
@@ -14,7 +13,8 @@ from test_cli import PROGRAM, check_refused, run, usual_signals, write_trace
 
 # What prints something about a trace without events.
 PRINTERS = [["report"], ["report", "--json"], ["timeline"], ["timeline", "--json"], ["leaks"], ["leaks", "--json"], ["oom"],
-            ["oom", "--json"], ["frag"], ["frag", "--json"], ["steps"], ["steps", "--json"], ["annotate"], ["annotate", "--json"], ["info"], ["info", "--json"],
+            ["oom", "--json"], ["frag"], ["frag", "--json"], ["steps"], ["steps", "--json"], ["annotate"], ["annotate", "--json"], ["info"],
+            ["info", "--json"],
             ["info", "--verify"], ["diff"], ["diff", "--json"], ["check", "--json", "--max-peak", "1"]]
 
 
@@ -165,7 +165,8 @@ def test_output_to_a_device_or_pipe(trace, tmp_path):
 
 def test_failed_write_leaves_what_was_there(trace, tmp_path):
     """A limit on the size of files stands for a full disk."""
-    small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     for before in (None, "before"):
         if before:
             (tmp_path / "out").write_text(before)

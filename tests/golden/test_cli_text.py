@@ -61,7 +61,8 @@ def run_bytes(*arguments):
 
 JSON_COMMANDS = [["report"], ["report", "--at", "oom"], ["report", "--at", "end", "--by", "block"], ["timeline"],
                  ["report", "--explain", "parameter"], ["report", "--explain", HOSTILE.decode("latin-1")],
-                 ["timeline", "--at", "end"], ["oom"], ["oom", "--at", "oom#1"], ["frag"], ["leaks"], ["steps"], ["annotate"], ["annotate", "{}", "train.py"],
+                 ["timeline", "--at", "end"], ["oom"], ["oom", "--at", "oom#1"], ["frag"], ["leaks"], ["steps"], ["annotate"],
+                 ["annotate", "{}", "train.py"],
                  ["info"], ["info", "--events"], ["info", "--events", "--stacks"], ["check", "--max-peak", "1"], ["diff"]]
 
 
@@ -116,7 +117,8 @@ BAD_WORD = b"x\x1b]0;owned\x07\x9b\xff\r\n\xe2\x80\xae"
     [BAD_WORD], [b"--" + BAD_WORD], [b"help", BAD_WORD], [b"report", b"--" + BAD_WORD], [b"report", BAD_WORD + b".vrt"],
     [b"report", b"--by", BAD_WORD, b"TRACE"], [b"report", b"--width", BAD_WORD], [b"report", b"--rules", BAD_WORD, b"TRACE"],
     [b"report", b"--at", BAD_WORD, b"TRACE"], [b"report", b"--at", b"mark:" + BAD_WORD, b"TRACE"],
-    [b"report", b"--at", b"step:" + BAD_WORD, b"TRACE"], [b"oom", b"--at", BAD_WORD, b"TRACE"], [b"annotate", b"TRACE", BAD_WORD], [b"lib", BAD_WORD],
+    [b"report", b"--at", b"step:" + BAD_WORD, b"TRACE"], [b"oom", b"--at", BAD_WORD, b"TRACE"], [b"annotate", b"TRACE", BAD_WORD],
+    [b"lib", BAD_WORD],
     [b"check", b"--max-peak", BAD_WORD, b"TRACE"], [b"check", b"--baseline", BAD_WORD, b"TRACE"],
     [b"diff", b"TRACE", BAD_WORD], [b"diff", b"TRACE", b"TRACE@" + BAD_WORD], [b"report", b"-o", b"none/" + BAD_WORD, b"TRACE"],
     [b"report", b"FOLDER"], [b"report", b"NOTES"], [b"run", BAD_WORD], [b"run", b"/" + BAD_WORD], [b"run", b"--" + BAD_WORD, b"true"],

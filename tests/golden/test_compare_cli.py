@@ -78,7 +78,7 @@ def test_diff_names_the_file_that_is_missing(trace, tmp_path):
 
 @pytest.mark.parametrize("name", ["a@b.vrt", "a@end.vrt", "@.vrt", "a@end"])
 def test_diff_of_a_file_with_an_at(name, trace, tmp_path):
-    odd = trace.rename(tmp_path / name)
+    trace.rename(tmp_path / name)
     for moment in ("", "@peak", "@end"):
         result = run("diff", f"{name}{moment}", name, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
@@ -181,8 +181,8 @@ def used(tmp_path):
 def test_check_says_that_all_limits_hold(used, tmp_path):
     result = run("check", "--max-peak", "80MiB", "--max-unknown", "100%", used)
     assert (result.returncode, result.stdout) == (0, "")
-    assert result.stderr == f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits hold: peak 64.00 MiB of 80.00 MiB, unknown 64.00 " \
-                            "MiB of 64.00 MiB\n"
+    assert result.stderr == (f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits hold: peak 64.00 MiB of 80.00 MiB, "
+                             "unknown 64.00 MiB of 64.00 MiB\n")
     result = run("check", "--baseline", used, "--tolerance", "1MiB", used)
     assert result.stderr.endswith(": all limits hold: peak 64.00 MiB of 65.00 MiB that the baseline allows\n")
     assert run("check", "--json", "--max-peak", "80MiB", used).stderr == ""
@@ -191,7 +191,8 @@ def test_check_says_that_all_limits_hold(used, tmp_path):
 
 def test_check_formats_json(used):
     for limit in ("1MiB", "1GiB"):
-        assert run("check", "--format", "json", "--max-peak", limit, used).stdout == run("check", "--json", "--max-peak", limit, used).stdout
+        assert run("check", "--format", "json", "--max-peak", limit, used).stdout == run("check", "--json", "--max-peak", limit,
+                                                                                         used).stdout
 
 
 def github(text):
@@ -245,7 +246,8 @@ def test_check_as_junit(used, tmp_path):
 
 @pytest.mark.parametrize("words,suffix,how", [
     (["perfetto"], ".pftrace", "open it at https://ui.perfetto.dev"), (["pprof"], ".pb.gz", "open it with: go tool pprof -http=: PATH"),
-    (["speedscope"], ".json", "open it at https://www.speedscope.app"), (["folded"], ".folded", "draw it with: flamegraph.pl --countname bytes PATH > flame.svg"),
+    (["speedscope"], ".json", "open it at https://www.speedscope.app"),
+    (["folded"], ".folded", "draw it with: flamegraph.pl --countname bytes PATH > flame.svg"),
     (["memory-viz"], ".pickle", "open it at https://pytorch.org/memory_viz"), (["sqlite"], ".sqlite", "query it with: sqlite3 PATH"),
     (["csv"], "", "one CSV file per table"), (["csv", "--table", "events"], ".csv", "one table")])
 def test_export_says_what_it_wrote(words, suffix, how, used, tmp_path):
@@ -294,5 +296,5 @@ def test_html_without_a_browser(command, status, browser, used, tmp_path):
     command = command.replace("BROWSER", str(browser))
     result = run("html", "--open", "-o", tmp_path / "x.html", used, env={"BROWSER": command, "BROWSER_STATUS": status})
     assert result.returncode == 0  # the page is there
-    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER to a browser, or open it "
-                                              "yourself"]
+    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER to a browser, "
+                                              "or open it yourself"]

@@ -394,7 +394,8 @@ def test_a_full_disk_leaves_no_part(form, made):
 @pytest.mark.parametrize("limit", [100, 4096])
 def test_a_full_disk_says_why(form, limit, made, tmp_path):
     """A limit on the size of files stands for a full disk; the write that fails may be any."""
-    result = subprocess.run([PROGRAM.resolve(), "export", "--format", form, "-o", "out", made[0]], cwd=tmp_path, capture_output=True, text=True,
+    result = subprocess.run([PROGRAM.resolve(), "export", "--format", form, "-o", "out", made[0]], cwd=tmp_path,
+                            capture_output=True, text=True,
                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
     if result.returncode:
         assert (result.returncode, os.listdir(tmp_path)) == (4, [])

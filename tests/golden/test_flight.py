@@ -1,7 +1,6 @@
 """Traces that stay below a limit: what is left of them, against the process's own books."""
 import importlib.util
 import json
-import os
 import pathlib
 import re
 import signal
@@ -144,7 +143,8 @@ def test_the_recording_ends_at_the_limit(tmp_path):
 
 
 @pytest.mark.parametrize("settings, said", [
-    ({"VRAMTRACE_MODE": "fly"}, "VRAMTRACE_MODE=fly is not understood"), ({"VRAMTRACE_LIMIT": "12"}, "VRAMTRACE_LIMIT=12 is not understood"),
+    ({"VRAMTRACE_MODE": "fly"}, "VRAMTRACE_MODE=fly is not understood"),
+    ({"VRAMTRACE_LIMIT": "12"}, "VRAMTRACE_LIMIT=12 is not understood"),
     ({"VRAMTRACE_LIMIT": "lots"}, "VRAMTRACE_LIMIT=lots is not understood")])
 def test_wrong_settings(tmp_path, settings, said):
     done = run([sys.executable, "-c", CHURN, "10", "5"], tmp_path / "x.vrt", **settings)

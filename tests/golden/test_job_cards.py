@@ -32,7 +32,8 @@ def test_contexts_and_code_count_while_they_are_there(tmp_path, folder):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     there, full, books = (tmp_path / name for name in ("there", "full", "books"))
     beside = start(folder / "b.vrt", "alloc:100", f"ready:{there}", f"wait:{full}", PAUSE, **shared)
-    finish(start(folder / "a.vrt", f"wait:{there}", "alloc:400", "context", PAUSE, f"truth:{books}", "destroy", "free", PAUSE, *["module"] * 9, PAUSE,
+    finish(start(folder / "a.vrt", f"wait:{there}", "alloc:400", "context", PAUSE, f"truth:{books}", "destroy", "free", PAUSE,
+                 *["module"] * 9, PAUSE,
                  "release", PAUSE, f"ready:{full}", **shared), beside)
     books, (card,) = json.loads(books.read_text()), merged(folder)["cards"]
     assert together(books) == (100 + 400) * MIB + 3 * CONTEXT
@@ -43,7 +44,8 @@ def test_code_that_is_loaded_after_the_most(tmp_path, folder):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     there, full, books = (tmp_path / name for name in ("there", "full", "books"))
     beside = start(folder / "b.vrt", "alloc:100", f"ready:{there}", f"wait:{full}", PAUSE, **shared)
-    finish(start(folder / "a.vrt", f"wait:{there}", "alloc:400", PAUSE, f"truth:{books}", "free", PAUSE, *["module"] * 9, PAUSE, f"ready:{full}",
+    finish(start(folder / "a.vrt", f"wait:{there}", "alloc:400", PAUSE, f"truth:{books}", "free", PAUSE, *["module"] * 9, PAUSE,
+                 f"ready:{full}",
                  **shared), beside)
     (card,) = merged(folder)["cards"]
     assert card["most_bytes"] == together(json.loads(books.read_text())) == 500 * MIB + 2 * CONTEXT
@@ -54,7 +56,8 @@ def test_one_that_waits_and_is_killed(tmp_path, folder):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     handle, full, books = (tmp_path / name for name in ("handle", "full", "books"))
     killed = start(folder / "a.vrt", "alloc:400", f"export:{handle}", f"wait:{full}", "die", **shared)
-    finish(start(folder / "b.vrt", f"wait:{handle}", "sleep:1.5", f"open:{handle}", "alloc:100", PAUSE, f"truth:{books}", f"ready:{full}", PAUSE,
+    finish(start(folder / "b.vrt", f"wait:{handle}", "sleep:1.5", f"open:{handle}", "alloc:100", PAUSE, f"truth:{books}",
+                 f"ready:{full}", PAUSE,
                  **shared))
     assert killed.wait(60) == -9
     job, books = merged(folder), json.loads(books.read_text())
@@ -101,7 +104,8 @@ def seconds(folder, count):
     for number in range(count):
         near = [(number // 60 * 60 + k) % count for k in range(60)]
         write_user(folder / f"{number}.vrt", number,
-                   [{5000 + other: 300 + step + 1 + (other * step) % 3 * (other != number) for other in near} for step in range(12)], number * 1_000_000)
+                   [{5000 + other: 300 + step + 1 + (other * step) % 3 * (other != number) for other in near} for step in range(12)],
+                   number * 1_000_000)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert len(merged(folder)["processes"]) == count
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

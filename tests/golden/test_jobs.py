@@ -147,7 +147,8 @@ def check_forbidden(program, command, job):
     told = json.loads(result.stdout)
     assert result.returncode == 3 and "node1: Permission denied" in result.stderr and len(told["processes"]) == 3
     assert [os.path.basename(item["file"]) for item in told["unread"]] == ["node1"]
-    text = subprocess.run([sys.executable, "-c", ASK_AS_NOBODY, pathlib.Path(__file__).parents[2] / "python", program, job], capture_output=True, text=True, check=True,
+    text = subprocess.run([sys.executable, "-c", ASK_AS_NOBODY, pathlib.Path(__file__).parents[2] / "python", program, job],
+                          capture_output=True, text=True, check=True,
                           timeout=60).stdout
     assert text.startswith("1 more here may not be read by this user.\n3 processes")
 
@@ -230,7 +231,8 @@ def test_nothing_to_read(tmp_path):
     assert run("report", tmp_path / "a.vrt", tmp_path / "b.vrt").returncode == 3
 
 
-@pytest.mark.parametrize("option", ["--at=end", "--by=line", "--explain=cached", "--device=0", "--depth=2", "--axis=time", "--from=end", "--to=end"])
+@pytest.mark.parametrize("option", ["--at=end", "--by=line", "--explain=cached", "--device=0", "--depth=2", "--axis=time", "--from=end",
+                                    "--to=end"])
 def test_options_for_one_trace(job, option):
     check_refused(run("report", option, job), 2, option.split("=")[0], "--each")
 
@@ -282,7 +284,8 @@ def test_ranks_of_two_jobs_in_one_folder_are_told_apart(job, tmp_path):
     for rank in range(2):
         write_rank(job / f"y.{rank}.vrt", rank, world=2, sizes=[MIB], started_ns=3600 * 10 ** 9, TORCHELASTIC_RUN_ID="y")
     told = merged(job)
-    assert [process["label"] for process in told["processes"]] == [f"run 1 rank {rank}" for rank in range(4)] + ["run 2 rank 0", "run 2 rank 1"]
+    assert [process["label"] for process in told["processes"]] == [f"run 1 rank {rank}"
+                                                                   for rank in range(4)] + ["run 2 rank 0", "run 2 rank 1"]
     text = run("report", job).stdout
     assert "None of ranks 0–1 of run 2 stands out" in run("report", job, env={"LC_ALL": "C.UTF-8"}).stdout
     assert "Run 1, torchrun: 4 ranks" in text and "Run 2, torchrun: 2 ranks" in text and "Run 1 rank 2 peaks at" in text
@@ -356,7 +359,8 @@ def test_ranks_that_ray_gives_later(tmp_path):
     told = merged(tmp_path)
     (run_told,) = told["runs"]
     assert (run_told["launcher"], run_told["name"], run_told["world_size"], run_told["missing_ranks"]) == ("Ray", None, 3, [])
-    assert [(process["rank"], process["local_rank"], process["pid"]) for process in told["processes"]] == [(0, 0, 50), (1, 1, 51), (2, 2, 52)]
+    assert [(process["rank"], process["local_rank"], process["pid"])
+            for process in told["processes"]] == [(0, 0, 50), (1, 1, 51), (2, 2, 52)]
 
 
 def test_ray_without_ranks(tmp_path):
@@ -408,7 +412,7 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
     script = f"for i in 0 1 2; do {one} & done; wait"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI", "RAY_"))}
     environment.update(LD_LIBRARY_PATH=str(STANDIN), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_LIBRARY=str(LIBRARIES["trace"]))
-    command = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
+    command: list = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
     subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
     assert sorted(path.name.split(".")[-2] for path in tmp_path.iterdir()) == ["0", "1", "2"]
     told = merged(tmp_path)
@@ -422,7 +426,8 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
 
 def test_a_copy_of_a_trace_is_no_other_process(job):
     """As `vramtrace ctl snapshot` makes: the one with the most events counts."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "LD_PRELOAD": str(LIBRARIES["trace"]), "VRAMTRACE_OUT": str(job / "real.vrt")}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "LD_PRELOAD": str(LIBRARIES["trace"]),
+                   "VRAMTRACE_OUT": str(job / "real.vrt")}
     subprocess.run([PROGRAMS / "way_linked"], env=environment, check=True, timeout=60, capture_output=True)
     data = (job / "real.vrt").read_bytes()
     (job / "a.vrt").write_bytes(data)

@@ -115,7 +115,8 @@ def test_pages_make_up_the_whole(folder):
     assert pages[0]["data"] and not pages[1]["data"]
     while True:
         page = ask([folder], ["sql", {**trace, "query": "SELECT column_name, about FROM columns", "top": 60, "offset": offset}])[1]
-        body, found, rest = page["text"].partition("… ")[0], "for more: the same call" in page["text"], page["text"]
+        rest = page["text"]
+        found = "for more: the same call" in rest
         text += rest.rsplit("… ", 1)[0] if found else rest
         calls.append(len(rest.encode()))
         if not found:
@@ -152,7 +153,8 @@ def test_sql_reads_only(folder, tmp_path):
     forbidden = [f"ATTACH '{other}' AS x", "PRAGMA query_only = OFF", "PRAGMA writable_schema = 1", "DELETE FROM events",
                  "INSERT INTO marks SELECT * FROM marks", "CREATE TABLE x (y)", "CREATE TEMP TABLE x (y)", "DROP TABLE events",
                  "UPDATE events SET bytes = 0", "VACUUM", f"VACUUM INTO '{other}'", "BEGIN", "REINDEX", "ANALYZE",
-                 "SELECT load_extension('x')", "SELECT fts3_tokenizer('simple')", f"SELECT writefile('{other}', 'x')", "SELECT readfile('/etc/passwd')",
+                 "SELECT load_extension('x')", "SELECT fts3_tokenizer('simple')", f"SELECT writefile('{other}', 'x')",
+                 "SELECT readfile('/etc/passwd')",
                  "SELECT * FROM pragma_table_info('events')", "DETACH main", "EXPLAIN DELETE FROM events",
                  "WITH x AS (SELECT 1) DELETE FROM events"]
     large = ["SELECT hex(zeroblob(100000000))",
@@ -400,7 +402,8 @@ def test_a_job(ranks):
     assert "Rank 2 peaks at 208.00 MiB" in job["text"] and "`job` with oom=true tells why" in " ".join(job["text"].split())
     # when rank 2 failed the others had not come to their peaks
     (differs,) = oom["data"]["first_differs"]
-    assert (differs["process"], differs["bytes"], differs["usual_bytes"], differs["usual_peak_bytes"]) == (2, 208 * MIB, 48 * MIB, 148 * MIB)
+    assert (differs["process"], differs["bytes"], differs["usual_bytes"],
+            differs["usual_peak_bytes"]) == (2, 208 * MIB, 48 * MIB, 148 * MIB)
     assert (oom["data"]["falls"][0]["process"], oom["data"]["falls"][0]["refusal"]["asked_bytes"]) == (2, 600 * MIB)
     assert "first in rank 2 (node0/2.vrt)" in oom["text"] and "f1.py:7" in oom["text"]
     for answer in (job, oom, one):
@@ -682,7 +685,8 @@ def ask_within(folder, memory, events, *calls):
     python = pathlib.Path(__file__).parents[2] / "python"
     done = subprocess.run([sys.executable, "-c", ASK, python, PROGRAM.resolve(), folder, str(memory), str(events)], input=json.dumps(calls),
                           capture_output=True, text=True, timeout=120, check=True)
-    return [(answer["content"][0]["text"], answer.get("isError", False), answer.get("structuredContent")) for answer in json.loads(done.stdout)]
+    return [(answer["content"][0]["text"], answer.get("isError", False), answer.get("structuredContent"))
+            for answer in json.loads(done.stdout)]
 
 
 new_python = pytest.mark.skipif(sys.version_info < (3, 11), reason="the server needs Python 3.11")

@@ -1,6 +1,5 @@
 """Each option is parsed, in --help, on the manual page and in the completions of each shell. The pages are read as a person sees them."""
 import json
-import pathlib
 import re
 import shutil
 import subprocess
@@ -52,7 +51,8 @@ def in_completions(command, shell):
     if shell == "fish":
         return {"--" + name for name in re.findall(rf"^complete -c vramtrace -n '__vramtrace_command {command}' -l ([\w-]+)", script, re.M)}
     block = re.search(rf"^    {command}\)\n(.*?)^    (?:\w+\)|esac)$", script, re.M | re.S)[1]
-    words = re.search(r"== -\* \]\]; then _vramtrace_words '(.*?)'", block)[1].split() if shell == "bash" else re.findall(r"^ +'(--[\w-]+)", block, re.M)
+    words = re.search(r"== -\* \]\]; then _vramtrace_words '(.*?)'",
+                      block)[1].split() if shell == "bash" else re.findall(r"^ +'(--[\w-]+)", block, re.M)
     return set(words)
 
 
@@ -89,7 +89,8 @@ def test_the_page_of_all_commands():
 
 @pytest.mark.parametrize("page", ["vramtrace.1", "vramtrace-json.5", *(f"vramtrace-{command}.1" for command in WITH_PAGE)])
 def test_no_warning(page):
-    checks = [words for words in (["groff", "-ww", "-mdoc", "-Tutf8", "-z"], ["mandoc", "-T", "lint", "-W", "warning"]) if shutil.which(words[0])]
+    checks = [words for words in (["groff", "-ww", "-mdoc", "-Tutf8", "-z"], ["mandoc", "-T", "lint", "-W", "warning"])
+              if shutil.which(words[0])]
     if not checks:
         pytest.skip("neither groff nor mandoc is here")
     for words in checks:
@@ -116,7 +117,8 @@ def keys(value):
                 yield from keys(item)
 
 
-@pytest.mark.parametrize("command", ["report", "timeline", "leaks", "oom", "frag", "steps", "annotate", "info", "diff", "check", "list", "top"])
+@pytest.mark.parametrize("command", ["report", "timeline", "leaks", "oom", "frag", "steps", "annotate", "info", "diff", "check",
+                                     "list", "top"])
 def test_json_fields(command, tmp_path):
     """The page has every field that is printed."""
     trace = tmp_path / "x.vrt"

@@ -212,7 +212,8 @@ def test_a_framework(tmp_path):
 
 # ---- Names that are attacks ----
 
-ATTACKS = [b"</script><script>alert(1)</script>", b"<!--<script>", b"</SCRIPT >", b"'\"&amp;<>\\u003c\\", "\U0001f4a5\u2028\u2029\u202e\u2066".encode(),
+ATTACKS = [b"</script><script>alert(1)</script>", b"<!--<script>", b"</SCRIPT >", b"'\"&amp;<>\\u003c\\",
+           "\U0001f4a5\u2028\u2029\u202e\u2066".encode(),
            b"n" * 10_000, b"\xff\xfe\xc0\xaf\xed\xa0\x80", b"new\nline\ttab\r\x01\x1b[31m", HOSTILE]
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from harness import HERE, LIBRARIES, STANDIN, environment
 
-CALLED = [int(place) for place in re.findall(r"^VT_PJRT_CALLED\(\w+, (\d+)\)", (HERE.parents[1] / "preload/hooks/pjrt.def").read_text(), re.M)]
+CALLED = [int(place) for place in re.findall(r"^VT_PJRT_CALLED\(\w+, (\d+)\)",
+                                             (HERE.parents[1] / "preload/hooks/pjrt.def").read_text(), re.M)]
 PLUGIN = r"""
 #include <stdint.h>
 #include <stdlib.h>

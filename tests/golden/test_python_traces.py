@@ -24,7 +24,7 @@ def interpreters():
     found = [path for place in places if place.is_dir() for path in sorted(place.glob("3.*/bin/python3"))]
     cache = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache" / "vramtrace"))
     found += sorted(cache.glob("pythons-*/usr/bin/python3.[0-9][0-9]"))
-    found += [pathlib.Path(path) for minor in range(8, 16) if (path := shutil.which(f"python3.{minor}"))]
+    found += [pathlib.Path(named) for minor in range(8, 16) if (named := shutil.which(f"python3.{minor}"))]
     found += [pathlib.Path("/usr/bin/python3")]
     versions = {}
     for path in found:
@@ -68,7 +68,8 @@ def run_program(tmp_path, minor, program):
     return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
 
 
-@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "collections_in_time", "traced",
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts",
+                                     "collections_in_time", "traced",
                                      "deliveries", "trapped"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):

@@ -215,7 +215,8 @@ OUT_OF_MEMORY = "begin()\nassert allocate(1 << 45)\n"
     ("begin(); os.kill(os.getpid(), signal.SIGKILL)", -9, "killed by SIGKILL · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
     ("begin(); os.abort()", -6, "killed by SIGABRT · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
     ("begin(); os.kill(os.getpid(), signal.SIGRTMIN + 3)", -signal.SIGRTMIN - 3, "killed by signal 37 · peak 3.00 MiB"),
-    ("begin(); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "interrupted (SIGINT) · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
+    ("begin(); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2,
+     "interrupted (SIGINT) · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
     ("os.kill(os.getpid(), signal.SIGTERM)", -15, "killed by SIGTERM · no CUDA call was seen: no trace")])
 def test_the_last_line(code, status, line, tmp_path):
     result = run("-o", "x.vrt", *python(code), cwd=tmp_path)
@@ -315,7 +316,8 @@ import json, os, signal
 def text(path): return open(path).read()
 status = dict(line.split(":", 1) for line in text("/proc/self/status").splitlines())
 print(json.dumps({
-    "files": sorted((name, os.readlink("/proc/self/fd/" + name)) for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)),
+    "files": sorted((name, os.readlink("/proc/self/fd/" + name)) for name in os.listdir("/proc/self/fd")
+                    if os.path.exists("/proc/self/fd/" + name)),
     "signals": [status[name] for name in ("SigBlk", "SigIgn", "SigCgt", "SigPnd", "ShdPnd")],
     "group": os.getpgrp(), "session": os.getsid(0), "terminal": text("/proc/self/stat").rsplit(")", 1)[1].split()[4], "nice": os.nice(0),
     "children": text("/proc/self/task/%d/children" % os.getpid()), "umask": os.umask(0), "limits": text("/proc/self/limits"),
@@ -342,7 +344,8 @@ def test_what_the_command_inherits(closed, tmp_path):
         subprocess.run([*before, sys.executable, "-c", code], cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[theirs], preexec_fn=prepare, check=True)
         shown.append(json.loads(out.read_text()))
-    os.close(ours), os.close(theirs)
+    os.close(ours)
+    os.close(theirs)
     assert shown[0] == shown[1]
 
 
@@ -477,7 +480,8 @@ while True:
             os.closerange(5, max(apart) + 1)
             os.execve(sys.executable, [sys.executable, "-c", self.SHELL, *map(str, words)], environment())
         self.shell = shell
-        os.close(tell), os.close(told)
+        os.close(tell)
+        os.close(told)
         self.said = ""
         self.pid = self.hear()
 

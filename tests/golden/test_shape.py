@@ -7,12 +7,14 @@ import subprocess
 ROOT = pathlib.Path(__file__).parents[2]
 PRODUCT = ("analyzer", "preload", "format", "include", "python")
 TRACKED = [ROOT / name for name in
-           subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True).stdout.splitlines()
+           subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True,
+                          check=True).stdout.splitlines()
            if (ROOT / name).is_file()]
 SOURCES = [path for path in TRACKED if path.relative_to(ROOT).parts[0] in PRODUCT]
 C_FILES = [path for path in SOURCES if path.suffix in (".c", ".h")]
 # Longer ones that are still to be split; none may be added.
-LONG = {"analyzer/command/traces.c", "analyzer/diagnose/gpu_accounting.c", "analyzer/report/tables.c", "format/events.c", "include/vramtrace/format.h",
+LONG = {"analyzer/command/traces.c", "analyzer/diagnose/gpu_accounting.c", "analyzer/report/tables.c", "format/events.c",
+        "include/vramtrace/format.h",
         "preload/inspect/census.py", "preload/inspect/inspect.py", "preload/record/gap.c", "preload/stacks/unwind_tables.c"}
 MOST_LINES, MOST_PAGE_LINES, MOST_FUNCTION_LINES = 500, 400, 64
 

@@ -1,4 +1,5 @@
-"""The tables of a trace as CSV and SQLite, PyTorch's snapshot, and docs/results/columns.md: made-up traces, read by Python's own readers."""
+"""The tables of a trace as CSV and SQLite, PyTorch's snapshot, and docs/results/columns.md: made-up traces, read by Python's own
+readers."""
 
 import csv
 import io
@@ -23,7 +24,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
 import make_tables  # noqa: E402
 
 MIB = 1 << 20
-TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "instants", "trace", "devices", "peak", "leaks",
+TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "instants", "trace", "devices",
+          "peak", "leaks",
           "out_of_memory", "cards", "columns"]
 SUMMARY = ["trace", "devices", "peak", "leaks", "out_of_memory", "columns"]
 # What a spreadsheet, a shell, a page or a database could stumble over; no letter that a trace does not keep.
@@ -167,7 +169,8 @@ def test_peak_rows_sum_to_the_device(little, tmp_path):
     assert sum(row["bytes"] for row in rows) == device["peak_driver_bytes"]
     assert {row["category"]: row["bytes"] for row in rows if row["category"] in ("cached", "context")} == {
         name: device[f"peak_{name}_bytes"] for name in ("cached", "context") if device[f"peak_{name}_bytes"]}
-    assert sum(row["blocks"] for row in rows) == 2 and sum(row["bytes"] for row in rows if row["place_function"] == "Model.forward") == 9 * MIB
+    assert sum(row["blocks"] for row in rows) == 2 and sum(row["bytes"] for row in rows
+                                                           if row["place_function"] == "Model.forward") == 9 * MIB
 
 
 def test_one_table(little):
@@ -246,7 +249,8 @@ def test_nothing_in_the_current_folder_is_run(little, tmp_path):
 def test_nothing_is_left_after_a_signal(number, little, tmp_path):
     """The converter sends it, when all tables are there as CSV; it ends too."""
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nls \"$5\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\nexec sleep 60 >&- 2>&-\n")
+    python.write_text(f"#!/bin/sh\nls \"$5\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\n"
+                      "exec sleep 60 >&- 2>&-\n")
     python.chmod(0o755)
     done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": str(python)}, preexec_fn=usual_signals)
     assert (done.returncode, done.stdout) == (-number, b"")
@@ -259,7 +263,8 @@ def test_nothing_is_left_after_a_signal(number, little, tmp_path):
 # PyTorch's snapshot.
 
 # What PyTorch's own snapshots consist of, which its viewer in the browser reads, and nothing that could run code.
-PLAIN = {"FRAME", "APPEND", "SETITEM", "PROTO", "MARK", "STOP", "EMPTY_DICT", "EMPTY_LIST", "SETITEMS", "APPENDS", "TUPLE2", "NEWTRUE", "NEWFALSE", "BININT", "BININT1",
+PLAIN = {"FRAME", "APPEND", "SETITEM", "PROTO", "MARK", "STOP", "EMPTY_DICT", "EMPTY_LIST", "SETITEMS", "APPENDS", "TUPLE2", "NEWTRUE",
+         "NEWFALSE", "BININT", "BININT1",
          "BININT2", "LONG1", "SHORT_BINUNICODE", "BINUNICODE", "MEMOIZE", "BINGET", "LONG_BINGET"}
 
 

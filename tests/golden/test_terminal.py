@@ -38,7 +38,8 @@ class Terminal:
                 if not k.startswith(("VRAMTRACE_", "LD_PRELOAD", "LESS")) and k not in ("PAGER", "NO_COLOR", "COLUMNS", "LV")}
         kept.update({"TERM": "xterm", "LC_ALL": "C.UTF-8", "LESSHISTFILE": "-", "VRAMTRACE_PROGRESS": "never", **environment})
         self.process = subprocess.Popen([str(PROGRAM.resolve()), *map(str, arguments)], stdin=slave, stdout=slave, stderr=stderr or slave,
-                                        env=kept, start_new_session=True, preexec_fn=lambda: (usual_signals(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+                                        env=kept, start_new_session=True,
+                                        preexec_fn=lambda: (usual_signals(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
         os.close(slave)
         self.seen = b""
 

@@ -1,6 +1,5 @@
 """Long traces are thinned: what is alive at the moments that are shown is all there, and the output says what is not."""
 import json
-import os
 import pathlib
 import subprocess
 import sys

@@ -20,7 +20,8 @@ def trace(tmp_path):
     for burst in range(3):
         file.event(trace_file.MARK, detail=1, after_ns=5 * SECOND)
         for i in range(20):
-            file.event(trace_file.ALLOC, trace_file.DRIVER, (burst << 40) + (i + 1 << 30), (burst + 1) * (i % 7 + 1) * MIB, after_ns=256_000)
+            file.event(trace_file.ALLOC, trace_file.DRIVER, (burst << 40) + (i + 1 << 30), (burst + 1) * (i % 7 + 1) * MIB,
+                       after_ns=256_000)
         for i in range(1, 20):  # the first of each burst stays
             file.event(trace_file.FREE, trace_file.DRIVER, (burst << 40) + (i + 1 << 30), after_ns=256_000)
     file.event(trace_file.MARK, detail=1, after_ns=20 * SECOND)

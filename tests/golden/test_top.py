@@ -97,7 +97,8 @@ def test_one_that_stands_still_is_not_settled(tmp_path):
 def test_cards_are_told_apart_by_their_uuids(tmp_path):
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     first, second = bytes(range(16)), bytes(range(1, 17))
-    one = Ring(tmp_path / "1.vrt", rank="0").device(0, (100, 100), uuid=first, name=b"Card", total=1000, free=600, info_ns=now - 9_000_000_000)
+    one = Ring(tmp_path / "1.vrt", rank="0").device(0, (100, 100), uuid=first, name=b"Card", total=1000, free=600,
+                                                    info_ns=now - 9_000_000_000)
     # Started with another CUDA_VISIBLE_DEVICES: its device 0 is another card, and its device 1 the first one.
     two = Ring(tmp_path / "2.vrt", rank="1").device(0, (7, 8), uuid=second, name=b"Card", total=1000) \
         .device(1, (30, 40), uuid=first, name=b"Card", total=1000, free=500, info_ns=now - 2_000_000_000)
@@ -158,8 +159,8 @@ HOSTILE = "\x1b[2J\x07ü\u202e\n\"\\"
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 @pytest.mark.parametrize("width", [40, 80, 119, 120, 250])
 def test_every_width_and_nothing_that_moves_a_cursor(tmp_path, width, locale):
-    rings = [Ring(tmp_path / f"{i}{HOSTILE}.vrt", rank=HOSTILE[:9], events=10 ** 18, lost=10 ** 15).device(i, (1 << 62, 1 << 63), (1 << 60, 1 << 61),
-                                                                                                           name=HOSTILE.encode(), total=1 << 63) for i in range(3)]
+    rings = [Ring(tmp_path / f"{i}{HOSTILE}.vrt", rank=HOSTILE[:9], events=10 ** 18, lost=10 ** 15)
+             .device(i, (1 << 62, 1 << 63), (1 << 60, 1 << 61), name=HOSTILE.encode(), total=1 << 63) for i in range(3)]
     with rings[0], rings[1], rings[2]:
         shown = subprocess.run([PROGRAM, "top", "--once", "--color=never", f"--width={width}", tmp_path], capture_output=True,
                                env={**ENVIRONMENT, "LC_ALL": locale}, timeout=60)
@@ -251,7 +252,8 @@ def test_prometheus_own_parser(busy):
 def test_promtool(busy):
     if not shutil.which("promtool"):
         pytest.skip("no promtool (Debian: prometheus)")
-    checked = subprocess.run(["promtool", "check", "metrics"], input=top("--prometheus", busy).stdout, capture_output=True, text=True, timeout=60)
+    checked = subprocess.run(["promtool", "check", "metrics"], input=top("--prometheus", busy).stdout, capture_output=True,
+                             text=True, timeout=60)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
@@ -277,7 +279,8 @@ def test_the_dashboard_asks_only_for_what_there_is(busy):
     assert len(queries) > 10 and asked <= set(exported)
     known = set(re.findall(r"[{,](\w+)=", top("--prometheus", busy).stdout)) | {"instance"}
     used = {name for query in queries for part in re.findall(r"\{(.*?)\}", query) for name in re.findall(r"(\w+)=", part)}
-    used |= {name for panel in board["panels"] for target in panel["targets"] for name in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])}
+    used |= {name for panel in board["panels"] for target in panel["targets"]
+             for name in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])}
     assert used and used <= known
     readme = (GRAFANA / "README.md").read_text()
     assert set(re.findall(r"`(vramtrace_\w+)`", readme)) == set(exported)

@@ -52,7 +52,8 @@ TABLE = [
     ("oom --at oom#2 run.vrt", USE, "vramtrace oom: run.vrt: the trace has no out-of-memory event"),
     ("leaks --at end run.vrt", USE, "vramtrace leaks: --at is not available for this command: it looks at the whole run; for one moment: "
                                     "vramtrace report --at MOMENT"),
-    ("report --at end run.vrt again/run.vrt", USE, "vramtrace report: --at works on one trace: name one, or add --each for a report of each "
+    ("report --at end run.vrt again/run.vrt", USE,
+     "vramtrace report: --at works on one trace: name one, or add --each for a report of each "
                                                    "trace"),
     # traces
     ("report none.vrt", UNREADABLE, f"vramtrace report: none.vrt: No such file or directory {RECORD}"),
@@ -82,15 +83,18 @@ TABLE = [
     ("export --format perfeto run.vrt", USE, "vramtrace export: unknown format 'perfeto'; did you mean perfetto?"),
     ("export --format xml run.vrt", USE, f"vramtrace export: unknown format 'xml'; --format takes {FORMATS}"),
     ("export --format csv run.vrt", USE, "vramtrace export: csv writes one file per table: use -o FOLDER, or --table TABLE"),
-    ("export --format csv --table none run.vrt", USE, "vramtrace export: --table takes events, allocations, stacks, frames, tensors, steps, "
+    ("export --format csv --table none run.vrt", USE,
+     "vramtrace export: --table takes events, allocations, stacks, frames, tensors, steps, "
                                                       "phases, marks, instants, trace, devices, peak, leaks, out_of_memory, cards or columns, not "
                                                       "'none'"),
     ("export --format sqlite run.vrt", USE, "vramtrace export: sqlite cannot be written to a pipe: use -o x.sqlite"),
-    ("export --format folded run.vrt again/run.vrt", USE, "vramtrace export: a file holds one trace; for 2, give a folder that exists: -o FOLDER"),
+    ("export --format folded run.vrt again/run.vrt", USE,
+     "vramtrace export: a file holds one trace; for 2, give a folder that exists: -o FOLDER"),
     # where to
     ("report -o results run.vrt", NOT_WRITTEN, "vramtrace report: cannot write results: it is a folder; give a file in it: -o "
                                                "results/report.txt"),
-    ("report -o none/x.txt run.vrt", NOT_WRITTEN, "vramtrace report: cannot write none/x.txt: No such file or directory; create its folder first"),
+    ("report -o none/x.txt run.vrt", NOT_WRITTEN,
+     "vramtrace report: cannot write none/x.txt: No such file or directory; create its folder first"),
     ("report -o run.vrt run.vrt", USE, "vramtrace report: -o run.vrt would overwrite a trace; give another file"),
     ("report -o '' run.vrt", USE, "vramtrace report: -o needs a file name, or - for the standard output"),
     ("html --open -o - run.vrt", USE, "vramtrace html: --open needs a file: use -o report.html"),

@@ -7,7 +7,7 @@ import pathlib
 import struct
 
 BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", "build")).resolve()
-LIBRARY = ctypes.CDLL(BUILD / "tests" / "unit" / "libtrace_builder.so")
+LIBRARY = ctypes.CDLL(str(BUILD / "tests" / "unit" / "libtrace_builder.so"))
 POINTER, BYTES, SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 for name, result, *arguments in (
         ("builder_new", POINTER, ctypes.c_uint64), ("builder_free", None, POINTER), ("builder_header", POINTER, POINTER),

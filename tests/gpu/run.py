@@ -2,7 +2,8 @@
 """Runs the parts on a card and writes what they showed: run.py OUT [--part NAME]... [--minutes 8] [--patience 1] [--jobs 4]
 
 Each part is a process of its own with a limit; one that fails or hangs stops no other. --patience multiplies the limits (a
-slow machine). SIGTERM or SIGINT ends the parts that run, leaves out the rest, and writes what there is. Exit status: 0 if no part failed, 1 if one did, 2 if nothing can run here."""
+slow machine). SIGTERM or SIGINT ends the parts that run, leaves out the rest, and writes what there is. Exit status: 0 if no part
+failed, 1 if one did, 2 if nothing can run here."""
 import argparse
 import concurrent.futures
 import datetime

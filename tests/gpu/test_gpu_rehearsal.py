@@ -91,7 +91,8 @@ def test_a_part_that_fails_or_hangs_stops_no_other(tmp_path):
 def test_a_run_that_is_ended_writes_what_it_has(tmp_path):
     script = tmp_path / "run_made.py"
     script.write_text(PARTS.format(gpu=str(HERE), tests=str(HERE.parent)))
-    run = subprocess.Popen([PYTHON, script, tmp_path / "out", "--patience", "100", "--part", "wrong", "--part", "hanging", "--part", "right"],
+    run = subprocess.Popen([PYTHON, script, tmp_path / "out", "--patience", "100", "--part", "wrong", "--part", "hanging",
+                            "--part", "right"],
                            env={**os.environ, "TMPDIR": str(tmp_path)}, text=True, stdout=subprocess.PIPE)
     assert any(line.startswith("wrong") for line in run.stdout)
     while not list(tmp_path.glob("vramtrace-gpu-*/hanging/figures.rows")):

@@ -58,7 +58,8 @@ def test_one_wheel_for_every_python(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert not [name for name in names if not name.startswith(("vramtrace/", f"vramtrace-{version}."))]
     for end in ("scripts/vramtrace", "data/lib/vramtrace/libvramtrace.so", "vramtrace/__init__.py", "vramtrace/py.typed",
-                "share/man/man1/vramtrace-run.1", "share/man/man5/vramtrace-json.5", "bash-completion/completions/vramtrace", "site-functions/_vramtrace"):
+                "share/man/man1/vramtrace-run.1", "share/man/man5/vramtrace-json.5", "bash-completion/completions/vramtrace",
+                "site-functions/_vramtrace"):
         assert sum(name.endswith(end) for name in names) == 1, end
 
 

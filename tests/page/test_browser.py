@@ -13,7 +13,8 @@ webdriver = pytest.importorskip("selenium.webdriver")
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent / "analyzer" / "view" / "html"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-NEEDED = {"chromium": CHROMIUM, "chromedriver": shutil.which("chromedriver"), "node": shutil.which("node"), "esbuild": shutil.which("esbuild")}
+NEEDED = {"chromium": CHROMIUM, "chromedriver": shutil.which("chromedriver"), "node": shutil.which("node"),
+          "esbuild": shutil.which("esbuild")}
 pytestmark = pytest.mark.skipif(not all(NEEDED.values()), reason=f"not found: {[name for name, path in NEEDED.items() if not path]}")
 TABS = ["who", "blocks", "map", "leaks", "oom", "frag", "advice", "card", "steps", "source"]
 
@@ -48,7 +49,8 @@ def driver():
 def look(driver):
     """Opens a page and waits until it has read its trace; returns what it says of that: "yes" or "no"."""
     def opened(path, fragment="", width=1280, height=800):
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                               {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         driver.get("about:blank")
         driver.get_log("browser")
         driver.get(f"file://{path}{fragment}")
@@ -293,7 +295,8 @@ def test_damage_is_told(driver, look, make, tmp_path, what):
     start = text.index('id="vramtrace-data">') + len('id="vramtrace-data">')
     end = text.index("</script>", start)
     data = text[start:end]
-    text = {"blob": text[:start] + data[:5000] + "AAAABBBB" * 40 + data[5320:] + text[end:], "base64": text[:start] + "!!" + data + text[end:],
+    text = {"blob": text[:start] + data[:5000] + "AAAABBBB" * 40 + data[5320:] + text[end:],
+            "base64": text[:start] + "!!" + data + text[end:],
             "head": text.replace('"vramtrace.page/2"', '"vramtrace.page/9"', 1), "cut": text[:start] + data[:3000] + text[end:]}[what]
     page = tmp_path / f"{what}.html"
     page.write_text(text)

@@ -23,7 +23,8 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("card")
     shared, end = {"VRAMTRACE_STANDIN_SHARED": folder / "shared"}, folder / "end"
     other = start(None, "alloc:100", f"truth:{folder / 'other'}", f"wait:{end}", **shared)
-    finish(start(folder / "a.vrt", f"wait:{folder / 'other'}", "alloc:40", "module", "host:5", "context", PAUSE, f"truth:{folder / 'books'}",
+    finish(start(folder / "a.vrt", f"wait:{folder / 'other'}", "alloc:40", "module", "host:5", "context", PAUSE,
+                 f"truth:{folder / 'books'}",
                  f"ready:{end}", **shared), other)
     subprocess.run([ANALYZER, "html", "-o", folder / "page.html", folder / "a.vrt"], check=True)
     return folder / "page.html", json.loads((folder / "books").read_text()), json.loads((folder / "other").read_text())
@@ -35,7 +36,7 @@ def test_numbers_are_the_books(driver, look, page):  # noqa: F811
     settle(driver)
     articles = driver.execute_script(SCRIPT)
     peak, last = articles[0], [article for article in articles if article[0] == "When it was told last"][0]
-    for heading, figure, (rows, beside) in (peak, last):
+    for _, figure, (rows, beside) in (peak, last):
         found = {}
         for what, exact, _ in rows:
             found[what] = int(re.sub(r"\D", "", exact))

@@ -55,7 +55,7 @@ def test_mistakes_are_found(tmp_path):
 
 @pytest.mark.skipif(not OXLINT.exists(), reason="oxlint was not found")
 def test_lint(tmp_path):
-    command = [OXLINT, "--deny-warnings", *(f"--allow={rule}" for rule in ALLOWED)]
+    command: list = [OXLINT, "--deny-warnings", *(f"--allow={rule}" for rule in ALLOWED)]
     checked = subprocess.run([*command, SOURCE], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout
     (tmp_path / "wrong.js").write_text("const once = [1];\nif (once = [2])\n    debugger;\n")

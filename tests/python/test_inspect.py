@@ -171,7 +171,8 @@ def own_attributes(thing):
 # What scripts.c gives, by other means.
 GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
-    COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
+    COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType,
+    TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
     collections=lambda generation: gc.get_stats()[generation]["collections"], now_ns=time.perf_counter_ns,
     processor_ns=time.thread_time_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
     frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached,
@@ -482,7 +483,8 @@ def test_paths_of_arrays_do_not_depend_on_what_runs():
     weight, moment, hidden = Array(1000), Array(2000), Array(3000)
     outer = [__file__, "main", "params", {"layers": [{"w": weight}]}, __file__, "main", "seen", {hidden: 1}]
     inner = [__file__, "step", "first", weight, __file__, "step", "all", [weight, moment, hidden]]
-    own = ["/somewhere/site-packages/cupy/core.py", "add", "left", moment, "/somewhere/site-packages/cupy/core.py", "add", "given", [weight, hidden]]
+    own = ["/somewhere/site-packages/cupy/core.py", "add", "left", moment, "/somewhere/site-packages/cupy/core.py", "add", "given",
+           [weight, hidden]]
     sys.modules["cupy"] = library
     try:
         for running, second in (([], None), (own, None), (inner, "all[1]"), (own + inner, "all[1]")):
@@ -490,7 +492,8 @@ def test_paths_of_arrays_do_not_depend_on_what_runs():
             paths = {line[3]: line[2] for line in kinds(lines, "A")}
             assert paths.pop("1000") == "params['layers'][0]['w']" and paths.pop("2000", None) == second and not paths, lines
             holders = {line[3]: line[1] for line in kinds(lines, "H")}
-            assert holders["1000"] == "list 'params['layers']' of main(), 1 item" and holders["3000"] == "dict 'seen' of main(), 1 item", holders
+            assert holders["1000"] == "list 'params['layers']' of main(), 1 item", holders
+            assert holders["3000"] == "dict 'seen' of main(), 1 item", holders
             assert ("2000" in holders) == bool(running)
     finally:
         del sys.modules["cupy"]
@@ -543,7 +546,8 @@ def test_remembers():
 
 def test_variables():
     """As os.environ has them now; of the names that are asked for."""
-    kept, names = os.environ._data, {b"RANK": b"3", b"HOME": b"/", b"VRAMTRACE_LABEL": "\u00e9\tb".encode() + b"\xff", b"MASTER_ADDR": b"x" * 5000}
+    kept, names = os.environ._data, {b"RANK": b"3", b"HOME": b"/", b"VRAMTRACE_LABEL": "\u00e9\tb".encode() + b"\xff",
+                                     b"MASTER_ADDR": b"x" * 5000}
     try:
         os.environ._data = names
         assert kinds(inspect(), "V") == [["RANK", "3"], ["VRAMTRACE_LABEL", "\u00e9\\tb\ufffd"]]

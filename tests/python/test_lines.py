@@ -67,7 +67,7 @@ def test_library():
 def test_positions():
     if MINOR < 11:
         return
-    for name, module in modules():
+    for _, module in modules():
         for code in codes_of(module):
             positions = [-1 if line is None else line for line, _, _, _ in code.co_positions()]
             assert decode(code) == positions[:len(code.co_code) // 2], code

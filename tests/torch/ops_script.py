@@ -15,7 +15,6 @@ import tempfile
 
 import torch
 import torch.utils.checkpoint
-from torch import nn
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 

@@ -1,4 +1,5 @@
-"""Ray on two cards: tasks, actors that are ended in four ways, and ray.train's TorchTrainer. Each worker writes what PyTorch itself counted.
+"""Ray on two cards: tasks, actors that are ended in four ways, and ray.train's TorchTrainer. Each worker writes what PyTorch itself
+counted.
 
     ray_script.py FOLDER
 """

@@ -73,13 +73,14 @@ def test_pprof(trained):
     assert by_category((labels["category"], size) for _, size, labels, _ in samples) == present(state["categories"])
     recorded = {tuple(python_frames(event["stack"])) for event in events(trained[0]) if event["kind"] == "alloc"}
     checked = 0
-    for _, _, labels, frames in samples:
+    for _, _, _, frames in samples:
         of_python = tuple(frame for frame in frames if frame[1].endswith(".py"))
         checked += bool(of_python)
         assert not of_python or of_python in recorded
     assert checked > 10
     named = {labels["owner"] for _, _, labels, _ in samples if "owner" in labels}
-    assert len(named) > 10 and named <= {group["name"] for group in report(trained[0], "--at", at)["devices"][0]["at"]["owners"] if group["name"]}
+    assert len(named) > 10 and named <= {group["name"] for group in report(trained[0], "--at", at)["devices"][0]["at"]["owners"]
+                                         if group["name"]}
 
 
 ALIVE = """select sum(extract_arg(arg_set_id, 'debug.bytes')) size from slice

@@ -38,4 +38,5 @@ def test_as_pytorch_says(tmp_path, settings):
     assert device["reserved_bytes"] == sum(segment["total_size"] for segment in segments)
     assert device["hole_bytes"] == sum(holes) and device["largest_hole_bytes"] == max(holes)
     assert device["empty_bytes"] == sum(segment["total_size"] for segment in segments if segment["active_size"] == 0)
-    assert device["returnable_bytes"] == device["empty_bytes"] and device.get("release", "torch.cuda.empty_cache()") == "torch.cuda.empty_cache()"
+    assert device["returnable_bytes"] == device["empty_bytes"] and device.get("release",
+                                                                              "torch.cuda.empty_cache()") == "torch.cuda.empty_cache()"

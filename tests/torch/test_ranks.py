@@ -88,7 +88,8 @@ def test_ddp_with_three_that_differ(tmp_path):
     differs = vramtrace("diff", told["processes"][0]["file"], told["processes"][7]["file"]).stdout
     assert not re.search(r"^  context  ", differs, re.MULTILINE)
     text = " ".join(vramtrace("report", tmp_path).stdout.split())
-    assert f"ranks_script.py:{line_of('kept.append(torch.ones(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
+    assert f"ranks_script.py:{line_of('kept.append(torch.ones(')} step" in text
+    assert "Rank 3 peaks at" in text and "Why rank 3 differs" in text
     check_clocks(tmp_path, told, tmp_path / "away")
 
 
@@ -213,7 +214,8 @@ def test_the_first_that_runs_out(tmp_path):
 
 def test_a_rank_that_no_inspection_saw(tmp_path):
     """It is no stage of a pipeline, and its classes are no modules that the others lack."""
-    record = f"test $RANK = 1 && export VRAMTRACE_INSPECT=0; exec {PROGRAM} run --quiet -o {tmp_path} {PYTHON} {SCRIPT} ddp {tmp_path} --keep 1"
+    record = ("test $RANK = 1 && export VRAMTRACE_INSPECT=0; "
+              f"exec {PROGRAM} run --quiet -o {tmp_path} {PYTHON} {SCRIPT} ddp {tmp_path} --keep 1")
     run([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 3, "--no-python", "sh", "-c", record], preload=False,
         VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
     group = only_group(merged(tmp_path), "data_parallel")

@@ -1,5 +1,6 @@
 """The README shows what its commands print: each line "    $ COMMAND" is run, and the indented lines below it are compared.
-Times, process numbers and the step that an inspection happened to see may differ. As a program, writes what the commands print into the README: test_readme.py > README.new
+Times, process numbers and the step that an inspection happened to see may differ. As a program, writes what the commands print into the
+README: test_readme.py > README.new
 
 The README stays short, too: first contact is no manual.
 """

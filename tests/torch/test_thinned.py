@@ -1,7 +1,6 @@
 """Commands on a thinned trace against the same on all its events: ten programs, each command's text and JSON, equal to the byte in
 all that is not listed here. What thinning does to a trace of millions, VRAMTRACE_THIN_ABOVE does to one of some thousands."""
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -81,7 +80,8 @@ def leaves(item, path=""):
     if isinstance(item, list):
         if item and isinstance(item[0], dict) and "temporary_peak_bytes" in item[0]:
             item = sorted(item, key=lambda part: (-part["bytes"], part["name"]))
-        return {f"{path}.length": len(item), **{where: value for i, part in enumerate(item) for where, value in leaves(part, f"{path}[{i}]").items()}}
+        return {f"{path}.length": len(item), **{where: value for i, part in enumerate(item)
+                                                for where, value in leaves(part, f"{path}[{i}]").items()}}
     return {path: item}
 
 
@@ -119,7 +119,8 @@ def moments(trace):
 def pairs(trace, above, command, *arguments, json_too=True, status=(0,)):
     operands = () if command.startswith("diff") else (trace,)
     for more in ((), ("--json",)) if json_too else ((),):
-        thinned, whole = (vramtrace(command, *more, *every, *arguments, *operands, above=above, status=status) for every in ((), ("--all-events",)))
+        thinned, whole = (vramtrace(command, *more, *every, *arguments, *operands, above=above, status=status)
+                          for every in ((), ("--all-events",)))
         yield bool(more), thinned, whole
 
 
@@ -169,7 +170,8 @@ def test_thinned_is_equal(name, traces):
             for path, every in zip(files, ((), ("--all-events",))):
                 vramtrace(f"export --format {form}", "-o", path, *every, *at, trace, above=above)
             assert files[0].read_bytes() == files[1].read_bytes()
-    counts = [re.sub(r"^.*: [\d,]+ events checked", "", text) for text in ("".join(paragraphs(vramtrace("info --verify", *every, trace, above=above), "info"))
+    counts = [re.sub(r"^.*: [\d,]+ events checked", "", text)
+              for text in ("".join(paragraphs(vramtrace("info --verify", *every, trace, above=above), "info"))
                                                                          for every in ((), ("--all-events",)))]
     assert counts[0] == counts[1] and "0 breaches" in counts[0]
 
@@ -213,7 +215,8 @@ def test_the_page_shows_no_state_that_was_not(name, traces):
 def test_what_needs_each_event_is_refused(traces):
     trace, above = traces["mlp_adam"]
     for command in ("info --events", "export --format perfetto", "export --format memory-viz", "export --format csv --table allocations"):
-        result = subprocess.run([PROGRAM, *command.split(), trace], env={**ENVIRONMENT, "VRAMTRACE_THIN_ABOVE": str(above)}, capture_output=True)
+        result = subprocess.run([PROGRAM, *command.split(), trace], env={**ENVIRONMENT, "VRAMTRACE_THIN_ABOVE": str(above)},
+                                capture_output=True)
         assert result.returncode == 2 and b"--all-events" in result.stderr and not result.stdout, command
         assert vramtrace("info --events --all-events", trace, above=above).count("\n") == info(trace)["trace"]["events"]
     devices = [vramtrace("export --format csv --table devices", *every, trace, above=above) for every in ((), ("--all-events",))]

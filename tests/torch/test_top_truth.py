@@ -65,7 +65,8 @@ def test_torchs_own_counters(start, allocator):
         for device, counters in enumerate(counted):
             use = held[device]
             assert {"allocated": use["block_bytes"], "reserved": use["segment_bytes"], "max_allocated": use["block_peak_bytes"],
-                    "max_reserved": use["segment_peak_bytes"]} == {name: counters[name] for name in counters if name not in ("used", "total", "uuid")}
+                    "max_reserved": use["segment_peak_bytes"]} == {name: counters[name] for name in counters
+                                                                   if name not in ("used", "total", "uuid")}
             assert use["uuid"] == counters["uuid"]
             assert use["driver_bytes"] == counters["reserved"]  # nothing but torch allocates here
             # What the driver itself counts has the context besides, which stays as it is.

@@ -148,7 +148,8 @@ def make_transformer(batch, length, width, heads, layers):
 PARTS = {"layer": ("", ""), "attention_norm": (".attention_norm", " > LayerNorm#1"), "attention": (".attention", " > Attention"),
          "attention_dropout": (".attention.attention_dropout", " > Attention > Dropout#1"),
          "out_dropout": (".attention.dropout", " > Attention > Dropout#2"), "mlp_norm": (".mlp_norm", " > LayerNorm#2"),
-         "up": (".mlp.up", " > Mlp > Linear#1"), "gelu": (".mlp.gelu", " > Mlp > GELU"), "mlp_dropout": (".mlp.dropout", " > Mlp > Dropout")}
+         "up": (".mlp.up", " > Mlp > Linear#1"), "gelu": (".mlp.gelu", " > Mlp > GELU"),
+         "mlp_dropout": (".mlp.dropout", " > Mlp > Dropout")}
 
 
 def terms_of_transformer(batch, length, width, heads, layers):
@@ -201,7 +202,7 @@ def run(name):
 
     model, forward, expected = run_transformer() if name == "transformer" else run_network(name)
     mark = ctypes.CDLL(None).vramtrace_mark
-    for step in range(2):
+    for _ in range(2):
         output = forward()
         mark(b"forward")
         blocks = [[block["address"], block["requested_size"], block["size"]]
@@ -319,7 +320,8 @@ def markdown():
     with tempfile.TemporaryDirectory() as folder:
         networks = [row for name in NETWORKS for row in network_rows(name, folder)]
         transformer = list(transformer_rows(folder))
-        made = helpers.made_here("What layers keep for backward: theory and measurement", "tests/torch/theory.py --markdown > docs/results/theory.md",
+        made = helpers.made_here("What layers keep for backward: theory and measurement",
+                                 "tests/torch/theory.py --markdown > docs/results/theory.md",
                                  helpers.versions(pathlib.Path(folder) / "transformer.vrt"))
     title = "theory", "measured", "beyond"
     return made + "\n" + MARKDOWN.format(

@@ -34,7 +34,8 @@ def page_of(esbuild, folder):
     # What HTML would take for the end of the element; esbuild writes neither.
     if "</script" in script.lower() or "</style" in style.lower() or "<!--" in script:
         sys.exit("bundle.py: the program or the style has what would end its element")
-    policy = f"default-src 'none'; script-src {hash_of(script)}; style-src {hash_of(style)}; worker-src blob:; base-uri 'none'; form-action 'none'"
+    policy = (f"default-src 'none'; script-src {hash_of(script)}; style-src {hash_of(style)}; worker-src blob:; "
+              "base-uri 'none'; form-action 'none'")
     page = (folder / "index.html").read_text(encoding="utf-8")
     for mark, text in (("@POLICY@", policy), ("@STYLE@", style), ("@SCRIPT@", script)):
         if page.count(mark) != 1:

@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from leak_truth import STEPS, small_net
+from leak_truth import small_net
 
 LENGTHS = (4, 6, 8, 7, 12, 16, 3, 20, 24, 18, 28, 32, 12, 40, 36, 20, 38, 12, 30, 40, 22, 31, 7, 28)
 

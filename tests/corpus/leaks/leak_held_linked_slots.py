@@ -1,7 +1,7 @@
 """A log as a linked list, of records with slots."""
 import torch
 
-from leak_truth import STEPS, batch, small_net, train_step
+from leak_truth import STEPS, small_net, train_step
 
 
 class Record:

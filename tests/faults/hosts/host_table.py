@@ -144,7 +144,8 @@ def table():
            for size in (40, 60, 100, 300) for when in ("first", "after")],
          *[(f"uses {part} of {size} MiB", f"limits ordinary {size} {part}", {"trace": "reported"})
            for size, part in ((60, 20), (100, 60), (300, 250))],
-         *[(f"{number} descriptors, {when}", f"limits descriptors {number} {when}", {"trace": "reported", **(FILE if when == "first" else {})})
+         *[(f"{number} descriptors, {when}", f"limits descriptors {number} {when}",
+            {"trace": "reported", **(FILE if when == "first" else {})})
            for number in (5, 8, 16) for when in ("first", "after")],
          *[(f"file size limit {size} KiB, {when}, {action}", f"limits file_size {size} {when} {action}", {"trace": "reported"})
            for size in (0, 1024, 5000) for when in ("first", "after") for action in ("killed", "ignored")],
@@ -411,7 +412,7 @@ def table():
           {"needs": ("prlimit",)}))
 
     kind("Python servers and frameworks",
-         *[(name, [f"{{cache}}/venv-hosts/bin/python", "{here}/python_hosts.py", way], {"env": PYTHON})
+         *[(name, ["{cache}/venv-hosts/bin/python", "{here}/python_hosts.py", way], {"env": PYTHON})
            for name, way in (("greenlet", "greenlets"), ("gevent", "gevents"))],
          ("gunicorn, CUDA in the workers", "$ {cache}/venv-hosts/bin/python {here}/server.py gunicorn"),
          ("gunicorn, CUDA before the fork", "$ {cache}/venv-hosts/bin/python {here}/server.py gunicorn preload",

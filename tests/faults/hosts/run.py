@@ -37,7 +37,7 @@ import time
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
-from helpers import BUILD, ENVIRONMENT, LIBRARY, ROOT, made_here  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, LIBRARY, made_here  # noqa: E402
 from helpers import PROGRAM as ANALYZER  # noqa: E402
 from host_table import table  # noqa: E402
 
@@ -450,8 +450,9 @@ def cell(text):
 def markdown(results):
     tried = [result for result in results if not result["missing"]]
     differ = [result for result in tried if result["differences"] and not result["known"]]
-    shows = (f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, {sum(result['runs'] for result in tried)} runs bare "
-             f"and as many with the recorder: {len(differ)} {'host differs' if len(differ) == 1 else 'hosts differ'}")
+    shows = (f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, "
+             f"{sum(result['runs'] for result in tried)} runs bare and as many with the recorder: "
+             f"{len(differ)} {'host differs' if len(differ) == 1 else 'hosts differ'}")
     text = [made_here(shows, "tests/faults/hosts/run.py --markdown docs/results/hosts.md"),
             "In names of hosts, \"first\" and \"before\" mean before the host begins to use CUDA, \"after\" means later. "
             "[reliability.md](../reliability.md) says what is compared."]

@@ -1,6 +1,9 @@
-"""Does what its arguments say on device 0, or the one chosen by device:NUMBER, one after the other, and tells what the stand-in driver's books say.
+"""Does what its arguments say on device 0, or the one chosen by device:NUMBER, one after the other, and tells what the stand-in
+driver's books say.
 
-    alloc:MIB  free (the latest of these)  pooled:MIB (of the default pool)  unpool (the latest of these)  synchronize  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  create:MIB (physical memory)  graph:MIB  export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
+    alloc:MIB  free (the latest of these)  pooled:MIB (of the default pool)  unpool (the latest of these)  synchronize
+    library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  create:MIB (physical memory)  graph:MIB
+    export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
     context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
     release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
     truth:FILE     as JSON: bytes by use, of other processes, and in all
@@ -65,7 +68,8 @@ def synchronize():
 
 
 class Properties(ctypes.Structure):  # CUmemAllocationProp
-    _fields_ = [("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("device", ctypes.c_int), ("rest", ctypes.c_char * 16)]
+    _fields_ = [("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("device", ctypes.c_int),
+                ("rest", ctypes.c_char * 16)]
 
 
 def create(mib):
@@ -141,7 +145,8 @@ def sampled():
 
 
 class AllocationNode(ctypes.Structure):  # CUDA_MEM_ALLOC_NODE_PARAMS
-    _fields_ = [("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("device", ctypes.c_int), ("rest", ctypes.c_char * 72),
+    _fields_ = [("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("device", ctypes.c_int),
+                ("rest", ctypes.c_char * 72),
                 ("accesses", ctypes.c_void_p), ("access_count", ctypes.c_size_t), ("bytes", ctypes.c_size_t), ("address", ctypes.c_uint64)]
 
 
@@ -219,10 +224,12 @@ def nvml(seconds):
 context, loaded, kernels, current = ctypes.c_void_p(), ctypes.c_void_p(), 0, 0
 check(cuda.cuInit(0))
 device(current)
-actions = {"alloc": alloc_and_keep, "free": free, "pooled": pooled, "unpool": unpool, "synchronize": synchronize, "library": library, "module": module, "limit": limit, "host": host, "create": create, "graph": graph, "export": export, "open": open_,
+actions = {"alloc": alloc_and_keep, "free": free, "pooled": pooled, "unpool": unpool, "synchronize": synchronize, "library": library,
+           "module": module, "limit": limit, "host": host, "create": create, "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "kernel": kernel, "device": device, "die": die,
-           "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
+           "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth,
+           "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
     actions[action](*arguments)

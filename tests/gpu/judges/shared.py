@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 import helpers
-from helpers import PYTHON, RUN, info, report, vramtrace
+from helpers import RUN, info, report, vramtrace
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs"
