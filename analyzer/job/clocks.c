@@ -5,7 +5,7 @@
 #include "base/allocate.h"
 #include "base/format.h"
 #include "job/job_maker.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 #include "job/outliers.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "job/gpu_epochs.h"
 #include "job/job_maker.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

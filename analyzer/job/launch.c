@@ -1,7 +1,7 @@
 /* Which part of a job a process is: what all processes that were launched together have in common. */
 #include "job/launch.h"
 
-#include "job/memory.h"
+#include "job/job_arena.h"
 #include "report/job.h"
 #include "report/launch_info.h"
 #include "trace/trace.h"

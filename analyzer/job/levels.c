@@ -4,7 +4,7 @@
 
 #include "attribute/attribute.h"
 #include "base/index.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 #include "replay/walk.h"
 #include "report/job.h"
 #include "report/moments.h"

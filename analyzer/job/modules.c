@@ -3,7 +3,7 @@
 #include "job/modules.h"
 
 #include "job/job_maker.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 
 #include <stdlib.h>
 #include <string.h>

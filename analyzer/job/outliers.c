@@ -5,7 +5,7 @@
 #include "base/index.h"
 #include "base/module_names.h"
 #include "job/job_maker.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 #include "job/modules.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/memory_stream.h"
 #include "job/job_maker.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

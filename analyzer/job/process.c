@@ -5,7 +5,7 @@
 #include "base/allocate.h"
 #include "job/launch.h"
 #include "job/levels.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 #include "job/modules.h"
 #include "report/report.h"
 #include "trace/rings.h"

@@ -3,7 +3,7 @@
 
 #include "base/allocate.h"
 #include "job/job_maker.h"
-#include "job/memory.h"
+#include "job/job_arena.h"
 
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 #include "hooks/driver.h"
 #include "hooks/observe.h"
 #include "hooks/pjrt.h"
-#include "inspect/jax_reply.h"
+#include "inspect/jax_buffers.h"
 
 /* ---- PJRT's structures ---- */
 
@@ -179,8 +179,8 @@ static void *is_deleted(void *arguments)
 {
     void *error = real->functions[Buffer_IsDeleted](arguments);
     const struct question *asked = arguments;
-    if (__builtin_expect(vt_jax_reply != NULL, 0) && !error && !asked->yes)
-        vt_jax_reply_add((uintptr_t)asked->object);
+    if (__builtin_expect(vt_jax_buffers != NULL, 0) && !error && !asked->yes)
+        vt_jax_buffers_add((uintptr_t)asked->object);
     return error;
 }
 

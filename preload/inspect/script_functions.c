@@ -4,7 +4,7 @@
 
 #include "clock.h"
 #include "inspect/gc_lists.h"
-#include "inspect/jax_reply.h"
+#include "inspect/jax_buffers.h"
 #include "record/live_blocks.h"
 #include "record/session.h"
 #include "stacks/python_read.h"
@@ -243,10 +243,10 @@ static bool append_place(object *list, const struct vt_live_place *place)
 
 /* An array on several devices asks only its first buffer. The others are added, if they are known and are as
  * many as the array has devices. */
-static void hear_parts(struct vt_session *session, struct vt_jax_reply *heard, unsigned long parts)
+static void hear_parts(struct vt_session *session, struct vt_jax_buffers *heard, unsigned long parts)
 {
     struct vt_live_place place;
-    if (heard->count != 1 || parts < 2 || parts > VT_JAX_REPLY_MAXIMUM)
+    if (heard->count != 1 || parts < 2 || parts > VT_JAX_BUFFERS_MAXIMUM)
         return;
     while (heard->count < parts && vt_live_find_handle(session, heard->handles[heard->count - 1], &place) &&
            place.next_part)
@@ -261,17 +261,17 @@ static void hear_parts(struct vt_session *session, struct vt_jax_reply *heard, u
 static object *buffers(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
-    struct vt_jax_reply heard = {.count = 0};
+    struct vt_jax_buffers heard = {.count = 0};
     struct vt_live_place place;
     object *question = python->PyTuple_GetItem(arguments, 0), *array = python->PyTuple_GetItem(arguments, 1),
            *parts = python->PyTuple_GetItem(arguments, 2);
     (void)self;
     if (!question || !array || !parts)
         return NULL;
-    vt_jax_reply = &heard;
+    vt_jax_buffers = &heard;
     object *answer = python->PyObject_CallFunctionObjArgs(question, array, NULL),
            *list = answer ? python->PyList_New(0) : NULL;
-    vt_jax_reply = NULL;
+    vt_jax_buffers = NULL;
     vt_python_drop(answer);
     if (!list || !session)
         return list;

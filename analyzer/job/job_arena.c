@@ -1,5 +1,5 @@
 /* Memory that lives as long as the job, or as one of its processes. */
-#include "job/memory.h"
+#include "job/job_arena.h"
 
 #include "base/allocate.h"
 

@@ -1,0 +1,3 @@
+#include "inspect/jax_buffers.h"
+
+__thread struct vt_jax_buffers *vt_jax_buffers;
