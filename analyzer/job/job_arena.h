@@ -1,6 +1,6 @@
 /* Memory of a job, from its arena. */
-#ifndef VT_JOB_MEMORY_H
-#define VT_JOB_MEMORY_H
+#ifndef VT_JOB_ARENA_H
+#define VT_JOB_ARENA_H
 
 #include "base/arena.h"
 
