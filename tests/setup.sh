@@ -55,7 +55,7 @@ setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 uv==0
 # Frameworks beside PyTorch, as they come from PyPI without NVIDIA's packages: JAX, ONNX Runtime, CuPy and RMM together, as they are small.
 setup_frameworks_packages="cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinder==1.9.0 cupy-cuda13x==14.2.0 fastrlock==0.8.4
     flatbuffers==25.12.19 jax==0.10.2 jax-cuda13-pjrt==0.10.2 jax-cuda13-plugin==0.10.2 jaxlib==0.10.2 librmm-cu13==26.10.0
-    ml_dtypes==0.6.0 numpy==2.4.6 nvidia-nvvm==13.0.88 onnx==1.23.2 onnxruntime-gpu==1.31.1 opt_einsum==3.4.0 packaging==26.3
+    ml_dtypes==0.6.0 numpy==2.4.6 nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 onnx==1.23.2 onnxruntime-gpu==1.31.1 opt_einsum==3.4.0 packaging==26.3
     protobuf==7.36.2 rapids-logger==0.3.0 rmm-cu13==26.10.0 scipy==1.17.1 typing_extensions==4.16.0"
 # What people train with on top of JAX. In a folder of its own: programs that use it have that on PYTHONPATH.
 setup_jax_libraries_packages="absl-py==2.5.1 flax==0.12.8 markdown-it-py==4.3.0 mdurl==0.1.2 msgpack==1.2.4 optax==0.2.8

@@ -22,7 +22,8 @@ def answers_of(folder, names):
 
 @pytest.fixture(scope="module")
 def folder(request, tmp_path_factory):
-    asked = [item.callspec.params["name"] for item in request.session.items if item.originalname == "test_program"]
+    asked = [item.callspec.params["name"] for item in request.session.items
+             if item.path == request.path and item.originalname == "test_program"]
     folder = tmp_path_factory.mktemp("leaks")
     judge.run(folder, dict.fromkeys([*asked, *SHOWN]))
     return folder
