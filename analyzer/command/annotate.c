@@ -39,7 +39,7 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
         vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
     if (!result) {
         vt_pager_begin(command, arguments, output);
-        result = vt_compiled_source(command, output, print(annotation, arguments, output));
+        result = vt_written(command, output, print(annotation, arguments, output));
         vt_annotation_free(annotation);
     } else {
         vt_say(command, "%s: %s", path, reason);

@@ -128,7 +128,7 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
             say_passed(command, &arguments->limits, path, checks);
     }
     list.passed = !worst;
-    written = vt_compiled_source(command, output, write_list(&list, format, output->stream));
+    written = vt_written(command, output, write_list(&list, format, output->stream));
     for (size_t i = 0; i < list.count; i++)
         vt_check_free(&list.items[i]);
     free(list.items);

@@ -157,7 +157,7 @@ struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct
  * not 0. */
 int vt_output_begin(const struct vt_command *command, const char *path, struct vt_output *output);
 /* The exit status for a view's result (0 or -errno) and the stream's state, with a line on stderr. */
-int vt_compiled_source(const struct vt_command *command, struct vt_output *output, int result);
+int vt_written(const struct vt_command *command, struct vt_output *output, int result);
 /* Closes the output, also after a vt_output_begin that failed. The file gets its name if everything was
  * written; a command that failed (status above 1) and printed nothing leaves the old file. Returns the worse
  * of `status` and its own. */

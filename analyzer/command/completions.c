@@ -339,13 +339,13 @@ int vt_command_completions(const struct vt_command *command, struct vt_arguments
 
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
         vt_print_command_help(command, output->stream);
-        return vt_compiled_source(command, output, 0);
+        return vt_written(command, output, 0);
     }
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
         if (strcmp(name, shells[i].name) != 0)
             continue;
         shells[i].put(output->stream);
-        return vt_compiled_source(command, output, 0);
+        return vt_written(command, output, 0);
     }
     return vt_wrong_use(command, "which shell? vramtrace completions bash, zsh or fish");
 }

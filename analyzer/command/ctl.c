@@ -59,7 +59,7 @@ static int list(const struct vt_command *command, struct vt_output *output)
     for (size_t i = 0; i < count; i++)
         put_recorder(&recorders[i], output->stream);
     free(recorders);
-    return vt_compiled_source(command, output, 0);
+    return vt_written(command, output, 0);
 }
 
 static bool is_meant(const struct vt_recorder *recorder, const char *word)
@@ -226,6 +226,6 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
                operands[0]);
         return VT_EXIT_UNREADABLE;
     }
-    status = vt_compiled_source(command, output, 0) ? VT_EXIT_NOT_WRITTEN : status;
+    status = vt_written(command, output, 0) ? VT_EXIT_NOT_WRITTEN : status;
     return status;
 }

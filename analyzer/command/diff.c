@@ -86,7 +86,7 @@ static int show(const struct vt_command *command, const struct vt_arguments *arg
     result = arguments->json ? vt_json_write(&vt_diff_document, diff, &json, output->stream)
                              : vt_diff_text(diff, &style, output->stream);
     vt_diff_free(diff);
-    return vt_compiled_source(command, output, result);
+    return vt_written(command, output, result);
 }
 
 int vt_command_diff(const struct vt_command *command, struct vt_arguments *arguments,

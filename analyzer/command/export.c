@@ -217,7 +217,7 @@ static int write_and_finish(const struct vt_command *command, const struct vt_ar
     if (written && (fflush(written) || ferror(written)) && (!result || result == -EIO))
         result = write(fileno(written), "", 1) < 0 ? -errno : -EIO; /* the stream has forgotten why */
     vt_unload(loaded);                                              /* Python needs the memory */
-    status = vt_compiled_source(command, output, result);
+    status = vt_written(command, output, result);
     if (!status && !output->broken)
         status = format->finish(command, written, output);
     output->broken |= status != 0;
@@ -258,9 +258,8 @@ static int export_to_file(const struct vt_command *command, const struct vt_argu
     if (!status && format->finish) {
         status = write_and_finish(command, arguments, format, &loaded, &output);
     } else if (!status) {
-        status = vt_compiled_source(
-            command, &output,
-            write_export(loaded.report, arguments, format, output.stream, output.temporary));
+        status = vt_written(command, &output,
+                            write_export(loaded.report, arguments, format, output.stream, output.temporary));
         vt_unload(&loaded);
     }
     return vt_output_end(command, &output, status);

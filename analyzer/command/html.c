@@ -149,7 +149,7 @@ static int write_page(const struct vt_command *command, const struct vt_argument
     if (!status && usual)
         status = vt_output_begin(command, usual, output);
     if (!status)
-        status = vt_compiled_source(command, output, vt_html_write(page, arguments->title, output->stream));
+        status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
     vt_html_free(page);
     status = finish(command, arguments, output, files->count - left_out, status);
     if (!status && left_out) {

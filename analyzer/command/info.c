@@ -101,9 +101,9 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
     if (arguments->verify)
         result = verify(command, &loaded, output);
     else if (arguments->events)
-        result = vt_compiled_source(command, output, print_events(output->stream, loaded.trace, arguments));
+        result = vt_written(command, output, print_events(output->stream, loaded.trace, arguments));
     else
-        result = vt_compiled_source(command, output, print_info(output->stream, &loaded, arguments));
+        result = vt_written(command, output, print_info(output->stream, &loaded, arguments));
     vt_unload(&loaded);
     return result;
 }

@@ -34,7 +34,7 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
         vt_unload(&loaded);
     }
     if (ferror(output->stream)) /* a reader that went away, say */
-        return vt_compiled_source(command, output, 0);
+        return vt_written(command, output, 0);
     if (result)
         vt_say(command, "%s", error);
     return result;
@@ -63,15 +63,14 @@ static int print(const struct vt_command *command, const struct vt_arguments *ar
     int result;
 
     if (arguments->brief)
-        return vt_compiled_source(command, output, print_brief(arguments, job, oom, output));
+        return vt_written(command, output, print_brief(arguments, job, oom, output));
     if (arguments->json) {
         result = vt_json_write(oom ? &vt_job_oom_document : &vt_job_document, job,
                                &(struct vt_json_style){.top = arguments->top}, output->stream);
-        return vt_compiled_source(command, output, result);
+        return vt_written(command, output, result);
     }
     vt_pager_begin(command, arguments, output);
-    result = vt_compiled_source(command, output,
-                                (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream));
+    result = vt_written(command, output, (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream));
     return !result && oom ? print_first(command, arguments, job, output) : result;
 }
 

@@ -78,9 +78,9 @@ static int print(const struct vt_command *command, const struct vt_arguments *ar
 
     if (!arguments->json)
         vt_pager_begin(command, arguments, output);
-    return vt_compiled_source(command, output,
-                              arguments->json ? vt_json_write(&vt_list_document, list, &json, output->stream)
-                                              : vt_text_list(list, &style, output->stream));
+    return vt_written(command, output,
+                      arguments->json ? vt_json_write(&vt_list_document, list, &json, output->stream)
+                                      : vt_text_list(list, &style, output->stream));
 }
 
 static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,

@@ -51,7 +51,7 @@ int vt_command_help(const struct vt_command *command, struct vt_arguments *argum
         vt_print_run_help(about, output->stream);
     else
         vt_print_command_help(about, output->stream);
-    return vt_compiled_source(command, output, 0);
+    return vt_written(command, output, 0);
 }
 
 /* A command whose options are in options.def: everything but its own work. */

@@ -185,7 +185,7 @@ static int reason(const struct vt_output *output)
     return EIO;
 }
 
-int vt_compiled_source(const struct vt_command *command, struct vt_output *output, int result)
+int vt_written(const struct vt_command *command, struct vt_output *output, int result)
 {
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
@@ -219,7 +219,7 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
     int result = 0;
 
     if (output->stream && !output->broken)
-        result = vt_compiled_source(command, output, 0);
+        result = vt_written(command, output, 0);
     /* A command that failed before it printed anything leaves the old file. */
     if (output->path && output->stream && !output->broken &&
         (status <= VT_EXIT_CHECK_FAILED || ftell(output->stream) > 0))

@@ -148,7 +148,7 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     if (result)
         return result;
     vt_begin_page(command, arguments, output);
-    result = vt_compiled_source(command, output, print(loaded.report, arguments, page, output));
+    result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
 }

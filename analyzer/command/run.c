@@ -90,7 +90,7 @@ int vt_command_lib(const struct vt_command *command, struct vt_arguments *argume
         return vt_wrong_use(command, "%s", error);
     fprintf(output->stream, "%s\n", path); /* not cleaned: it goes into LD_PRELOAD */
     free(path);
-    return vt_compiled_source(command, output, 0);
+    return vt_written(command, output, 0);
 }
 
 /* The recorder's settings are its own table: each becomes an option here. */
@@ -379,7 +379,7 @@ int vt_command_run(const struct vt_command *command, struct vt_arguments *argume
         }
         if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
             vt_print_run_help(command, output->stream);
-            return vt_compiled_source(command, output, 0);
+            return vt_written(command, output, 0);
         }
         out_given |= !strncmp(words[i], "-o", 2) || !strncmp(words[i], "--out", 5);
         result = parse_option(command, words, count, &i);

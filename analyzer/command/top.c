@@ -173,10 +173,10 @@ static int write_sample(const struct live *live, bool only, struct vt_output *ou
     const bool to_file = path && strcmp(path, "-") != 0;
     struct vt_output file;
     if (!to_file)
-        return vt_compiled_source(live->command, output, print_sample(live, only, output->stream));
+        return vt_written(live->command, output, print_sample(live, only, output->stream));
     int status = vt_output_begin(live->command, path, &file);
     if (!status)
-        status = vt_compiled_source(live->command, &file, print_sample(live, true, file.stream));
+        status = vt_written(live->command, &file, print_sample(live, true, file.stream));
     return vt_output_end(live->command, &file, status);
 }
 
