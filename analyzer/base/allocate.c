@@ -1,7 +1,6 @@
 #include "base/allocate.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -91,8 +90,16 @@ char *vt_print_text(const char *format, ...)
     char *text;
 
     va_start(arguments, format);
+    text = vt_print_text_list(format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+char *vt_print_text_list(const char *format, va_list arguments)
+{
+    char *text;
+
     if (vasprintf(&text, format, arguments) < 0)
         vt_end_out_of_memory();
-    va_end(arguments);
     return text;
 }

@@ -6,6 +6,7 @@
 
 #include "base/exit_status.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 
 void *vt_allocate(size_t bytes); /* not cleared */
@@ -15,6 +16,7 @@ void *vt_resize(void *memory, size_t count, size_t item_bytes); /* as reallocarr
 char *vt_copy_text(const char *text);
 char *vt_copy_bytes(const void *text, size_t bytes); /* with a NUL behind them */
 __attribute__((format(printf, 1, 2))) char *vt_print_text(const char *format, ...);
+__attribute__((format(printf, 1, 0))) char *vt_print_text_list(const char *format, va_list arguments);
 
 /* Ends the command as above, from any thread. */
 _Noreturn void vt_end_out_of_memory(void);

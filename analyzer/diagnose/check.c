@@ -25,8 +25,7 @@ static void add(struct vt_checks *checks, struct vt_checked checked, bool breach
     checked.passed = !breached;
     if (breached) {
         va_start(arguments, format);
-        if (vasprintf(&checked.text, format, arguments) < 0)
-            vt_end_out_of_memory();
+        checked.text = vt_print_text_list(format, arguments);
         va_end(arguments);
     }
     checks->items = vt_resize(checks->items, checks->count + 1, sizeof *checks->items);

@@ -28,8 +28,7 @@ const char *vt_job_print(struct vt_arena *arena, const char *format, ...)
     const char *copy;
 
     va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        vt_end_out_of_memory();
+    text = vt_print_text_list(format, arguments);
     va_end(arguments);
     copy = vt_job_copy(arena, text);
     free(text);

@@ -27,7 +27,7 @@ bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number
  * caller frees the list. */
 void vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 
-/* Waits, at most that long, until what was recorded when `recorder` was read is counted in its tally, and
+/* Waits, at most that long, until what was recorded when `recorder` was read is counted in its header, and
  * reads it again. False: the time is over, or the ring is gone. */
 bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds);
 
