@@ -26,6 +26,12 @@ def short(items, every=3):
     return list(items) if LONG else list(items)[::every]
 
 
+def selected(request, parameter):
+    """The values of PARAMETER in the tests of the requesting file that this run has selected, each once."""
+    tests = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    return list(dict.fromkeys(item.callspec.params[parameter] for item in tests if parameter in item.callspec.params))
+
+
 # Given to every process: pytest changes the environment's own as each test begins and ends, and a thread that starts a
 # process meanwhile hands on a pointer to what was.
 ENVIRONMENT = dict(os.environ)

@@ -9,7 +9,7 @@ import pytest
 sys.path[:0] = map(str, (pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).resolve().parents[1]))
 import catalogue  # noqa: E402
 import table  # noqa: E402
-from helpers import short  # noqa: E402
+from helpers import selected, short  # noqa: E402
 
 # Shares of bytes that must be right.
 REQUIRED = {
@@ -38,9 +38,7 @@ def mode(request):
 @pytest.fixture(scope="module")
 def examined(mode, request, tmp_path_factory):
     """All requested trainings in one run, which imports PyTorch once. Two reports run at a time."""
-    asked = [item.callspec.params["name"] for item in request.session.items
-             if item.originalname == "test_training" and item.callspec.params["mode"] == mode]
-    asked = [name for name in asked if name in CHOSEN[mode]]
+    asked = [name for name in selected(request, "name") if name in CHOSEN[mode]]
     folder, inspect = tmp_path_factory.mktemp(mode), table.MODES[mode]
     table.train(folder, inspect, asked)
     pool = concurrent.futures.ThreadPoolExecutor(2)

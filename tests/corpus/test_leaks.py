@@ -7,7 +7,7 @@ import pytest
 sys.path[:0] = map(str, (pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).resolve().parents[1]))
 import catalogue  # noqa: E402
 import judge  # noqa: E402
-from helpers import short, vramtrace  # noqa: E402
+from helpers import selected, short, vramtrace  # noqa: E402
 
 NAMES = catalogue.names("leaks")
 
@@ -22,10 +22,8 @@ def answers_of(folder, names):
 
 @pytest.fixture(scope="module")
 def folder(request, tmp_path_factory):
-    asked = [item.callspec.params["name"] for item in request.session.items
-             if item.path == request.path and item.originalname == "test_program"]
     folder = tmp_path_factory.mktemp("leaks")
-    judge.run(folder, dict.fromkeys([*asked, *SHOWN]))
+    judge.run(folder, dict.fromkeys([*selected(request, "name"), *SHOWN]))
     return folder
 
 

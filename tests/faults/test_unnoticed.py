@@ -8,7 +8,8 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "hosts"))
+sys.path[:0] = [str(HERE / "hosts"), str(HERE.parent)]
+from helpers import selected  # noqa: E402
 from host_table import table  # noqa: E402
 
 # Not as "run": benchmarks have a module of that name.
@@ -27,15 +28,14 @@ def test_names_are_their_own():
 
 
 def test_known_differences_are_documented():
-    limits = " ".join((hosts.ROOT / "docs/limits.md").read_text().split())
+    limits = " ".join((HERE.parents[1] / "docs/limits.md").read_text().split())
     assert {host.known for host in ALL if host.known and host.known not in limits} == set()
 
 
 @pytest.fixture(scope="module")
 def results(request):
     """They run two at a time, in processes of their own, those that were selected."""
-    wanted = [item.callspec.params["host"] for item in request.session.items if "results" in getattr(item, "fixturenames", ())]
-    wanted = [host for host in wanted if LONG or not host.slow]
+    wanted = [host for host in selected(request, "host") if LONG or not host.slow]
     with concurrent.futures.ThreadPoolExecutor(2) as team:
         yield {id(host): team.submit(hosts.run_apart, host, host.runs if LONG else 1) for host in wanted}
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import PYTHON, list_blocks, run  # noqa: E402
+from helpers import PYTHON, list_blocks, run, selected  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "join_script.py"
 GRAPHS = ("transformer_amp", "resnet50", "gpt", "gpt_checkpoint", "in_place", "reentrant", "own_function",
@@ -23,8 +23,7 @@ def run_graph(name, folder):
 @pytest.fixture(scope="module")
 def runs(request, tmp_path_factory):
     """One run of each graph asked for, two at a time: most of a run is torch being imported."""
-    asked = {item.callspec.params["graph"] for item in request.session.items
-             if item.path == request.path and hasattr(item, "callspec")}
+    asked = selected(request, "graph")
     pool = concurrent.futures.ThreadPoolExecutor(2)
     yield {graph: pool.submit(run_graph, graph, tmp_path_factory.mktemp(graph)) for graph in asked}
     pool.shutdown(cancel_futures=True)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import PYTHON, report, run  # noqa: E402
+from helpers import PYTHON, report, run, selected  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE.parent / "corpus"
@@ -46,7 +46,7 @@ def run_one(name, folder):
 @pytest.fixture(scope="module")
 def runs(request, tmp_path_factory):
     """One run of each asked for, two at a time: most of a run is torch being imported."""
-    asked = [item.callspec.params["name"] for item in request.session.items if item.originalname == "test_names"]
+    asked = selected(request, "name")
     pool = concurrent.futures.ThreadPoolExecutor(2)
     yield {name: pool.submit(run_one, name, tmp_path_factory.mktemp(name)) for name in asked}
     pool.shutdown(cancel_futures=True)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import PYTHON, list_blocks, run  # noqa: E402
+from helpers import PYTHON, list_blocks, run, selected  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "ops_script.py"
 STEPS = ("mlp_sgd", "mlp_adam", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint", "reentrant", "fused", "one_by_one",
@@ -25,7 +25,7 @@ def run_step(name, folder):
 @pytest.fixture(scope="module")
 def runs(request, tmp_path_factory):
     """One run of each step asked for, two at a time: most of a run is torch being imported."""
-    asked = {item.callspec.params["step"] for item in request.session.items if item.path == request.path}
+    asked = selected(request, "step")
     pool = concurrent.futures.ThreadPoolExecutor(2)
     yield {step: pool.submit(run_step, step, tmp_path_factory.mktemp(step)) for step in asked}
     pool.shutdown(cancel_futures=True)

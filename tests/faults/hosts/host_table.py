@@ -25,7 +25,7 @@ import dataclasses
 import shlex
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Host:
     name: str
     kind: str

@@ -3,7 +3,8 @@ import json
 import statistics
 import time
 
-from judges.shared import PROGRAMS, PYTHON, needed, run
+from helpers import PYTHON
+from judges.shared import PROGRAMS, needed, run
 
 VARIANTS = {  # arguments of programs/cost.py, the trace
     "nothing": ((), None),

@@ -4,7 +4,8 @@ import subprocess
 import time
 
 from helpers import ENVIRONMENT
-from judges.shared import GIB, PROGRAMS, PYTHON, RUN, report, vramtrace, whole
+from helpers import PYTHON
+from judges.shared import GIB, PROGRAMS, RUN, report, vramtrace, whole
 from judges.work import record, refusal
 
 LEFT = 3 * GIB

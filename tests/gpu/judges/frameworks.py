@@ -1,5 +1,6 @@
 """Frameworks whose wheels have NVIDIA's runtime inside: they run on a card only."""
-from judges.shared import PROGRAMS, PYTHON, load, needed, report, run, whole
+from helpers import PYTHON
+from judges.shared import PROGRAMS, load, needed, report, run, whole
 
 
 def cupy(figures, folder):

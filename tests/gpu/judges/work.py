@@ -1,7 +1,8 @@
 """Programs that use torch (programs/work.py): torch's counters at each point, and the card at the end."""
 from figures import NotRun
 # counters and driver_pool are for the table of parts.
-from judges.shared import PROGRAMS, PYTHON, card, counters, driver_pool, info, load, needed, report, run, whole  # noqa: F401
+from helpers import PYTHON
+from judges.shared import PROGRAMS, card, counters, driver_pool, info, load, needed, report, run, whole  # noqa: F401
 
 
 def record(name, folder, prefix=(), **settings):
