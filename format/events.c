@@ -75,11 +75,13 @@ static void keep_block(struct vt_event_codec *codec, const struct vt_event *even
     *latest = event->address;
 }
 
-/* Removes a block, so that the one before it becomes the family's latest. Returns the family. */
-static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
+/* Removes a block, so that the one before it becomes the family's latest. Returns the family. *made: the
+ * number of the event that made it, 0 if that is not known. */
+static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address, uint32_t *made)
 {
     struct vt_past_blocks *blocks = blocks_of(codec, address);
     const unsigned way = find_block(blocks, address);
+    *made = way == VT_PAST_WAYS ? 0 : blocks->numbers[way];
     if (way == VT_PAST_WAYS)
         return 0;
     uint64_t *latest = &codec->families[blocks->families[way] % VT_PAST_EVENTS];
@@ -352,9 +354,11 @@ static uint32_t find_candidate(struct vt_event_codec *codec, struct vt_past_thre
     return 0;
 }
 
-static void remember_event(struct vt_event_codec *codec, struct vt_past_thread *thread,
-                           const struct vt_event *event, uint32_t like, uint64_t asked)
+/* Returns the number of the event that made the block which this one frees, 0 = none. */
+static uint32_t remember_event(struct vt_event_codec *codec, struct vt_past_thread *thread,
+                               const struct vt_event *event, uint32_t like, uint64_t asked)
 {
+    uint32_t made = 0;
     const uint32_t number = codec->number;
     struct vt_past_event *now = past_event(codec, number);
     uint32_t family = like ? past_event(codec, like)->family : number % VT_PAST_EVENTS;
@@ -366,7 +370,7 @@ static void remember_event(struct vt_event_codec *codec, struct vt_past_thread *
         keep_block(codec, event, family);
         vt_holes_take(&codec->holes, event->address, event->bytes);
     } else if (is_block(event, VT_EVENT_FREE)) {
-        family = forget_block(codec, event->address);
+        family = forget_block(codec, event->address, &made);
         vt_holes_give(&codec->holes, event->address, event->bytes);
     } else {
         asked = event->bytes;
@@ -411,6 +415,7 @@ static void remember_event(struct vt_event_codec *codec, struct vt_past_thread *
         *hashed = number;
     }
     thread->like = like;
+    return made;
 }
 
 static void guess_event(struct vt_event_codec *codec, struct guess *guess)
@@ -474,7 +479,7 @@ static void code_other(struct vt_event_codec *codec, struct guess *guess, struct
     code_fields(codec, thread, event, guess, matched, reading);
 }
 
-VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, bool reading)
+VT_INLINE uint32_t code_event(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
     struct guess guess;
     codec->number++;
@@ -489,7 +494,7 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
     code_time(codec, event, reading);
     struct vt_past_thread *thread = &codec->threads[codec->thread];
     thread->matched += guess.number != 0;
-    remember_event(codec, thread, event, guess.number, guess.asked);
+    return remember_event(codec, thread, event, guess.number, guess.asked);
 }
 
 /* ---- chains and chunks ---- */
@@ -520,10 +525,10 @@ void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *
         vt_holes_code(&codec->holes, &codec->coder, false);
 }
 
-void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event)
+uint32_t vt_events_write(struct vt_event_codec *codec, const struct vt_event *event)
 {
     struct vt_event copy = *event;
-    code_event(codec, &copy, false);
+    return code_event(codec, &copy, false);
 }
 
 uint8_t *vt_events_end(struct vt_event_codec *codec, const uint8_t *end, const uint8_t *least)

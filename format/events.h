@@ -71,8 +71,7 @@ struct vt_event_codec {
     struct vt_event_chances {
         vt_chance all[16], stack[16]; /* by how often in a row the prediction was right */
         vt_chance is_new_stack, is_same_code, other_stack[VT_NUMBER_CHANCES], code[4][256];
-        vt_chance thread[VT_PAST_THREADS][16],
-            new_thread[VT_NUMBER_CHANCES]; /* by the last thread */
+        vt_chance thread[VT_PAST_THREADS][16], new_thread[VT_NUMBER_CHANCES]; /* by the last thread */
         struct vt_field_chances {
             vt_chance expected[5][16], differences[5][VT_NUMBER_CHANCES];
         } fields[2][2];
@@ -89,10 +88,11 @@ void vt_events_begin_chain(struct vt_event_codec *codec);
 /* Writes a chunk: begin, events, end. The caller must provide room: vt_events_start_bytes between `out` and
  * `end` if the chunk has the chain's first event (`first`), then VT_EVENT_BYTES_MAXIMUM between
  * codec->coder.out and codec->coder.plain_out before each event; it may move both. vt_events_end joins the
- * two streams and returns their end, which is not before `least`. */
+ * two streams and returns their end, which is not before `least`. vt_events_write returns, for the free of a
+ * block, codec->number of the event that made it, as far as that is remembered, else 0. */
 size_t vt_events_start_bytes(const struct vt_event_codec *codec);
 void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *end, bool first);
-void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event);
+uint32_t vt_events_write(struct vt_event_codec *codec, const struct vt_event *event);
 uint8_t *vt_events_end(struct vt_event_codec *codec, const uint8_t *end, const uint8_t *least);
 
 /* Reads a chunk into `events`, with head_start 0. Never fails: bytes that no writer wrote decode to some

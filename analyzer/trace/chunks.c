@@ -124,6 +124,8 @@ static int find_chunk(struct vt_chunk_reader *reader, uint64_t offset)
     if (!batch->count || head->place == 0)
         batch->units[batch->unit_count++] = batch->count;
     found->end_offset = offset + head->header_bytes + head->stored_bytes;
+    if (head->level)
+        head->events = head->definitions_bytes = 0;
     batch->count++;
     batch->events += head->events;
     batch->stored_bytes += head->stored_bytes;
@@ -153,7 +155,11 @@ static int decode_chunk(const struct vt_chunk_reader *reader, struct found *foun
     found->definitions = vt_allocate(head->definitions_bytes + 1);
     int error = vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes);
     if (!error) {
-        found->stored_whole = vt_chain_is_whole(head, stored);
+        found->stored_whole = head->level || vt_chain_is_whole(head, stored);
+        if (head->level) {
+            free(stored);
+            return 0;
+        }
         error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions, found->events)
                                     : -EBADMSG;
     }

@@ -31,8 +31,8 @@
 #define VT_MAGIC "VRAMTRC\n"
 #define VT_STEP_MARK "vramtrace.step"
 #define VT_RING_MAGIC "VRAMRNG\n"
-#define VT_FORMAT_VERSION 2u
-#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that can read a file written now */
+#define VT_FORMAT_VERSION 3u
+#define VT_FORMAT_MINIMUM_READABLE 3u /* the oldest reader version that can read a file written now */
 #define VT_HEADER_BYTES 4096u
 #define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
@@ -41,9 +41,11 @@
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
-#define VT_CHUNK_MAGIC 0x32435456u /* "VTC2" */
+#define VT_CHUNK_MAGIC 0x33435456u /* "VTC3" */
 #define VT_CHUNK_EVENTS 65536u     /* at most so many in a chunk */
-#define VT_CHAIN_EVENTS 131072u    /* a chain with so many ends with the current chunk */
+#define VT_CHAIN_EVENTS 131072u    /* in a chain, about: it ends where few blocks are alive */
+#define VT_DIGESTS_IN_ONE 64u      /* digests of one level that a digest of the next level sums up */
+#define VT_DIGEST_LEVELS 8u
 #define VT_EVENTS_PER_BYTE 8u      /* at most so many per byte of coded events */
 #define VT_DEFINITIONS_WINDOW 19u  /* binary logarithm of zstd's window */
 
@@ -221,8 +223,19 @@ struct vt_chunk_header {
     uint64_t checksum; /* XXH3-64 of the stored bytes, seeded with that of this header, its own checksum being 0 */
     uint64_t chain;    /* ring_position of the chain's first chunk */
     uint32_t place;    /* in the chain, from 0 */
-    uint32_t reserved;
+    uint32_t level;    /* 0: events as recorded; else a digest */
 };
+
+/* Digests. What stays of a chain when its events are left out follows the chain: a digest of level 1, whose events
+ * are those between VT_EVENT_GAP_BEGIN and VT_EVENT_GAP_END. A reader may take it in the chain's place: it has
+ * everything that is alive at the chain's end and was not at its begin, the end of what was, and the chain's
+ * rare events. After VT_DIGESTS_IN_ONE digests of a level comes one of the next level, in the place of all these. So any
+ * moment is at most VT_DIGESTS_IN_ONE digests of each level away, and the chain that it lies in. The chain
+ * at the end has no digest, nor have those of a process that was adopted.
+ *
+ * A digest is a chain of its own (place 0, and more if it has more than VT_CHUNK_EVENTS). In its chunks' headers
+ * `chain` is that of the first chain which it is of, and ring_position that of the last one's last chunk. Their
+ * stored bytes begin with packed_definitions_bytes of a struct vt_digest_summary, unpacked; they have no definitions. */
 
 /* Events of a chain. Times are in ticks of 256 ns, rounded down; everything else is exact. Writer and reader predict each event
  * from those before it, and only what differs costs more than a fraction of a bit. Both use the same code, format/events.c,
@@ -349,6 +362,8 @@ enum vt_event_kind {
     VT_EVENT_EXPORT = 38,  /* address of memory, or handle, that is shared with other processes; bytes = of the whole
                               allocation, 0 = not known; detail = identity, the same in every process that has it,
                               from the handle that is passed between them; 0 = not known */
+    VT_EVENT_CALL = 39,    /* in a digest: a block was made here and left out, with which a call of a model began;
+                              bytes = number of the call, address as in VT_EVENT_RAN */
     VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
                               pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.
@@ -410,6 +425,29 @@ struct vt_process {
 
 /* Environment variables that job launchers (torchrun, Slurm, MPI, Ray …) had set when the library was loaded:
  * "NAME=value", each NUL-terminated; only the names in preload/launch.def. The reader decides what they mean. */
+
+/* What a digest is of. */
+struct vt_digest_summary {
+    uint64_t first_event; /* how many events the trace has before it */
+    uint64_t events;      /* that it is of */
+    uint64_t begin_ns, end_ns;
+    uint32_t chains;
+    uint32_t device_count, kind_count;
+    uint32_t reserved;
+    /* device_count struct vt_digest_device, then kind_count struct vt_digest_kind */
+};
+struct vt_digest_peak {
+    uint64_t bytes, event, t_ns; /* the first event with the most bytes, counted from first_event */
+};
+struct vt_digest_device {
+    uint32_t device_index, reserved;
+    struct vt_digest_peak blocks, driver; /* of frameworks' blocks; of the driver's memory without contexts */
+};
+struct vt_digest_kind {
+    uint8_t kind, layer; /* of events */
+    uint8_t reserved[6];
+    uint64_t events;
+};
 
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;

@@ -73,6 +73,12 @@ static bool pack_definitions(struct vt_chunk *chunk)
 {
     ZSTD_inBuffer from = {chunk->definitions.data, chunk->definitions.bytes, 0};
     size_t left = from.size;
+    if (chunk->level) {
+        uint8_t *out = chunk->place ? NULL : vt_buffer_add(&chunk->stored, left);
+        if (out)
+            memcpy(out, from.src, left);
+        return out || chunk->place;
+    }
     while (left) {
         const size_t bound = ZSTD_compressBound(from.size - from.pos) + 64;
         uint8_t *data = vt_buffer_add(&chunk->stored, bound);
@@ -118,10 +124,16 @@ static bool pack_events(struct vt_chunk *chunk, bool first)
     if (!out)
         return false;
     vt_events_write_chunk(codec, out, out + room, first);
+    const uint32_t number = codec->number + 1;
     for (size_t i = 0; i < chunk->event_count; i++) {
         if (!make_room(stored, &codec->coder, VT_EVENT_BYTES_MAXIMUM))
             return false;
-        vt_events_write(codec, chunk->events[i]);
+        const uint32_t made = vt_events_write(codec, chunk->events[i]);
+        chunk->pairs[i] = 0;
+        if (made >= number) {
+            chunk->pairs[i] = made - number + 1;
+            chunk->pairs[made - number] = (uint32_t)i + 1;
+        }
     }
     const size_t least = (chunk->event_count + VT_EVENTS_PER_BYTE - 1) / VT_EVENTS_PER_BYTE;
     if (!make_room(stored, &codec->coder, least + 2 * sizeof(uint64_t)))
@@ -139,8 +151,9 @@ bool vt_chunk_start(struct vt_chunk *chunk)
     ZSTD_CCtx *compressor = ZSTD_createCCtx_advanced((ZSTD_customMem){take_memory, return_memory, NULL});
     chunk->compressor = compressor;
     chunk->events = vt_memory_grow(NULL, 0, VT_CHUNK_EVENTS * sizeof *chunk->events);
+    chunk->pairs = vt_memory_grow(NULL, 0, VT_CHUNK_EVENTS * sizeof *chunk->pairs);
     chunk->codec = vt_memory_grow(NULL, 0, sizeof *chunk->codec);
-    if (!compressor || !chunk->events || !chunk->codec)
+    if (!compressor || !chunk->events || !chunk->pairs || !chunk->codec)
         return false;
     ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, ZSTD_LEVEL);
     ZSTD_CCtx_setParameter(compressor, ZSTD_c_windowLog, VT_DEFINITIONS_WINDOW);
@@ -153,17 +166,20 @@ void vt_chunk_stop(struct vt_chunk *chunk)
 {
     ZSTD_freeCCtx(chunk->compressor);
     vt_memory_free(chunk->events, VT_CHUNK_EVENTS * sizeof *chunk->events);
+    vt_memory_free(chunk->pairs, VT_CHUNK_EVENTS * sizeof *chunk->pairs);
     vt_memory_free(chunk->codec, sizeof *chunk->codec);
     vt_memory_free(chunk->definitions.data, chunk->definitions.capacity);
     vt_memory_free(chunk->stored.data, chunk->stored.capacity);
 }
 
-static void begin_chain(struct vt_chunk *chunk, uint64_t ring_position)
+static void begin_chain(struct vt_chunk *chunk, uint64_t chain)
 {
-    chunk->chain = ring_position;
+    chunk->chain = chain;
     chunk->place = chunk->chain_events = 0;
     ZSTD_CCtx_reset(chunk->compressor, ZSTD_reset_session_only);
     vt_events_begin_chain(chunk->codec);
+    if (chunk->level) /* it does not go on where another ended */
+        chunk->codec->holes = (struct vt_holes){0};
 }
 
 void vt_chunk_end_chain(struct vt_chunk *chunk)
@@ -171,13 +187,13 @@ void vt_chunk_end_chain(struct vt_chunk *chunk)
     chunk->place = 0;
 }
 
-int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position)
+int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position, uint64_t chain)
 {
     struct vt_chunk_header head = {0};
     struct vt_buffer *stored = &chunk->stored;
     stored->bytes = 0;
-    if (!chunk->place || chunk->chain_events >= VT_CHAIN_EVENTS)
-        begin_chain(chunk, ring_position);
+    if (!chunk->place)
+        begin_chain(chunk, chain);
     if (chunk->definitions.failed || !vt_buffer_add(stored, sizeof head) || !pack_definitions(chunk))
         return -ENOMEM;
     const size_t packed_definitions_bytes = stored->bytes - sizeof head;
@@ -188,11 +204,12 @@ int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position)
         .header_bytes = sizeof head,
         .stored_bytes = (uint32_t)(stored->bytes - sizeof head),
         .packed_definitions_bytes = (uint32_t)packed_definitions_bytes,
-        .definitions_bytes = (uint32_t)chunk->definitions.bytes,
+        .definitions_bytes = chunk->level ? 0 : (uint32_t)chunk->definitions.bytes,
         .events = (uint32_t)chunk->event_count,
         .ring_position = ring_position,
         .chain = chunk->chain,
         .place = chunk->place++,
+        .level = chunk->level,
     };
     head.checksum = vt_chunk_checksum(&head, stored->data + sizeof head);
     memcpy(stored->data, &head, sizeof head);

@@ -33,15 +33,39 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
     memcpy(copy, head, head->bytes);
     if (drain->flight)
         vt_flight_define(drain->flight, head);
+    if (drain->digests)
+        vt_digest_levels_define(drain->digests, head);
     if (drain->seen && head->kind == VT_RECORD_STACK)
         vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
     if (drain->ranges)
         vt_top_definition(&drain->ring->header->top, head);
 }
 
+/* A chain ends where few blocks are alive, so that its digest is small: the longer it gets, the more may be.
+ */
+static void find_quiet_place(struct vt_drain *drain, const struct vt_event *event)
+{
+    enum { WATCHED = VT_CHAIN_EVENTS / 2, FIRST = VT_CHAIN_EVENTS, LAST = VT_CHAIN_EVENTS / 2 * 3 };
+    struct vt_quiet *quiet = &drain->quiet;
+    const uint32_t place = drain->chunk.place ? drain->chunk.chain_events + (uint32_t)drain->chunk.event_count
+                                              : (uint32_t)drain->chunk.event_count;
+    if (event->layer != VT_LAYER_FRAMEWORK)
+        return;
+    quiet->live += (event->kind == VT_EVENT_ALLOC) - (event->kind == VT_EVENT_FREE);
+    if (place <= WATCHED)
+        quiet->least = quiet->most = quiet->live;
+    quiet->least = quiet->live < quiet->least ? quiet->live : quiet->least;
+    quiet->most = quiet->live > quiet->most ? quiet->live : quiet->most;
+    if (place < FIRST)
+        return;
+    const int64_t late = place - FIRST, latest = LAST - FIRST, above = quiet->live - quiet->least;
+    quiet->ends = place >= LAST || above * latest * latest <= (quiet->most - quiet->least) * late * late;
+}
+
 static void take_event(struct vt_drain *drain, const struct vt_event *event)
 {
     drain->chunk.events[drain->chunk.event_count++] = event;
+    find_quiet_place(drain, event);
     drain->failed_requests += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
     drain->ran_out |= event->kind == VT_EVENT_OOM;
     drain->driver_ran_out |= event->kind == VT_EVENT_ALLOC_FAILED && event->detail == OUT_OF_MEMORY;
@@ -57,8 +81,9 @@ static void take_records(struct vt_drain *drain)
     struct vt_chunk *chunk = &drain->chunk;
     const struct vt_record_head *head;
     const size_t most = drain->flight ? vt_flight_chunk_events(drain->flight) : VT_CHUNK_EVENTS;
-    while (chunk->event_count < most && chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
-           !chunk->definitions.failed && drain->position - vt_ring_consumed(ring) < ring->slot_count / 4 &&
+    while (chunk->event_count < most && !drain->quiet.ends &&
+           chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES && !chunk->definitions.failed &&
+           drain->position - vt_ring_consumed(ring) < ring->slot_count / 4 &&
            (head = vt_ring_at(ring, &drain->position))) {
         drain->position += head->slots;
         if (head->kind == VT_RECORD_EVENT)
@@ -72,7 +97,7 @@ static int pack_and_append(struct vt_drain *drain)
 {
     struct vt_chunk *chunk = &drain->chunk;
     const uint64_t offset = drain->file->header.chunks_end;
-    int error = vt_chunk_pack(chunk, drain->position);
+    int error = vt_chunk_pack(chunk, drain->position, drain->position);
     if (!error)
         error = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
     if (!error && drain->flight)
@@ -103,10 +128,18 @@ static int append_chunk(struct vt_drain *drain)
         counters->events -= chunk->event_count;
         return error;
     }
+    if (drain->digests)
+        vt_digest_levels_take(drain->digests, chunk, counters->events - chunk->event_count);
     vt_ring_consume(drain->ring, drain->position);
     chunk->event_count = 0;
     chunk->definitions.bytes = 0;
-    return 0;
+    if (!drain->quiet.ends)
+        return 0;
+    drain->quiet.ends = false;
+    vt_chunk_end_chain(chunk);
+    return drain->digests
+               ? vt_digest_levels_end_chain(drain->digests, drain->file, vt_ring_consumed(drain->ring))
+               : 0;
 }
 
 int vt_drain(struct vt_drain *drain)

@@ -15,7 +15,7 @@
 #include "format/events.h"
 #include "guard.h"
 #include "memory.h"
-#include "record/gap.h"
+#include "record/digest.h"
 #include "record/chunk.h"
 #include "thread.h"
 
@@ -49,7 +49,7 @@ void vt_chains_free(struct vt_chains *chains)
 struct work {
     struct vt_compaction *compaction;
     int file;
-    struct vt_flight_gap gap;
+    struct vt_digest gap;
     bool in_gap;
     uint64_t gap_position; /* ring_position of the latest chain of the gap */
     struct vt_buffer stored, definitions;
@@ -176,7 +176,7 @@ static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
                          !work->has_events, work->events, head.events);
     work->has_events = true;
     for (uint32_t i = 0; i < head.events; i++)
-        if (!vt_gap_take(&work->gap, &work->events[i]))
+        if (!vt_digest_take(&work->gap, &work->events[i], 0))
             return false;
     return true;
 }
@@ -193,7 +193,7 @@ static bool thin_chain(struct work *work, const struct vt_flight_chain *chain)
 {
     const uint64_t end = chain->offset + chain->bytes;
     if (!work->in_gap)
-        vt_gap_begin(&work->gap, passes_maximum(work->compaction));
+        vt_digest_begin(&work->gap, passes_maximum(work->compaction), true);
     work->in_gap = true;
     work->gap_position = chain->ring_position;
     work->definitions.bytes = work->definitions_bytes = 0;
@@ -209,7 +209,7 @@ static bool end_gap(struct work *work, uint64_t number)
     if (!work->in_gap)
         return true;
     work->in_gap = false;
-    if (!vt_gap_end(&work->gap))
+    if (!vt_digest_end(&work->gap))
         return false;
     vt_chunk_end_chain(chunk);
     for (size_t i = 0; i < work->gap.count; i += chunk->event_count) {
@@ -218,7 +218,7 @@ static bool end_gap(struct work *work, uint64_t number)
         chunk->event_count = left < VT_CHUNK_EVENTS ? left : VT_CHUNK_EVENTS;
         for (size_t k = 0; k < chunk->event_count; k++)
             chunk->events[k] = &work->gap.events[i + k];
-        if (vt_chunk_pack(chunk, work->gap_position) ||
+        if (vt_chunk_pack(chunk, work->gap_position, work->gap_position) ||
             !append_bytes(work, chunk->stored.data, chunk->stored.bytes) ||
             !add_chain(work, offset, number, work->gap_position, VT_CHAIN_GAP))
             return false;
@@ -290,7 +290,7 @@ static void *compactor_main(void *context)
                       write_region(&work) && copy_appended(&work);
     if (work.file >= 0)
         close(work.file);
-    vt_gap_free(&work.gap);
+    vt_digest_free(&work.gap);
     vt_chunk_stop(&work.chunk);
     vt_memory_free(work.events, VT_CHUNK_EVENTS * sizeof *work.events);
     vt_memory_free(work.codec, sizeof *work.codec);

@@ -53,6 +53,7 @@ enum {
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
+    struct vt_digest_levels digests;
     struct vt_top_ranges ranges;
     struct vt_nvml *nvml;            /* NULL: NVML is not queried */
     uint64_t adoption_ns;            /* when to look next for rings of dead processes */
@@ -312,6 +313,7 @@ static void *writer_main(void *context)
         return NULL;
     }
     writer->drain.flight = vt_flight_make(session);
+    writer->drain.digests = writer->drain.flight ? NULL : &writer->digests;
     writer->nvml = vt_nvml_make(session);
     vt_native_start(session->options.native);
     vt_top_begin(&session->ring.header->top, session->options.rank);

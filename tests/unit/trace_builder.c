@@ -280,7 +280,9 @@ void builder_end_chunk(struct builder *builder)
     struct vt_chunk *chunk = &builder->chunk;
     for (chunk->event_count = 0; chunk->event_count < builder->event_count; chunk->event_count++)
         chunk->events[chunk->event_count] = &builder->events[chunk->event_count];
-    REQUIRE(vt_chunk_pack(chunk, builder->position) == 0);
+    if (chunk->chain_events >= VT_CHAIN_EVENTS)
+        vt_chunk_end_chain(chunk);
+    REQUIRE(vt_chunk_pack(chunk, builder->position, builder->position) == 0);
     put(&builder->chunks, chunk->stored.data, chunk->stored.bytes);
     chunk->definitions.bytes = builder->event_count = 0;
 }

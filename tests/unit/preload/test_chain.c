@@ -161,7 +161,7 @@ static struct file *record(uint64_t seed, unsigned chaos)
         fill_definitions(&chunk.definitions, file->definitions[file->chunk_count]);
         if (!below(10))
             vt_chunk_end_chain(&chunk);
-        cr_assert_eq(vt_chunk_pack(&chunk, 1 + file->event_count), 0);
+        cr_assert_eq(vt_chunk_pack(&chunk, 1 + file->event_count, 1 + file->event_count), 0);
         file->chunks[file->chunk_count] = malloc(chunk.stored.bytes);
         memcpy(file->chunks[file->chunk_count], chunk.stored.data, chunk.stored.bytes);
         file->first_events[file->chunk_count] = file->event_count;
@@ -329,7 +329,7 @@ Test(chain, bounds_the_events_of_a_byte)
     for (unsigned i = 0; i < 3; i++) {
         for (chunk.event_count = 0; chunk.event_count < VT_CHUNK_EVENTS; chunk.event_count++)
             chunk.events[chunk.event_count] = &event;
-        cr_assert_eq(vt_chunk_pack(&chunk, i + 1), 0);
+        cr_assert_eq(vt_chunk_pack(&chunk, i + 1, i + 1), 0);
         const struct vt_chunk_header *head = (const void *)chunk.stored.data;
         cr_assert(vt_chain_is_plausible(head));
         cr_assert_leq(head->stored_bytes, VT_CHUNK_EVENTS / VT_EVENTS_PER_BYTE + 100);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/gap.h"
+#include "record/digest.h"
 
 enum { PASSES = 2048, SEGMENTS = 64, BLOCKS_EACH = 16, EVENTS = 200000 };
 #define SEGMENT_BYTES (UINT64_C(2) << 20)
@@ -121,52 +121,52 @@ static void assert_same_alive(const struct model *model, const struct vt_event *
     cr_assert_eq(memcmp(result.segments, model->segments, sizeof result.segments), 0);
 }
 
-Test(gap, what_is_alive_is_there)
+Test(digest, what_is_alive_is_there)
 {
     for (uint64_t seed = 1; seed < 8; seed++) {
         struct model *model = make_model(seed);
-        struct vt_flight_gap gap = {0};
-        vt_gap_begin(&gap, PASSES);
+        struct vt_digest digest = {0};
+        vt_digest_begin(&digest, PASSES, true);
         for (size_t i = 0; i < model->count; i++)
-            cr_assert(vt_gap_take(&gap, &model->events[i]));
-        cr_assert(vt_gap_end(&gap));
-        assert_same_alive(model, gap.events, gap.count);
-        cr_assert_lt(gap.count, model->count / 8);
-        const struct vt_event *end = &gap.events[gap.count - 1];
-        cr_assert_eq(gap.events[0].kind, VT_EVENT_GAP_BEGIN);
-        cr_assert_eq(gap.events[0].t_ns, model->events[0].t_ns);
+            cr_assert(vt_digest_take(&digest, &model->events[i], 0));
+        cr_assert(vt_digest_end(&digest));
+        assert_same_alive(model, digest.events, digest.count);
+        cr_assert_lt(digest.count, model->count / 8);
+        const struct vt_event *end = &digest.events[digest.count - 1];
+        cr_assert_eq(digest.events[0].kind, VT_EVENT_GAP_BEGIN);
+        cr_assert_eq(digest.events[0].t_ns, model->events[0].t_ns);
         cr_assert_eq(end->kind, VT_EVENT_GAP_END);
         size_t shown = 0;
-        for (size_t i = 0; i < gap.count; i++)
-            shown += gap.events[i].kind == VT_EVENT_RAN;
-        cr_assert_eq(end->detail + gap.count - 2 - shown, model->count);
+        for (size_t i = 0; i < digest.count; i++)
+            shown += digest.events[i].kind == VT_EVENT_RAN;
+        cr_assert_eq(end->detail + digest.count - 2 - shown, model->count);
         cr_assert_gt(shown, 100);
         cr_assert_leq(shown, 3 * PASSES + 2);
         cr_assert_eq(end->sequence, EVENTS / 1000);
-        vt_gap_free(&gap);
+        vt_digest_free(&digest);
         free_model(model);
     }
 }
 
 /* Gaps in a row become one, and so on; what lies between two gaps is whole. Passes that are not shown any
  * more are still counted. */
-static void join_gaps(size_t passes_maximum)
+static void join_digests(size_t passes_maximum)
 {
     enum { PARTS = 50 };
     struct model *model = make_model(99);
-    struct vt_flight_gap gap = {0};
+    struct vt_digest digest = {0};
     size_t count = 0, plain = 0;
     struct vt_event *kept = malloc(2 * EVENTS * sizeof *kept);
     for (size_t part = 0; part < PARTS; part++) {
         const struct vt_event *events = &model->events[part * (EVENTS / PARTS)];
-        vt_gap_begin(&gap, passes_maximum);
+        vt_digest_begin(&digest, passes_maximum, true);
         for (size_t i = 0; i < count; i++)
-            cr_assert(vt_gap_take(&gap, &kept[i]));
+            cr_assert(vt_digest_take(&digest, &kept[i], 0));
         for (size_t i = 0; i < EVENTS / PARTS; i++)
-            cr_assert(vt_gap_take(&gap, &events[i]));
-        cr_assert(vt_gap_end(&gap));
-        memcpy(kept, gap.events, gap.count * sizeof *kept);
-        count = gap.count;
+            cr_assert(vt_digest_take(&digest, &events[i], 0));
+        cr_assert(vt_digest_end(&digest));
+        memcpy(kept, digest.events, digest.count * sizeof *kept);
+        count = digest.count;
         plain += EVENTS / PARTS;
         uint64_t omitted = kept[count - 1].detail, there = 0;
         for (size_t i = 1; i + 1 < count; i++)
@@ -179,24 +179,24 @@ static void join_gaps(size_t passes_maximum)
     memset(again->segments, 0, sizeof again->segments);
     replay(model->events, EVENTS / PARTS * PARTS, again);
     assert_same_alive(again, kept, count);
-    vt_gap_free(&gap);
+    vt_digest_free(&digest);
     free(kept);
     free_model(again);
     free_model(model);
 }
 
-Test(gap, gaps_of_gaps)
+Test(digest, digests_of_digests)
 {
-    join_gaps(PASSES);
-    join_gaps(20);
+    join_digests(PASSES);
+    join_digests(20);
 }
 
 /* RMM beside PyTorch, in another thread: its blocks come in the middle of passes, and between them. */
-Test(gap, passes_beside_a_framework_without_them)
+Test(digest, passes_beside_a_framework_without_them)
 {
     enum { STEPS = 1000 };
-    struct vt_flight_gap gap = {0};
-    vt_gap_begin(&gap, PASSES);
+    struct vt_digest digest = {0};
+    vt_digest_begin(&digest, PASSES, true);
     for (uint64_t i = 0; i < STEPS * 8; i++) {
         const uint64_t place = i % 8; /* forward, then backward; every second is the other's */
         const struct vt_event made = {.kind = VT_EVENT_ALLOC,
@@ -210,36 +210,39 @@ Test(gap, passes_beside_a_framework_without_them)
                                       .thread_id = place % 2 ? 8 : 7};
         struct vt_event freed = made;
         freed.kind = VT_EVENT_FREE;
-        cr_assert(vt_gap_take(&gap, &made) && vt_gap_take(&gap, &freed));
+        cr_assert(vt_digest_take(&digest, &made, 0) && vt_digest_take(&digest, &freed, 0));
     }
-    cr_assert(vt_gap_end(&gap));
-    cr_assert_eq(gap.events[gap.count - 1].sequence, STEPS);
-    for (size_t i = 0; i < gap.count; i++)
-        cr_assert(gap.events[i].kind != VT_EVENT_RAN || !(gap.events[i].flags & VT_FLAG_UNCOUNTED));
-    vt_gap_free(&gap);
+    cr_assert(vt_digest_end(&digest));
+    cr_assert_eq(digest.events[digest.count - 1].sequence, STEPS);
+    for (size_t i = 0; i < digest.count; i++)
+        cr_assert(digest.events[i].kind != VT_EVENT_RAN || !(digest.events[i].flags & VT_FLAG_UNCOUNTED));
+    vt_digest_free(&digest);
 }
 
 /* Training for a week: what a gap holds does not grow. */
-Test(gap, a_long_gap_stays_small)
+Test(digest, a_long_digest_stays_small)
 {
-    struct vt_flight_gap gap = {0};
-    vt_gap_begin(&gap, PASSES);
+    struct vt_digest digest = {0};
+    vt_digest_begin(&digest, PASSES, true);
     for (uint64_t i = 0; i < 3000000; i++) {
         const uint64_t address = 4096 + i / 2 % 64 * 512;
-        cr_assert(vt_gap_take(&gap, &(struct vt_event){.kind = i % 2 ? VT_EVENT_FREE : VT_EVENT_ALLOC,
-                                                       .layer = VT_LAYER_FRAMEWORK,
-                                                       .address = address,
-                                                       .bytes = 512,
-                                                       .t_ns = i,
-                                                       .stack_id = 3,
-                                                       .sequence = i / 100 % 2 + 2,
-                                                       .thread_id = 1}));
+        cr_assert(vt_digest_take(&digest,
+                                 &(struct vt_event){.kind = i % 2 ? VT_EVENT_FREE : VT_EVENT_ALLOC,
+                                                    .layer = VT_LAYER_FRAMEWORK,
+                                                    .address = address,
+                                                    .bytes = 512,
+                                                    .t_ns = i,
+                                                    .stack_id = 3,
+                                                    .sequence = i / 100 % 2 + 2,
+                                                    .thread_id = 1},
+                                 0));
         if (i % 100 == 99)
-            cr_assert(vt_gap_take(&gap, &(struct vt_event){.kind = VT_EVENT_MARK, .detail = 5, .t_ns = i}));
+            cr_assert(vt_digest_take(&digest,
+                                     &(struct vt_event){.kind = VT_EVENT_MARK, .detail = 5, .t_ns = i}, 0));
     }
-    cr_assert_lt(gap.capacity, 100000);
-    cr_assert(vt_gap_end(&gap));
-    cr_assert_leq(gap.count, 3 * PASSES + VT_GAP_NOTES + 5);
-    cr_assert_eq(gap.events[gap.count - 1].sequence, 15000);
-    vt_gap_free(&gap);
+    cr_assert_lt(digest.capacity, 100000);
+    cr_assert(vt_digest_end(&digest));
+    cr_assert_leq(digest.count, 3 * PASSES + VT_DIGEST_NOTES + 5);
+    cr_assert_eq(digest.events[digest.count - 1].sequence, 15000);
+    vt_digest_free(&digest);
 }

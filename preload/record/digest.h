@@ -1,0 +1,96 @@
+/* The digest of a run of events: what stays of it when its events are left out. Blocks that were made and
+ * freed within it go, in the driver as in a framework, and what else does not matter later. So whatever is
+ * alive after the run is there, each with its own time and stack; and landmarks, from which steps remain
+ * recognisable. The digest of several digests in a row is that of all their events. Knows nothing of files.
+ *
+ * Threads: one. Memory: what stays, at most VT_DIGEST_EVENTS_MAXIMUM events, from the kernel. */
+#ifndef VT_DIGEST_H
+#define VT_DIGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+enum {
+    VT_DIGEST_EVENTS_MAXIMUM = 1 << 21,
+    VT_DIGEST_NOTES =
+        4096, /* marks that it keeps, of more every second, fourth …; refusals: the first ones */
+    VT_DIGEST_THREADS = 32,
+    VT_DIGEST_KINDS = 64,
+    VT_DIGEST_LAYERS = 4,
+    VT_DIGEST_FREES =
+        64, /* the latest frees of driver memory, which may still turn out to have failed: they stay */
+};
+
+/* Landmarks of one kind: how often what they show happened so far, of which one in `stride` is shown. */
+struct vt_landmarks {
+    uint64_t count, stride, shown;
+    uint64_t hidden, earlier; /* that earlier digests do not show; `count` when the latest of those began */
+};
+
+struct vt_digest {
+    /* In order, VT_EVENT_NONE = left out; after vt_digest_end without those. Until then head_start is 1 + the
+     * position of another: of driver memory the block that shows what it is for, of that block its free or
+     * itself. */
+    struct vt_event *events;
+    size_t count, capacity;
+    size_t left_out; /* of the events at hand */
+    uint32_t
+        *places; /* 1 + positions in events, 0 = none: what may still be left out, found by what it is of */
+    size_t place_count, used;
+    uint64_t first_ns, last_ns;
+    uint64_t omitted_events, omitted_blocks, omitted_bytes;
+    size_t landmarks_maximum, refusals;
+    struct vt_landmarks passes, calls; /* backward passes; without any, calls of a model */
+    uint64_t marks, mark_stride;
+    size_t shown_marks;
+    struct vt_event
+        last_forward;         /* the last block that made a node, since the last pass; stack_id 0 = none */
+    bool in_earlier;          /* digest: its events say that themselves */
+    uint32_t driver_position; /* 1 + of the latest driver memory of which no block was kept yet; 0 = none */
+    struct {
+        uint32_t made, freed; /* 1 + positions, 0 = none */
+    } frees[VT_DIGEST_FREES]; /* a ring */
+    uint64_t free_count;
+    bool failed;          /* no memory, or more than the maximum stays */
+    uint64_t event_count; /* taken, those that earlier digests are of included */
+    uint64_t kinds[VT_DIGEST_KINDS][VT_DIGEST_LAYERS];
+    struct vt_digest_peak block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
+    /* What the next run goes on with: */
+    struct vt_digest_past {
+        bool has_blocks;
+        bool backward; /* the latest framework's block was made in a backward pass */
+        bool trains;   /* there was such a pass */
+        struct vt_digest_thread {
+            uint32_t thread_id,
+                node_stack;      /* the stack of a node for which no block was made yet; 0 = none */
+            uint64_t sequence;   /* of its latest node */
+            uint32_t call_stack; /* of the block that began the call of a model it is in; 0 = it is in none */
+        } threads[VT_DIGEST_THREADS];            /* as far as they were seen */
+        uint64_t block_bytes[VT_MAX_DEVICES][2]; /* of frameworks that count: [0], and that do not */
+        uint64_t peak_bytes[VT_MAX_DEVICES];     /* of their sum, since the device's latest landmark */
+        uint64_t driver_bytes[VT_MAX_DEVICES],
+            graph_bytes[VT_MAX_DEVICES]; /* those of graphs' nodes included */
+    } past;
+};
+
+/* Begins a run: the one that follows the digest's last run, or any other (`fresh`). It shows so many
+ * landmarks of a kind; of more every second, fourth … What the struct has of memory is used again. */
+void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fresh);
+/* Takes the next event. `model`: identifies the outermost module whose call
+ * the event's stack is in; 0 = none. False if it failed. */
+bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* The same for an event of a framework's block that is made and freed before anything else is asked of the
+ * digest: faster. False: both its events must be taken. */
+bool vt_digest_pass_over(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* Takes an earlier digest, of the events that come next. */
+bool vt_digest_add(struct vt_digest *digest, const struct vt_event *events, size_t count,
+                   const struct vt_digest_summary *summary);
+/* Ends the run: `events` are what stays, VT_EVENT_GAP_BEGIN first and VT_EVENT_GAP_END last. False if it
+ * failed. */
+bool vt_digest_end(struct vt_digest *digest);
+void vt_digest_free(struct vt_digest *digest);
+
+#endif
