@@ -3,7 +3,7 @@
 #include "attribute/event_phases.h"
 #include "attribute/functions.h"
 #include "base/allocate.h"
-#include "trace/thin.h"
+#include "trace/digest_events.h"
 
 #include <stdlib.h>
 
@@ -250,15 +250,18 @@ static void read_events(struct vt_finder *finder)
         struct vt_finder_thread *thread = &finder->threads[number];
         finder->numbered |= event->sequence != 0;
         if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
-            thread->node_stack = event->bytes == VT_NODE_OF_BLOCK ? 0 : event->stack_id;
+            thread->node_stack = event->stack_id;
         if (event->kind == VT_EVENT_NODE && event->detail != 0)
             VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i);
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
-        if (event->kind == VT_EVENT_RAN && event->stack_id != 0)
+        const bool landmark = event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL;
+        if (landmark && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id),
                                                       number, made_node(finder->trace, thread, event));
         read_graph(finder, i);
+        if (event->kind == VT_EVENT_CALL && (vt_finder_traits(finder, event->stack_id) & VT_TRAIT(MODULE)))
+            VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, i);
         if (finder->holds[i] == HOLDS_NOTHING)
             continue;
         if (finder->holds[i] == HOLDS_FREED) {

@@ -6,7 +6,7 @@
 #include "base/allocate.h"
 #include "base/exit_status.h"
 #include "diagnose/check.h"
-#include "trace/survey.h"
+#include "trace/reading_plan.h"
 #include "view/text/style.h"
 #include "vramtrace/format.h"
 

@@ -1,5 +1,4 @@
 /* Which trace is meant (the newest of a folder where none is named), and opening it. */
-#include "attribute/stack_kinds.h"
 #include "command/command.h"
 #include "diagnose/diagnose.h"
 
@@ -321,10 +320,9 @@ static void close_trace(struct vt_loaded *loaded)
 static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
                    size_t reason_bytes)
 {
-    const struct vt_thinning thinning = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
-                                         vt_stack_kinds_find, loaded->head_only};
-    int result =
-        vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
+    const struct vt_reading reading = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
+                                       loaded->head_only};
+    int result = vt_trace_open_part(path, thinned ? &reading : NULL, &loaded->trace, reason, reason_bytes);
 
     if (result)
         return result;
@@ -342,10 +340,6 @@ static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, 
     int result = analyze(loaded, path, thinned, reason, sizeof reason);
     bool unread;
 
-    if (!result && loaded->thinned && !vt_steps_agree(loaded->attribution)) {
-        close_trace(loaded);
-        result = analyze(loaded, path, false, reason, sizeof reason);
-    }
     if (!result)
         return 0;
     if (result == -ENOMEM) /* to map the file */

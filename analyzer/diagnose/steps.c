@@ -6,7 +6,7 @@
 #include "base/index.h"
 #include "report/instants.h"
 #include "report/moments.h"
-#include "trace/thin.h"
+#include "trace/digest_events.h"
 
 #include <stdlib.h>
 
@@ -27,8 +27,7 @@ struct walk {
     struct vt_step *items; /* by step number */
     int device_index;
     bool has_blocks;
-    struct vt_state last; /* after the last event so far, without unseen bytes */
-    uint64_t unseen_bytes;
+    struct vt_state last; /* after the last event so far */
 };
 
 /* Adds blocks that are in no category: their bytes are known, they are not. */
@@ -39,46 +38,39 @@ static void add_unseen(struct vt_state *state, uint64_t bytes)
     state->categories[VT_CATEGORY_CACHED] -= bytes;
 }
 
-static void note(struct walk *walk, uint32_t event_index, struct vt_state state)
+static struct vt_step *step_of(const struct walk *walk, uint32_t event_index)
 {
-    struct vt_step *step = &walk->items[vt_span_at(walk->attribution, event_index)->step];
-    step->end = state;
-    if (!step->peak.present ||
-        vt_state_measure(&state, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))
-        step->peak = state;
+    return &walk->items[vt_span_at(walk->attribution, event_index)->step];
 }
 
-/* For a thinned trace: the largest and the last state between the last event and this one, which changes
- * the device's own blocks by `change`. They belong to the step of the last event, since the first block
- * that begins another step stays. */
-static void note_between(struct walk *walk, const struct vt_event_bytes *bytes, uint64_t change)
+static void note_peak(const struct walk *walk, struct vt_step *step, const struct vt_state *state)
 {
-    const uint64_t known = walk->last.block_bytes, before = bytes->after - change;
-    struct vt_state most = walk->last, end = walk->last;
-    if (!walk->last.present || bytes->between < known || before < known)
+    if (!step->peak.present ||
+        vt_state_measure(state, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))
+        step->peak = *state;
+}
+
+/* A landmark of a digest: the largest state since the last event that is there, in whose step it was. */
+static void note_between(struct walk *walk, const struct vt_event *landmark)
+{
+    struct vt_state most = walk->last;
+    if (!most.present || landmark->address <= most.block_bytes)
         return;
-    add_unseen(&most, bytes->between - known);
-    add_unseen(&end, before - known);
-    note(walk, most.event_index, most);
-    note(walk, end.event_index, end);
+    add_unseen(&most, landmark->address - most.block_bytes);
+    note_peak(walk, step_of(walk, most.event_index), &most);
 }
 
 static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
-    const struct vt_trace *trace = walk->attribution->trace;
+    const struct vt_event *event = &walk->attribution->trace->events[event_index];
     struct vt_state state = {0};
     vt_state_keep(&state, event_index, sums);
-    if (trace->event_bytes && vt_has_event_bytes(&trace->events[event_index]) &&
-        trace->events[event_index].device_index == walk->device_index) {
-        const struct vt_event_bytes *bytes = &trace->event_bytes[event_index];
-        if (bytes->between)
-            note_between(walk, bytes, state.block_bytes - walk->last.block_bytes);
-        walk->unseen_bytes = bytes->after > state.block_bytes ? bytes->after - state.block_bytes : 0;
-    }
-    walk->last = state;
-    add_unseen(&state, walk->unseen_bytes);
-    note(walk, event_index, state);
+    if (event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL)
+        note_between(walk, event);
+    struct vt_step *step = step_of(walk, event_index);
+    walk->last = step->end = state;
+    note_peak(walk, step, &state);
     return 0;
 }
 
@@ -94,12 +86,12 @@ static void set_bounds(const struct vt_attribution *attribution, struct vt_step 
     }
 }
 
-/* What came and went in a gap of the recorder is not known, so neither are the peaks of steps there. */
+/* Where digests do not show each pass, they do not show the peak of each step. */
 static bool is_whole(const struct vt_trace *trace, const struct vt_step *step)
 {
     bool whole = true;
 
-    for (uint32_t i = step->first_event; i <= step->last_event && trace->unkept_events && whole; i++)
+    for (uint32_t i = step->first_event; i <= step->last_event && trace->unseen_passes && whole; i++)
         whole = !trace->events[i].head_start;
     return whole;
 }

@@ -5,7 +5,7 @@
 #include "attribute/attribute.h"
 #include "replay/replay.h"
 #include "report/moments.h"
-#include "trace/thin.h"
+#include "trace/digest_events.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,8 @@
 #include "report/instants.h"
 #include "report/moments.h"
 #include "report/oom_events.h"
-#include "trace/thin.h"
+#include "trace/digest_events.h"
+#include "trace/reading_plan.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/allocate.h"
 #include "report/instants.h"
 #include "report/moments.h"
-#include "trace/thin.h"
+#include "trace/digest_events.h"
 
 #include <errno.h>
 #include <math.h>

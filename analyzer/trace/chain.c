@@ -76,9 +76,10 @@ int vt_chain_read(struct vt_chain *chain, const struct vt_chunk_header *head, co
         return -EBADMSG;
     }
     chain->next_place = 0;
-    if (!unpack(chain, stored, head->packed_definitions_bytes, definitions, head->definitions_bytes))
+    if (!head->level &&
+        !unpack(chain, stored, head->packed_definitions_bytes, definitions, head->definitions_bytes))
         return -EBADMSG;
-    if (head->events)
+    if (head->events && events)
         vt_events_read_chunk(&chain->codec, stored + head->packed_definitions_bytes,
                              stored + head->stored_bytes, !chain->has_events, events, head->events);
     chain->has_events |= head->events > 0;

@@ -27,7 +27,9 @@
 struct found {
     struct vt_chunk_header head;
     uint64_t offset, end_offset; /* in the file */
-    struct vt_event *events;     /* where its events go */
+    bool reads;                  /* its events are taken */
+    uint32_t events_read;
+    struct vt_event *events; /* where they go */
     uint8_t *definitions;
     bool stored_whole; /* the stored bytes are as they were written, so the next chunk follows them */
     int error;
@@ -74,23 +76,20 @@ int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset)
     return 0;
 }
 
-int vt_events_reserve(struct vt_trace *trace, size_t more)
+struct vt_event *vt_raw_events_add(struct vt_trace *trace, size_t more)
 {
-    size_t needed = trace->event_count + more;
-    if (needed > UINT32_MAX - 1) /* events are numbered with 32 bits */
-        return -E2BIG;
-    vt_reserve(&trace->events, &trace->tables->event_capacity, needed, sizeof *trace->events);
-    return 0;
+    struct vt_raw_events *raw = &trace->tables->raw;
+    vt_reserve(&raw->items, &raw->capacity, raw->count + more, sizeof *raw->items);
+    return raw->items + raw->count;
 }
 
-int vt_events_hand_over(struct vt_trace *trace)
+int vt_raw_events_take(struct vt_trace *trace, size_t count)
 {
-    struct vt_trace_tables *tables = trace->tables;
-    if (!tables->take_events)
-        return 0;
-    int error = tables->take_events(tables->take_context, trace->events, trace->event_count);
-    tables->taken_events += trace->event_count;
-    trace->event_count = 0;
+    struct vt_raw_events *raw = &trace->tables->raw;
+    int error = vt_digest_events_take(&raw->reader, raw->items, count);
+    raw->count -= count;
+    memmove(raw->items, raw->items + count, raw->count * sizeof *raw->items);
+    raw->chain = 0;
     return error;
 }
 
@@ -124,10 +123,10 @@ static int find_chunk(struct vt_chunk_reader *reader, uint64_t offset)
     if (!batch->count || head->place == 0)
         batch->units[batch->unit_count++] = batch->count;
     found->end_offset = offset + head->header_bytes + head->stored_bytes;
-    if (head->level)
-        head->events = head->definitions_bytes = 0;
+    found->reads = vt_plan_reads(reader->trace->tables->plan, head);
+    found->events_read = found->reads ? head->events : 0;
     batch->count++;
-    batch->events += head->events;
+    batch->events += found->events_read;
     batch->stored_bytes += head->stored_bytes;
     batch->definitions_bytes += head->definitions_bytes;
     return 0;
@@ -155,12 +154,9 @@ static int decode_chunk(const struct vt_chunk_reader *reader, struct found *foun
     found->definitions = vt_allocate(head->definitions_bytes + 1);
     int error = vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes);
     if (!error) {
-        found->stored_whole = head->level || vt_chain_is_whole(head, stored);
-        if (head->level) {
-            free(stored);
-            return 0;
-        }
-        error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions, found->events)
+        found->stored_whole = vt_chain_is_whole(head, stored);
+        error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions,
+                                                    found->reads ? found->events : NULL)
                                     : -EBADMSG;
     }
     free(stored);
@@ -191,18 +187,16 @@ static int decode_some(void *context)
 }
 
 /* Decodes the batch's chunks, on as many threads as there are processors. */
-static int decode_batch(struct vt_chunk_reader *reader)
+static void decode_batch(struct vt_chunk_reader *reader)
 {
     struct batch *batch = &reader->batch;
     struct vt_trace *trace = reader->trace;
     struct vt_task tasks[VT_PROCESSORS_MAXIMUM] = {0};
     const unsigned others = vt_processors() - 1;
-    int error = vt_events_reserve(trace, batch->events);
-    if (error)
-        return error;
-    for (size_t i = 0, events = trace->event_count; i < batch->count; i++) {
-        batch->items[i].events = trace->events + events;
-        events += batch->items[i].head.events;
+    struct vt_event *events = vt_raw_events_add(trace, batch->events);
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->items[i].events = events;
+        events += batch->items[i].events_read;
     }
     atomic_store(&batch->next, 0);
     for (unsigned i = 0; i < others && i + 1 < batch->unit_count; i++)
@@ -215,21 +209,25 @@ static int decode_batch(struct vt_chunk_reader *reader)
         reader->before = reader->last;
         reader->last = before;
     }
-    return 0;
 }
 
 /* Takes what a decoded chunk holds. */
 static void take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
 {
     const struct vt_chunk_header *head = &found->head;
-    if (!trace->tables->definitions_known && head->definitions_bytes > 0) {
+    if (head->definitions_bytes > 0) {
         /* Stacks and line tables point into the definitions: those are kept. */
         uint8_t *definitions = vt_arena_take(&trace->tables->arena, head->definitions_bytes);
         memcpy(definitions, found->definitions, head->definitions_bytes);
         if (vt_definitions_add(trace, definitions, head->definitions_bytes))
             trace->truncated = true;
     }
-    trace->event_count += head->events;
+    struct vt_raw_events *raw = &trace->tables->raw;
+    if (head->place == 0) {
+        raw->chain = raw->count;
+        raw->id = head->chain;
+    }
+    raw->count += found->events_read;
     trace->tables->unpacked_bytes += head->definitions_bytes;
     trace->tables->stored_bytes += head->stored_bytes;
     if (head->ring_position > *ring_position)
@@ -246,7 +244,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
     *next = 0;
     int error = find_batch(reader, *offset);
     if (!error)
-        error = decode_batch(reader);
+        decode_batch(reader);
     for (size_t i = 0; i < batch->count && !error; i++) {
         const struct found *found = &batch->items[i];
         *offset = found->offset;
@@ -260,7 +258,9 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
     }
     for (size_t i = 0; i < batch->count; i++)
         free(batch->items[i].definitions);
-    int taken = vt_events_hand_over(trace);
+    if (error == -EBADMSG && vt_plan_replace(trace->tables->plan, trace->tables->raw.id))
+        trace->tables->raw.count = trace->tables->raw.chain; /* its digest comes in its place */
+    int taken = vt_raw_events_take(trace, trace->tables->raw.chain);
     return taken ? taken : error;
 }
 
@@ -287,13 +287,11 @@ static uint64_t search_chunk(struct vt_chunk_reader *reader, uint64_t offset)
 int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position)
 {
     struct vt_trace *trace = reader->trace;
-    const struct vt_trace_tables *tables = trace->tables;
     const uint64_t start = trace->header.chunks_offset, whole = end - start;
     reader->end = end;
     while (*offset < end) {
         uint64_t next;
-        vt_progress_tell(VT_WORK_READ, *offset - start + (tables->definitions_known ? whole : 0),
-                         tables->take_events ? 2 * whole : whole);
+        vt_progress_tell(VT_WORK_READ, *offset - start, whole);
         int error = read_batch(reader, offset, &next, ring_position);
         if (error && error != -EBADMSG)
             return error;

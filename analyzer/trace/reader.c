@@ -18,7 +18,6 @@
 #include "trace/records.h"
 #include "trace/stacks.h"
 #include "trace/tables.h"
-#include "trace/thin.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
 /* A live process may end while we read, and the ring of one that was killed may be adopted. */
@@ -205,159 +204,30 @@ static struct vt_trace *new_trace(const char *path)
     return trace;
 }
 
-/* ---- Long traces: read twice, and thinned. ---- */
-
-struct long_reading {
-    struct vt_trace *trace;
-    struct vt_survey survey;
-    struct vt_thinner thinner;
-};
-
-static int take_for_survey(void *context, const struct vt_event *events, size_t count)
+/* Reads chains whole as far as the budget goes, and the digests of the others. */
+static int read_events(struct vt_trace *trace, int file, const struct vt_reading *reading)
 {
-    struct long_reading *reading = context;
-    vt_survey_reach(&reading->survey, reading->trace->stack_count);
-    vt_survey_take(&reading->survey, events, count);
-    return 0;
-}
-
-static int take_for_thinner(void *context, const struct vt_event *events, size_t count)
-{
-    struct long_reading *reading = context;
-    return vt_thin_take(&reading->thinner, events, count);
-}
-
-/* Reads the chunks once more, then the events of the ring, which were kept. */
-static int read_again(struct long_reading *reading, int file, const struct vt_event *ring, size_t ring_count)
-{
-    struct vt_trace *trace = reading->trace;
     struct vt_trace_tables *tables = trace->tables;
-    const uint64_t first_events = tables->taken_events;
-    tables->take_events = take_for_thinner;
-    int error = vt_records_read_again(trace, file);
-    if (!error && tables->taken_events != first_events)
-        error = -EAGAIN; /* the file was changed meanwhile */
-    if (!error)
-        error = vt_thin_take(&reading->thinner, ring, ring_count);
-    vt_thin_end(&reading->thinner);
-    return error;
-}
-
-/* Steps of other programs are not recognised among a part of their events. */
-static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, size_t stacks)
-{
-    for (size_t id = 0; id < stacks && id < survey->stack_capacity; id++)
-        if (kinds[id] == VT_STACK_BACKWARD && survey->stack_events[id])
-            return true;
-    return false;
-}
-
-static void take_thinned(struct long_reading *reading)
-{
-    struct vt_trace *trace = reading->trace;
-    trace->events = reading->thinner.events;
-    trace->event_count = reading->thinner.count;
-    trace->tables->event_capacity = reading->thinner.capacity;
-    trace->event_numbers = reading->thinner.numbers;
-    trace->event_bytes = reading->thinner.bytes;
-    trace->gaps = reading->thinner.gaps;
-    trace->gap_count = reading->thinner.gap_count;
-    trace->omitted_events = reading->thinner.omitted_events;
-    trace->unkept_events = reading->thinner.unkept_events;
-    trace->unseen_passes = reading->thinner.unseen_passes;
-    trace->recorded_events =
-        reading->thinner.next + reading->thinner.unkept_events - reading->thinner.added_events;
-    vt_thin_free(&reading->thinner);
-}
-
-static int read_long(struct long_reading *reading, int file, const struct vt_thinning *thinning)
-{
-    struct vt_trace *trace = reading->trace;
-    struct vt_trace_tables *tables = trace->tables;
-    struct vt_window *windows;
-    reading->survey.budget = thinning->above_events;
-    tables->take_events = take_for_survey;
-    tables->take_context = reading;
-    int error = vt_records_read(trace, file);
-    if (error) {
-        vt_survey_free(&reading->survey);
-        return error;
+    struct vt_reading_plan plan = {0};
+    tables->head_only = reading && reading->head_only;
+    tables->raw.reader.trace = trace;
+    tables->plan = &plan;
+    if (!tables->head_only) {
+        vt_plan_find(&plan, file, &trace->header);
+        vt_plan_choose(&plan, reading ? reading->budget_events : UINT64_MAX, reading ? reading->asked : NULL,
+                       reading ? reading->asked_count : 0);
     }
-    take_for_survey(reading, trace->events, trace->event_count);
-    struct vt_event *ring = trace->events;
-    const size_t ring_count = trace->event_count;
-    trace->events = NULL;
-    trace->event_count = tables->event_capacity = 0;
-    vt_definitions_finish(trace);
-    size_t window_count =
-        vt_survey_windows(&reading->survey, thinning->asked, thinning->asked_count, &windows);
-    uint8_t *kinds = thinning->find_kinds(trace);
-    if (!goes_backward(&reading->survey, kinds, trace->stack_count) && window_count > 0) {
-        windows[0] = (struct vt_window){0, UINT64_MAX};
-        window_count = 1;
-    }
-    reading->thinner.kinds = kinds;
-    reading->thinner.kind_count = trace->stack_count;
-    reading->thinner.windows = windows;
-    reading->thinner.window_count = trace->window_count = window_count;
-    trace->recorded_kinds = vt_allocate(sizeof reading->survey.kinds);
-    memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
-    vt_survey_free(&reading->survey);
-    error = read_again(reading, file, ring, ring_count);
-    free(ring);
-    free(windows);
-    free(kinds);
-    free(trace->events);
-    take_thinned(reading);
-    return error;
-}
-
-/* A trace with gaps that is short. */
-static int read_with_gaps(struct long_reading *reading, int file)
-{
-    struct vt_trace *trace = reading->trace;
-    const struct vt_window all = {0, UINT64_MAX};
-    reading->thinner.windows = &all;
-    reading->thinner.window_count = 1;
     int error = vt_records_read(trace, file);
-    if (!error)
-        error = vt_thin_take(&reading->thinner, trace->events, trace->event_count);
-    vt_thin_end(&reading->thinner);
-    free(trace->events);
-    trace->window_count = reading->thinner.gap_count + 1;
-    take_thinned(reading);
+    trace->recorded_events = tables->raw.reader.number;
+    trace->window_count = trace->gap_count + 1;
+    tables->plan = NULL;
+    vt_plan_free(&plan);
+    free(tables->raw.items);
+    tables->raw = (struct vt_raw_events){0};
     return error;
 }
 
-/* Of a trace with gaps the header tells how many there were. */
-static uint64_t count_events(const struct vt_trace *trace, int file)
-{
-    const struct vt_file_header *header = &trace->header;
-    struct vt_chunk_header head;
-    uint64_t count = 0;
-    if (!(header->feature_bits & VT_FEATURE_FLIGHT))
-        return header->counters.events;
-    for (uint64_t at = header->chunks_offset;
-         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) && head.magic == VT_CHUNK_MAGIC;
-         at += head.header_bytes + (uint64_t)head.stored_bytes)
-        count += head.events;
-    return count;
-}
-
-static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
-{
-    struct long_reading reading = {.trace = trace};
-    trace->tables->head_only = thinning && thinning->head_only;
-    if (thinning && !thinning->head_only && count_events(trace, file) > thinning->above_events)
-        return read_long(&reading, file, thinning);
-    if (trace->header.feature_bits & VT_FEATURE_FLIGHT && !trace->tables->head_only)
-        return read_with_gaps(&reading, file);
-    int error = vt_records_read(trace, file);
-    trace->recorded_events = trace->event_count;
-    return error;
-}
-
-static int read_once(const char *path, int file, const struct vt_thinning *thinning, struct vt_trace **made,
+static int read_once(const char *path, int file, const struct vt_reading *reading, struct vt_trace **made,
                      const struct message *message)
 {
     struct stat status;
@@ -369,7 +239,7 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
     int error = read_header(trace, file, message);
     if (error)
         return error;
-    error = read_events(trace, file, thinning);
+    error = read_events(trace, file, reading);
     if (error)
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
@@ -383,7 +253,7 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
     return 0;
 }
 
-int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+int vt_trace_open_part(const char *path, const struct vt_reading *reading, struct vt_trace **trace,
                           char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
@@ -398,7 +268,7 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
         struct vt_file_header after;
         vt_trace_close(*trace);
         *trace = NULL;
-        error = read_once(path, file, thinning, trace, &message);
+        error = read_once(path, file, reading, trace, &message);
         if (!*trace || vt_read_at(file, &after, sizeof after, 0)) {
             moved = false;
             break;
@@ -422,7 +292,7 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
 
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
 {
-    return vt_trace_open_thinned(path, NULL, trace, error_text, error_bytes);
+    return vt_trace_open_part(path, NULL, trace, error_text, error_bytes);
 }
 
 void vt_trace_close(struct vt_trace *trace)
@@ -448,7 +318,6 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->events);
     free(trace->rare_events);
     free(trace->event_numbers);
-    free(trace->event_bytes);
     free(trace->gaps);
     free(trace->recorded_kinds);
     free(trace->stacks);

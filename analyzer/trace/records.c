@@ -52,12 +52,10 @@ static int take_ring_record(struct vt_trace *trace, const struct vt_record_head 
         return 0;
     if (record->kind != VT_RECORD_EVENT)
         return vt_definition_add(trace, record);
-    int error = vt_events_reserve(trace, 1);
-    if (error)
-        return error;
-    struct vt_event *event = &trace->events[trace->event_count++];
+    struct vt_event *event = vt_raw_events_add(trace, 1);
     memcpy(event, record, sizeof *event);
     event->head_start = 0;
+    trace->tables->raw.count++;
     trace->ring_events++;
     return 0;
 }
@@ -232,7 +230,6 @@ static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *c
         int error = chunks_end(trace, file, tries == 0, &end);
         if (!error)
             error = vt_chunks_read(chunks, end, &offset, &position);
-        trace->tables->chunks_read_end = offset;
         if (error || ring->file < 0)
             return error;
         error = read_positions(ring);
@@ -270,23 +267,12 @@ int vt_records_read(struct vt_trace *trace, int file)
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     int error = read_both(trace, file, chunks, &ring);
     vt_chunks_end(chunks);
+    if (!error)
+        error = vt_raw_events_take(trace, trace->tables->raw.count);
     if (ring.file >= 0) {
         if (!error)
             error = count_losses(trace, &ring);
         close(ring.file);
     }
-    return error;
-}
-
-int vt_records_read_again(struct vt_trace *trace, int file)
-{
-    struct vt_trace_tables *tables = trace->tables;
-    uint64_t offset = trace->header.chunks_offset, position = 0;
-    struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
-    tables->definitions_known = true;
-    tables->taken_events = tables->unpacked_bytes = tables->stored_bytes = 0;
-    trace->damaged_bytes = 0;
-    int error = vt_chunks_read(chunks, tables->chunks_read_end, &offset, &position);
-    vt_chunks_end(chunks);
     return error;
 }

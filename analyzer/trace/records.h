@@ -4,8 +4,7 @@
 
 struct vt_trace;
 
-/* All chunks, then what the ring still holds. again: only the events of the same chunks. */
+/* All chunks, then what the ring still holds. */
 int vt_records_read(struct vt_trace *trace, int file);
-int vt_records_read_again(struct vt_trace *trace, int file);
 
 #endif

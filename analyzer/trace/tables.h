@@ -4,6 +4,8 @@
 
 #include "base/arena.h"
 #include "base/index.h"
+#include "trace/digest_events.h"
+#include "trace/reading_plan.h"
 #include "trace/trace.h"
 
 /* What is known of a symbol beside the public part. Names are made on first use. */
@@ -37,12 +39,15 @@ struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes;             /* read so far: bounds the ids that we accept */
     uint64_t unpacked_bytes, stored_bytes; /* of the chunks so far */
-    /* Takes events as they are read, instead of keeping them in `events`; NULL = keep them. */
-    int (*take_events)(void *context, const struct vt_event *events, size_t count);
-    void *take_context;
-    uint64_t taken_events, chunks_read_end;
-    bool head_only;         /* vt_thinning */
-    bool definitions_known; /* a second reading: only events are taken */
+    struct vt_reading_plan *plan;
+    struct vt_raw_events { /* as they are in the file, of chains that are not read to their end */
+        struct vt_event *items;
+        size_t count, capacity;
+        size_t chain; /* where those of the latest chain begin, whose id follows */
+        uint64_t id;
+        struct vt_digest_reader reader;
+    } raw;
+    bool head_only; /* vt_reading */
     bool process_known;
 
     struct vt_index strings, functions; /* id → texts */

@@ -168,9 +168,8 @@ struct vt_trace {
     uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
                                       `events` */
     uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
-    struct vt_event_bytes *event_bytes; /* thin.h: by event; NULL: the trace is not thinned */
     size_t window_count;                /* runs of events without gaps */
-    struct vt_gap *gaps;                /* thin.h: where events are missing; in order */
+    struct vt_gap *gaps;                /* digest_events.h: where events are missing; in order */
     size_t gap_count;
 
     struct vt_trace_stack
@@ -197,18 +196,16 @@ struct vt_trace {
  * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
  * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
-/* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
- * vt_stack_kind of each stack, which the caller frees. */
+/* The same; of a file with more events than about `budget_events`, the others are there as digests. */
 struct vt_window;
-struct vt_thinning {
-    uint64_t above_events;
-    const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
+struct vt_reading {
+    uint64_t budget_events;
+    const struct vt_window *asked; /* events, as recorded, that are read whole; in any order */
     size_t asked_count;
-    uint8_t *(*find_kinds)(const struct vt_trace *trace);
     bool head_only; /* read only the first chunk: who was recorded */
 };
-int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
-                          char *error, size_t error_bytes);
+int vt_trace_open_part(const char *path, const struct vt_reading *reading, struct vt_trace **trace,
+                       char *error, size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
 
 /* The number that an event has in the file. */

@@ -1,0 +1,70 @@
+#include "trace/digest_events.h"
+
+#include <errno.h>
+
+#include "base/allocate.h"
+#include "base/index.h"
+
+static bool is_landmark(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL;
+}
+
+/* A digest begins: right after another one, in the same gap. */
+static void begin_digest(struct vt_digest_reader *reader)
+{
+    struct vt_trace *trace = reader->trace;
+    const uint32_t at = (uint32_t)trace->event_count;
+    reader->in_digest = true;
+    reader->begun = reader->number;
+    reader->shown = 0;
+    if (!trace->gap_count || trace->gaps[trace->gap_count - 1].end != at)
+        VT_APPEND(trace->gaps, trace->gap_count, reader->gap_capacity, ((struct vt_gap){.first = at, .end = at}));
+}
+
+static void end_digest(struct vt_digest_reader *reader, const struct vt_event *end)
+{
+    struct vt_trace *trace = reader->trace;
+    if (!reader->in_digest)
+        return;
+    reader->in_digest = false;
+    reader->number = reader->begun + reader->shown + end->detail;
+    struct vt_gap *gap = &trace->gaps[trace->gap_count - 1];
+    gap->end = (uint32_t)trace->event_count;
+    gap->omitted_events += end->detail;
+    trace->omitted_events += end->detail;
+    trace->unseen_passes += end->sequence;
+}
+
+static int keep_event(struct vt_digest_reader *reader, const struct vt_event *event)
+{
+    struct vt_trace *trace = reader->trace;
+    if (trace->event_count >= UINT32_MAX - 1)
+        return -E2BIG;
+    vt_reserve(&trace->event_numbers, &reader->number_capacity, trace->event_count + 1,
+               sizeof *trace->event_numbers);
+    trace->event_numbers[trace->event_count] = reader->number;
+    VT_APPEND(trace->events, trace->event_count, reader->capacity, *event);
+    trace->events[trace->event_count - 1].head_start = reader->in_digest;
+    return 0;
+}
+
+int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event *events, size_t count)
+{
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++) {
+        const struct vt_event *event = &events[i];
+        if (event->kind == VT_EVENT_GAP_BEGIN) {
+            begin_digest(reader);
+        } else if (event->kind == VT_EVENT_GAP_END) {
+            end_digest(reader, event);
+        } else {
+            error = keep_event(reader, event);
+            reader->shown += reader->in_digest && !is_landmark(event);
+            reader->number += !reader->in_digest || !is_landmark(event);
+            if (event->kind == VT_EVENT_RAN)
+                reader->trace->unseen_passes -= event->sequence % 2;
+        }
+    }
+    return error;
+}

@@ -1,0 +1,54 @@
+/* Which parts of a long trace are read event by event: the others are read as digests (format.h). */
+#ifndef VT_READING_PLAN_H
+#define VT_READING_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/index.h"
+#include "vramtrace/format.h"
+
+/* Numbers of events, as recorded: [first, end). */
+struct vt_window {
+    uint64_t first, end;
+};
+
+/* The windows that a reader of the trace needs in full. */
+#define VT_NEEDS 8u
+struct vt_needs {
+    struct vt_window items[VT_NEEDS];
+    size_t count;
+};
+
+/* A chain, or a digest, in the order of the file. */
+struct vt_planned_chain {
+    uint64_t id; /* of the first chain that it is of */
+    uint64_t first_event, events; /* as recorded */
+    uint64_t begin_ns, end_ns;    /* of a digest */
+    uint64_t stored_events;       /* that reading it yields */
+    uint32_t level;
+    bool read; /* its events are taken */
+    bool failed_request; /* a request failed in it (a digest) */
+    struct vt_digest_peak blocks[VT_MAX_DEVICES], driver[VT_MAX_DEVICES];
+};
+
+struct vt_reading_plan {
+    struct vt_planned_chain *chains;
+    size_t chain_count, chain_capacity;
+    struct vt_index places; /* of chains, by what their chunks' headers say */
+    uint64_t events; /* as recorded, in chains */
+};
+
+/* Finds the chains of the open file. */
+void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_header *header);
+/* Chooses about `budget` events to read in full: `asked`, and what every report needs. */
+void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct vt_window *asked,
+                    size_t asked_count);
+/* Whether the events of a chunk are taken. */
+bool vt_plan_reads(const struct vt_reading_plan *plan, const struct vt_chunk_header *head);
+/* The chain cannot be read to its end. True if its digest is there: then that one is read. */
+bool vt_plan_replace(struct vt_reading_plan *plan, uint64_t chain);
+void vt_plan_free(struct vt_reading_plan *plan);
+
+#endif
