@@ -170,7 +170,7 @@ static void make_spans(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     size_t count = finder->trace->event_count;
-    uint8_t *begins_step = vt_allocate_zeros(count + 1, 1);
+    uint32_t *begins_step = vt_allocate_zeros(count + 1, sizeof *begins_step);
     bool bare = !shows_phases(finder); /* then steps are what the program marks */
     vt_steps_find(finder, begins_step);
     uint32_t step = 0;

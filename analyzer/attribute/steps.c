@@ -2,6 +2,7 @@
 #include "attribute/steps.h"
 
 #include "attribute/event_phases.h"
+#include "trace/digest_events.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -279,7 +280,7 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
     return VT_NEVER;
 }
 
-static void find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
+static void find_boundaries(struct vt_finder *finder, uint32_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
     struct interval *intervals = vt_allocate_zeros(phases->pass_count + 1, sizeof *intervals);
@@ -363,7 +364,7 @@ static void count_beginnings(struct vt_finder *finder, const uint32_t *codes, ui
 
 /* Without backward, a step begins whenever the first code that begins calls recurs. Code seen less than half
  * as often as the most frequent one is ignored: the very first call may come from elsewhere (a generator). */
-static void find_calls(struct vt_finder *finder, uint8_t *begins_step)
+static void find_calls(struct vt_finder *finder, uint32_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_trace *trace = finder->trace;
@@ -381,7 +382,7 @@ static void find_calls(struct vt_finder *finder, uint8_t *begins_step)
         uint32_t event = phases->module_events[i];
         if (codes[trace->events[event].stack_id] ==
             codes[trace->events[phases->module_events[first]].stack_id])
-            begins_step[event] = 1;
+            begins_step[event] = vt_calls_begun(&trace->events[event]);
     }
     free(counts);
     free(codes);
@@ -390,7 +391,7 @@ static void find_calls(struct vt_finder *finder, uint8_t *begins_step)
 /* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation
  * or the end: a step of a program that goes backward has a pass, another allocates something. Returns whether
  * there are marks. */
-static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
+static bool find_marks(struct vt_finder *finder, uint32_t *begins_step)
 {
     const struct vt_trace *trace = finder->trace;
     const struct vt_phases *phases = finder->phases;
@@ -415,7 +416,7 @@ static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
 }
 
 /* Launches of graphs that are whole steps: each step begins with the batch before its launch. */
-static void find_launches(const struct vt_finder *finder, uint8_t *begins_step)
+static void find_launches(const struct vt_finder *finder, uint32_t *begins_step)
 {
     uint32_t batch = VT_NEVER;
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
@@ -432,7 +433,7 @@ static void find_launches(const struct vt_finder *finder, uint8_t *begins_step)
 }
 
 /* The passes that steps consist of. */
-static void find_boundaries_of_outer(struct vt_finder *finder, uint8_t *begins_step)
+static void find_boundaries_of_outer(struct vt_finder *finder, uint32_t *begins_step)
 {
     struct vt_phases outer = *finder->phases;
     struct vt_finder own = *finder;
@@ -446,7 +447,7 @@ static void find_boundaries_of_outer(struct vt_finder *finder, uint8_t *begins_s
     free(outer.passes);
 }
 
-void vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
+void vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
 {
     if (find_marks(finder, begins_step))
         return;

@@ -7,6 +7,6 @@
 struct vt_finder;
 
 /* Sets `begins_step` (by event) where a step after the first begins. */
-void vt_steps_find(struct vt_finder *finder, uint8_t *begins_step);
+void vt_steps_find(struct vt_finder *finder, uint32_t *begins_step);
 
 #endif

@@ -17,7 +17,7 @@ static void begin_digest(struct vt_digest_reader *reader)
     const uint32_t at = (uint32_t)trace->event_count;
     reader->in_digest = true;
     reader->begun = reader->number;
-    reader->shown = 0;
+    reader->shown = reader->calls = reader->call = 0;
     if (!trace->gap_count || trace->gaps[trace->gap_count - 1].end != at)
         VT_APPEND(trace->gaps, trace->gap_count, reader->gap_capacity, ((struct vt_gap){.first = at, .end = at}));
 }
@@ -29,6 +29,8 @@ static void end_digest(struct vt_digest_reader *reader, const struct vt_event *e
         return;
     reader->in_digest = false;
     reader->number = reader->begun + reader->shown + end->detail;
+    if (reader->call) /* those that are not shown */
+        trace->events[reader->call - 1].bytes += end->address - reader->calls;
     struct vt_gap *gap = &trace->gaps[trace->gap_count - 1];
     gap->end = (uint32_t)trace->event_count;
     gap->omitted_events += end->detail;
@@ -49,6 +51,16 @@ static int keep_event(struct vt_digest_reader *reader, const struct vt_event *ev
     return 0;
 }
 
+/* From now on `bytes` of the latest event is how many calls began since the call before it, itself included. */
+static void count_calls(struct vt_digest_reader *reader)
+{
+    struct vt_event *event = &reader->trace->events[reader->trace->event_count - 1];
+    const uint64_t number = event->bytes;
+    event->bytes = number > reader->calls ? number - reader->calls : 1;
+    reader->calls = number;
+    reader->call = reader->trace->event_count;
+}
+
 int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event *events, size_t count)
 {
     int error = 0;
@@ -62,6 +74,8 @@ int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event
             error = keep_event(reader, event);
             reader->shown += reader->in_digest && !is_landmark(event);
             reader->number += !reader->in_digest || !is_landmark(event);
+            if (event->kind == VT_EVENT_CALL && !error)
+                count_calls(reader);
             if (event->kind == VT_EVENT_RAN)
                 reader->trace->unseen_passes -= event->sequence % 2;
         }

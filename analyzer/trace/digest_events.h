@@ -19,6 +19,12 @@ static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, 
     return *next == gap_count || event < gaps[*next].first;
 }
 
+/* How many calls of a model the event begins, where it is known to begin one. */
+static inline uint32_t vt_calls_begun(const struct vt_event *event)
+{
+    return event->kind != VT_EVENT_CALL ? 1 : event->bytes < UINT32_MAX ? (uint32_t)event->bytes : UINT32_MAX;
+}
+
 /* Adds events to the trace's. Returns 0, or -E2BIG if they are more than 2^32 - 2. */
 struct vt_digest_reader {
     struct vt_trace *trace;
@@ -27,6 +33,8 @@ struct vt_digest_reader {
     uint64_t begun;  /* number of the first of the current digest */
     uint64_t shown;  /* of its events: in the result, landmarks apart */
     bool in_digest;
+    uint64_t calls; /* of it so far */
+    size_t call;    /* 1 + the last VT_EVENT_CALL of it; 0 = none */
 };
 int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event *events, size_t count);
 

@@ -680,7 +680,8 @@ bool vt_digest_add(struct vt_digest *digest, const struct vt_event *events, size
         take(digest, &events[i], 0);
     if (!digest->first_ns)
         digest->first_ns = summary->begin_ns;
-    digest->last_ns = summary->end_ns;
+    if (summary->end_ns)
+        digest->last_ns = summary->end_ns;
     digest->event_count += summary->events;
     return !digest->failed;
 }

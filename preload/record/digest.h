@@ -85,7 +85,8 @@ bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint
 /* The same for an event of a framework's block that is made and freed before anything else is asked of the
  * digest: faster. False: both its events must be taken. */
 bool vt_digest_pass_over(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
-/* Takes an earlier digest, of the events that come next. */
+/* Takes an earlier digest, of the events that come next; if in parts, the later ones with an empty summary.
+ */
 bool vt_digest_add(struct vt_digest *digest, const struct vt_event *events, size_t count,
                    const struct vt_digest_summary *summary);
 /* Ends the run: `events` are what stays, VT_EVENT_GAP_BEGIN first and VT_EVENT_GAP_END last. False if it

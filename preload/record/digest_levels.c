@@ -72,9 +72,9 @@ void vt_digest_levels_take(struct vt_digest_levels *levels, const struct vt_chun
 /* ---- files ---- */
 
 /* Writes what the level is of before the digest's events. */
-static bool put_summary(struct vt_digest_level *level, struct vt_buffer *buffer)
+static bool put_summary(const struct vt_digest_level *level, struct vt_buffer *buffer)
 {
-    struct vt_digest *digest = &level->digest;
+    const struct vt_digest *digest = &level->digest;
     struct vt_digest_summary summary = {.first_event = level->first_event,
                                         .events = digest->event_count,
                                         .begin_ns = digest->first_ns,
@@ -103,22 +103,21 @@ static bool put_summary(struct vt_digest_level *level, struct vt_buffer *buffer)
     return true;
 }
 
-/* Appends the digest as a chain. */
-static int append(struct vt_digest_levels *levels, unsigned at, struct vt_trace_file *file,
-                  uint64_t ring_position)
+int vt_digest_pack(const struct vt_digest_level *level, unsigned number, struct vt_chunk *chunk,
+                   uint64_t ring_position, vt_append_digest *append, void *context)
 {
-    struct vt_digest_level *level = &levels->levels[at];
-    struct vt_chunk *chunk = &levels->chunk;
-    chunk->level = at + 1;
+    if (!put_summary(level, &chunk->definitions))
+        return -ENOMEM;
+    chunk->level = number;
     vt_chunk_end_chain(chunk);
     for (size_t done = 0; done < level->digest.count; done += chunk->event_count) {
         const size_t left = level->digest.count - done;
         chunk->event_count = left < VT_CHUNK_EVENTS ? left : VT_CHUNK_EVENTS;
         for (size_t i = 0; i < chunk->event_count; i++)
             chunk->events[i] = &level->digest.events[done + i];
-        if (vt_chunk_pack(chunk, ring_position, level->chain))
-            return -ENOMEM;
-        int error = vt_trace_file_append(file, chunk->stored.data, chunk->stored.bytes, ring_position);
+        int error = vt_chunk_pack(chunk, ring_position, level->chain);
+        if (!error)
+            error = append(context, level, chunk, ring_position);
         if (error)
             return error;
     }
@@ -126,16 +125,15 @@ static int append(struct vt_digest_levels *levels, unsigned at, struct vt_trace_
 }
 
 /* Ends the level's run; then the next level has one part more. */
-static int end_level(struct vt_digest_levels *levels, unsigned at, struct vt_trace_file *file,
-                     uint64_t ring_position)
+static int end_level(struct vt_digest_levels *levels, unsigned at, uint64_t ring_position,
+                     vt_append_digest *append, void *context)
 {
-    struct vt_digest_level *level = &levels->levels[at], *next = at + 1 < VT_DIGEST_LEVELS ? level + 1 : NULL;
-    struct vt_buffer *summary = &levels->chunk.definitions;
-    if (!levels->chunk.events && !vt_chunk_start(&levels->chunk))
+    struct vt_digest_level *level = &levels->levels[at],
+                           *next = at + 1 < levels->level_count ? level + 1 : NULL;
+    struct vt_chunk *chunk = &levels->chunk;
+    if ((!chunk->events && !vt_chunk_start(chunk)) || !vt_digest_end(&level->digest))
         return -ENOMEM;
-    if (!vt_digest_end(&level->digest) || !put_summary(level, summary))
-        return -ENOMEM;
-    int error = append(levels, at, file, ring_position);
+    int error = vt_digest_pack(level, at + 1, chunk, ring_position, append, context);
     if (error)
         return error;
     if (next && !next->chains)
@@ -144,19 +142,21 @@ static int end_level(struct vt_digest_levels *levels, unsigned at, struct vt_tra
         next->chains += level->chains;
         next->parts++;
         if (!vt_digest_add(&next->digest, level->digest.events, level->digest.count,
-                           (const void *)summary->data))
+                           (const void *)chunk->definitions.data))
             return -ENOMEM;
     }
     level->chains = level->parts = 0;
-    return next && next->parts == VT_DIGESTS_IN_ONE ? end_level(levels, at + 1, file, ring_position) : 0;
+    return next && next->parts == VT_DIGESTS_IN_ONE
+               ? end_level(levels, at + 1, ring_position, append, context)
+               : 0;
 }
 
-int vt_digest_levels_end_chain(struct vt_digest_levels *levels, struct vt_trace_file *file,
-                               uint64_t ring_position)
+int vt_digest_levels_end_chain(struct vt_digest_levels *levels, uint64_t ring_position,
+                               vt_append_digest *append, void *context)
 {
     if (levels->failed || !levels->levels[0].chains)
         return 0;
-    const int error = end_level(levels, 0, file, ring_position);
+    const int error = end_level(levels, 0, ring_position, append, context);
     levels->failed |= error != 0;
     return error == -ENOMEM ? 0 : error;
 }

@@ -5,7 +5,6 @@
 
 #include "record/chunk.h"
 #include "record/digest.h"
-#include "record/trace_file.h"
 
 struct vt_digest_levels {
     struct vt_digest_level {
@@ -15,7 +14,8 @@ struct vt_digest_levels {
         uint32_t chains, parts; /* that it is of; digests of the level below */
     } levels[VT_DIGEST_LEVELS]; /* [0]: the current chain's */
     struct vt_chunk chunk;
-    uint32_t *models; /* by stack id: as in vt_digest_take */
+    unsigned level_count; /* in use */
+    uint32_t *models;     /* by stack id: as in vt_digest_take */
     size_t model_capacity;
     bool failed;
 };
@@ -25,9 +25,17 @@ void vt_digest_levels_define(struct vt_digest_levels *levels, const struct vt_re
 /* Takes the events of a chunk that was written. `first_event`: how many there were before. */
 void vt_digest_levels_take(struct vt_digest_levels *levels, const struct vt_chunk *chunk,
                            uint64_t first_event);
-/* The chain has ended: appends its digest, and those that it completes. Returns 0 or -errno of the file. */
-int vt_digest_levels_end_chain(struct vt_digest_levels *levels, struct vt_trace_file *file,
-                               uint64_t ring_position);
+/* The chain has ended: passes chunks with its digest, and with those that it completes, to `append`, whose
+ * error it returns. Call it before the chain is gone from the file. */
+typedef int vt_append_digest(void *context, const struct vt_digest_level *level, const struct vt_chunk *chunk,
+                             uint64_t ring_position);
+int vt_digest_levels_end_chain(struct vt_digest_levels *levels, uint64_t ring_position,
+                               vt_append_digest *append, void *context);
 void vt_digest_levels_free(struct vt_digest_levels *levels);
+
+/* Packs the level's digest, which has ended, as a chain of its own: calls `append` for each chunk. -ENOMEM,
+ * or what `append` returns. */
+int vt_digest_pack(const struct vt_digest_level *level, unsigned number, struct vt_chunk *chunk,
+                   uint64_t ring_position, vt_append_digest *append, void *context);
 
 #endif

@@ -93,37 +93,65 @@ static void take_records(struct vt_drain *drain)
     }
 }
 
+/* Appends a packed chunk; in flight mode, waits for room. */
+static int append_packed(struct vt_drain *drain, const struct vt_chunk *chunk, uint64_t ring_position)
+{
+    const uint64_t offset = drain->file->header.chunks_end;
+    int error = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, ring_position);
+    if (!error && drain->flight)
+        drain->quiet.ends |= vt_flight_note(drain->flight, chunk, offset);
+    return error;
+}
+
+static int append_digest(void *context, const struct vt_digest_level *level, const struct vt_chunk *chunk,
+                         uint64_t ring_position)
+{
+    struct vt_drain *drain = context;
+    if (drain->flight)
+        vt_flight_note_digest(drain->flight, &level->digest);
+    int error = append_packed(drain, chunk, ring_position);
+    if (error == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight))
+        error = append_packed(drain, chunk, ring_position);
+    return error;
+}
+
+int vt_drain_end_chain(struct vt_drain *drain)
+{
+    drain->quiet.ends = false;
+    vt_chunk_end_chain(&drain->chunk);
+    return drain->digests ? vt_digest_levels_end_chain(drain->digests, vt_ring_consumed(drain->ring),
+                                                       append_digest, drain)
+                          : 0;
+}
+
 static int pack_and_append(struct vt_drain *drain)
 {
-    struct vt_chunk *chunk = &drain->chunk;
-    const uint64_t offset = drain->file->header.chunks_end;
-    int error = vt_chunk_pack(chunk, drain->position, drain->position);
-    if (!error)
-        error = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
-    if (!error && drain->flight)
-        vt_flight_note(drain->flight, chunk, offset);
-    return error;
+    int error = vt_chunk_pack(&drain->chunk, drain->position, drain->position);
+    return error ? error : append_packed(drain, &drain->chunk, drain->position);
 }
 
 static int append_chunk(struct vt_drain *drain)
 {
     struct vt_counters *counters = &drain->ring->header->counters;
     struct vt_chunk *chunk = &drain->chunk;
+    int error = 0;
     if (!chunk->event_count && !chunk->definitions.bytes && drain->position == vt_ring_consumed(drain->ring))
         return 0;
     if (vt_trace_file_was_cut(drain->file))
-        vt_chunk_end_chain(chunk); /* the start of the chain may be gone */
-    if (drain->flight)
-        vt_flight_look(drain->flight, chunk);
+        error = vt_drain_end_chain(drain); /* the start of the chain may be gone */
     counters->events += chunk->event_count;
     if (drain->seen) {
         counters->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
         counters->python_free_threaded = vt_python_is_free_threaded();
     }
     drain->file->header.counters = *counters;
-    int error = pack_and_append(drain);
-    if (error == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
+    if (!error)
         error = pack_and_append(drain);
+    if (error == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight)) {
+        error = vt_drain_end_chain(drain);
+        if (!error)
+            error = pack_and_append(drain);
+    }
     if (error) {
         counters->events -= chunk->event_count;
         return error;
@@ -133,13 +161,7 @@ static int append_chunk(struct vt_drain *drain)
     vt_ring_consume(drain->ring, drain->position);
     chunk->event_count = 0;
     chunk->definitions.bytes = 0;
-    if (!drain->quiet.ends)
-        return 0;
-    drain->quiet.ends = false;
-    vt_chunk_end_chain(chunk);
-    return drain->digests
-               ? vt_digest_levels_end_chain(drain->digests, drain->file, vt_ring_consumed(drain->ring))
-               : 0;
+    return drain->quiet.ends ? vt_drain_end_chain(drain) : 0;
 }
 
 int vt_drain(struct vt_drain *drain)

@@ -37,6 +37,9 @@ int vt_drain(struct vt_drain *drain);
 /* The same up to the last reserved slot; waits briefly for threads that are still filling a record. */
 int vt_drain_to_the_end(struct vt_drain *drain);
 
+/* Ends the chain between two chunks, and appends its digest. Returns 0 or -errno. */
+int vt_drain_end_chain(struct vt_drain *drain);
+
 /* Skips the record at `position`, which will never be committed, and counts it. */
 void vt_drain_abandon(struct vt_drain *drain, uint64_t end);
 

@@ -21,14 +21,10 @@ struct vt_flight {
     uint64_t trigger_bytes;      /* fill level at which making the other region starts */
     struct vt_chains chains;     /* in the region */
     uint64_t chain_count;        /* in the whole run */
-    uint32_t flags;              /* of the current chunk */
     uint64_t step_mark;          /* string id of VT_STEP_MARK; 0 = not seen yet */
     struct peak {
-        uint64_t bytes, chain; /* number of its chain; 0 = in the current chunk */
+        uint64_t bytes, chain; /* number of its chain */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
-    int64_t driver_bytes[VT_MAX_DEVICES];
-    uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks: [0] frameworks with a counter, [1] without */
-    uint64_t graph_bytes[VT_MAX_DEVICES];        /* the part of driver_bytes for graph nodes */
     bool compacts;
     struct vt_compaction compaction;
 };
@@ -67,81 +63,50 @@ void vt_flight_define(struct vt_flight *flight, const struct vt_record_head *hea
         flight->step_mark = string->id;
 }
 
-static void look_at_peak(struct peak *peak, uint64_t bytes)
-{
-    if (bytes <= peak->bytes)
-        return;
-    peak->bytes = bytes;
-    peak->chain = 0;
-}
-
-/* As live_blocks.c counts, except that a failed free is not undone, which matters little here. */
-static int64_t driver_change(const struct vt_event *event)
-{
-    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
-    if (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE)
-        return event->flags & not_device ? 0 : (int64_t)event->bytes;
-    return event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE ? -(int64_t)event->bytes
-                                                                                  : 0;
-}
-
-static void look_at_memory(struct vt_flight *flight, const struct vt_event *event)
-{
-    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
-        return;
-    if (event->layer == VT_LAYER_FRAMEWORK) {
-        uint64_t *totals = flight->framework_bytes[event->device_index];
-        totals[event->flags & VT_FLAG_UNCOUNTED ? 1 : 0] = event->total_bytes;
-        look_at_peak(&flight->block_peaks[event->device_index], totals[0] + totals[1]);
-        return;
-    }
-    int64_t *bytes = &flight->driver_bytes[event->device_index];
-    *bytes += driver_change(event);
-    if (event->kind == VT_EVENT_POOL && event->flags & VT_FLAG_CAPTURED) {
-        *bytes += (int64_t)(event->total_bytes - flight->graph_bytes[event->device_index]);
-        flight->graph_bytes[event->device_index] = event->total_bytes;
-    }
-    look_at_peak(&flight->driver_peaks[event->device_index], *bytes > 0 ? (uint64_t)*bytes : 0);
-}
-
-void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
-{
-    flight->flags = 0;
-    for (size_t i = 0; i < chunk->event_count; i++) {
-        const struct vt_event *event = chunk->events[i];
-        look_at_memory(flight, event);
-        if (event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED)
-            flight->flags |= VT_CHAIN_OOM;
-        else if (event->kind == VT_EVENT_MARK && event->detail != flight->step_mark)
-            flight->flags |= VT_CHAIN_MARK;
-    }
-}
-
-/* Peaks in the current chunk get its chain's number. */
-static void set_chain(struct peak *peaks, uint64_t chain)
+static void note_peaks(struct peak *peaks, const struct vt_digest_peak *found, uint64_t chain)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
-        if (!peaks[d].chain)
-            peaks[d].chain = chain;
+        if (found[d].bytes > peaks[d].bytes)
+            peaks[d] = (struct peak){found[d].bytes, chain};
 }
 
-void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t offset)
+static uint64_t count_kind(const struct vt_digest *digest, enum vt_event_kind kind)
+{
+    uint64_t count = 0;
+    for (size_t layer = 0; layer < VT_DIGEST_LAYERS; layer++)
+        count += digest->kinds[kind][layer];
+    return count;
+}
+
+void vt_flight_note_digest(struct vt_flight *flight, const struct vt_digest *digest)
+{
+    struct vt_chains *chains = &flight->chains;
+    struct vt_flight_chain *chain = chains->count ? &chains->items[chains->count - 1] : NULL;
+    if (!chain)
+        return;
+    note_peaks(flight->block_peaks, digest->block_peaks, chain->number);
+    note_peaks(flight->driver_peaks, digest->driver_peaks, chain->number);
+    if (count_kind(digest, VT_EVENT_OOM) + count_kind(digest, VT_EVENT_ALLOC_FAILED))
+        chain->flags |= VT_CHAIN_OOM;
+    for (size_t i = 0; i < digest->count; i++)
+        if (digest->events[i].kind == VT_EVENT_MARK && digest->events[i].detail != flight->step_mark)
+            chain->flags |= VT_CHAIN_MARK;
+}
+
+bool vt_flight_note(struct vt_flight *flight, const struct vt_chunk *chunk, uint64_t offset)
 {
     const struct vt_chunk_header *head = (const void *)chunk->stored.data;
     struct vt_chains *chains = &flight->chains;
-    if (head->place == 0)
+    if (head->place == 0 && head->level == 0)
         vt_chains_add(chains, &(struct vt_flight_chain){.number = ++flight->chain_count, .offset = offset});
     if (!chains->count)
-        return;
-    set_chain(flight->block_peaks, flight->chain_count);
-    set_chain(flight->driver_peaks, flight->chain_count);
+        return false;
     struct vt_flight_chain *chain = &chains->items[chains->count - 1];
     chain->bytes += chunk->stored.bytes;
     chain->ring_position = head->ring_position;
-    chain->flags |= flight->flags;
-    if (chain->bytes >= (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION)
-        vt_chunk_end_chain(chunk);
+    chain->flags |= head->level ? VT_CHAIN_DIGEST : 0;
     atomic_store(&flight->compaction.from_end, offset + chunk->stored.bytes);
+    return head->level == 0 && chain->bytes >= (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION;
 }
 
 /* ---- what is kept ---- */
@@ -202,8 +167,11 @@ static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
 {
     const uint64_t region = flight->ends[0] - flight->begins[0];
     struct plan plan = {.chains = chains, .left_bytes = region / 10 * 4};
-    for (size_t i = 0; i < chains->count; i++)
-        chains->items[i].flags &= ~(uint32_t)VT_CHAIN_KEPT;
+    for (size_t i = 0; i < chains->count; i++) {
+        uint32_t *flags = &chains->items[i].flags;
+        *flags &= ~(uint32_t)VT_CHAIN_KEPT;
+        *flags |= *flags & (VT_CHAIN_DIGEST | VT_CHAIN_GAP) ? 0 : VT_CHAIN_KEPT;
+    }
     keep_peaks(&plan, flight->block_peaks, 0);
     keep_peaks(&plan, flight->driver_peaks, 0);
     keep_flagged(&plan, VT_CHAIN_OOM, false);
@@ -224,11 +192,10 @@ static uint64_t used_bytes(const struct vt_flight *flight)
     return header->chunks_end - header->chunks_offset;
 }
 
-static void begin_compaction(struct vt_flight *flight, struct vt_chunk *chunk)
+static void begin_compaction(struct vt_flight *flight)
 {
     struct vt_compaction *compaction = &flight->compaction;
     const struct vt_file_header *header = &flight->session->file.header;
-    vt_chunk_end_chain(chunk);
     *compaction = (struct vt_compaction){.file = &flight->session->file,
                                          .to_offset = flight->begins[!flight->region],
                                          .to_limit = flight->ends[!flight->region],
@@ -292,21 +259,25 @@ static void end_compaction(struct vt_flight *flight)
         flight->trigger_bytes = used_bytes(flight) + region / 16;
 }
 
-void vt_flight_tend(struct vt_flight *flight, struct vt_chunk *chunk)
+bool vt_flight_is_due(const struct vt_flight *flight)
 {
-    if (flight->compacts && atomic_load(&flight->compaction.state) != VT_COMPACTION_RUNS) {
-        end_compaction(flight);
-        vt_chunk_end_chain(chunk);
-    }
-    if (!flight->compacts && flight->chains.count && used_bytes(flight) >= flight->trigger_bytes)
-        begin_compaction(flight, chunk);
+    return flight->compacts ? atomic_load(&flight->compaction.state) != VT_COMPACTION_RUNS
+                            : flight->chains.count && used_bytes(flight) >= flight->trigger_bytes;
 }
 
-bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
+void vt_flight_tend(struct vt_flight *flight)
+{
+    if (flight->compacts)
+        end_compaction(flight);
+    else
+        begin_compaction(flight);
+}
+
+bool vt_flight_wait(struct vt_flight *flight)
 {
     const unsigned region = flight->region;
     if (!flight->compacts)
-        begin_compaction(flight, chunk);
+        begin_compaction(flight);
     /* However long a busy machine takes: the ring fills meanwhile, and what does not fit is counted. */
     for (int waited = 0; flight->compacts && waited < LAST_WAIT_MS &&
                          atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS;
@@ -316,7 +287,6 @@ bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
         vt_compaction_stop(&flight->compaction);
     if (flight->compacts)
         end_compaction(flight);
-    vt_chunk_end_chain(chunk);
     return flight->region != region;
 }
 

@@ -15,7 +15,7 @@
 #include "format/events.h"
 #include "guard.h"
 #include "memory.h"
-#include "record/digest.h"
+#include "record/digest_levels.h"
 #include "record/chunk.h"
 #include "thread.h"
 
@@ -49,14 +49,13 @@ void vt_chains_free(struct vt_chains *chains)
 struct work {
     struct vt_compaction *compaction;
     int file;
-    struct vt_digest gap;
+    struct vt_digest_level gap;
     bool in_gap;
     uint64_t gap_position; /* ring_position of the latest chain of the gap */
     struct vt_buffer stored, definitions;
     uint64_t definitions_bytes; /* once unpacked */
-    struct vt_event *events;    /* VT_CHUNK_EVENTS */
+    struct vt_event *events;    /* of a digest; VT_CHUNK_EVENTS */
     struct vt_event_codec *codec;
-    bool has_events; /* the chain being read has had events */
     struct vt_chunk chunk;
 };
 
@@ -144,7 +143,25 @@ static bool put_definitions(struct work *work, const struct vt_flight_chain *cha
            add_chain(work, offset, chain->number, chain->ring_position, VT_CHAIN_GAP);
 }
 
-/* Reads one chunk into the gap, and moves *at past it. */
+/* Adds a digest to that of the gap. Only its first chunk says what it is of. */
+static bool add_digest(struct work *work, const struct vt_chunk_header *head, const uint8_t *stored)
+{
+    static const struct vt_digest_summary nothing;
+    const struct vt_digest_summary *summary = head->place ? &nothing : (const void *)stored;
+    if (!head->place) {
+        if (!work->gap.chains) {
+            work->gap.chain = head->chain;
+            work->gap.first_event = summary->first_event;
+        }
+        work->gap.chains += summary->chains;
+        vt_events_begin_chain(work->codec);
+    }
+    vt_events_read_chunk(work->codec, stored + head->packed_definitions_bytes, stored + head->stored_bytes,
+                         !head->place, work->events, head->events);
+    return vt_digest_add(&work->gap.digest, work->events, head->events, summary);
+}
+
+/* Reads one chunk: definitions of a chain, or its digest. Moves *at past it. */
 static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
 {
     struct vt_chunk_header head;
@@ -159,26 +176,13 @@ static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
         vt_chunk_checksum(&head, stored) != head.checksum)
         return false;
     *at += sizeof head + head.stored_bytes;
-    if (head.place == 0) {
-        vt_events_begin_chain(work->codec);
-        work->has_events = false;
-    }
-    if (head.packed_definitions_bytes) {
-        uint8_t *definitions = vt_buffer_add(&work->definitions, head.packed_definitions_bytes);
-        if (!definitions)
-            return false;
-        memcpy(definitions, stored, head.packed_definitions_bytes);
-    }
     work->definitions_bytes += head.definitions_bytes;
-    if (!head.events)
-        return true;
-    vt_events_read_chunk(work->codec, stored + head.packed_definitions_bytes, stored + head.stored_bytes,
-                         !work->has_events, work->events, head.events);
-    work->has_events = true;
-    for (uint32_t i = 0; i < head.events; i++)
-        if (!vt_digest_take(&work->gap, &work->events[i], 0))
-            return false;
-    return true;
+    if (head.level)
+        return add_digest(work, &head, stored);
+    uint8_t *definitions = vt_buffer_add(&work->definitions, head.packed_definitions_bytes);
+    if (definitions)
+        memcpy(definitions, stored, head.packed_definitions_bytes);
+    return definitions;
 }
 
 /* How many backward passes a gap shows: each takes a few bytes. */
@@ -192,8 +196,10 @@ static size_t passes_maximum(const struct vt_compaction *compaction)
 static bool thin_chain(struct work *work, const struct vt_flight_chain *chain)
 {
     const uint64_t end = chain->offset + chain->bytes;
-    if (!work->in_gap)
-        vt_digest_begin(&work->gap, passes_maximum(work->compaction), true);
+    if (!work->in_gap) {
+        vt_digest_begin(&work->gap.digest, passes_maximum(work->compaction), true);
+        work->gap.chains = 0;
+    }
     work->in_gap = true;
     work->gap_position = chain->ring_position;
     work->definitions.bytes = work->definitions_bytes = 0;
@@ -203,28 +209,24 @@ static bool thin_chain(struct work *work, const struct vt_flight_chain *chain)
     return put_definitions(work, chain);
 }
 
+static int append_digest(void *context, const struct vt_digest_level *level, const struct vt_chunk *chunk,
+                         uint64_t ring_position)
+{
+    struct work *work = context;
+    (void)level;
+    (void)ring_position;
+    return append_bytes(work, chunk->stored.data, chunk->stored.bytes) ? 0 : -EIO;
+}
+
 static bool end_gap(struct work *work, uint64_t number)
 {
-    struct vt_chunk *chunk = &work->chunk;
+    const uint64_t offset = work->compaction->to_end;
     if (!work->in_gap)
         return true;
     work->in_gap = false;
-    if (!vt_digest_end(&work->gap))
-        return false;
-    vt_chunk_end_chain(chunk);
-    for (size_t i = 0; i < work->gap.count; i += chunk->event_count) {
-        const size_t left = work->gap.count - i;
-        const uint64_t offset = work->compaction->to_end;
-        chunk->event_count = left < VT_CHUNK_EVENTS ? left : VT_CHUNK_EVENTS;
-        for (size_t k = 0; k < chunk->event_count; k++)
-            chunk->events[k] = &work->gap.events[i + k];
-        if (vt_chunk_pack(chunk, work->gap_position, work->gap_position) ||
-            !append_bytes(work, chunk->stored.data, chunk->stored.bytes) ||
-            !add_chain(work, offset, number, work->gap_position, VT_CHAIN_GAP))
-            return false;
-        vt_chunk_end_chain(chunk); /* each chunk is its own chain here */
-    }
-    return true;
+    return vt_digest_end(&work->gap.digest) &&
+           !vt_digest_pack(&work->gap, 1, &work->chunk, work->gap_position, append_digest, work) &&
+           add_chain(work, offset, number, work->gap_position, VT_CHAIN_GAP);
 }
 
 /* Whether the chains [first, end) are one existing gap. */
@@ -290,7 +292,7 @@ static void *compactor_main(void *context)
                       write_region(&work) && copy_appended(&work);
     if (work.file >= 0)
         close(work.file);
-    vt_digest_free(&work.gap);
+    vt_digest_free(&work.gap.digest);
     vt_chunk_stop(&work.chunk);
     vt_memory_free(work.events, VT_CHUNK_EVENTS * sizeof *work.events);
     vt_memory_free(work.codec, sizeof *work.codec);

@@ -17,7 +17,8 @@ enum vt_chain_flag {
     VT_CHAIN_KEPT = 1, /* kept unchanged */
     VT_CHAIN_GAP = 2,  /* holds events of a gap, or none */
     VT_CHAIN_OOM = 4,
-    VT_CHAIN_MARK = 8, /* other than step marks */
+    VT_CHAIN_MARK = 8,    /* other than step marks */
+    VT_CHAIN_DIGEST = 16, /* its digest follows it: without, it must be kept */
 };
 
 /* A chain; a long gap is several. */

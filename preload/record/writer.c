@@ -212,8 +212,12 @@ static int write_until_stopped(struct writer *writer, bool failed)
             if (error)
                 return error;
         }
-        if (!failed && writer->drain.flight)
-            vt_flight_tend(writer->drain.flight, &writer->drain.chunk);
+        if (!failed && writer->drain.flight && vt_flight_is_due(writer->drain.flight)) {
+            int error = vt_drain_end_chain(&writer->drain);
+            if (error)
+                return error;
+            vt_flight_tend(writer->drain.flight);
+        }
         const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
         if (now >= writer->adoption_ns) {
             writer->adoption_ns = now + ADOPTION_NS;
@@ -313,7 +317,8 @@ static void *writer_main(void *context)
         return NULL;
     }
     writer->drain.flight = vt_flight_make(session);
-    writer->drain.digests = writer->drain.flight ? NULL : &writer->digests;
+    writer->digests.level_count = writer->drain.flight ? 1 : VT_DIGEST_LEVELS;
+    writer->drain.digests = &writer->digests;
     writer->nvml = vt_nvml_make(session);
     vt_native_start(session->options.native);
     vt_top_begin(&session->ring.header->top, session->options.rank);
