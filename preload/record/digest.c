@@ -228,7 +228,7 @@ struct before {
 
 /* A framework's block is made, or was (VT_EVENT_RAN). The first of a run may come after a pass that is not in
  * it. */
-static void watch_passes(struct vt_digest *digest, const struct vt_event *event, struct before before)
+static inline void watch_passes(struct vt_digest *digest, const struct vt_event *event, struct before before)
 {
     struct vt_digest_past *past = &digest->past;
     const bool backward = event->sequence & 1, begins = !past->has_blocks, was_backward = past->backward;
@@ -254,8 +254,8 @@ static void watch_passes(struct vt_digest *digest, const struct vt_event *event,
 
 /* A call of a model begins with the first block in it after one outside of models, or with the stack that the
  * call before began with. */
-static void watch_calls(struct vt_digest *digest, struct vt_digest_thread *thread,
-                        const struct vt_event *event, uint32_t model)
+static inline void watch_calls(struct vt_digest *digest, struct vt_digest_thread *thread,
+                               const struct vt_event *event, uint32_t model)
 {
     if (digest->past.trains || digest->in_earlier)
         return;
@@ -270,7 +270,7 @@ static void watch_calls(struct vt_digest *digest, struct vt_digest_thread *threa
 
 /* ---- one event ---- */
 
-static struct vt_digest_thread *thread_of(struct vt_digest *digest, uint32_t thread_id)
+static inline struct vt_digest_thread *thread_of(struct vt_digest *digest, uint32_t thread_id)
 {
     struct vt_digest_thread *thread = digest->past.threads;
     while (thread < digest->past.threads + VT_DIGEST_THREADS - 1 && thread->thread_id &&
@@ -306,7 +306,7 @@ static void note_peak(struct vt_digest_peak *peak, uint64_t bytes, const struct 
 }
 
 /* The framework's own count of its blocks. */
-static void watch_blocks(struct vt_digest *digest, const struct vt_event *event)
+static inline void watch_blocks(struct vt_digest *digest, const struct vt_event *event)
 {
     struct vt_digest_past *past = &digest->past;
     if (!has_device(event))
@@ -358,7 +358,8 @@ static void count_event(struct vt_digest *digest, const struct vt_event *event)
 }
 
 /* Watches a framework's block as it is made, and returns what its thread did before. */
-static struct before watch_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+static inline struct before watch_block(struct vt_digest *digest, const struct vt_event *event,
+                                        uint32_t model)
 {
     struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
     struct before before = {thread->sequence, event->sequence == thread->sequence ? thread->node_stack : 0};
@@ -567,21 +568,6 @@ static void pass_on(struct vt_digest *digest, const struct vt_event *event)
         show(digest, VT_EVENT_CALL, event, event->t_ns, digest->calls.count);
 }
 
-bool vt_digest_pass_over(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
-{
-    if (digest->driver_position && event->kind == VT_EVENT_ALLOC)
-        return false;
-    watch_blocks(digest, event);
-    if (event->kind == VT_EVENT_ALLOC) {
-        watch_block(digest, event, model);
-        digest->omitted_blocks++;
-        digest->omitted_bytes += event->bytes;
-    }
-    omit(digest);
-    count_event(digest, event);
-    return !digest->failed;
-}
-
 static void take(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
 {
     switch (event->kind) {
@@ -655,6 +641,48 @@ bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint
         watch_driver(digest, event);
     take(digest, event, model);
     count_event(digest, event);
+    return !digest->failed;
+}
+
+/* Of a block that goes again before the digest ends, and of its free, only this is of interest. */
+static inline void pass_over(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+{
+    watch_blocks(digest, event);
+    if (event->kind == VT_EVENT_ALLOC) {
+        watch_block(digest, event, model);
+        digest->omitted_blocks++;
+        digest->omitted_bytes += event->bytes;
+    }
+    digest->omitted_events++;
+    digest->kinds[event->kind][VT_LAYER_FRAMEWORK]++;
+    digest->event_count++;
+}
+
+bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
+                        uint32_t *pairs, const uint32_t *models, size_t model_count)
+{
+    for (size_t i = 0; i < count && !digest->failed; i++) {
+        const struct vt_event *event = events[i];
+        const uint32_t model = event->stack_id < model_count ? models[event->stack_id] : 0;
+        const bool makes = event->kind == VT_EVENT_ALLOC;
+        /* The first block of driver memory shows what that is for. */
+        if (pairs[i] && !(makes && digest->driver_position)) {
+            pass_over(digest, event, model);
+            continue;
+        }
+        if (event->kind == VT_EVENT_NODE) {
+            make_node(digest, event);
+            count_event(digest, event);
+            continue;
+        }
+        if (pairs[i] && makes)
+            pairs[pairs[i] - 1] = 0;
+        vt_digest_take(digest, event, model);
+    }
+    if (count && !digest->first_ns)
+        digest->first_ns = events[0]->t_ns;
+    if (count)
+        digest->last_ns = events[count - 1]->t_ns;
     return !digest->failed;
 }
 

@@ -82,9 +82,10 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
 /* Takes the next event. `model`: identifies the outermost module whose call
  * the event's stack is in; 0 = none. False if it failed. */
 bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
-/* The same for an event of a framework's block that is made and freed before anything else is asked of the
- * digest: faster. False: both its events must be taken. */
-bool vt_digest_pass_over(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* Takes events in a row. `pairs`: as in struct vt_chunk; blocks that come and go among these events cost
+ * little. `models`: by stack id. */
+bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
+                        uint32_t *pairs, const uint32_t *models, size_t model_count);
 /* Takes an earlier digest, of the events that come next; if in parts, the later ones with an empty summary.
  */
 bool vt_digest_add(struct vt_digest *digest, const struct vt_event *events, size_t count,

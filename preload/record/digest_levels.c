@@ -57,16 +57,8 @@ void vt_digest_levels_take(struct vt_digest_levels *levels, const struct vt_chun
         begin(level, chunk->chain, first_event);
         level->chains = 1;
     }
-    for (size_t i = 0; i < chunk->event_count; i++) {
-        const struct vt_event *event = chunk->events[i];
-        const uint32_t model = event->stack_id < levels->model_capacity ? levels->models[event->stack_id] : 0;
-        if (chunk->pairs[i] && vt_digest_pass_over(&level->digest, event, model))
-            continue;
-        if (chunk->pairs[i] && event->kind == VT_EVENT_ALLOC)
-            chunk->pairs[chunk->pairs[i] - 1] = 0;
-        vt_digest_take(&level->digest, event, model);
-    }
-    levels->failed |= level->digest.failed;
+    levels->failed |= !vt_digest_take_all(&level->digest, chunk->events, chunk->event_count, chunk->pairs,
+                                          levels->models, levels->model_capacity);
 }
 
 /* ---- files ---- */

@@ -41,31 +41,13 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
         vt_top_definition(&drain->ring->header->top, head);
 }
 
-/* A chain ends where few blocks are alive, so that its digest is small: the longer it gets, the more may be.
- */
-static void find_quiet_place(struct vt_drain *drain, const struct vt_event *event)
-{
-    enum { WATCHED = VT_CHAIN_EVENTS / 2, FIRST = VT_CHAIN_EVENTS, LAST = VT_CHAIN_EVENTS / 2 * 3 };
-    struct vt_quiet *quiet = &drain->quiet;
-    const uint32_t place = drain->chunk.place ? drain->chunk.chain_events + (uint32_t)drain->chunk.event_count
-                                              : (uint32_t)drain->chunk.event_count;
-    if (event->layer != VT_LAYER_FRAMEWORK)
-        return;
-    quiet->live += (event->kind == VT_EVENT_ALLOC) - (event->kind == VT_EVENT_FREE);
-    if (place <= WATCHED)
-        quiet->least = quiet->most = quiet->live;
-    quiet->least = quiet->live < quiet->least ? quiet->live : quiet->least;
-    quiet->most = quiet->live > quiet->most ? quiet->live : quiet->most;
-    if (place < FIRST)
-        return;
-    const int64_t late = place - FIRST, latest = LAST - FIRST, above = quiet->live - quiet->least;
-    quiet->ends = place >= LAST || above * latest * latest <= (quiet->most - quiet->least) * late * late;
-}
-
 static void take_event(struct vt_drain *drain, const struct vt_event *event)
 {
-    drain->chunk.events[drain->chunk.event_count++] = event;
-    find_quiet_place(drain, event);
+    struct vt_chunk *chunk = &drain->chunk;
+    const uint32_t before = chunk->place ? chunk->chain_events : 0;
+    drain->ends_chain =
+        vt_chain_may_end(&drain->chain_end, event, before + (uint32_t)chunk->event_count, VT_CHAIN_EVENTS);
+    chunk->events[chunk->event_count++] = event;
     drain->failed_requests += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
     drain->ran_out |= event->kind == VT_EVENT_OOM;
     drain->driver_ran_out |= event->kind == VT_EVENT_ALLOC_FAILED && event->detail == OUT_OF_MEMORY;
@@ -81,7 +63,7 @@ static void take_records(struct vt_drain *drain)
     struct vt_chunk *chunk = &drain->chunk;
     const struct vt_record_head *head;
     const size_t most = drain->flight ? vt_flight_chunk_events(drain->flight) : VT_CHUNK_EVENTS;
-    while (chunk->event_count < most && !drain->quiet.ends &&
+    while (chunk->event_count < most && !drain->ends_chain &&
            chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES && !chunk->definitions.failed &&
            drain->position - vt_ring_consumed(ring) < ring->slot_count / 4 &&
            (head = vt_ring_at(ring, &drain->position))) {
@@ -99,7 +81,7 @@ static int append_packed(struct vt_drain *drain, const struct vt_chunk *chunk, u
     const uint64_t offset = drain->file->header.chunks_end;
     int error = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, ring_position);
     if (!error && drain->flight)
-        drain->quiet.ends |= vt_flight_note(drain->flight, chunk, offset);
+        drain->ends_chain |= vt_flight_note(drain->flight, chunk, offset);
     return error;
 }
 
@@ -117,7 +99,7 @@ static int append_digest(void *context, const struct vt_digest_level *level, con
 
 int vt_drain_end_chain(struct vt_drain *drain)
 {
-    drain->quiet.ends = false;
+    drain->ends_chain = false;
     vt_chunk_end_chain(&drain->chunk);
     return drain->digests ? vt_digest_levels_end_chain(drain->digests, vt_ring_consumed(drain->ring),
                                                        append_digest, drain)
@@ -161,7 +143,7 @@ static int append_chunk(struct vt_drain *drain)
     vt_ring_consume(drain->ring, drain->position);
     chunk->event_count = 0;
     chunk->definitions.bytes = 0;
-    return drain->quiet.ends ? vt_drain_end_chain(drain) : 0;
+    return drain->ends_chain ? vt_drain_end_chain(drain) : 0;
 }
 
 int vt_drain(struct vt_drain *drain)

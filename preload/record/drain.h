@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "record/chain_end.h"
 #include "record/digest_levels.h"
 #include "record/ring.h"
 #include "record/top_counters.h"
@@ -20,10 +21,8 @@ struct vt_drain {
     struct vt_defined *seen;
     struct vt_flight *flight;         /* NULL: not in flight mode */
     struct vt_digest_levels *digests; /* NULL: chains get none */
-    struct vt_quiet {                 /* where the chain may end: where few blocks are alive */
-        int64_t live, least, most;    /* framework's blocks now; the extremes of the chain's latter part */
-        bool ends;                    /* the chain ends with the current chunk */
-    } quiet;
+    struct vt_chain_end chain_end;
+    bool ends_chain;              /* the chain ends with the current chunk */
     struct vt_top_ranges *ranges; /* NULL: nobody reads the ring's top counters any more */
     uint64_t position;            /* the first slot not taken yet */
     uint64_t failed_requests;     /* requests so far that the driver or a framework could not serve */

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "memory.h"
-#include "record/chunk.h"
+#include "record/chain_end.h"
+#include "record/digest_levels.h"
 
 #define REQUIRE(condition)                                                                                   \
     do {                                                                                                     \
@@ -20,6 +21,10 @@
 struct builder {
     struct vt_file_header header;
     struct vt_chunk chunk; /* its events are set when it ends */
+    struct vt_digest_levels digests;
+    struct vt_chain_end chain_end;
+    uint32_t chain_events;
+    uint64_t written; /* events in chunks */
     struct vt_buffer chunks, image, ring_image;
     struct vt_event *events; /* VT_CHUNK_EVENTS: of the chunk */
     size_t event_count;
@@ -52,6 +57,8 @@ struct builder *builder_new(uint64_t ring_slots)
     builder->ring = calloc(ring_slots, VT_SLOT_BYTES);
     builder->events = malloc(VT_CHUNK_EVENTS * sizeof *builder->events);
     REQUIRE(builder->ring && builder->events && vt_chunk_start(&builder->chunk));
+    builder->digests.level_count = VT_DIGEST_LEVELS;
+    builder->chain_events = VT_CHAIN_EVENTS;
     builder->header = (struct vt_file_header){
         .format_version = VT_FORMAT_VERSION,
         .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
@@ -78,6 +85,7 @@ void builder_free(struct builder *builder)
     if (builder->in_ring)
         unlink(builder->header.ring_path);
     vt_chunk_stop(&builder->chunk);
+    vt_digest_levels_free(&builder->digests);
     free_buffer(&builder->chunks);
     free_buffer(&builder->image);
     free_buffer(&builder->ring_image);
@@ -101,6 +109,7 @@ static void put_record(struct builder *builder, uint8_t kind, void *record, uint
         .slots = slots, .kind = kind, .committed = 1, .bytes = kind == VT_RECORD_EVENT ? head->bytes : bytes};
     if (!builder->in_ring) {
         static const uint8_t padding[8];
+        vt_digest_levels_define(&builder->digests, head);
         put(&builder->chunk.definitions, record, bytes);
         put(&builder->chunk.definitions, padding, (8 - bytes % 8) % 8);
         builder->position += slots;
@@ -255,8 +264,14 @@ void builder_event(struct builder *builder, struct vt_event event)
     }
     if (builder->event_count == VT_CHUNK_EVENTS)
         builder_end_chunk(builder);
+    const uint32_t before =
+        (builder->chunk.place ? builder->chunk.chain_events : 0) + (uint32_t)builder->event_count;
     builder->events[builder->event_count++] = event;
     builder->position++;
+    if (vt_chain_may_end(&builder->chain_end, &event, before, builder->chain_events)) {
+        builder_end_chunk(builder);
+        builder_end_chain(builder);
+    }
 }
 
 void builder_events(struct builder *builder, const struct vt_event *events, size_t count)
@@ -267,7 +282,19 @@ void builder_events(struct builder *builder, const struct vt_event *events, size
 
 void builder_definitions(struct builder *builder, const void *records, size_t bytes)
 {
+    const uint8_t *at = records, *end = at + bytes;
     put(&builder->chunk.definitions, records, bytes);
+    for (const struct vt_record_head *head; (size_t)(end - at) >= sizeof *head;
+         at += (head->bytes + 7u) & ~7u) {
+        head = (const void *)at;
+        if (head->bytes < sizeof *head || head->bytes > (size_t)(end - at))
+            return;
+        const struct vt_stack *stack = (const void *)at;
+        if (head->kind == VT_RECORD_STACK && head->bytes >= sizeof *stack &&
+            head->bytes >= sizeof *stack + stack->native_frames * sizeof(uint64_t) +
+                               stack->python_frames * sizeof(struct vt_python_frame))
+            vt_digest_levels_define(&builder->digests, head);
+    }
 }
 
 void builder_set_position(struct builder *builder, uint64_t position)
@@ -280,16 +307,32 @@ void builder_end_chunk(struct builder *builder)
     struct vt_chunk *chunk = &builder->chunk;
     for (chunk->event_count = 0; chunk->event_count < builder->event_count; chunk->event_count++)
         chunk->events[chunk->event_count] = &builder->events[chunk->event_count];
-    if (chunk->chain_events >= VT_CHAIN_EVENTS)
-        vt_chunk_end_chain(chunk);
     REQUIRE(vt_chunk_pack(chunk, builder->position, builder->position) == 0);
     put(&builder->chunks, chunk->stored.data, chunk->stored.bytes);
+    vt_digest_levels_take(&builder->digests, chunk, builder->written);
+    builder->written += builder->event_count;
     chunk->definitions.bytes = builder->event_count = 0;
+}
+
+static int put_digest(void *context, const struct vt_digest_level *level, const struct vt_chunk *chunk,
+                      uint64_t ring_position)
+{
+    struct builder *builder = context;
+    (void)level;
+    (void)ring_position;
+    put(&builder->chunks, chunk->stored.data, chunk->stored.bytes);
+    return 0;
 }
 
 void builder_end_chain(struct builder *builder)
 {
     vt_chunk_end_chain(&builder->chunk);
+    REQUIRE(!vt_digest_levels_end_chain(&builder->digests, builder->position, put_digest, builder));
+}
+
+void builder_set_chain_events(struct builder *builder, uint32_t events)
+{
+    builder->chain_events = events;
 }
 
 static bool has_open_chunk(const struct builder *builder)

@@ -49,8 +49,10 @@ void builder_events(struct builder *builder, const struct vt_event *events, size
 void builder_definitions(struct builder *builder, const void *records, size_t bytes);
 
 void builder_end_chunk(struct builder *builder);
-/* Once its last chunk has ended. */
+/* Once its last chunk has ended. Its digest follows. */
 void builder_end_chain(struct builder *builder);
+/* About how many events a chain has, if not as many as in a recorder's. */
+void builder_set_chain_events(struct builder *builder, uint32_t events);
 /* How many slots of the ring there were so far, if not as many as the records took. */
 void builder_set_position(struct builder *builder, uint64_t position);
 /* Ends the chunk: what follows goes to the ring, from position `start` (as much is told to be consumed). */
