@@ -57,7 +57,8 @@ static unsigned find_block(const struct vt_past_blocks *blocks, uint64_t address
     return (unsigned)__builtin_ctz(found);
 }
 
-static void keep_block(struct vt_event_codec *codec, const struct vt_event *event, uint32_t family)
+/* Returns the number of the event that made the block which the address had until now, 0 = none. */
+static uint32_t keep_block(struct vt_event_codec *codec, const struct vt_event *event, uint32_t family)
 {
     struct vt_past_blocks *blocks = blocks_of(codec, event->address);
     unsigned way = find_block(blocks, event->address);
@@ -66,6 +67,7 @@ static void keep_block(struct vt_event_codec *codec, const struct vt_event *even
         for (unsigned i = 1; i < VT_PAST_WAYS; i++)
             way = blocks->numbers[i] < blocks->numbers[way] ? i : way;
     }
+    const uint32_t replaced = blocks->addresses[way] == event->address ? blocks->numbers[way] : 0;
     uint64_t *latest = &codec->families[family % VT_PAST_EVENTS];
     blocks->addresses[way] = event->address;
     blocks->bytes[way] = event->bytes;
@@ -73,6 +75,7 @@ static void keep_block(struct vt_event_codec *codec, const struct vt_event *even
     blocks->numbers[way] = codec->number;
     blocks->families[way] = family;
     *latest = event->address;
+    return replaced;
 }
 
 /* Removes a block, so that the one before it becomes the family's latest. Returns the family. *made: the
@@ -354,11 +357,11 @@ static uint32_t find_candidate(struct vt_event_codec *codec, struct vt_past_thre
     return 0;
 }
 
-/* Returns the number of the event that made the block which this one frees, 0 = none. */
+/* Returns the number of the event that made the block which this one frees or replaces, 0 = none. */
 static uint32_t remember_event(struct vt_event_codec *codec, struct vt_past_thread *thread,
                                const struct vt_event *event, uint32_t like, uint64_t asked)
 {
-    uint32_t made = 0;
+    uint32_t other = 0;
     const uint32_t number = codec->number;
     struct vt_past_event *now = past_event(codec, number);
     uint32_t family = like ? past_event(codec, like)->family : number % VT_PAST_EVENTS;
@@ -367,10 +370,10 @@ static uint32_t remember_event(struct vt_event_codec *codec, struct vt_past_thre
         if (like)
             *size_of(codec, like_bytes) = (struct vt_past_size){like_bytes, asked};
         codec->families[family % VT_PAST_EVENTS] = number;
-        keep_block(codec, event, family);
+        other = keep_block(codec, event, family);
         vt_holes_take(&codec->holes, event->address, event->bytes);
     } else if (is_block(event, VT_EVENT_FREE)) {
-        family = forget_block(codec, event->address, &made);
+        family = forget_block(codec, event->address, &other);
         vt_holes_give(&codec->holes, event->address, event->bytes);
     } else {
         asked = event->bytes;
@@ -415,7 +418,7 @@ static uint32_t remember_event(struct vt_event_codec *codec, struct vt_past_thre
         *hashed = number;
     }
     thread->like = like;
-    return made;
+    return other;
 }
 
 static void guess_event(struct vt_event_codec *codec, struct guess *guess)

@@ -88,8 +88,9 @@ void vt_events_begin_chain(struct vt_event_codec *codec);
 /* Writes a chunk: begin, events, end. The caller must provide room: vt_events_start_bytes between `out` and
  * `end` if the chunk has the chain's first event (`first`), then VT_EVENT_BYTES_MAXIMUM between
  * codec->coder.out and codec->coder.plain_out before each event; it may move both. vt_events_end joins the
- * two streams and returns their end, which is not before `least`. vt_events_write returns, for the free of a
- * block, codec->number of the event that made it, as far as that is remembered, else 0. */
+ * two streams and returns their end, which is not before `least`. vt_events_write returns
+ * codec->number of the event that made the block which this one frees, or whose place its own block takes
+ * without a free, as far as that is remembered, else 0. */
 size_t vt_events_start_bytes(const struct vt_event_codec *codec);
 void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *end, bool first);
 uint32_t vt_events_write(struct vt_event_codec *codec, const struct vt_event *event);

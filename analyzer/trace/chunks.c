@@ -234,6 +234,14 @@ static void take_chunk(struct vt_trace *trace, const struct found *found, uint64
         *ring_position = head->ring_position;
 }
 
+/* A chain that cannot be read to its end is left out if its digest, which follows, can take its place. */
+static void replace_chain(struct vt_trace *trace, const struct vt_chunk_header *damaged)
+{
+    struct vt_raw_events *raw = &trace->tables->raw;
+    if (damaged->level == 0 && vt_plan_replace(trace->tables->plan, damaged->chain) && raw->id == damaged->chain)
+        raw->count = raw->chain;
+}
+
 /* Reads chunks from *offset on, in their order up to the first that is damaged, whose offset *offset then is.
  * *next is where the one after it should be, 0 if that is not known. */
 static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t *next,
@@ -255,11 +263,11 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
             error = -EBADMSG;
         if (!error)
             take_chunk(trace, found, ring_position);
+        else if (error == -EBADMSG)
+            replace_chain(trace, &found->head);
     }
     for (size_t i = 0; i < batch->count; i++)
         free(batch->items[i].definitions);
-    if (error == -EBADMSG && vt_plan_replace(trace->tables->plan, trace->tables->raw.id))
-        trace->tables->raw.count = trace->tables->raw.chain; /* its digest comes in its place */
     int taken = vt_raw_events_take(trace, trace->tables->raw.chain);
     return taken ? taken : error;
 }

@@ -128,11 +128,11 @@ static bool pack_events(struct vt_chunk *chunk, bool first)
     for (size_t i = 0; i < chunk->event_count; i++) {
         if (!make_room(stored, &codec->coder, VT_EVENT_BYTES_MAXIMUM))
             return false;
-        const uint32_t made = vt_events_write(codec, chunk->events[i]);
-        chunk->pairs[i] = 0;
-        if (made >= number) {
-            chunk->pairs[i] = made - number + 1;
-            chunk->pairs[made - number] = (uint32_t)i + 1;
+        const uint32_t other = vt_events_write(codec, chunk->events[i]);
+        chunk->pairs[i] = other && chunk->events[i]->kind == VT_EVENT_ALLOC ? VT_NO_PAIR : 0;
+        if (chunk->pairs[i] == 0 && other >= number && chunk->pairs[other - number] != VT_NO_PAIR) {
+            chunk->pairs[i] = other - number + 1;
+            chunk->pairs[other - number] = (uint32_t)i + 1;
         }
     }
     const size_t least = (chunk->event_count + VT_EVENTS_PER_BYTE - 1) / VT_EVENTS_PER_BYTE;

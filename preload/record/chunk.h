@@ -22,13 +22,15 @@ void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes);
 void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
                            size_t body_bytes);
 
+#define VT_NO_PAIR UINT32_MAX
+
 /* A chunk being made. */
 struct vt_chunk {
     struct vt_buffer definitions;
     const struct vt_event **events; /* pointers into the ring; at most VT_CHUNK_EVENTS */
     size_t event_count;
     uint32_t *pairs; /* of a chunk that was packed, by event: 1 + the place of the event that frees the block
-                        it makes, or made the one it frees; 0 = not in this chunk */
+                        it makes, or made the one it frees; 0 or VT_NO_PAIR = none in this chunk */
     struct vt_buffer stored;
     struct ZSTD_CCtx_s *compressor; /* for the chain's definitions */
     struct vt_event_codec *codec;   /* for the chain's events */

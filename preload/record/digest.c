@@ -389,8 +389,12 @@ static void make(struct vt_digest *digest, const struct vt_event *event, uint32_
     if (!kept)
         return;
     const size_t position = digest->count - 1;
-    /* The free of one that is still here was lost: both stay, the replay is to see that. */
-    put_place(digest, find(digest, event), position);
+    const size_t at = find(digest, event);
+    /* The free of one that is still here was lost: both stay, with the free of this one, as the replay must
+     * see that. */
+    if (digest->places[at] && is_block(event))
+        kept->head_start = (uint32_t)position + 1;
+    put_place(digest, at, position);
     if (!is_block(event)) {
         digest->driver_position = digest->count;
         return;
@@ -664,9 +668,9 @@ bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *
     for (size_t i = 0; i < count && !digest->failed; i++) {
         const struct vt_event *event = events[i];
         const uint32_t model = event->stack_id < model_count ? models[event->stack_id] : 0;
-        const bool makes = event->kind == VT_EVENT_ALLOC;
+        const bool makes = event->kind == VT_EVENT_ALLOC, paired = pairs[i] - 1 < count;
         /* The first block of driver memory shows what that is for. */
-        if (pairs[i] && !(makes && digest->driver_position)) {
+        if (paired && !(makes && digest->driver_position)) {
             pass_over(digest, event, model);
             continue;
         }
@@ -675,7 +679,7 @@ bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *
             count_event(digest, event);
             continue;
         }
-        if (pairs[i] && makes)
+        if (paired && makes)
             pairs[pairs[i] - 1] = 0;
         vt_digest_take(digest, event, model);
     }

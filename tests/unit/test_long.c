@@ -1,0 +1,185 @@
+/* Long traces, of which some chains are read whole and of the others digests: what is alive at each event of
+ * a whole chain, against a plain replay of all events; which chains are chosen; and what damage costs. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/digest_events.h"
+#include "trace/reading_plan.h"
+#include "trace_builder.h"
+
+enum { EVENTS = 30000, ADDRESSES = 40, CHAIN = 200, DEVICES = 2, TICK_NS = 256, FAILED = 9000 };
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint32_t random_below(uint32_t limit)
+{
+    random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 33) % limit;
+}
+
+/* Blocks come and go; now and then something else happens. t_ns is TICK_NS times the
+ * event's number + 1. */
+static void make_events(struct vt_event *events)
+{
+    uint64_t alive[ADDRESSES] = {0}, total[DEVICES] = {0};
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        const uint32_t address = random_below(ADDRESSES);
+        const int device = (int)(address % DEVICES);
+        events[i] = (struct vt_event){.t_ns = TICK_NS * (i + 1), .layer = VT_LAYER_FRAMEWORK, .stack_id = 1};
+        if (i == FAILED || random_below(50) == 0) {
+            events[i].kind = i == FAILED ? VT_EVENT_ALLOC_FAILED : VT_EVENT_MARK;
+            events[i].layer = VT_LAYER_NONE;
+            events[i].device_index = -1;
+            continue;
+        }
+        const bool frees = alive[address] != 0;
+        events[i].kind = frees ? VT_EVENT_FREE : VT_EVENT_ALLOC;
+        events[i].address = (address + 1) * 4096;
+        events[i].bytes = frees ? alive[address] : 512 * (1 + random_below(9));
+        total[device] += frees ? 0 - events[i].bytes : events[i].bytes - alive[address];
+        alive[address] = frees ? 0 : events[i].bytes;
+        events[i].device_index = (int8_t)device;
+        events[i].detail = 1 << 20;
+        events[i].total_bytes = total[device];
+    }
+}
+
+struct written {
+    struct builder *builder;
+    const char *path;
+    struct vt_event *events;
+};
+
+static struct written write_trace(void)
+{
+    struct written written = {builder_new(64), NULL, malloc(EVENTS * sizeof *written.events)};
+    make_events(written.events);
+    builder_set_chain_events(written.builder, CHAIN);
+    builder_stack(written.builder, 7, NULL, 0, NULL, 0);
+    builder_events(written.builder, written.events, EVENTS);
+    written.path = builder_write(written.builder);
+    return written;
+}
+
+static void free_written(struct written *written)
+{
+    builder_free(written->builder);
+    free(written->events);
+}
+
+static struct vt_trace *open_part(const char *path, uint64_t budget, const struct vt_window *asked,
+                                  size_t count)
+{
+    char error[512];
+    struct vt_trace *trace;
+    const struct vt_reading reading = {.budget_events = budget, .asked = asked, .asked_count = count};
+    cr_assert_eq(vt_trace_open_part(path, &reading, &trace, error, sizeof error), 0, "%s", error);
+    return trace;
+}
+
+/* By address: the time when the block there was made. */
+static void replay(uint64_t *alive, const struct vt_event *event)
+{
+    if (event->layer == VT_LAYER_FRAMEWORK && (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE))
+        alive[event->address / 4096 - 1] = event->kind == VT_EVENT_ALLOC ? event->t_ns : 0;
+}
+
+/* Compares at each event of a whole chain. Returns how many events were there with all that was alive. */
+static size_t compare(const struct vt_trace *trace, const struct vt_event *events)
+{
+    uint64_t all[ADDRESSES] = {0}, kept[ADDRESSES] = {0};
+    size_t next = 0, whole = 0, gap = 0;
+    for (uint64_t i = 0; i < EVENTS; i++) {
+        replay(all, &events[i]);
+        while (next < trace->event_count && trace->events[next].t_ns <= events[i].t_ns) {
+            const struct vt_event *own = &trace->events[next];
+            replay(kept, own);
+            if (vt_is_in_window(trace->gaps, trace->gap_count, (uint32_t)next, &gap)) {
+                cr_assert_eq(own->t_ns, events[i].t_ns);
+                cr_assert_eq(own->total_bytes, events[i].total_bytes);
+                cr_assert_eq(vt_trace_event_number(trace, (uint32_t)next), i);
+                cr_assert(!memcmp(all, kept, sizeof all), "event %d", (int)i);
+                whole++;
+            }
+            next++;
+        }
+    }
+    cr_assert_eq(next, trace->event_count);
+    return whole;
+}
+
+static bool is_whole(const struct vt_trace *trace, uint64_t event)
+{
+    size_t gap = 0;
+    for (uint32_t i = 0; i < trace->event_count; i++)
+        if (vt_is_in_window(trace->gaps, trace->gap_count, i, &gap) &&
+            vt_trace_event_number(trace, i) == event)
+            return true;
+    return false;
+}
+
+Test(long, whole_chains_have_all_that_is_alive)
+{
+    for (int round = 0; round < 5; round++) {
+        struct written written = write_trace();
+        for (uint64_t budget = 1; budget < EVENTS * 2; budget *= 4) {
+            struct vt_trace *trace = open_part(written.path, budget, NULL, 0);
+            const size_t whole = compare(trace, written.events);
+            cr_assert_eq(trace->recorded_events, EVENTS);
+            cr_assert_eq(whole == EVENTS, budget >= EVENTS);
+            cr_assert_eq(trace->gap_count == 0, budget >= EVENTS);
+            vt_trace_close(trace);
+        }
+        free_written(&written);
+    }
+}
+
+Test(long, what_every_report_needs_is_whole)
+{
+    struct written written = write_trace();
+    const struct vt_window asked = {12345, 12346};
+    struct vt_trace *trace = open_part(written.path, 3000, &asked, 1);
+    uint64_t needed[] = {0, CHAIN, EVENTS - 1, EVENTS - CHAIN, FAILED, asked.first, 0, 0};
+    for (uint64_t device = 0; device < DEVICES; device++) {
+        uint64_t *peak = &needed[6 + device];
+        for (uint64_t i = 0; i < EVENTS; i++)
+            if (written.events[i].layer == VT_LAYER_FRAMEWORK &&
+                written.events[i].device_index == (int)device &&
+                written.events[i].total_bytes > written.events[*peak].total_bytes)
+                *peak = i;
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        cr_assert(is_whole(trace, needed[i]), "event %d", (int)needed[i]);
+    cr_assert_gt(trace->omitted_events, EVENTS / 2);
+    vt_trace_close(trace);
+    free_written(&written);
+}
+
+/* A damaged chain is replaced by its digest: everything after it is right. */
+Test(long, damage_costs_one_chain)
+{
+    struct written written = write_trace();
+    size_t bytes, places = 0;
+    const uint8_t *image = builder_image(written.builder, &bytes);
+    uint8_t *damaged = malloc(bytes);
+    for (uint64_t at = VT_HEADER_BYTES; at < bytes;) {
+        const struct vt_chunk_header *head = (const void *)(image + at);
+        const uint64_t stored = at + head->header_bytes;
+        if (head->level == 0 && head->events > 10 && ++places % 7 == 0) {
+            memcpy(damaged, image, bytes);
+            damaged[stored + head->stored_bytes / 2] ^= 0x55;
+            struct vt_trace *trace =
+                open_part(builder_write_bytes(written.builder, damaged, bytes), EVENTS, NULL, 0);
+            cr_assert(trace->truncated);
+            cr_assert_eq(trace->recorded_events, EVENTS);
+            cr_assert_eq(trace->gap_count, 1);
+            cr_assert_eq(compare(trace, written.events), EVENTS - head->events);
+            vt_trace_close(trace);
+        }
+        at = stored + head->stored_bytes;
+    }
+    cr_assert_gt(places, 100);
+    free(damaged);
+    free_written(&written);
+}
