@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/golden")]
 import page_data  # noqa: E402
-from helpers import ENVIRONMENT, PROGRAM, PYTHON, info, run  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, PROGRAM, PYTHON, info, run  # noqa: E402
 
 TORCH = ROOT / "tests/torch"
 BROWSER = ROOT / "tests/browser/programs"
@@ -28,7 +28,8 @@ PROGRAMS = {
     "two_devices": ((BROWSER / "two_devices.py",), {"range(8)": "range(200)"}),
     "expandable": ((BROWSER / "expandable.py",), {"range(8)": "range(200)"}),
 }
-PART = 8  # of the events: a trace with more is thinned
+CHAINS, PART = 40, 8  # in so many chains; with more than such a part of the events, some are read as digests
+RECHAIN = BUILD / "tests/unit/rechain"
 # What is not promised: (commands, fields of JSON, why). The table of docs/analysis.md says the same.
 EXCEPTIONS = [
     ("report leaks oom frag steps diff check info timeline", r"trace\.omitted$", "says that events were not looked at"),
@@ -70,7 +71,13 @@ def traces(tmp_path_factory):
         jobs.append(f"{name}=" + ",".join(map(str, (script, *arguments))))
     run([PYTHON, TORCH / "children.py", folder, *jobs], folder / "%p.vrt", VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_QUIET="1",
         VRAMTRACE_STANDIN_MEMORY=str(2 << 30), PYTHONPATH=str(ROOT / "examples"))
-    return {name: (folder / f"{name}.vrt", info(folder / f"{name}.vrt")["trace"]["events"] // PART) for name in PROGRAMS}
+    made = {}
+    for name in PROGRAMS:
+        recorded, trace = folder / f"{name}.vrt", folder / f"{name}.chains.vrt"
+        events = info(recorded)["trace"]["events"]
+        subprocess.run([RECHAIN, recorded, trace, str(events // CHAINS)], check=True)
+        made[name] = trace, events // PART
+    return made
 
 
 def leaves(item, path=""):
@@ -119,8 +126,7 @@ def moments(trace):
 def pairs(trace, above, command, *arguments, json_too=True, status=(0,)):
     operands = () if command.startswith("diff") else (trace,)
     for more in ((), ("--json",)) if json_too else ((),):
-        thinned, whole = (vramtrace(command, *more, *every, *arguments, *operands, above=above, status=status)
-                          for every in ((), ("--all-events",)))
+        thinned, whole = (vramtrace(command, *more, *arguments, *operands, above=limit, status=status) for limit in (above, None))
         yield bool(more), thinned, whole
 
 
@@ -167,18 +173,17 @@ def test_thinned_is_equal(name, traces):
     for form in ("pprof", "speedscope", "folded"):
         for at in ((), ("--at", moments(trace)[0])):
             files = [trace.parent / f"{name}.{form}.{every}" for every in ("thinned", "whole")]
-            for path, every in zip(files, ((), ("--all-events",))):
-                vramtrace(f"export --format {form}", "-o", path, *every, *at, trace, above=above)
+            for path, limit in zip(files, (above, None)):
+                vramtrace(f"export --format {form}", "-o", path, *at, trace, above=limit)
             assert files[0].read_bytes() == files[1].read_bytes()
     counts = [re.sub(r"^.*: [\d,]+ events checked", "", text)
-              for text in ("".join(paragraphs(vramtrace("info --verify", *every, trace, above=above), "info"))
-                                                                         for every in ((), ("--all-events",)))]
+              for text in ("".join(paragraphs(vramtrace("info --verify", trace, above=limit), "info")) for limit in (above, None))]
     assert counts[0] == counts[1] and "0 breaches" in counts[0]
 
 
-def make_page(trace, above, *options):
+def make_page(trace, above):
     path = trace.with_suffix(".html")
-    vramtrace("html", "-o", path, *options, trace, above=above)
+    vramtrace("html", "-o", path, trace, above=above)
     return page_data.read(path)[1][0]
 
 
@@ -186,7 +191,7 @@ def make_page(trace, above, *options):
 def test_the_page_shows_no_state_that_was_not(name, traces):
     """Each change outside the gaps has the sums that the page of all events has there; inside it has not all."""
     trace, above = traces[name]
-    thinned, whole = make_page(trace, above), make_page(trace, above, "--all-events")
+    thinned, whole = make_page(trace, above), make_page(trace, None)
     gaps = thinned.head["gaps"]
     assert sum(gaps["omitted"]) == json.loads(vramtrace("info --json", trace, above=above))["trace"]["omitted"]
     assert not whole.head["gaps"]["omitted"] and thinned.head["events"] == whole.head["events"]
@@ -212,17 +217,6 @@ def test_the_page_shows_no_state_that_was_not(name, traces):
     for one, other in zip(steps, all_steps):
         one.pop("peak_event"), other.pop("peak_event")
         assert one == other
-
-
-def test_what_needs_each_event_is_refused(traces):
-    trace, above = traces["mlp_adam"]
-    for command in ("info --events", "export --format perfetto", "export --format memory-viz", "export --format csv --table allocations"):
-        result = subprocess.run([PROGRAM, *command.split(), trace], env={**ENVIRONMENT, "VRAMTRACE_THIN_ABOVE": str(above)},
-                                capture_output=True)
-        assert result.returncode == 2 and b"--all-events" in result.stderr and not result.stdout, command
-        assert vramtrace("info --events --all-events", trace, above=above).count("\n") == info(trace)["trace"]["events"]
-    devices = [vramtrace("export --format csv --table devices", *every, trace, above=above) for every in ((), ("--all-events",))]
-    assert devices[0] == devices[1]
 
 
 def test_the_document_names_the_exceptions():
