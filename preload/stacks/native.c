@@ -158,18 +158,17 @@ static uint64_t pack_step(enum step_kind kind, int64_t cfa, uint64_t base)
 enum { OP_RBP_OFFSET = 0x70 + VT_REGISTER_RBP, OP_DEREFERENCE = 0x06 };
 
 /* Parses "base pointer + offset"; *rest is what follows. */
-static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, const uint8_t **rest)
+static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, struct vt_cursor *rest)
 {
-    const uint8_t *at = rule->expression, *end = at + rule->offset;
-    if (at == end || *at++ != OP_RBP_OFFSET || !vt_leb_signed(&at, end, offset))
-        return false;
-    *rest = at;
-    return true;
+    *rest = (struct vt_cursor){rule->expression, rule->expression + rule->offset, false};
+    const bool is_base = vt_take(rest, 1) == OP_RBP_OFFSET;
+    *offset = vt_take_signed_leb(rest);
+    return is_base && !rest->failed;
 }
 
 static bool pack_base(const struct vt_rule *rule, uint64_t *base)
 {
-    const uint8_t *rest;
+    struct vt_cursor rest;
     int64_t offset;
     if (rule->kind == VT_RULE_SAME) {
         *base = BASE_SAME;
@@ -182,7 +181,7 @@ static bool pack_base(const struct vt_rule *rule, uint64_t *base)
     }
     *base = BASE_AT_ITSELF;
     return rule->kind == VT_RULE_AT_EXPRESSION && is_base_offset(rule, &offset, &rest) && offset == 0 &&
-           rest == rule->expression + rule->offset;
+           rest.at == rest.end;
 }
 
 static uint64_t step_of_row(const struct vt_unwind_row *row)
@@ -192,7 +191,7 @@ static uint64_t step_of_row(const struct vt_unwind_row *row)
                          *address = &row->registers[VT_REGISTER_RETURN];
     uint64_t base;
     int64_t cfa = row->cfa.offset;
-    const uint8_t *rest;
+    struct vt_cursor rest;
     enum step_kind kind = STEP_OTHER;
     if (address->kind == VT_RULE_UNDEFINED)
         return pack_step(STEP_OTHER, OTHER_END, 0);
@@ -203,8 +202,7 @@ static uint64_t step_of_row(const struct vt_unwind_row *row)
         kind = row->cfa_register == VT_REGISTER_RSP   ? STEP_FROM_STACK
                : row->cfa_register == VT_REGISTER_RBP ? STEP_FROM_BASE
                                                       : STEP_OTHER;
-    else if (is_base_offset(&row->cfa, &cfa, &rest) && rest + 1 == row->cfa.expression + row->cfa.offset &&
-             *rest == OP_DEREFERENCE)
+    else if (is_base_offset(&row->cfa, &cfa, &rest) && rest.end - rest.at == 1 && *rest.at == OP_DEREFERENCE)
         kind = STEP_FROM_MEMORY;
     int64_t words = cfa / 8;
     if (kind == STEP_OTHER || cfa % 8 || words != (int16_t)words)
