@@ -31,7 +31,7 @@ static int8_t current_device(void)
     return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
 }
 
-uint64_t vt_current_context(void)
+static uint64_t current_context(void)
 {
     VT_NEED(get_context, cuCtxGetCurrent);
     CUcontext context;
@@ -47,7 +47,7 @@ void vt_count_context(void)
 
 uint64_t vt_context_of_several(void)
 {
-    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
+    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? current_context() : 0;
 }
 
 void vt_query_open(struct vt_query *query)
@@ -153,7 +153,7 @@ int8_t vt_before_any_allocation(void)
     return device_index;
 }
 
-static void record_event(const struct vt_driver_call *event, bool with_stack)
+void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
 {
     if (event->device_index >= 0)
         record_device(event->device_index);
@@ -178,13 +178,8 @@ void vt_driver_event(const struct vt_driver_call *event)
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
         return;
-    record_event(event, true);
+    vt_driver_event_within(event, true);
     vt_leave(saved_errno);
-}
-
-void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
-{
-    record_event(event, with_stack);
 }
 
 uint64_t vt_range_bytes(CUdeviceptr address)
@@ -233,9 +228,9 @@ void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
         event.detail = result;
         event.total_bytes = 0;
     } else if (event.kind == 0 && event.detail == 0 && !(event.flags & VT_FLAG_ASYNC)) {
-        event.detail = vt_current_context();
+        event.detail = current_context();
     }
-    record_event(&event, true);
+    vt_driver_event_within(&event, true);
     vt_leave(saved_errno);
     if (!(event.flags & VT_FLAG_HOST) && event.kind != VT_EVENT_RESERVE)
         follow_up(event.device_index, result != CUDA_SUCCESS);
@@ -252,7 +247,7 @@ void vt_before_free(const struct vt_driver_call *freed)
     }
     if (!vt_enter_event(&saved_errno))
         return;
-    record_event(freed, false);
+    vt_driver_event_within(freed, false);
     vt_leave(saved_errno);
 }
 
@@ -354,12 +349,13 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
-            record_event(&(struct vt_driver_call){.function = function,
-                                                  .kind = VT_EVENT_DELTA,
-                                                  .device_index = bracket->device_index,
-                                                  .bytes = used - bracket->used_bytes - counted_bytes,
-                                                  .detail = vt_context_of_several()},
-                         true);
+            vt_driver_event_within(
+                &(struct vt_driver_call){.function = function,
+                                         .kind = VT_EVENT_DELTA,
+                                         .device_index = bracket->device_index,
+                                         .bytes = used - bracket->used_bytes - counted_bytes,
+                                         .detail = vt_context_of_several()},
+                true);
         else
             vt_record_memory_info(bracket->device_index, true);
     }

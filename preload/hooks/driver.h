@@ -85,9 +85,7 @@ bool vt_device_of(CUdeviceptr address, int8_t *device_index);
 /* Size of the allocation around `address`, as the driver reports it; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 
-/* The context current on this thread; 0 = none. */
-uint64_t vt_current_context(void);
-/* The same, but 0 as long as the process has had only one context. */
+/* The context current on this thread; 0 = none, or as long as the process has had only one context. */
 uint64_t vt_context_of_several(void);
 /* Counts a created context. */
 void vt_count_context(void);

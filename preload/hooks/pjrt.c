@@ -108,9 +108,9 @@ static size_t outputs_of(const void *loaded)
 static void record_buffer(void *buffer, const void *part_of)
 {
     struct question bytes, address;
-    int8_t card, device_index = buffer ? device_of(buffer) : -1;
+    int8_t place, device_index = buffer ? device_of(buffer) : -1;
     if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_device_of(address.number, &card) && card < 0))
+        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_device_of(address.number, &place) && place < 0))
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,
@@ -121,15 +121,6 @@ static void record_buffer(void *buffer, const void *part_of)
                                        .part_of = (uintptr_t)part_of,
                                        .address = address.number,
                                        .bytes = bytes.number});
-}
-
-static void record_end(const void *buffer)
-{
-    vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
-                                       .layer = VT_LAYER_FRAMEWORK,
-                                       .device_index = -1,
-                                       .uncounted = true,
-                                       .handle = (uintptr_t)buffer});
 }
 
 /* ---- our functions ---- */
@@ -153,24 +144,15 @@ static void *make_buffer(pjrt_function *function, void *arguments, size_t result
     }
 #include "hooks/pjrt.def"
 
-static void record_release(const struct question *arguments)
-{
-    int saved_errno;
-    if (vt_recording() && vt_enter_event(&saved_errno)) {
-        record_end(arguments->object);
-        vt_leave(saved_errno);
-    }
-}
-
 static void *destroy(void *arguments)
 {
-    record_release(arguments);
+    vt_block_ends(0, (uintptr_t)((const struct question *)arguments)->object);
     return real->functions[Buffer_Destroy](arguments);
 }
 
 static void *delete_memory(void *arguments)
 {
-    record_release(arguments);
+    vt_block_ends(0, (uintptr_t)((const struct question *)arguments)->object);
     return real->functions[Buffer_Delete](arguments);
 }
 
@@ -196,7 +178,7 @@ static void *execute(void *arguments)
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < call->arguments; i++)
             if (ask(Buffer_IsDeleted, call->argument_lists[device][i], &deleted) && deleted.yes)
-                record_end(call->argument_lists[device][i]);
+                vt_record_block_end(0, (uintptr_t)call->argument_lists[device][i]);
     size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < outputs; i++)

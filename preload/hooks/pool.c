@@ -88,27 +88,24 @@ static void end_call(const struct call *call, CUresult result, const CUdeviceptr
     vt_query_end(&query);
 }
 
-#define ALLOCATE(symbol, per_thread)                                                                         \
-    VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream))                                  \
+#define ALLOCATE(symbol, per_thread, pool_value, parameters, arguments)                                      \
+    VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, NULL);                       \
-        CUresult result = real(address, bytes, stream);                                                      \
+        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, pool_value);                 \
+        CUresult result = real arguments;                                                                    \
         end_call(&call, result, address, bytes);                                                             \
         return result;                                                                                       \
     }
-ALLOCATE(cuMemAllocAsync, false)
-ALLOCATE(cuMemAllocAsync_ptsz, true)
-
+#define ALLOCATE_ASYNC(symbol, per_thread)                                                                   \
+    ALLOCATE(symbol, per_thread, NULL, (CUdeviceptr * address, size_t bytes, CUstream stream),               \
+             (address, bytes, stream))
+ALLOCATE_ASYNC(cuMemAllocAsync, false)
+ALLOCATE_ASYNC(cuMemAllocAsync_ptsz, true)
 #define ALLOCATE_FROM_POOL(symbol, per_thread)                                                               \
-    VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream))               \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, pool);                       \
-        CUresult result = real(address, bytes, pool, stream);                                                \
-        end_call(&call, result, address, bytes);                                                             \
-        return result;                                                                                       \
-    }
+    ALLOCATE(symbol, per_thread, pool,                                                                       \
+             (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream),                      \
+             (address, bytes, pool, stream))
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync, false)
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, true)
 

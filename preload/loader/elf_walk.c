@@ -269,6 +269,27 @@ void *vt_elf_next_definition(const char *name)
     return wanted.found;
 }
 
+struct library_search {
+    const char *soname, *symbol;
+    void *found;
+};
+
+static bool find_in_library(const struct vt_elf *object, void *context)
+{
+    struct library_search *search = context;
+    if (strcmp(object->soname, search->soname) != 0)
+        return false;
+    search->found = vt_elf_symbol(object, search->symbol, NULL);
+    return true;
+}
+
+void *vt_elf_symbol_in(const char *soname, const char *symbol)
+{
+    struct library_search search = {soname, symbol, NULL};
+    vt_elf_find(find_in_library, &search);
+    return search.found;
+}
+
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name)
 {
     const uint64_t unloads = vt_elf_unloads_lately();

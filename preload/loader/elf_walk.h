@@ -63,6 +63,14 @@ struct vt_elf_next {
     _Atomic uint64_t unloads; /* when the function was found */
 };
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name);
+/* Declares `real`, the function that our export of `symbol` hides; NULL if there is none. */
+#define VT_ELF_NEXT(symbol)                                                                                  \
+    static struct vt_elf_next next;                                                                          \
+    __typeof__(symbol) *real = (__typeof__(symbol) *)vt_elf_next_function(&next, VT_SYMBOL_NAME(symbol))
+
+/* What the loaded library with this name defines as `symbol`; NULL if there is no such library, or no such
+ * definition in it. */
+void *vt_elf_symbol_in(const char *soname, const char *symbol);
 
 /* How many libraries had been unloaded a few milliseconds ago, or later. As cheap as reading a coarse clock.
  */
