@@ -7,17 +7,14 @@
  * whole. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "clock.h"
+#include "futex.h"
 #include "loader/elf_walk.h"
 #include "memory.h"
 #include "options.h"
@@ -27,7 +24,8 @@
 #include "thread.h"
 
 #define LAY_OUT ggml_backend_alloc_ctx_tensors_from_buft /* exported by us */
-#define LONGEST_WAIT_NS UINT64_C(5000000000)             /* for the loader */
+#define TURN_NS UINT64_C(1000000000)
+#define LONGEST_WAIT_NS UINT64_C(5000000000) /* for the loader */
 
 /* X(field, result, parameters, symbol). Opaque: a context, a buffer, a tensor. */
 #define FUNCTIONS(X)                                                                                         \
@@ -101,8 +99,7 @@ static void *find_global(void *context)
 {
     struct global *global = context;
     global->lay_out = dlsym(RTLD_NEXT, VT_SYMBOL_NAME(LAY_OUT));
-    atomic_store(&global->is_found, 1);
-    syscall(SYS_futex, &global->is_found, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    vt_futex_set(&global->is_found, 1);
     return NULL;
 }
 
@@ -110,7 +107,6 @@ static void *find_global(void *context)
  * thread has its own dlerror. If this thread holds the loader's lock, that finds nothing. */
 static void *global_lay_out(void)
 {
-    const struct timespec second = {.tv_sec = 1};
     int saved_errno = errno;
     struct global *global = vt_memory_make(sizeof *global);
     void *found = NULL;
@@ -123,7 +119,7 @@ static void *global_lay_out(void)
     if (!done) {
         const uint64_t until_ns = vt_clock_ns(CLOCK_MONOTONIC) + LONGEST_WAIT_NS;
         while (!(done = atomic_load(&global->is_found)) && vt_clock_ns(CLOCK_MONOTONIC) < until_ns)
-            syscall(SYS_futex, &global->is_found, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
+            vt_futex_wait(&global->is_found, 0, TURN_NS);
         found = done ? global->lay_out : NULL;
     }
     if (done) /* otherwise the thread may still write to it */

@@ -37,6 +37,9 @@ struct vt_elf {
  * stays. */
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context);
 
+/* dl_iterate_phdr within the fork gate (fork_gate.h). Returns whether `visit` ended it. errno stays. */
+bool vt_elf_iterate(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context);
+
 /* How many libraries this process has loaded and unloaded so far. While neither number changes, a walk finds
  * the same. Much cheaper than a walk. */
 struct vt_elf_changes {

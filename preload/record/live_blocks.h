@@ -10,18 +10,12 @@
 #include "vramtrace/format.h"
 
 struct vt_session;
-struct vt_live_entry;
 
-/* Part of the session, so that a forked child has its own, without a lock that a thread of its parent held.
- */
-struct vt_live_table {
-    struct vt_live_entry *entries; /* NULL until the first entry */
-    uint32_t used, bits;           /* 1 << bits entries */
-    _Atomic int busy, stuck;       /* stuck: a wait for `busy` has timed out */
+/* Part of the session, as are the tables, so that a forked child has its own, which no thread of its parent
+ * held. */
+struct vt_live_lock {
+    _Atomic int busy, stuck; /* stuck: a wait for `busy` has timed out */
 };
-
-/* In a forked child: memory.h. */
-void vt_live_replace_memory(struct vt_live_table *table);
 
 /* Updates the totals for a driver or runtime event, and fills in a free's bytes and device if known. */
 void vt_live_driver(struct vt_session *session, struct vt_event *event);

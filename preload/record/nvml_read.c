@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "loader/elf_walk.h"
 #include "loader/private_copy.h"
-#include "read_file.h"
+#include "file_io.h"
 #include "record/own_pid.h"
 
 enum {
@@ -38,12 +38,12 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
-typedef int list_function(void *card, unsigned *count, void *processes);
+typedef int list_function(void *gpu, unsigned *count, void *processes);
 struct vt_nvml_library {
     int (*init)(void);
-    int (*by_uuid)(const char *uuid, void **card);
-    int (*memory)(void *card, struct memory *memory);
-    int (*memory_v2)(void *card, struct memory_v2 *memory);
+    int (*by_uuid)(const char *uuid, void **gpu);
+    int (*memory)(void *gpu, struct memory *memory);
+    int (*memory_v2)(void *gpu, struct memory_v2 *memory);
     struct {
         list_function *list;
         bool is_v1;
@@ -124,16 +124,16 @@ const struct vt_nvml_library *vt_nvml_load(void)
 void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uuid)
 {
     static const char *const kinds[] = {"GPU", "MIG"};
-    void *card;
+    void *gpu;
     char text[64];
     for (size_t i = 0; i < 2; i++) {
         int used = snprintf(text, sizeof text, "%s-", kinds[i]);
         for (int byte = 0; byte < 16; byte++)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%02x",
                              byte == 4 || byte == 6 || byte == 8 || byte == 10 ? "-" : "", uuid[byte]);
-        card = NULL;
-        if (library->by_uuid(text, &card) == SUCCESS && card)
-            return card;
+        gpu = NULL;
+        if (library->by_uuid(text, &gpu) == SUCCESS && gpu)
+            return gpu;
     }
     return NULL;
 }
@@ -146,13 +146,13 @@ struct list {
     bool told;
 };
 
-static bool read_memory(const struct vt_nvml_library *library, void *card, struct memory_v2 *memory)
+static bool read_memory(const struct vt_nvml_library *library, void *gpu, struct memory_v2 *memory)
 {
     struct memory plain = {0};
     *memory = (struct memory_v2){.version = (unsigned)sizeof *memory | 2u << 24};
-    if (library->memory_v2 && library->memory_v2(card, memory) == SUCCESS)
+    if (library->memory_v2 && library->memory_v2(gpu, memory) == SUCCESS)
         return true;
-    if (library->memory(card, &plain) != SUCCESS)
+    if (library->memory(gpu, &plain) != SUCCESS)
         return false;
     *memory = (struct memory_v2){.total = plain.total, .reserved = NOT_TOLD, .used = plain.used};
     return true;
@@ -173,7 +173,7 @@ static void add_process(struct list *list, unsigned earlier, const struct proces
         list->items[list->count++] = *process;
 }
 
-static void read_processes(const struct vt_nvml_library *library, void *card, struct list *list)
+static void read_processes(const struct vt_nvml_library *library, void *gpu, struct list *list)
 {
     union {
         struct process new[LISTED];
@@ -183,7 +183,7 @@ static void read_processes(const struct vt_nvml_library *library, void *card, st
     for (size_t i = 0; i < 2; i++) {
         unsigned count = LISTED;
         const unsigned earlier = list->count;
-        if (!library->lists[i].list || library->lists[i].list(card, &count, &told) != SUCCESS)
+        if (!library->lists[i].list || library->lists[i].list(gpu, &count, &told) != SUCCESS)
             continue;
         list->told |= i == 0;
         for (unsigned k = 0; k < count && k < LISTED; k++) {
@@ -252,7 +252,7 @@ static bool record_use(const struct vt_gpu_use *use, struct list *list, const st
     return true;
 }
 
-bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t device_index,
+bool vt_nvml_read(const struct vt_nvml_library *library, void *gpu, uint32_t device_index,
                   struct vt_buffer *definitions)
 {
     struct memory_v2 before, after;
@@ -260,10 +260,10 @@ bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t de
     struct vt_gpu_use use = {.device_index = device_index, .flags = VT_CARD_UNSTEADY};
     for (int try = 0; try < TRIES && use.flags; try++) {
         use.begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
-        if (!read_memory(library, card, &before))
+        if (!read_memory(library, gpu, &before))
             return false;
-        read_processes(library, card, &list);
-        if (!read_memory(library, card, &after))
+        read_processes(library, gpu, &list);
+        if (!read_memory(library, gpu, &after))
             return false;
         use.end_ns = vt_clock_ns(CLOCK_MONOTONIC);
         if (before.used == after.used)

@@ -50,11 +50,9 @@ uint64_t vt_driver_events_of_thread(void)
 
 static void define_thread(struct vt_session *session)
 {
-    struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_thread *record = vt_reserve_definition(session, VT_RECORD_THREAD, sizeof *record);
+    if (!record)
         return;
-    }
     record->thread_id = thread.thread_id;
     vt_ring_commit(record);
 }
@@ -260,12 +258,9 @@ static uint32_t intern_string(struct vt_session *session, const char *text, size
         vt_count_dropped(&session->ring.header->counters.dropped_definitions);
     if (!entry || id)
         return id;
-    struct vt_string *record =
-        vt_ring_reserve(&session->ring, VT_RECORD_STRING, (uint32_t)(sizeof *record + bytes));
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_string *record = vt_reserve_definition(session, VT_RECORD_STRING, sizeof *record + bytes);
+    if (!record)
         return 0;
-    }
     id = atomic_fetch_add_explicit(&session->strings.next_id, 1, memory_order_relaxed);
     record->id = id;
     memcpy(record + 1, text, bytes);
@@ -391,11 +386,9 @@ bool vt_device_is_recorded(const struct vt_session *session, int device_index)
 
 static void record_uuid(struct vt_session *session, int device_index, const void *uuid)
 {
-    struct vt_device_uuid *record = vt_ring_reserve(&session->ring, VT_RECORD_DEVICE_UUID, sizeof *record);
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_device_uuid *record = vt_reserve_definition(session, VT_RECORD_DEVICE_UUID, sizeof *record);
+    if (!record)
         return;
-    }
     record->device_index = (uint32_t)device_index;
     record->reserved = 0;
     memcpy(record->uuid, uuid, sizeof record->uuid);
@@ -411,10 +404,8 @@ void vt_record_new_device(struct vt_session *session, int device_index, const ch
     uint64_t bit = UINT64_C(1) << device_index;
     if (atomic_fetch_or(&session->known_devices, bit) & bit)
         return;
-    struct vt_device *record =
-        vt_ring_reserve(&session->ring, VT_RECORD_DEVICE, (uint32_t)(sizeof *record + bytes));
+    struct vt_device *record = vt_reserve_definition(session, VT_RECORD_DEVICE, sizeof *record + bytes);
     if (!record) { /* the device's next event tries again */
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
         atomic_fetch_and(&session->known_devices, ~bit);
         return;
     }

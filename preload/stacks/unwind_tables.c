@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "loader/fork_gate.h"
+#include "loader/elf_walk.h"
 
 enum { INDEX_ENTRY_BYTES = 8 };
 
@@ -74,10 +74,7 @@ static bool find_image(uintptr_t address, struct image *image)
         *image = (struct image){found.start, found.end, found.unwind_index};
     } else {
         struct image_search search = {.address = address};
-        struct vt_gate gate;
-        vt_gate_enter(&gate);
-        dl_iterate_phdr(visit_image, &search);
-        vt_gate_leave(&gate);
+        vt_elf_iterate(visit_image, &search);
         *image = search.image;
     }
     return image->index && image->index >= image->start && image->index < image->end;
