@@ -23,7 +23,7 @@ static void record_creation(enum vt_function function, CUdevice device, CUcontex
                             const struct vt_bracket *bracket)
 {
     vt_count_context();
-    vt_driver_event(&(struct vt_driver_call){.function = function,
+    vt_driver_event(&(struct vt_observation){.function = function,
                                              .kind = VT_EVENT_CONTEXT_CREATE,
                                              .device_index = vt_device_index(device),
                                              .address = (uintptr_t)context,
@@ -108,7 +108,7 @@ static void end_primary(enum vt_function function, CUdevice device)
     int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
-        vt_driver_event(&(struct vt_driver_call){.function = function,
+        vt_driver_event(&(struct vt_observation){.function = function,
                                                  .kind = VT_EVENT_CONTEXT_DESTROY,
                                                  .device_index = device_index,
                                                  .address = context});

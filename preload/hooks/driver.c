@@ -153,27 +153,23 @@ int8_t vt_before_any_allocation(void)
     return device_index;
 }
 
-void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
+void vt_driver_event_within(const struct vt_observation *known, bool with_stack)
 {
-    if (event->device_index >= 0)
-        record_device(event->device_index);
+    struct vt_observation event = *known;
+    if (event.device_index >= 0)
+        record_device(event.device_index);
     atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
     /* PyTorch's cudaMallocAsync backend takes each tensor from a pool. */
-    const bool is_tensor = with_stack && event->kind == 0 && event->flags & VT_FLAG_ASYNC;
-    vt_record(&(struct vt_observation){.kind = event->kind != 0 ? event->kind : VT_EVENT_ALLOC,
-                                       .layer = VT_LAYER_DRIVER,
-                                       .device_index = event->device_index,
-                                       .flags = event->flags,
-                                       .function = (uint16_t)event->function,
-                                       .with_stack = with_stack,
-                                       .address = event->address,
-                                       .bytes = event->bytes,
-                                       .detail = event->detail,
-                                       .total_bytes = event->total_bytes,
-                                       .sequence = is_tensor ? vt_current_sequence() : 0});
+    if (with_stack && event.kind == 0 && event.flags & VT_FLAG_ASYNC)
+        event.sequence = vt_current_sequence();
+    if (event.kind == 0)
+        event.kind = VT_EVENT_ALLOC;
+    event.layer = VT_LAYER_DRIVER;
+    event.with_stack = with_stack;
+    vt_record(&event);
 }
 
-void vt_driver_event(const struct vt_driver_call *event)
+void vt_driver_event(const struct vt_observation *event)
 {
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
@@ -210,7 +206,7 @@ static void follow_up(int8_t device_index, bool failed)
     vt_query_end(&query);
 }
 
-void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
+void vt_after_allocation(const struct vt_observation *made, CUresult result)
 {
     int saved_errno;
     if (result == CUDA_SUCCESS && made->address == 0)
@@ -221,7 +217,7 @@ void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
         return;
     if (!vt_enter_event(&saved_errno))
         return;
-    struct vt_driver_call event = *made;
+    struct vt_observation event = *made;
     if (result != CUDA_SUCCESS) {
         event.kind = VT_EVENT_ALLOC_FAILED;
         event.address = 0;
@@ -236,7 +232,7 @@ void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
         follow_up(event.device_index, result != CUDA_SUCCESS);
 }
 
-void vt_before_free(const struct vt_driver_call *freed)
+void vt_before_free(const struct vt_observation *freed)
 {
     int saved_errno;
     if (freed->address == 0)
@@ -251,13 +247,13 @@ void vt_before_free(const struct vt_driver_call *freed)
     vt_leave(saved_errno);
 }
 
-void vt_after_free(const struct vt_driver_call *freed, CUresult result)
+void vt_after_free(const struct vt_observation *freed, CUresult result)
 {
     int saved_errno;
     if (freed->address == 0 || !vt_recording())
         return;
     if (result != CUDA_SUCCESS) {
-        struct vt_driver_call kept = *freed;
+        struct vt_observation kept = *freed;
         kept.kind = VT_EVENT_FREE_FAILED;
         kept.bytes = 0;
         vt_before_free(&kept);
@@ -350,7 +346,7 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
         used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
             vt_driver_event_within(
-                &(struct vt_driver_call){.function = function,
+                &(struct vt_observation){.function = function,
                                          .kind = VT_EVENT_DELTA,
                                          .device_index = bracket->device_index,
                                          .bytes = used - bracket->used_bytes - counted_bytes,

@@ -14,7 +14,7 @@
 #include "hooks/older_headers.h"
 #include "functions.h"
 #include "loader/lookup.h"
-#include "vramtrace/format.h"
+#include "record/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,34 +49,25 @@ static inline bool vt_is_on_device(CUmemLocation location)
     return location.type == CU_MEM_LOCATION_TYPE_DEVICE && (unsigned)location.id < VT_MAX_DEVICES;
 }
 
-/* What a wrapper knows about its call: fields of the event (record.h). */
-struct vt_driver_call {
-    enum vt_function function;
-    uint8_t kind; /* enum vt_event_kind; 0 = VT_EVENT_ALLOC */
-    uint8_t flags;
-    int8_t device_index;
-    uint64_t address;
-    uint64_t bytes;
-    uint64_t detail;
-    uint64_t total_bytes;
-};
-
 /* Before the real call of an allocation: records the current device and, the first time, its used memory.
  * Returns the device's index or VT_NO_DEVICE. */
 int8_t vt_before_any_allocation(void);
 
-/* After the real call: records the allocation, or the failure. */
-void vt_after_allocation(const struct vt_driver_call *made, CUresult result);
+/* In what follows a wrapper fills in what it knows about its call (record.h), and `kind` 0 means
+ * VT_EVENT_ALLOC. Layer and sequence are added.
+ *
+ * After the real call: records the allocation, or the failure. */
+void vt_after_allocation(const struct vt_observation *made, CUresult result);
 
 /* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing
  * is recorded for address 0. If the call failed, vt_after_free records VT_EVENT_FREE_FAILED, which takes the
  * event back, whatever its kind. */
-void vt_before_free(const struct vt_driver_call *freed);
-void vt_after_free(const struct vt_driver_call *freed, CUresult result);
+void vt_before_free(const struct vt_observation *freed);
+void vt_after_free(const struct vt_observation *freed, CUresult result);
 
 /* Records an event with its stack. The second is for callers inside the guard. */
-void vt_driver_event(const struct vt_driver_call *event);
-void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack);
+void vt_driver_event(const struct vt_observation *event);
+void vt_driver_event_within(const struct vt_observation *known, bool with_stack);
 
 /* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none.
  * False if the driver does not say. Call within the guard. */

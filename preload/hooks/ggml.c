@@ -7,11 +7,11 @@
  * whole. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "clock.h"
 #include "futex.h"
@@ -160,54 +160,28 @@ static bool is_whole(const struct library *ggml)
 #undef X
 }
 
-static size_t put_name(char *to, const char *name)
+static void escape_name(char *to, const char *name)
 {
-    size_t at = 0;
     for (size_t i = 0; i < NAME_BYTES && name[i]; i++) {
         char plain = name[i] == '\t' ? 't' : name[i] == '\n' ? 'n' : name[i] == '\r' ? 'r' : name[i];
         if (plain != name[i] || plain == '\\')
-            to[at++] = '\\';
-        to[at++] = plain;
+            *to++ = '\\';
+        *to++ = plain;
     }
-    return at;
+    *to = 0;
 }
 
-static size_t put_text(char *to, const char *text)
-{
-    size_t bytes = strlen(text);
-    memcpy(to, text, bytes);
-    return bytes;
-}
-
-static size_t put_number(char *to, uint64_t number)
-{
-    char digits[20];
-    size_t count = 0, at = 0;
-    do
-        digits[count++] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (count)
-        to[at++] = digits[--count];
-    to[at++] = '\t';
-    return at;
-}
-
+/* No dtype and no shape; the address and bytes are also those of its storage. */
 static size_t put_tensor(const struct library *ggml, const void *tensor, int8_t device_index, char *line)
 {
     const uint64_t address = (uintptr_t)ggml->data(tensor), bytes = ggml->bytes(tensor);
+    char name[2 * NAME_BYTES + 1];
     if (!address || !bytes || (ggml->is_view && ggml->is_view(tensor)))
         return 0;
-    size_t at = put_text(line, "T\ttensor\t-1\t");
-    at += put_name(line + at, ggml->name(tensor));
-    line[at++] = '\t';
-    for (int times = 0; times < 2; times++) { /* once for the tensor, once for its storage */
-        at += put_number(line + at, address);
-        at += put_number(line + at, bytes);
-    }
-    at += put_text(line + at, "\t\t"); /* no dtype, no shape */
-    at += put_number(line + at, (uint64_t)device_index);
-    line[at++] = '\n';
-    return at;
+    escape_name(name, ggml->name(tensor));
+    return (size_t)sprintf(
+        line, "T\ttensor\t-1\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t\t\t%d\t\n", name,
+        address, bytes, address, bytes, device_index);
 }
 
 static void record_names(const struct library *ggml, const void *context, void *buffer)

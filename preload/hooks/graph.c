@@ -19,7 +19,7 @@
         CUresult result = real arguments;                                                                    \
         vt_graph_bracket_close(&bracket, VT_FUNCTION_##symbol);                                              \
         if ((kind_value) != 0 && result == CUDA_SUCCESS)                                                     \
-            vt_driver_event(&(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                       \
+            vt_driver_event(&(struct vt_observation){.function = VT_FUNCTION_##symbol,                       \
                                                      .kind = (kind_value),                                   \
                                                      .device_index = VT_NO_DEVICE,                           \
                                                      __VA_ARGS__});                                          \

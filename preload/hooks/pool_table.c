@@ -67,7 +67,7 @@ static void record_if_changed(struct vt_pool *pool, uint64_t handle, enum vt_fun
         return;
     pool->reserved_bytes = reserved;
     pool->used_bytes = used;
-    vt_driver_event_within(&(struct vt_driver_call){.function = function,
+    vt_driver_event_within(&(struct vt_observation){.function = function,
                                                     .kind = VT_EVENT_POOL,
                                                     .flags = pool->flags,
                                                     .device_index = pool->device_index,
@@ -88,14 +88,15 @@ void vt_pool_poll(struct vt_pool *pool, enum vt_function function)
     atomic_fetch_sub(&pool->readers, 1);
 }
 
-void vt_pool_remove(uint64_t handle, struct vt_driver_call *was)
+struct vt_observation vt_pool_remove(uint64_t handle)
 {
+    struct vt_observation was = {.device_index = VT_NO_DEVICE};
     struct vt_pool *pool;
     int saved_errno = errno;
     /* Two threads that met the pool at the same time may have added it twice. */
     while (handle != 0 && (pool = find_pool(handle)) != NULL) {
-        was->device_index = pool->device_index;
-        was->flags = pool->flags;
+        was.device_index = pool->device_index;
+        was.flags = pool->flags;
         atomic_store(&pool->handle, 0);
         /* Bounded: the reader may be a thread of the process that forked this one, or have a lower priority.
          */
@@ -103,6 +104,7 @@ void vt_pool_remove(uint64_t handle, struct vt_driver_call *was)
             turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
     }
     errno = saved_errno;
+    return was;
 }
 
 void vt_poll_pools(enum vt_function function, bool even_if_recent)

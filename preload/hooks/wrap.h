@@ -5,8 +5,8 @@
 #include "hooks/driver.h"
 #include "hooks/pool_table.h"
 
-/* The trailing arguments initialise the remaining fields of struct vt_driver_call. A `condition` is evaluated
- * after the call, except that of a bracket; `result` is the call's.
+/* The trailing arguments initialise the remaining fields of struct vt_observation (record.h). A `condition`
+ * is evaluated after the call, except that of a bracket; `result` is the call's.
  *
  * An allocation: the arguments are evaluated after the call; `done` says whether it succeeded. */
 #define VT_HOOK_ALLOCATE(symbol, parameters, arguments, ...)                                                 \
@@ -19,7 +19,7 @@
         CUresult result = real arguments;                                                                    \
         const bool done = result == CUDA_SUCCESS;                                                            \
         if (condition)                                                                                       \
-            vt_after_allocation(&(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                   \
+            vt_after_allocation(&(struct vt_observation){.function = VT_FUNCTION_##symbol,                   \
                                                          .device_index = device_index,                       \
                                                          __VA_ARGS__},                                       \
                                 result);                                                                     \
@@ -33,7 +33,7 @@
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        const struct vt_driver_call freed = {.function = VT_FUNCTION_##symbol,                               \
+        const struct vt_observation freed = {.function = VT_FUNCTION_##symbol,                               \
                                              .kind = (kind_value),                                           \
                                              .device_index = VT_NO_DEVICE,                                   \
                                              __VA_ARGS__};                                                   \
@@ -54,7 +54,7 @@
         VT_REAL(symbol);                                                                                     \
         CUresult result = real arguments;                                                                    \
         if (condition)                                                                                       \
-            vt_driver_event(&(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                       \
+            vt_driver_event(&(struct vt_observation){.function = VT_FUNCTION_##symbol,                       \
                                                      .kind = (kind_value),                                   \
                                                      .device_index = (device_value),                         \
                                                      __VA_ARGS__});                                          \

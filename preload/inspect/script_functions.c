@@ -134,24 +134,26 @@ bool vt_script_add_variable(void *variables, const struct vt_python_local *local
            python->PyList_Append(variables, (object *)local->value) == 0;
 }
 
+static object *list_variables(void (*visit)(const void *, vt_python_local_visit, void *), object *any)
+{
+    object *variables = python->PyList_New(0);
+    if (variables)
+        visit(any, vt_script_add_variable, variables);
+    return variables;
+}
+
 /* frame_variables(frame): a list with file, function, name and value of each variable in turn. */
 static object *frame_variables(object *self, object *frame)
 {
-    object *variables = python->PyList_New(0);
     (void)self;
-    if (variables)
-        vt_python_visit_frame(frame, vt_script_add_variable, variables);
-    return variables;
+    return list_variables(vt_python_visit_frame, frame);
 }
 
 /* generator_variables(generator or coroutine): the same. */
 static object *generator_variables(object *self, object *generator)
 {
-    object *variables = python->PyList_New(0);
     (void)self;
-    if (variables)
-        vt_python_visit_generator(generator, vt_script_add_variable, variables);
-    return variables;
+    return list_variables(vt_python_visit_generator, generator);
 }
 
 /* Appends the item and drops its reference. */

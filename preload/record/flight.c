@@ -78,11 +78,9 @@ static void look_at_peak(struct peak *peak, uint64_t bytes)
 /* As live_blocks.c counts, except that a failed free is not undone, which matters little here. */
 static int64_t driver_change(const struct vt_event *event)
 {
-    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
-    if (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE)
-        return event->flags & not_device ? 0 : (int64_t)event->bytes;
-    return event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE ? -(int64_t)event->bytes
-                                                                                  : 0;
+    return vt_makes_device_memory(event) ? (int64_t)event->bytes
+           : vt_ends_memory(event)       ? -(int64_t)event->bytes
+                                         : 0;
 }
 
 static void look_at_memory(struct vt_flight *flight, const struct vt_event *event)

@@ -205,10 +205,7 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
         follow_context(session, event);
         return;
     }
-    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
-    bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
-                !(event->flags & not_device);
-    bool gone = event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE;
+    const bool made = vt_makes_device_memory(event), gone = vt_ends_memory(event);
     bool kept = event->kind == VT_EVENT_FREE_FAILED && event->address == last_taken.address;
     if ((!made && !gone && !kept) || !event->address)
         return;
