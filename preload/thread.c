@@ -58,7 +58,7 @@ struct job {
     _Atomic int done; /* futex */
 };
 
-static void *run(void *context)
+static void *run_job(void *context)
 {
     struct job *job = context;
     vt_thread_begin();
@@ -72,7 +72,7 @@ static void *run(void *context)
 bool vt_run_apart(void (*work)(void *context), void *context)
 {
     struct job job = {.work = work, .context = context};
-    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run, &job))
+    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run_job, &job))
         return false;
     while (!atomic_load(&job.done))
         vt_futex_wait(&job.done, 0, VT_NO_TIMEOUT);

@@ -290,36 +290,30 @@ static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
     return known;
 }
 
-/* Call within a query. */
-static void open_bracket(struct vt_bracket *bracket)
+/* Of the current device, or of this one. */
+static struct vt_bracket open_bracket(bool of_current, int8_t device_index, uint64_t primary)
 {
-    if (bracket->device_index < 0)
-        return;
-    record_device(bracket->device_index);
-    bracket->changes = atomic_load_explicit(&changes, memory_order_relaxed);
-    bracket->open = used_bytes_on(bracket->device_index, bracket->primary, &bracket->used_bytes);
-}
-
-struct vt_bracket vt_bracket_open(void)
-{
-    struct vt_bracket bracket = {.device_index = VT_NO_DEVICE};
+    struct vt_bracket bracket = {.device_index = device_index, .primary = primary};
     struct vt_query query = vt_query_begin();
-    if (query.begun) {
+    if (query.begun && of_current)
         bracket.device_index = current_device();
-        open_bracket(&bracket);
+    if (query.begun && bracket.device_index >= 0) {
+        record_device(bracket.device_index);
+        bracket.changes = atomic_load_explicit(&changes, memory_order_relaxed);
+        bracket.open = used_bytes_on(bracket.device_index, primary, &bracket.used_bytes);
     }
     vt_query_end(&query);
     return bracket;
 }
 
+struct vt_bracket vt_bracket_open(void)
+{
+    return open_bracket(true, VT_NO_DEVICE, 0);
+}
+
 struct vt_bracket vt_bracket_open_on(int8_t device_index, uint64_t primary)
 {
-    struct vt_bracket bracket = {.device_index = device_index, .primary = primary};
-    struct vt_query query = vt_query_begin();
-    if (query.begun)
-        open_bracket(&bracket);
-    vt_query_end(&query);
-    return bracket;
+    return open_bracket(false, device_index, primary);
 }
 
 uint64_t vt_bracket_bytes(const struct vt_bracket *bracket)

@@ -107,16 +107,21 @@ struct vt_observation vt_pool_remove(uint64_t handle)
     return was;
 }
 
+static void poll_all(enum vt_function function, bool even_if_empty)
+{
+    struct vt_query query = vt_query_begin();
+    for (int i = 0; query.begun && i < MAX_POOLS; i++)
+        if (even_if_empty || pools[i].reserved_bytes != 0)
+            vt_pool_poll(&pools[i], function);
+    vt_query_end(&query);
+}
+
 void vt_poll_pools(enum vt_function function, bool even_if_recent)
 {
     static _Atomic uint64_t polled_ns;
-    if (!atomic_load_explicit(&any_pool, memory_order_relaxed) ||
-        (!vt_interval_passed(&polled_ns) && !even_if_recent))
-        return;
-    struct vt_query query = vt_query_begin();
-    for (int i = 0; query.begun && i < MAX_POOLS; i++)
-        vt_pool_poll(&pools[i], function);
-    vt_query_end(&query);
+    if (atomic_load_explicit(&any_pool, memory_order_relaxed) &&
+        (vt_interval_passed(&polled_ns) || even_if_recent))
+        poll_all(function, true);
 }
 
 static void poll_holding_pools(enum vt_function function)
@@ -124,13 +129,8 @@ static void poll_holding_pools(enum vt_function function)
     bool any = false;
     for (int i = 0; atomic_load_explicit(&any_pool, memory_order_relaxed) && i < MAX_POOLS && !any; i++)
         any = pools[i].reserved_bytes != 0;
-    if (!any)
-        return;
-    struct vt_query query = vt_query_begin();
-    for (int i = 0; query.begun && i < MAX_POOLS; i++)
-        if (pools[i].reserved_bytes != 0)
-            vt_pool_poll(&pools[i], function);
-    vt_query_end(&query);
+    if (any)
+        poll_all(function, false);
 }
 
 int8_t vt_before_allocation(enum vt_function function)

@@ -37,7 +37,7 @@ static bool is_current(const void *allocator)
     return known && atomic_load_explicit(known, memory_order_relaxed) == allocator;
 }
 
-static void *allocate(allocate_function *real, void *allocator, size_t bytes, int device, void *stream)
+static void *allocate_block(allocate_function *real, void *allocator, size_t bytes, int device, void *stream)
 {
     int saved_errno;
     void *address = real ? real(allocator, bytes, device, stream) : NULL;
@@ -54,7 +54,7 @@ static void *allocate(allocate_function *real, void *allocator, size_t bytes, in
     void *symbol(void *allocator, size_t bytes, int device, void *stream)                                    \
     {                                                                                                        \
         VT_ELF_NEXT(symbol);                                                                                 \
-        return allocate(real, allocator, bytes, device, stream);                                             \
+        return allocate_block(real, allocator, bytes, device, stream);                                       \
     }
 EXPORT_ALLOCATE(ALLOCATE)
 EXPORT_ALLOCATE(OLD_ALLOCATE)

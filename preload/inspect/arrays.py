@@ -256,10 +256,10 @@ def path_of(census, index):
     return "", ""
 
 
-def report_array(census, lines, places, told, index):
-    """TOLD: kind, holder and way, as text; INDEX: -1 if no name reaches it."""
+def report_array(census, lines, places, holder, index):
+    """HOLDER: kind, holder and way, as text; INDEX: -1 if no name reaches it."""
     path, role = path_of(census, index) if index >= 0 else ("", "")
     for place, whole, own_role in places:
         if path:
             lines.append(f"A\t{own_role or role}\t-1\t{text(path)}\t{place}\t\t{whole}\n")
-        lines.append(f"H\t{told}\t{place}\t\t\n")
+        lines.append(f"H\t{holder}\t{place}\t\t\n")

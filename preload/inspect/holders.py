@@ -17,10 +17,10 @@ FEW_KEYS = 8  # in a dict with more keys, a key with a number in it says no more
 
 def name_pattern(name):
     """feature_12 → feature_*"""
-    told = ""
+    shown = ""
     for letter in name:
-        told += letter if letter not in "0123456789" else "" if told.endswith("*") else "*"
-    return told
+        shown += letter if letter not in "0123456789" else "" if shown.endswith("*") else "*"
+    return shown
 
 
 def keyed_name(census, index):
@@ -41,9 +41,9 @@ def nearest_named(census, index):
     """The nearest object on the way that has a name of its own: its index, kind, name, where."""
     while True:
         _, parent, kind, name, where = census.queue[index]
-        told = keyed_name(census, index) if kind == "key" else (kind, name, where) if name and kind not in UNNAMED else None
-        if told is not None or parent < 0:
-            return (index, *(told or (kind, name, where)))
+        shown = keyed_name(census, index) if kind == "key" else (kind, name, where) if name and kind not in UNNAMED else None
+        if shown is not None or parent < 0:
+            return (index, *(shown or (kind, name, where)))
         index = parent
 
 

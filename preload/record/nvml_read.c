@@ -18,7 +18,7 @@ enum {
     COMMAND_BYTES = 128,
     TRIES = 3, /* to get a list between two equal readings of the bytes */
 };
-#define NOT_TOLD UINT64_MAX
+#define NOT_REPORTED UINT64_MAX
 
 /* As in nvml.h. */
 struct memory {
@@ -143,7 +143,7 @@ void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uui
 struct list {
     struct process items[LISTED];
     unsigned count;
-    bool told;
+    bool is_reported;
 };
 
 static bool read_memory(const struct vt_nvml_library *library, void *gpu, struct memory_v2 *memory)
@@ -154,7 +154,7 @@ static bool read_memory(const struct vt_nvml_library *library, void *gpu, struct
         return true;
     if (library->memory(gpu, &plain) != SUCCESS)
         return false;
-    *memory = (struct memory_v2){.total = plain.total, .reserved = NOT_TOLD, .used = plain.used};
+    *memory = (struct memory_v2){.total = plain.total, .reserved = NOT_REPORTED, .used = plain.used};
     return true;
 }
 
@@ -165,7 +165,7 @@ static void add_process(struct list *list, unsigned earlier, const struct proces
             continue;
         /* A process in both lists has the same bytes in each; twice in one list, it has bytes in several
          * parts of the GPU. */
-        if (i >= earlier && process->bytes != NOT_TOLD && list->items[i].bytes != NOT_TOLD)
+        if (i >= earlier && process->bytes != NOT_REPORTED && list->items[i].bytes != NOT_REPORTED)
             list->items[i].bytes += process->bytes;
         return;
     }
@@ -178,17 +178,17 @@ static void read_processes(const struct vt_nvml_library *library, void *gpu, str
     union {
         struct process new[LISTED];
         struct process_v1 old[LISTED];
-    } told;
+    } reported;
     *list = (struct list){0};
     for (size_t i = 0; i < 2; i++) {
         unsigned count = LISTED;
         const unsigned earlier = list->count;
-        if (!library->lists[i].list || library->lists[i].list(gpu, &count, &told) != SUCCESS)
+        if (!library->lists[i].list || library->lists[i].list(gpu, &count, &reported) != SUCCESS)
             continue;
-        list->told |= i == 0;
+        list->is_reported |= i == 0;
         for (unsigned k = 0; k < count && k < LISTED; k++) {
-            const struct process from_old = {.pid = told.old[k].pid, .bytes = told.old[k].bytes};
-            add_process(list, earlier, library->lists[i].is_v1 ? &from_old : &told.new[k]);
+            const struct process from_old = {.pid = reported.old[k].pid, .bytes = reported.old[k].bytes};
+            add_process(list, earlier, library->lists[i].is_v1 ? &from_old : &reported.new[k]);
         }
     }
 }
@@ -239,7 +239,7 @@ static bool record_use(const struct vt_gpu_use *use, struct list *list, const st
     made->head = head;
     made->own = own;
     made->process_count = count;
-    made->flags |= (list->told ? VT_CARD_PROCESSES : 0u) |
+    made->flags |= (list->is_reported ? VT_CARD_PROCESSES : 0u) |
                    (list->count > count ? VT_CARD_PROCESSES_CUT : 0u) |
                    (own_pid->is_nested ? VT_CARD_NESTED : 0u);
     struct vt_gpu_process *processes = (struct vt_gpu_process *)(made + 1);

@@ -68,7 +68,7 @@ static inline void refresh_thread(struct vt_session *session)
     define_thread(session);
 }
 
-static bool push(struct vt_session *session, const struct vt_event *filled)
+static bool push_event(struct vt_session *session, const struct vt_event *filled)
 {
     struct vt_event *event = vt_ring_reserve(&session->ring, VT_RECORD_EVENT, sizeof *event);
     if (!event) {
@@ -84,12 +84,12 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
 
 static void push_node(struct vt_session *session, uint64_t sequence, uint64_t parent, uint32_t stack_id)
 {
-    push(session, &(struct vt_event){.kind = VT_EVENT_NODE,
-                                     .device_index = -1,
-                                     .sequence = sequence,
-                                     .detail = parent,
-                                     .stack_id = stack_id,
-                                     .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
+    push_event(session, &(struct vt_event){.kind = VT_EVENT_NODE,
+                                           .device_index = -1,
+                                           .sequence = sequence,
+                                           .detail = parent,
+                                           .stack_id = stack_id,
+                                           .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
 /* An allocation from the same frames carries all the information of the node. An allocation from other
@@ -183,7 +183,7 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
     }
     /* Last, close to reserving the slot: events are ordered by slot. */
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    push(session, &event);
+    push_event(session, &event);
 }
 
 void vt_record_node(uint64_t sequence, uint64_t parent)
@@ -208,9 +208,9 @@ static bool record_pause(struct vt_session *session, bool begin)
 {
     refresh_thread(session);
     thread.node.sequence = 0;
-    return push(session, &(struct vt_event){.kind = begin ? VT_EVENT_PAUSE : VT_EVENT_RESUME,
-                                            .device_index = -1,
-                                            .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
+    return push_event(session, &(struct vt_event){.kind = begin ? VT_EVENT_PAUSE : VT_EVENT_RESUME,
+                                                  .device_index = -1,
+                                                  .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
 bool vt_pause(struct vt_session *session, bool begin)
@@ -280,7 +280,7 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
     event.stack_id = stack_id_of(session, &seen);
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    const bool recorded = push(session, &event);
+    const bool recorded = push_event(session, &event);
     if (vt_is_paused(session) && kind == VT_EVENT_MARK && text && !strcmp(text, VT_STEP_MARK))
         count_step(session);
     return recorded;
@@ -367,7 +367,7 @@ void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint6
     }
     struct vt_event event = {.kind = VT_EVENT_INSPECTION, .device_index = -1, .detail = inspection_id};
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    push(session, &event);
+    push_event(session, &event);
     __atomic_fetch_add(&session->ring.header->control.inspections, 1, __ATOMIC_RELEASE);
     vt_leave(saved_errno);
 }

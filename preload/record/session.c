@@ -57,7 +57,7 @@ static void note_process(void)
     at_load.boottime_ns = vt_clock_ns(CLOCK_BOOTTIME);
 }
 
-__attribute__((constructor)) static void loaded(void)
+__attribute__((constructor)) static void note_load(void)
 {
     note_process();
     at_load.main_thread = syscall(SYS_gettid) == getpid() ? pthread_self() : 0;

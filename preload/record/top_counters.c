@@ -6,7 +6,7 @@
 #include "record/live_blocks.h"
 #include "text.h"
 
-static void set(uint64_t *member, uint64_t value)
+static void store(uint64_t *member, uint64_t value)
 {
     __atomic_store_n(member, value, __ATOMIC_RELAXED);
 }
@@ -19,24 +19,24 @@ static struct vt_top_device *device_of(struct vt_top_counters *top, int device_i
 void vt_top_begin(struct vt_top_counters *top, const char *rank)
 {
     vt_text_copy(top->rank, sizeof top->rank, rank);
-    set(&top->kept, 1);
+    store(&top->kept, 1);
 }
 
 static void take_uuid(struct vt_top_counters *top, const struct vt_device_uuid *device)
 {
-    struct vt_top_device *told = device_of(top, (int)device->device_index);
-    if (told)
-        memcpy(told->uuid, device->uuid, sizeof told->uuid);
+    struct vt_top_device *counters = device_of(top, (int)device->device_index);
+    if (counters)
+        memcpy(counters->uuid, device->uuid, sizeof counters->uuid);
 }
 
 static void take_device(struct vt_top_counters *top, const struct vt_device *device)
 {
-    struct vt_top_device *told = device_of(top, (int)device->device_index);
+    struct vt_top_device *counters = device_of(top, (int)device->device_index);
     const size_t bytes = device->head.bytes - sizeof *device;
-    if (!told)
+    if (!counters)
         return;
-    memcpy(told->name, device + 1, bytes < sizeof told->name ? bytes : sizeof told->name - 1);
-    set(&told->total_bytes, device->total_bytes);
+    memcpy(counters->name, device + 1, bytes < sizeof counters->name ? bytes : sizeof counters->name - 1);
+    store(&counters->total_bytes, device->total_bytes);
 }
 
 void vt_top_definition(struct vt_top_counters *top, const struct vt_record_head *head)
@@ -62,9 +62,9 @@ static void add_range(struct vt_top_ranges *known, uint64_t start, uint64_t byte
 
 static void set_segments(struct vt_top_device *device, uint64_t bytes)
 {
-    set(&device->segment_bytes, bytes);
+    store(&device->segment_bytes, bytes);
     if (bytes > device->segment_peak_bytes)
-        set(&device->segment_peak_bytes, bytes);
+        store(&device->segment_peak_bytes, bytes);
 }
 
 /* The driver takes back the range at `start`, and those that follow without a gap, up to `bytes`. */
@@ -125,14 +125,14 @@ static void see_driver(struct vt_top_counters *top, struct vt_top_ranges *known,
         break;
     case VT_EVENT_MEMORY_INFO:
         if (device) {
-            set(&device->free_bytes, event->bytes);
-            set(&device->total_bytes, event->total_bytes);
-            set(&device->info_ns, event->t_ns);
+            store(&device->free_bytes, event->bytes);
+            store(&device->total_bytes, event->total_bytes);
+            store(&device->info_ns, event->t_ns);
         }
         break;
     }
     if (vt_makes_device_memory(event))
-        set(&top->driver_made_bytes, top->driver_made_bytes + event->bytes);
+        store(&top->driver_made_bytes, top->driver_made_bytes + event->bytes);
 }
 
 void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, const struct vt_event *event)
@@ -144,5 +144,5 @@ void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, cons
     }
     see_block(top, known, event);
     if (event->kind == VT_EVENT_ALLOC)
-        set(&top->block_made_bytes, top->block_made_bytes + event->bytes);
+        store(&top->block_made_bytes, top->block_made_bytes + event->bytes);
 }

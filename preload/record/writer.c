@@ -178,11 +178,11 @@ static void close_file(struct vt_session *session)
 /* After recording has failed: a killed process then leaves no ring that has the count. */
 static void count_what_comes_after(struct vt_session *session)
 {
-    struct vt_counters *told = &session->file.header.counters;
+    struct vt_counters *written = &session->file.header.counters;
     const struct vt_counters *counters = &session->ring.header->counters;
-    if (__atomic_load_n(&counters->after_end, __ATOMIC_RELAXED) == told->after_end)
+    if (__atomic_load_n(&counters->after_end, __ATOMIC_RELAXED) == written->after_end)
         return;
-    *told = *counters;
+    *written = *counters;
     vt_trace_file_write_header(&session->file);
 }
 

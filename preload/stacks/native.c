@@ -263,7 +263,7 @@ struct notes {
 };
 
 /* Notes that a walk depends on the word at `slot`. */
-static inline __attribute__((always_inline)) void note(struct notes *notes, uintptr_t slot)
+static inline __attribute__((always_inline)) void note_word(struct notes *notes, uintptr_t slot)
 {
     if (!notes)
         return;
@@ -308,7 +308,7 @@ walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *boun
     /* A frame begins with its caller's base pointer and the address to return to. */
     uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
               address = frame[1];
-    note(notes, (uintptr_t)(frame + 1));
+    note_word(notes, (uintptr_t)(frame + 1));
     for (uint64_t before = walk->hash; take_address(walk, address); before = walk->hash) {
         uint64_t step = step_from(address), value;
         int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
@@ -318,14 +318,14 @@ walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *boun
             cfa = stack + (uintptr_t)offset;
             break;
         case STEP_FROM_BASE:
-            note(notes, base_slot);
+            note_word(notes, base_slot);
             cfa = base + (uintptr_t)offset;
             break;
         case STEP_FROM_MEMORY:
             if (!vt_stack_read(bounds, base + (uintptr_t)offset, &value))
                 return true;
-            note(notes, base_slot);
-            note(notes, base + (uintptr_t)offset);
+            note_word(notes, base_slot);
+            note_word(notes, base + (uintptr_t)offset);
             cfa = value;
             break;
         default:
@@ -335,10 +335,10 @@ walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *boun
             return true;
         if (__builtin_expect(cfa <= stack || !vt_stack_read(bounds, cfa - 8, &value), 0))
             return true;
-        note(notes, cfa - 8);
+        note_word(notes, cfa - 8);
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
         if (words == BASE_AT_ITSELF)
-            note(notes, base_slot);
+            note_word(notes, base_slot);
         if (words != BASE_SAME) {
             base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
             if (!vt_stack_read(bounds, base_slot, &base_value))

@@ -95,7 +95,7 @@ enum {
 };
 
 /* False if it is none of these, or if the stack is too short. */
-static bool binary(struct machine *machine, uint8_t operation)
+static bool apply_binary(struct machine *machine, uint8_t operation)
 {
     uint64_t right = pop(machine), left = pop(machine), result;
     int64_t right_signed = (int64_t)right, left_signed = (int64_t)left;
@@ -129,7 +129,7 @@ static bool binary(struct machine *machine, uint8_t operation)
 }
 
 /* Moves values on the stack. False if it is none of these. */
-static bool rearrange(struct machine *machine, uint8_t operation)
+static bool rearrange_stack(struct machine *machine, uint8_t operation)
 {
     switch (operation) {
     case OP_DUPLICATE:
@@ -166,7 +166,7 @@ static void dereference(struct machine *machine, uint64_t bytes)
     push(machine, bytes == sizeof word ? word : word & ((UINT64_C(1) << bytes * 8) - 1));
 }
 
-static void jump(struct machine *machine, bool taken)
+static void take_branch(struct machine *machine, bool taken)
 {
     int64_t distance = vt_take_signed(&machine->code, 2);
     if (!taken || machine->code.failed)
@@ -184,7 +184,7 @@ static uint64_t take_constant(struct vt_cursor *code, unsigned kind)
     return kind & 1 ? (uint64_t)vt_take_signed(code, bytes) : vt_take(code, bytes);
 }
 
-static void operate(struct machine *machine)
+static void run_operation(struct machine *machine)
 {
     uint8_t operation = (uint8_t)vt_take(&machine->code, 1);
     uint64_t value;
@@ -236,22 +236,22 @@ static void operate(struct machine *machine)
         push(machine, value + (uint64_t)vt_take_signed_leb(&machine->code));
         break;
     case OP_SKIP:
-        jump(machine, true);
+        take_branch(machine, true);
         break;
     case OP_BRANCH:
-        jump(machine, pop(machine) != 0);
+        take_branch(machine, pop(machine) != 0);
         break;
     case OP_NOTHING:
         break;
     default:
-        if (!rearrange(machine, operation) && !binary(machine, operation))
+        if (!rearrange_stack(machine, operation) && !apply_binary(machine, operation))
             machine->code.failed = true;
     }
 }
 
 /* `first`: initially on the stack; for a register's rule it is the CFA. */
-static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
-                     const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
+static bool evaluate_expression(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
+                                const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
 {
     struct machine machine = {.frame = frame,
                               .bounds = bounds,
@@ -261,7 +261,7 @@ static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_bounds
         push(&machine, *first);
     for (int steps = 0; machine.code.at < machine.code.end && !machine.code.failed; steps++) {
         machine.code.failed |= steps == EXPRESSION_STEPS;
-        operate(&machine);
+        run_operation(&machine);
     }
     *result = pop(&machine);
     return !machine.code.failed;
@@ -269,8 +269,8 @@ static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_bounds
 
 /* ---- one step ---- */
 
-static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
-                  const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
+static bool apply_rule(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
+                       const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
 {
     uint64_t address;
     switch (rule->kind) {
@@ -291,9 +291,10 @@ static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_bounds *b
         *value = frame->registers[rule->offset];
         return true;
     case VT_RULE_AT_EXPRESSION:
-        return evaluate(frame, bounds, rule, &cfa, &address) && vt_stack_read(bounds, address, value);
+        return evaluate_expression(frame, bounds, rule, &cfa, &address) &&
+               vt_stack_read(bounds, address, value);
     default:
-        return evaluate(frame, bounds, rule, &cfa, value);
+        return evaluate_expression(frame, bounds, rule, &cfa, value);
     }
 }
 
@@ -307,14 +308,14 @@ bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bound
         return false;
     if (row.cfa.kind == VT_RULE_OFFSET)
         cfa = frame->registers[row.cfa_register] + (uint64_t)(int64_t)row.cfa.offset;
-    else if (!evaluate(frame, bounds, &row.cfa, NULL, &cfa))
+    else if (!evaluate_expression(frame, bounds, &row.cfa, NULL, &cfa))
         return false;
     for (unsigned i = 0; i < VT_REGISTERS; i++) {
         const struct vt_rule own_stack = {.kind = VT_RULE_OFFSET};
         const struct vt_rule *rule = &row.registers[i];
         if (i == VT_REGISTER_RSP && rule->kind == VT_RULE_SAME)
             rule = &own_stack;
-        if (!apply(frame, bounds, rule, i, cfa, &caller.registers[i]))
+        if (!apply_rule(frame, bounds, rule, i, cfa, &caller.registers[i]))
             return false;
     }
     /* Stacks grow down; only an interrupted frame may be on another stack. */

@@ -19,7 +19,7 @@ static struct vt_rule *rule_of(struct program *program, uint64_t number)
     return number < VT_REGISTERS ? &program->row.registers[number] : &program->ignored;
 }
 
-static void restore(struct program *program, uint64_t number)
+static void restore_rule(struct program *program, uint64_t number)
 {
     if (number < VT_REGISTERS)
         program->row.registers[number] = program->initial.registers[number];
@@ -110,7 +110,7 @@ static void step_register(struct program *program, struct vt_cursor *code, uint8
         *rule = take_expression(code, operation == EXPRESSION ? VT_RULE_AT_EXPRESSION : VT_RULE_EXPRESSION);
         break;
     case RESTORE_EXTENDED:
-        restore(program, number);
+        restore_rule(program, number);
         break;
     case UNDEFINED:
     case SAME_VALUE:
@@ -189,7 +189,7 @@ static bool run_until(struct program *program, struct vt_cursor *code)
                 offset_rule(code, VT_RULE_AT_OFFSET, take_offset(program, code, false));
             break;
         case RESTORE:
-            restore(program, operand);
+            restore_rule(program, operand);
             break;
         default:
             step_extended(program, code, byte);
