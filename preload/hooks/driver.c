@@ -113,24 +113,22 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
-bool vt_device_of(CUdeviceptr address, int8_t *device_index)
+int8_t vt_device_of(CUdeviceptr address)
 {
     VT_NEED(get_attribute, cuPointerGetAttribute);
     unsigned int type = 0, managed = 0;
     int device = -1;
-    *device_index = VT_NO_DEVICE;
     CUresult result = get_attribute ? get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
                                     : CUDA_ERROR_NOT_FOUND;
     if (result != CUDA_SUCCESS)
-        return result == CUDA_ERROR_INVALID_VALUE;
+        return result == CUDA_ERROR_INVALID_VALUE ? VT_NO_DEVICE : VT_DEVICE_NOT_KNOWN;
     if (type != CU_MEMORYTYPE_DEVICE &&
         (get_attribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS || !managed))
-        return true;
-    if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS)
-        *device_index = vt_device_index(device);
-    if (*device_index < 0) /* managed memory that currently lies on the host */
-        *device_index = current_device();
-    return true;
+        return VT_NO_DEVICE;
+    if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
+        vt_device_index(device) >= 0)
+        return vt_device_index(device);
+    return current_device(); /* managed memory that currently lies on the host */
 }
 
 int8_t vt_before_any_allocation(void)

@@ -38,6 +38,7 @@
     __typeof__(symbol) *variable = (__typeof__(symbol) *)vt_real_function(VT_FUNCTION_##symbol)
 
 #define VT_NO_DEVICE ((int8_t)-1)
+#define VT_DEVICE_NOT_KNOWN ((int8_t)-2)
 
 static inline int8_t vt_device_index(CUdevice device)
 {
@@ -49,14 +50,14 @@ static inline bool vt_is_on_device(CUmemLocation location)
     return location.type == CU_MEM_LOCATION_TYPE_DEVICE && (unsigned)location.id < VT_MAX_DEVICES;
 }
 
-/* Before the real call of an allocation: records the current device and, the first time, its used memory.
+/* Of a call a wrapper fills in what it knows (struct vt_observation, record.h); `kind` 0 means
+ * VT_EVENT_ALLOC. Layer, stack and sequence are added.
+ *
+ * Before the real call of an allocation: records the current device and, the first time, its used memory.
  * Returns the device's index or VT_NO_DEVICE. */
 int8_t vt_before_any_allocation(void);
 
-/* In what follows a wrapper fills in what it knows about its call (record.h), and `kind` 0 means
- * VT_EVENT_ALLOC. Layer and sequence are added.
- *
- * After the real call: records the allocation, or the failure. */
+/* After the real call: records the allocation, or the failure. */
 void vt_after_allocation(const struct vt_observation *made, CUresult result);
 
 /* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing
@@ -69,9 +70,9 @@ void vt_after_free(const struct vt_observation *freed, CUresult result);
 void vt_driver_event(const struct vt_observation *event);
 void vt_driver_event_within(const struct vt_observation *known, bool with_stack);
 
-/* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none.
- * False if the driver does not say. Call within the guard. */
-bool vt_device_of(CUdeviceptr address, int8_t *device_index);
+/* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none,
+ * VT_DEVICE_NOT_KNOWN = the driver does not say. Call within the guard. */
+int8_t vt_device_of(CUdeviceptr address);
 
 /* Size of the allocation around `address`, as the driver reports it; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);

@@ -109,10 +109,9 @@ static size_t outputs_of(const void *loaded)
 static void record_buffer(void *buffer, const void *part_of)
 {
     struct question bytes, address;
-    int8_t place, device_index = buffer ? device_of(buffer) : -1;
+    const int8_t device_index = buffer ? device_of(buffer) : -1;
     if (device_index < 0 || !ask_plugin(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask_plugin(Buffer_UnsafePointer, buffer, &address) ||
-        (vt_device_of(address.number, &place) && place < 0))
+        !ask_plugin(Buffer_UnsafePointer, buffer, &address) || vt_device_of(address.number) == VT_NO_DEVICE)
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,

@@ -39,10 +39,10 @@ typedef void release_function(struct device_buffer *buffer);
 static void record_allocated(const struct device_buffer *buffer, size_t bytes)
 {
     int saved_errno;
-    int8_t device_index;
     if (buffer->bytes != bytes || buffer->address == 0 || !vt_enter_event(&saved_errno))
         return;
-    if (vt_device_of(buffer->address, &device_index) && device_index >= 0)
+    const int8_t device_index = vt_device_of(buffer->address);
+    if (device_index >= 0)
         vt_record_block(device_index, buffer->address, bytes, 0);
     vt_leave(saved_errno);
 }

@@ -67,16 +67,18 @@ def take_optimizers(finder, name, value):
         finder.optimizers.setdefault(id(value), (value, name))
 
 
+def take_items(finder, name, container):
+    if len(container) <= ITEMS_MAXIMUM:
+        for key, item in list(container.items() if type(container) is dict else enumerate(container)):
+            take_object(finder, item_name(name, key), item)
+
+
 def search_inside(finder, name, value):
     if id(value) in finder.seen:
         return
     finder.seen.add(id(value))
-    kind = type(value)
-    if id(kind) in CONTAINERS:
-        if len(value) > ITEMS_MAXIMUM:
-            return
-        for key, item in list(value.items() if kind is dict else enumerate(value)):
-            take_object(finder, item_name(name, key), item)
+    if id(type(value)) in CONTAINERS:
+        take_items(finder, name, value)
         return
     inside = attributes(value)
     if inside is None or len(inside) > ITEMS_MAXIMUM:
@@ -88,11 +90,10 @@ def search_inside(finder, name, value):
         path = key if name == "self" else f"{name}.{key}"
         if take_object(finder, path, item):
             continue
-        if id(type(item)) not in CONTAINERS:
+        if id(type(item)) in CONTAINERS:
+            take_items(finder, path, item)
+        else:
             take_optimizers(finder, path, item)
-        elif len(item) <= ITEMS_MAXIMUM:
-            for inner, part in list(item.items() if type(item) is dict else enumerate(item)):
-                take_object(finder, item_name(path, inner), part)
 
 
 def add_variables(finder, variables):
