@@ -8,7 +8,7 @@
 #include "job/job_arena.h"
 #include "job/modules.h"
 #include "report/report.h"
-#include "trace/rings.h"
+#include "trace/processes.h"
 #include "trace/trace.h"
 
 #include <stdio.h>
