@@ -434,7 +434,7 @@ void vt_trace_close(struct vt_trace *trace)
         vt_debug_close(tables->modules[i].debug);
     free(tables->modules);
     free(tables->inspection_parts);
-    free(tables->texts);
+    vt_strings_free(&tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
     free(tables->written);

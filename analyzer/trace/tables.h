@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/index.h"
+#include "base/strings.h"
 #include "trace/trace.h"
 
 /* What is known of a symbol beside the public part. Names are made on first use. */
@@ -45,9 +46,9 @@ struct vt_trace_tables {
     bool definitions_known; /* a second reading: only events are taken */
     bool process_known;
 
-    struct vt_index strings, functions; /* id → texts */
-    const char **texts;
-    size_t text_count, text_capacity;
+    struct vt_strings texts;
+    struct vt_index strings, functions,
+        threads; /* id of a string or function, kernel id of a thread → texts */
 
     struct vt_index symbols; /* address → entries; pointers to them stay valid */
     struct vt_symbol_entry **entries;
@@ -55,7 +56,6 @@ struct vt_trace_tables {
 
     struct vt_module_entry *modules; /* by start_address once the trace is read */
     size_t module_count, module_capacity;
-    struct vt_index threads; /* kernel id → texts */
 
     const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
