@@ -329,7 +329,7 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
     if (result)
         return result;
     loaded->thinned = loaded->trace->omitted_events > loaded->trace->unkept_events;
-    vt_replay_make(loaded->trace, &loaded->replay);
+    loaded->replay = vt_replay_make(loaded->trace);
     return vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
                         reason_bytes);
 }

@@ -634,7 +634,7 @@ static void steps(struct run *run, const char *source)
     char error[512];
     uint32_t first, end;
     REQUIRE(!vt_trace_open(source, &trace, error, sizeof error));
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     REQUIRE(!vt_attribute(trace, replay, NULL, &attribution, error, sizeof error));
     find_period(attribution, &first, &end);
     REQUIRE(end > first);

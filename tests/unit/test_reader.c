@@ -285,7 +285,7 @@ static void exercise(struct vt_trace *trace)
         vt_trace_frames(trace, i, frames, 8);
         vt_trace_user_frame(trace, i, frames);
     }
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     for (int i = 0; i < replay->device_count; i++)
         cr_assert_eq(vt_replay_verify(replay, i, error, sizeof error), 0, "%s", error);
     vt_replay_free(replay);
