@@ -132,7 +132,7 @@ static int add_device_uuid(struct vt_trace *trace, const void *record)
     return 0;
 }
 
-static int add_card_use(struct vt_trace *trace, const void *record)
+static int add_gpu_use(struct vt_trace *trace, const void *record)
 {
     const struct vt_gpu_use *use = record;
     const struct vt_gpu_process *reported = (const struct vt_gpu_process *)(use + 1);
@@ -142,12 +142,12 @@ static int add_card_use(struct vt_trace *trace, const void *record)
         return -EBADMSG;
     const char *text = (const char *)(reported + use->process_count),
                *end = (const char *)use + use->head.bytes;
-    struct vt_trace_card_process *processes =
+    struct vt_trace_gpu_process *processes =
         vt_arena_take(arena, (use->process_count + 1) * sizeof *processes);
     for (uint32_t i = 0; i < use->process_count; i++)
-        processes[i] = (struct vt_trace_card_process){reported[i].pid, reported[i].bytes,
+        processes[i] = (struct vt_trace_gpu_process){reported[i].pid, reported[i].bytes,
                                                       vt_arena_next_text(arena, &text, end)};
-    const struct vt_trace_card_use made = {
+    const struct vt_trace_gpu_use made = {
         .device_index = (int)use->device_index,
         .begin_ns = use->begin_ns,
         .end_ns = use->end_ns,
@@ -159,7 +159,7 @@ static int add_card_use(struct vt_trace *trace, const void *record)
         .process_count = use->process_count,
         .own = use->own < use->process_count ? use->own : use->process_count,
     };
-    VT_APPEND(trace->card_uses, trace->card_use_count, trace->tables->card_use_capacity, made);
+    VT_APPEND(trace->gpu_uses, trace->gpu_use_count, trace->tables->gpu_use_capacity, made);
     return 0;
 }
 
@@ -248,7 +248,7 @@ static const struct {
     [VT_RECORD_PROCESS] = {sizeof(struct vt_process), add_process},
     [VT_RECORD_STRING] = {sizeof(struct vt_string), add_text},
     [VT_RECORD_FUNCTION] = {sizeof(struct vt_string), add_text},
-    [VT_RECORD_THREAD] = {sizeof(struct vt_thread), add_text},
+    [VT_RECORD_THREAD] = {sizeof(struct vt_string), add_text},
     [VT_RECORD_DEVICE] = {sizeof(struct vt_device), add_device},
     [VT_RECORD_STACK] = {sizeof(struct vt_stack), add_stack},
     [VT_RECORD_CODE] = {sizeof(struct vt_code), add_code},
@@ -257,7 +257,7 @@ static const struct {
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
     [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), vt_launch_add},
     [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
-    [VT_RECORD_GPU_USE] = {sizeof(struct vt_gpu_use), add_card_use},
+    [VT_RECORD_GPU_USE] = {sizeof(struct vt_gpu_use), add_gpu_use},
 };
 
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)

@@ -454,7 +454,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);
-    free(trace->card_uses);
+    free(trace->gpu_uses);
     free(trace->inspections);
     free(trace->roots);
     free(trace->optimizers);

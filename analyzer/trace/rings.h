@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 struct vt_recorder {
     char path[VT_RING_PATH_BYTES];

@@ -61,7 +61,7 @@ struct vt_trace_tables {
     size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity,
-        card_use_capacity;
+        gpu_use_capacity;
     struct vt_compiled_line *written; /* by file (by its text) and line once the trace is read */
     size_t written_count, written_capacity;
 

@@ -113,17 +113,17 @@ struct vt_inspection_root {
 };
 
 /* What NVML reported for a GPU between begin and end. Bytes; UINT64_MAX = not reported. */
-struct vt_trace_card_process {
+struct vt_trace_gpu_process {
     uint32_t pid;
     uint64_t bytes;
     const char *command; /* "" = not known */
 };
-struct vt_trace_card_use {
+struct vt_trace_gpu_use {
     int device_index;
     uint64_t begin_ns, end_ns; /* as events' t_ns */
     uint64_t total_bytes, used_bytes, reserved_bytes;
     uint32_t flags;                                /* enum vt_gpu_use_flag */
-    const struct vt_trace_card_process *processes; /* largest first */
+    const struct vt_trace_gpu_process *processes; /* largest first */
     uint32_t process_count;
     uint32_t own; /* index of the recorded process; process_count = unknown */
 };
@@ -181,8 +181,8 @@ struct vt_trace {
     struct vt_trace_device *devices;
     size_t device_count;
 
-    struct vt_trace_card_use *card_uses; /* in order of time for each device */
-    size_t card_use_count;
+    struct vt_trace_gpu_use *gpu_uses; /* in order of time for each device */
+    size_t gpu_use_count;
 
     struct vt_inspection *inspections; /* in order of their events */
     size_t inspection_count;

@@ -50,12 +50,12 @@ uint64_t vt_driver_events_of_thread(void)
 
 static void define_thread(struct vt_session *session)
 {
-    struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
+    struct vt_string *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
     if (!record) {
         vt_count_dropped(&session->ring.header->counters.dropped_definitions);
         return;
     }
-    record->thread_id = thread.thread_id;
+    record->id = thread.thread_id;
     vt_ring_commit(record);
 }
 

@@ -3,7 +3,7 @@
 #ifndef VT_TOP_H
 #define VT_TOP_H
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 /* Live driver memory, found by its start address. Which of it holds a framework's blocks is learned when the
  * framework reports that it holds more than before. Memory that does not fit into the table counts again

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "trace/trace.h"
+#include "vramtrace/ring.h"
 
 struct builder;
 
