@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "trace/inspections.h"
 #include "trace/launch.h"
 #include "trace/symbols.h"
@@ -146,7 +147,7 @@ static int add_gpu_use(struct vt_trace *trace, const void *record)
         vt_arena_take(arena, (use->process_count + 1) * sizeof *processes);
     for (uint32_t i = 0; i < use->process_count; i++)
         processes[i] = (struct vt_trace_gpu_process){reported[i].pid, reported[i].bytes,
-                                                      vt_arena_next_text(arena, &text, end)};
+                                                     vt_arena_next_text(arena, &text, end)};
     const struct vt_trace_gpu_use made = {
         .device_index = (int)use->device_index,
         .begin_ns = use->begin_ns,
@@ -286,17 +287,15 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
     return result;
 }
 
-static int by_start(const void *a, const void *b)
+static uint64_t start_address(const void *module)
 {
-    const struct vt_module_entry *left = a, *right = b;
-    return vt_order(left->start_address, right->start_address);
+    return ((const struct vt_module_entry *)module)->start_address;
 }
 
 void vt_definitions_finish(struct vt_trace *trace)
 {
     struct vt_trace_tables *tables = trace->tables;
-    if (tables->module_count > 1)
-        qsort(tables->modules, tables->module_count, sizeof *tables->modules, by_start);
+    vt_sort_by_key(tables->modules, tables->module_count, sizeof *tables->modules, start_address);
 }
 
 static const char *text_of(const struct vt_trace *trace, const struct vt_index *index, uint64_t id)

@@ -1,10 +1,11 @@
-/* Inspections of live objects: from their parts' lines (format.h, struct vt_inspection_part) to tables. Lines
- * that do not fit that format are left out, and the inspection's `failure` says so. */
+/* Inspections of live objects, from text (format.h, struct vt_inspection_part) to tables. Lines that do not
+ * have that format are left out, and the inspection's `failure` says so. */
 #include "trace/inspections.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "trace/compiled_sources.h"
 #include "trace/launch.h"
 #include "trace/tables.h"
@@ -66,7 +67,8 @@ static const char *take_text(struct reading *reading, struct field *field)
 {
     struct vt_strings *texts = &reading->trace->tables->texts;
     unescape(field);
-    const uint32_t number = vt_strings_find_bytes(texts, field->text, field->bytes, NULL); /* may move items */
+    const uint32_t number =
+        vt_strings_find_bytes(texts, field->text, field->bytes, NULL); /* may move items */
     return texts->items[number];
 }
 
@@ -429,10 +431,9 @@ static void find_events(const struct vt_trace *trace, struct vt_index *events)
     }
 }
 
-static int by_event(const void *a, const void *b)
+static uint64_t event_index(const void *inspection)
 {
-    const struct vt_inspection *left = a, *right = b;
-    return vt_order(left->event_index, right->event_index);
+    return ((const struct vt_inspection *)inspection)->event_index;
 }
 
 static void read_inspections(struct reading *reading, const struct vt_index *events)
@@ -441,12 +442,12 @@ static void read_inspections(struct reading *reading, const struct vt_index *eve
     const struct vt_trace_tables *tables = trace->tables;
     size_t count, capacity = 0;
     for (size_t first = 0; first < tables->inspection_part_count; first += count) {
-        uint32_t event_index = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
+        uint32_t event = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
         vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1, sizeof *trace->inspections);
         reading->inspection = &trace->inspections[trace->inspection_count];
-        *reading->inspection = (struct vt_inspection){.event_index = event_index, .failure = ""};
+        *reading->inspection = (struct vt_inspection){.event_index = event, .failure = ""};
         count = join_parts(reading, first);
-        if (event_index == VT_INDEX_NONE) {
+        if (event == VT_INDEX_NONE) {
             trace->lost_inspections++;
             continue;
         }
@@ -454,8 +455,7 @@ static void read_inspections(struct reading *reading, const struct vt_index *eve
         trace->inspection_count++;
     }
     trace->lost_inspections += events->count - trace->inspection_count; /* events without parts */
-    if (trace->inspection_count > 1)
-        qsort(trace->inspections, trace->inspection_count, sizeof *trace->inspections, by_event);
+    vt_sort_by_key(trace->inspections, trace->inspection_count, sizeof *trace->inspections, event_index);
 }
 
 void vt_inspections_read(struct vt_trace *trace)

@@ -1,4 +1,3 @@
-/* The records of a trace: the chunks, then what the ring, a file of its own in memory, still holds. */
 #include "trace/records.h"
 
 #include <dirent.h>
@@ -18,7 +17,7 @@
 #include "trace/rings.h"
 #include "trace/tables.h"
 
-/* A live process may move records from the ring to a chunk between our reading the two. */
+/* A running process may move records from the ring to a chunk while we read first the one, then the other. */
 #define MOVING_TRIES 20
 #define ADOPTION_TRIES 3
 #define ADOPTION_NS 10000000
@@ -30,7 +29,7 @@ struct ring {
     uint64_t reserved, consumed; /* as read last */
 };
 
-/* Copies the slots at [start, end). What the file does not have any more stays zero. */
+/* Copies the slots at positions [start, end). If the file has become shorter, the rest stays zero. */
 static int copy_slots(const struct ring *ring, uint64_t start, uint64_t end, uint8_t *slots)
 {
     while (start < end) {
@@ -75,7 +74,7 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
             (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
             (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
              (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
-        if (!whole) { /* reserved, head not stored; a run of such slots counts as one record */
+        if (!whole) { /* reserved, but its head was never stored; a run of such slots counts as one record */
             trace->unfinished_records += !in_hole;
             in_hole = true;
             at++;
@@ -92,8 +91,8 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
     return 0;
 }
 
-/* Whether the path is one that a recorder in that process makes. (In a user namespace its user may have had
- * another number.) */
+/* Whether a recorder in that process would make this path. (The user id may differ: in a user namespace a
+ * user has another number.) */
 static bool is_ring_path(const struct vt_file_header *header, unsigned long long *number)
 {
     const char *slash = strrchr(header->ring_path, '/');
@@ -101,7 +100,7 @@ static bool is_ring_path(const struct vt_file_header *header, unsigned long long
     return header->ring_path[0] == '/' && vt_is_ring_name(slash + 1, &pid, number) && pid == header->pid;
 }
 
-/* A process that adopts the ring gives it its own number meanwhile. */
+/* Another process that is adopting the ring has given it its own process id. */
 static int open_adopted(const char *path, unsigned long long number)
 {
     char folder[VT_RING_PATH_BYTES];
@@ -119,7 +118,7 @@ static int open_adopted(const char *path, unsigned long long number)
     return file;
 }
 
-/* Opens the ring of a trace that did not end in order. False if it is not there, or is another process's. */
+/* Opens the ring of a process that has not ended recording. False if it is gone, or another process's. */
 static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 {
     const struct vt_file_header *header = &trace->header;
@@ -148,8 +147,8 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
     return false;
 }
 
-/* It may be adopted right now: then it is hard to find while it gets its other name, and gone once the trace
- * has all. */
+/* Another process may be adopting the ring now: it is hard to find while it is renamed, and gone once the
+ * trace has all of it. */
 static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 {
     const struct vt_file_header *header = &trace->header;
@@ -175,7 +174,7 @@ static int read_positions(struct ring *ring)
     return error;
 }
 
-/* Where the first chunk ends, as far as it is whole. */
+/* Moves *end to the end of the first chunk. */
 static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_t *end)
 {
     const uint64_t start = trace->header.chunks_offset;
@@ -185,7 +184,7 @@ static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_
         *end = start + head.header_bytes + head.stored_bytes;
 }
 
-/* How far chunks may go. */
+/* Where the chunks end at the latest. */
 static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end)
 {
     const struct vt_file_header *header = &trace->header;
@@ -203,12 +202,12 @@ static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end
     return 0;
 }
 
-/* Copies what is in the ring from `position` on to *slots, which lives as long as the trace, since
- * definitions point there. *start is its position. */
+/* Copies the ring from `position` on to *slots, which live as long as the trace, since definitions point
+ * there. *start is the position of the first. */
 static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t position, uint8_t **slots,
                      uint64_t *start, uint64_t *count)
 {
-    *start = position <= ring->reserved ? position : 0; /* else no chunk has a true position */
+    *start = position <= ring->reserved ? position : 0; /* else the chunks' positions are wrong */
     if (ring->consumed > *start && ring->consumed <= ring->reserved)
         *start = ring->consumed;
     *count = ring->reserved > *start ? ring->reserved - *start : 0;
@@ -221,8 +220,8 @@ static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t p
     return copy_slots(ring, *start, *start + *count, *slots);
 }
 
-/* Chunks and ring until nothing has moved from the one to the other meanwhile; if that does not happen, the
- * chunks alone: what they hold is whole, only not the newest. */
+/* Reads chunks, then the ring, again until no record moved from one to the other in between. If that never
+ * happens, it takes only the chunks: they are whole, and only lack the newest events. */
 static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *chunks, struct ring *ring)
 {
     uint64_t offset = trace->header.chunks_offset, position = 0, end = 0, start = 0, count = 0;
@@ -243,7 +242,7 @@ static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *c
             error = read_positions(ring);
         if (error)
             return error;
-        /* What was consumed before we read the chunks is in them, or lost. */
+        /* Records consumed before we read the chunks are in them, or lost. */
         if (ring->consumed == consumed && (consumed <= position || consumed == consumed_before))
             return walk_ring(trace, ring, slots, start, count);
         consumed_before = consumed;

@@ -1,6 +1,7 @@
 #include "trace/rings.h"
 
 #include "base/index.h"
+#include "base/sort.h"
 #include "trace/chunks.h"
 #include "trace/processes.h"
 
@@ -76,10 +77,9 @@ static void add_folder(struct list *list, const char *path)
         closedir(folder);
 }
 
-static int by_process(const void *a, const void *b)
+static uint64_t process_id(const void *recorder)
 {
-    return vt_order(((const struct vt_recorder *)a)->header.process.pid,
-                    ((const struct vt_recorder *)b)->header.process.pid);
+    return ((const struct vt_recorder *)recorder)->header.process.pid;
 }
 
 void vt_recorders_find(struct vt_recorder **recorders, size_t *count)
@@ -92,8 +92,7 @@ void vt_recorders_find(struct vt_recorder **recorders, size_t *count)
     add_folder(&list, own);
     if (runtime && strcmp(runtime, own))
         add_folder(&list, runtime);
-    if (list.count)
-        qsort(list.items, list.count, sizeof *list.items, by_process);
+    vt_sort_by_key(list.items, list.count, sizeof *list.items, process_id);
     *recorders = list.items;
     *count = list.count;
 }

@@ -85,11 +85,11 @@ static void fill_python(const struct vt_trace *trace, const struct vt_python_fra
     frame->function = frame->full_function = code->name;
     frame->file = code->file;
     frame->line = vt_trace_python_line(trace, python);
-    const struct vt_compiled_line *written = vt_compiled_source_find(trace, frame->file, frame->line);
-    if (written) {
-        frame->file = written->source_file;
-        frame->line = (int32_t)written->source_line;
-        frame->function = frame->full_function = written->function;
+    const struct vt_compiled_line *compiled = vt_compiled_source_find(trace, frame->file, frame->line);
+    if (compiled) {
+        frame->file = compiled->source_file;
+        frame->line = (int32_t)compiled->source_line;
+        frame->function = frame->full_function = compiled->function;
     }
 }
 
@@ -155,8 +155,8 @@ static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
     frame->function = entry->node ? entry->node : frame->function;
 }
 
-/* For a line of the user's. */
-static bool was_written(const struct vt_trace *trace, const struct vt_python_frame *python)
+/* Whether a compiler generated the frame's code from a line of the user's. */
+static bool is_compiled(const struct vt_trace *trace, const struct vt_python_frame *python)
 {
     const struct vt_compiled_line *line =
         python->code_id < trace->code_count && trace->codes[python->code_id].file
@@ -166,22 +166,22 @@ static bool was_written(const struct vt_trace *trace, const struct vt_python_fra
     return line && !vt_is_library_file(line->source_file);
 }
 
-/* The innermost Python frame of the user's own code, or of code written for it; python_count if there is
+/* The innermost Python frame of the user's own code, or of code compiled from it; python_count if there is
  * none. */
 static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
     uint32_t at = 0;
     while (at < stack->python_count && vt_trace_code_is_library(trace, stack->python[at].code_id) &&
-           !was_written(trace, &stack->python[at]))
+           !is_compiled(trace, &stack->python[at]))
         at++;
     return at;
 }
 
-bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    uint32_t at = trace->tables->written_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
-    return at < stack->python_count && was_written(trace, &stack->python[at]);
+    uint32_t at = trace->tables->compiled_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
+    return at < stack->python_count && is_compiled(trace, &stack->python[at]);
 }
 
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
@@ -203,9 +203,9 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     return true;
 }
 
-/* ---- Stacks from before the recorder knew the loop of autograd's engine ---- */
+/* ---- Stacks recorded before the recorder knew the loop of autograd's engine ---- */
 
-/* By the names in the trace alone: the recorder knew no others. */
+/* Uses only names in the trace: the recorder knew no others. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
     uint32_t at = vt_index_get(&trace->tables->symbols, address);
@@ -213,7 +213,7 @@ static bool is_named(const struct vt_trace *trace, uint64_t address, const char 
            strncmp(trace->tables->entries[at]->symbol.linkage_name, beginning, strlen(beginning)) == 0;
 }
 
-/* Count of native frames inside the loop, where the recorder would have ended the stack. */
+/* How many native frames the recorder would have kept: those inside the loop. */
 static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
     static const struct {
@@ -247,7 +247,7 @@ static bool is_same_stack(const struct vt_trace_stack *a, const struct vt_trace_
            !memcmp(a->python, b->python, a->python_count * sizeof *a->python);
 }
 
-/* In first[id]: the first stack that is the same as this one. */
+/* Sets first[id] to the first stack that is equal to this one. */
 static void find_same_stacks(const struct vt_trace *trace, uint32_t *first)
 {
     struct vt_index index = {0};

@@ -1,4 +1,4 @@
-/* Private to analyzer/trace: what hangs on a trace behind its public arrays. */
+/* Private to analyzer/trace: the parts of a trace that are not public. */
 #ifndef VT_TABLES_H
 #define VT_TABLES_H
 
@@ -62,8 +62,8 @@ struct vt_trace_tables {
 
     size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity,
         gpu_use_capacity;
-    struct vt_compiled_line *written; /* by file (by its text) and line once the trace is read */
-    size_t written_count, written_capacity;
+    struct vt_compiled_line *compiled; /* by file (by its text) and line once the trace is read */
+    size_t compiled_count, compiled_capacity;
 
     struct vt_index lines;    /* (code, offset) → line + 1 */
     uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */

@@ -122,7 +122,7 @@ struct vt_trace_gpu_use {
     int device_index;
     uint64_t begin_ns, end_ns; /* as events' t_ns */
     uint64_t total_bytes, used_bytes, reserved_bytes;
-    uint32_t flags;                                /* enum vt_gpu_use_flag */
+    uint32_t flags;                               /* enum vt_gpu_use_flag */
     const struct vt_trace_gpu_process *processes; /* largest first */
     uint32_t process_count;
     uint32_t own; /* index of the recorded process; process_count = unknown */
@@ -243,7 +243,7 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
 /* Whether that frame is in code that a compiler generated: its line is then that of the user's code. */
-bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
