@@ -161,12 +161,4 @@ static inline bool vt_has_blocks(const struct vt_replay *replay, int device_inde
     return false;
 }
 
-/* The bytes whose maximum is the peak: the framework's blocks if there are any, else driver memory that no
- * pool caches.
- */
-static inline uint64_t vt_peak_measure(const struct vt_counts *counts, bool has_blocks)
-{
-    return has_blocks ? counts->block_bytes : counts->driver_bytes - counts->cached_bytes;
-}
-
 #endif

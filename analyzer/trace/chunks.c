@@ -83,7 +83,8 @@ int vt_events_reserve(struct vt_trace *trace, size_t more)
     return 0;
 }
 
-int vt_events_hand_over(struct vt_trace *trace)
+/* Passes the events read so far to tables->take_events, if it is set, and returns its result. */
+static int hand_over_events(struct vt_trace *trace)
 {
     struct vt_trace_tables *tables = trace->tables;
     if (!tables->take_events)
@@ -254,7 +255,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
     }
     for (size_t i = 0; i < batch->count; i++)
         free(batch->items[i].definitions);
-    int taken = vt_events_hand_over(trace);
+    int taken = hand_over_events(trace);
     return taken ? taken : error;
 }
 

@@ -378,8 +378,8 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
     return 0;
 }
 
-int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
-                          char *error_text, size_t error_bytes)
+int vt_trace_open(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                  char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;
@@ -413,11 +413,6 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
         *trace = NULL;
     }
     return error;
-}
-
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
-{
-    return vt_trace_open_thinned(path, NULL, trace, error_text, error_bytes);
 }
 
 void vt_trace_close(struct vt_trace *trace)

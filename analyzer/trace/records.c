@@ -26,8 +26,13 @@
 struct ring {
     int file; /* -1 = none */
     uint64_t slot_count;
-    uint64_t reserved, consumed; /* as read last */
+    struct vt_ring_header header; /* as read last */
 };
+
+static int read_ring_header(struct ring *ring)
+{
+    return vt_read_at(ring->file, &ring->header, sizeof ring->header, 0);
+}
 
 /* Copies the slots at positions [start, end). If the file has become shorter, the rest stays zero. */
 static int copy_slots(const struct ring *ring, uint64_t start, uint64_t end, uint8_t *slots)
@@ -122,7 +127,7 @@ static int open_adopted(const char *path, unsigned long long number)
 static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 {
     const struct vt_file_header *header = &trace->header;
-    struct vt_ring_header found;
+    const struct vt_ring_header *found = &ring->header;
     struct stat trace_status, status;
     struct statfs file_system;
     unsigned long long number;
@@ -135,12 +140,11 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
         return false;
     if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == trace_status.st_uid &&
         !fstatfs(ring->file, &file_system) &&
-        (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC) &&
-        !vt_read_at(ring->file, &found, sizeof found, 0) &&
-        !memcmp(found.magic, VT_RING_MAGIC, sizeof found.magic) &&
-        !memcmp(found.identity, header->identity, sizeof found.identity) &&
-        found.header_bytes == VT_RING_HEADER_BYTES && found.slots == header->ring_slots &&
-        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found.slots * VT_SLOT_BYTES)
+        (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC) && !read_ring_header(ring) &&
+        !memcmp(found->magic, VT_RING_MAGIC, sizeof found->magic) &&
+        !memcmp(found->identity, header->identity, sizeof found->identity) &&
+        found->header_bytes == VT_RING_HEADER_BYTES && found->slots == header->ring_slots &&
+        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found->slots * VT_SLOT_BYTES)
         return true;
     close(ring->file);
     ring->file = -1;
@@ -162,16 +166,6 @@ static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
             break;
     }
     return found;
-}
-
-static int read_positions(struct ring *ring)
-{
-    uint64_t positions[2];
-    int error = vt_read_at(ring->file, positions, sizeof positions,
-                           offsetof(struct vt_ring_header, ring_reserved)); /* ring_consumed follows */
-    ring->reserved = error ? 0 : positions[0];
-    ring->consumed = error ? 0 : positions[1];
-    return error;
 }
 
 /* Moves *end to the end of the first chunk. */
@@ -207,10 +201,11 @@ static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end
 static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t position, uint8_t **slots,
                      uint64_t *start, uint64_t *count)
 {
-    *start = position <= ring->reserved ? position : 0; /* else the chunks' positions are wrong */
-    if (ring->consumed > *start && ring->consumed <= ring->reserved)
-        *start = ring->consumed;
-    *count = ring->reserved > *start ? ring->reserved - *start : 0;
+    const uint64_t reserved = ring->header.ring_reserved, consumed = ring->header.ring_consumed;
+    *start = position <= reserved ? position : 0; /* else the chunks' positions are wrong */
+    if (consumed > *start && consumed <= reserved)
+        *start = consumed;
+    *count = reserved > *start ? reserved - *start : 0;
     if (*count > ring->slot_count) /* producers reserve before they wait for space */
         *count = ring->slot_count;
     if (!*count)
@@ -234,29 +229,20 @@ static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *c
         trace->tables->chunks_read_end = offset;
         if (error || ring->file < 0)
             return error;
-        error = read_positions(ring);
+        error = read_ring_header(ring);
         if (!error)
             error = copy_rest(trace, ring, position, &slots, &start, &count);
-        const uint64_t consumed = ring->consumed;
+        const uint64_t consumed = ring->header.ring_consumed;
         if (!error)
-            error = read_positions(ring);
+            error = read_ring_header(ring);
         if (error)
             return error;
         /* Records consumed before we read the chunks are in them, or lost. */
-        if (ring->consumed == consumed && (consumed <= position || consumed == consumed_before))
+        if (ring->header.ring_consumed == consumed && (consumed <= position || consumed == consumed_before))
             return walk_ring(trace, ring, slots, start, count);
         consumed_before = consumed;
     }
     return 0;
-}
-
-static int count_losses(struct vt_trace *trace, const struct ring *ring)
-{
-    struct vt_ring_header header;
-    int error = vt_read_at(ring->file, &header, sizeof header, 0);
-    if (!error)
-        trace->header.counters = header.counters;
-    return error;
 }
 
 int vt_records_read(struct vt_trace *trace, int file)
@@ -270,8 +256,7 @@ int vt_records_read(struct vt_trace *trace, int file)
     int error = read_both(trace, file, chunks, &ring);
     vt_chunks_end(chunks);
     if (ring.file >= 0) {
-        if (!error)
-            error = count_losses(trace, &ring);
+        trace->header.counters = ring.header.counters;
         close(ring.file);
     }
     return error;

@@ -193,22 +193,22 @@ struct vt_trace {
     struct vt_trace_tables *tables; /* private to analyzer/trace */
 };
 
-/* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -ENODATA for one in which
- * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
- * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
-/* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
- * vt_stack_kind of each stack, which the caller frees. */
+/* What a trace is opened for, if not as a whole. */
 struct vt_window;
 struct vt_thinning {
-    uint64_t above_events;
+    uint64_t above_events;         /* of a file with more events, some stay in the file (thin.h) */
     const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
-    uint8_t *(*find_kinds)(const struct vt_trace *trace);
-    bool head_only; /* read only the first chunk: who was recorded */
+    uint8_t *(*find_kinds)(
+        const struct vt_trace *trace); /* enum vt_stack_kind of each stack, which the caller frees */
+    bool head_only;                    /* read only the first chunk: who was recorded */
 };
-int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
-                          char *error, size_t error_bytes);
+
+/* Opens and reads PATH; thinning: NULL = as a whole. On failure returns -errno (-EBADMSG for not a trace,
+ * -ENODATA for one in which nothing was recorded, -EPROTO for a version that we cannot read) and writes one
+ * line saying what and where to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
+int vt_trace_open(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace, char *error,
+                  size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
 
 /* The number that an event has in the file. */

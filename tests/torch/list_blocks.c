@@ -68,7 +68,7 @@ int main(int argument_count, char **arguments)
     struct vt_trace *trace;
     struct vt_replay *replay;
     struct vt_attribution *attribution;
-    bool opened = argument_count > 1 && !vt_trace_open(arguments[1], &trace, error, sizeof error);
+    bool opened = argument_count > 1 && !vt_trace_open(arguments[1], NULL, &trace, error, sizeof error);
     if (opened)
         replay = vt_replay_make(trace);
     if (!opened || vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
