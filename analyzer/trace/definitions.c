@@ -19,7 +19,7 @@
 /* Chunks are made from records of the ring, and none of those is larger. */
 #define RECORD_BYTES_LIMIT (UINT16_MAX * VT_SLOT_BYTES)
 /* The recorder keeps 64 KiB of a command line. */
-#define WORDS_LIMIT ((1u << 16) + 2)
+#define ARGUMENTS_LIMIT (1u << 16)
 
 static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
 {
@@ -71,30 +71,25 @@ static int add_process(struct vt_trace *trace, const void *record)
 {
     const struct vt_process *process = record;
     struct vt_arena *arena = &trace->tables->arena;
-    const char *text = (const char *)(process + 1);
-    const char *end = (const char *)process + process->head.bytes;
-    const char **words = NULL;
-    size_t count = 0, capacity = 0, shown;
+    const char *text = (const char *)(process + 1), *end = (const char *)process + process->head.bytes;
+    const size_t most = process->argument_count < ARGUMENTS_LIMIT ? process->argument_count : ARGUMENTS_LIMIT;
+    size_t count = 0, shown = 0;
     if (trace->tables->process_known) /* a trace has one such record */
         return 0;
-    while (text < end && count < WORDS_LIMIT)
-        VT_APPEND(words, count, capacity, vt_arena_next_text(arena, &text, end));
-    size_t arguments = process->argument_count < count ? process->argument_count : count;
-    const char **kept = vt_arena_take(arena, (arguments + 1) * sizeof *kept);
-    /* A program that writes a title where its arguments were leaves the rest of them empty. */
-    for (shown = arguments; shown && !words[shown - 1][0];)
-        shown--;
-    if (arguments > 0)
-        memcpy(kept, words, arguments * sizeof *kept);
-    kept[arguments] = NULL;
-    trace->argument_count = (int)arguments;
-    trace->arguments = kept;
-    trace->command = join_words(arena, words, shown);
-    trace->working_folder = arguments < count ? words[arguments] : "";
-    trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
+    const char **arguments = vt_arena_take(arena, (most + 1) * sizeof *arguments);
+    while (count < most && text < end) {
+        arguments[count++] = vt_arena_next_text(arena, &text, end);
+        if (arguments[count - 1][0]) /* a program that changed its title may have left the rest empty */
+            shown = count;
+    }
+    arguments[count] = NULL;
+    trace->argument_count = (int)count;
+    trace->arguments = arguments;
+    trace->command = join_words(arena, arguments, shown);
+    trace->working_folder = vt_arena_next_text(arena, &text, end);
+    trace->executable = vt_arena_next_text(arena, &text, end);
     trace->python_version = process->python_version;
     trace->tables->process_known = true;
-    free(words);
     return 0;
 }
 
