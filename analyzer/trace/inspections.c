@@ -25,10 +25,7 @@ struct reading {
     size_t text_bytes, text_capacity;
     bool whole;
     struct vt_inspection *inspection;
-    struct vt_inspection_module *modules;
-    struct vt_inspection_tensor *tensors;
-    struct vt_inspection_holder *holders;
-    size_t module_capacity, tensor_capacity, module_count, tensor_count, holder_capacity, holder_count;
+    size_t module_capacity, tensor_capacity, holder_capacity; /* of the inspection */
 };
 
 int vt_inspection_add(struct vt_trace *trace, const void *part)
@@ -144,7 +141,8 @@ static bool read_module(struct reading *reading, struct field *fields, size_t co
     module.class_name = take_text(reading, &fields[3]);
     module.path = take_text(reading, &fields[4]);
     module.root = (uint32_t)root;
-    VT_APPEND(reading->modules, reading->module_count, reading->module_capacity, module);
+    VT_APPEND(reading->inspection->modules, reading->inspection->module_count, reading->module_capacity,
+              module);
     return true;
 }
 
@@ -211,7 +209,8 @@ static bool read_holder(struct reading *reading, struct field *fields, size_t co
     seen.shape = take_text(reading, &fields[9]);
     seen.node = take_text(reading, &fields[11]);
     seen.nodes = take_text(reading, &fields[12]);
-    VT_APPEND(reading->holders, reading->holder_count, reading->holder_capacity, seen);
+    VT_APPEND(reading->inspection->holders, reading->inspection->holder_count, reading->holder_capacity,
+              seen);
     return true;
 }
 
@@ -239,7 +238,8 @@ static bool read_tensor(struct reading *reading, struct field *fields, size_t co
     tensor.shape = take_text(reading, &fields[9]);
     if (count > 12)
         tensor.whole_shape = take_text(reading, &fields[12]);
-    VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
+    VT_APPEND(reading->inspection->tensors, reading->inspection->tensor_count, reading->tensor_capacity,
+              tensor);
     return true;
 }
 
@@ -381,34 +381,11 @@ static size_t join_parts(struct reading *reading, size_t first)
     return at;
 }
 
-/* Copies a finished table to the arena. */
-static void *keep_table(struct reading *reading, const void *items, size_t bytes)
-{
-    void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
-    if (bytes > 0)
-        memcpy(kept, items, bytes);
-    return kept;
-}
-
-static void keep_tables(struct reading *reading)
-{
-    struct vt_inspection *inspection = reading->inspection;
-    inspection->module_count = reading->module_count;
-    inspection->modules =
-        keep_table(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
-    inspection->tensor_count = reading->tensor_count;
-    inspection->tensors =
-        keep_table(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
-    inspection->holder_count = reading->holder_count;
-    inspection->holders =
-        keep_table(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
-}
-
 static void read_inspection(struct reading *reading)
 {
     char *line = reading->text, *end = line + reading->text_bytes;
     bool sound = true;
-    reading->module_count = reading->tensor_count = reading->holder_count = 0;
+    reading->module_capacity = reading->tensor_capacity = reading->holder_capacity = 0;
     while (line < end) {
         char *stop = memchr(line, '\n', (size_t)(end - line));
         sound &= read_line(reading, line, stop ? stop : end);
@@ -418,7 +395,6 @@ static void read_inspection(struct reading *reading)
         reading->inspection->failure = "a part of it was lost";
     else if (!reading->inspection->failure[0] && !sound)
         reading->inspection->failure = "some of its lines make no sense";
-    keep_tables(reading);
 }
 
 /* Maps each inspection's id to its first event: what it saw was there at that time. */
@@ -473,7 +449,4 @@ void vt_inspections_read(struct vt_trace *trace)
     vt_index_free(&reading.root_numbers[false]);
     vt_index_free(&reading.root_numbers[true]);
     free(reading.text);
-    free(reading.modules);
-    free(reading.tensors);
-    free(reading.holders);
 }

@@ -445,6 +445,11 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->codes);
     free(trace->devices);
     free(trace->gpu_uses);
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        free(trace->inspections[i].modules);
+        free(trace->inspections[i].tensors);
+        free(trace->inspections[i].holders);
+    }
     free(trace->inspections);
     free(trace->roots);
     free(trace->optimizers);

@@ -99,11 +99,11 @@ struct vt_inspection {
     uint64_t census_objects;
     bool knows_collections;
     uint64_t collections[3]; /* runs of Python's garbage collector so far, by generation */
-    const struct vt_inspection_module *modules;
+    struct vt_inspection_module *modules;
     size_t module_count;
-    const struct vt_inspection_tensor *tensors;
+    struct vt_inspection_tensor *tensors;
     size_t tensor_count;
-    const struct vt_inspection_holder *holders;
+    struct vt_inspection_holder *holders;
     size_t holder_count;
 };
 /* A module without a parent, or an optimizer, with the names that it had last. */
