@@ -70,7 +70,8 @@ struct vt_past {
 /* The prediction of the current thread's next event. */
 struct vt_guess {
     uint32_t number;    /* of the event that it repeats, 0 = none */
-    unsigned context;   /* how often in a row the prediction was right: VT_GUESS_NONE = there is none */
+    unsigned context;   /* length in bits of how often in a row predictions were right; VT_GUESS_NONE = no
+                           prediction */
     uint64_t requested; /* the size before rounding, for a block */
     struct vt_event event;
 };
