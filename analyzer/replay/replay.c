@@ -141,17 +141,6 @@ static void framework_event(struct vt_build *build, const struct vt_event *event
     compare_total(build, event);
 }
 
-static void unreserve_event(struct vt_build *build, const struct vt_event *event)
-{
-    vt_build_note_free(build, event, VT_INDEX_NONE);
-}
-
-static void pool_destroy_event(struct vt_build *build, const struct vt_event *event)
-{
-    vt_build_note_free(build, event, VT_INDEX_NONE);
-    pool_event(build, event);
-}
-
 static void delta_event(struct vt_build *build, const struct vt_event *event)
 {
     if (event->device_index >= 0)
@@ -164,8 +153,7 @@ static void driver_event(struct vt_build *build, const struct vt_event *event)
         [VT_EVENT_ALLOC] = vt_build_driver_alloc,
         [VT_EVENT_FREE] = vt_build_driver_free,
         [VT_EVENT_FREE_FAILED] = free_failed,
-        [VT_EVENT_UNRESERVE] = unreserve_event,
-        [VT_EVENT_POOL_DESTROY] = pool_destroy_event,
+        [VT_EVENT_POOL_DESTROY] = pool_event,
         [VT_EVENT_POOL] = pool_event,
         [VT_EVENT_EXPORT] = export_event,
         [VT_EVENT_MEMORY_INFO] = memory_info_event,
@@ -173,6 +161,8 @@ static void driver_event(struct vt_build *build, const struct vt_event *event)
         [VT_EVENT_CONTEXT_CREATE] = vt_build_context_create,
         [VT_EVENT_CONTEXT_DESTROY] = vt_build_context_destroy,
     };
+    if (event->kind == VT_EVENT_UNRESERVE || event->kind == VT_EVENT_POOL_DESTROY)
+        vt_build_note_free(build, event, VT_INDEX_NONE);
     if (event->kind < sizeof take / sizeof *take && take[event->kind])
         take[event->kind](build, event);
     else

@@ -239,8 +239,7 @@ static bool record_use(const struct vt_gpu_use *use, struct list *list, const st
     made->head = head;
     made->own = own;
     made->process_count = count;
-    made->flags |= (list->told ? VT_GPU_PROCESSES : 0u) |
-                   (list->count > count ? VT_GPU_PROCESSES_CUT : 0u) |
+    made->flags |= (list->told ? VT_GPU_PROCESSES : 0u) | (list->count > count ? VT_GPU_PROCESSES_CUT : 0u) |
                    (own_pid->is_nested ? VT_GPU_NESTED : 0u);
     struct vt_gpu_process *processes = (struct vt_gpu_process *)(made + 1);
     char *text = (char *)(processes + count);
