@@ -12,6 +12,7 @@
 #include "base/index.h"
 
 #define OPERATOR_BYTES 150 /* a longer name is not an operator's */
+#define OPERATOR_NAME_BYTES (OPERATOR_BYTES + 42)
 
 /* ---- Operators ---- */
 
@@ -31,8 +32,8 @@ static const char *last_part(const char *begin, const char *end)
 }
 
 /* "at::_ops::addmm::call" → "aten::addmm", "torch::autograd::generated::AddmmBackward0::apply" →
- * "AddmmBackward0"; NULL for other functions. */
-static const char *operator_of_symbol(const struct vt_trace_symbol *symbol, struct vt_arena *arena)
+ * "AddmmBackward0"; other functions leave `name` as it is. */
+static void name_operator(const struct vt_trace_symbol *symbol, char name[OPERATOR_NAME_BYTES])
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         /* a short name has no template arguments */
@@ -41,38 +42,30 @@ static const char *operator_of_symbol(const struct vt_trace_symbol *symbol, stru
         if (strncmp(function, forms[i].begin, begin_bytes) != 0)
             continue;
         if (!forms[i].shown)
-            return NULL;
+            return;
         const char *begin = function + begin_bytes, *end = strstr(begin, forms[i].end);
         if (!end || end - begin > OPERATOR_BYTES)
             continue;
         begin = last_part(begin, end);
-        char name[OPERATOR_BYTES + 42];
-        snprintf(name, sizeof name, "%s%.*s", forms[i].shown, (int)(end - begin), begin);
-        return vt_arena_text(arena, name, strlen(name));
+        snprintf(name, OPERATOR_NAME_BYTES, "%s%.*s", forms[i].shown, (int)(end - begin), begin);
+        return;
     }
-    return NULL;
 }
 
-/* Names of operators by the address of their function; most addresses have none. */
-struct operators {
-    struct vt_index index; /* address → names + 1, 0 = no operator */
-    const char **names;
-    size_t count, capacity;
-};
-
-static const char *find_operator(struct vt_traits_by_stack *traits, struct operators *operators,
-                                 uint64_t address)
+/* The operator of a function, by its address; NULL = none. *known: address → operators. */
+static const char *find_operator(struct vt_traits_by_stack *traits, struct vt_index *known, uint64_t address)
 {
-    uint32_t known = vt_index_get(&operators->index, address);
-    if (known == VT_INDEX_NONE) {
+    uint32_t number = vt_index_get(known, address);
+    if (number == VT_INDEX_NONE) {
+        char name[OPERATOR_NAME_BYTES] = "";
         const struct vt_trace_symbol *symbol = vt_trace_symbol(traits->trace, address);
-        const char *found = symbol ? operator_of_symbol(symbol, &traits->arena) : NULL;
-        if (found)
-            VT_APPEND(operators->names, operators->count, operators->capacity, found);
-        known = found ? (uint32_t)operators->count : 0;
-        vt_index_put(&operators->index, address, known);
+        if (symbol)
+            name_operator(symbol, name);
+        number = vt_strings_find(&traits->operators, name, NULL);
+        vt_index_put(known, address, number);
     }
-    return known > 0 ? operators->names[known - 1] : NULL;
+    const char *name = traits->operators.items[number];
+    return name[0] ? name : NULL;
 }
 
 /* Finds the outermost operator of each stack. Native frames end at the interpreter, so when a checkpoint runs
@@ -80,15 +73,14 @@ static const char *find_operator(struct vt_traits_by_stack *traits, struct opera
 static void find_operators(struct vt_traits_by_stack *traits)
 {
     const struct vt_trace *trace = traits->trace;
-    struct operators operators = {0};
+    struct vt_index known = {0};
     for (size_t id = 0; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         const char **name = &traits->items[id].operator_name;
         for (uint32_t i = stack->native_count; i-- > 0 && !*name;)
-            *name = find_operator(traits, &operators, stack->native[i]);
+            *name = find_operator(traits, &known, stack->native[i]);
     }
-    vt_index_free(&operators.index);
-    free(operators.names);
+    vt_index_free(&known);
 }
 
 /* ---- Traits ---- */
@@ -359,7 +351,7 @@ void vt_traits_by_stack_free(struct vt_traits_by_stack *traits)
 {
     free(traits->items);
     free(traits->code_classes);
-    vt_arena_free(&traits->arena);
+    vt_strings_free(&traits->operators);
 }
 
 bool vt_traits_by_stack_code_is(const struct vt_traits_by_stack *traits, uint32_t code_id,

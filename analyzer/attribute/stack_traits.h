@@ -3,7 +3,7 @@
 #define VT_STACK_TRAITS_H
 
 #include "attribute/attribute.h"
-#include "base/arena.h"
+#include "base/strings.h"
 
 /* Traits that the analysis itself uses. rules.def defines and describes them, except for those that code
  * sets; a user's rules may add alternatives. */
@@ -102,7 +102,7 @@ uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
 
 struct vt_traits_by_stack {
     const struct vt_trace *trace;
-    struct vt_arena arena;
+    struct vt_strings operators;   /* their names */
     struct vt_stack_traits *items; /* by stack id */
     uint32_t *code_classes;        /* by code id: bits by enum vt_code_class */
     uint32_t

@@ -199,9 +199,9 @@ struct vt_thinning {
     uint64_t above_events;         /* of a file with more events, some stay in the file (thin.h) */
     const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
-    uint8_t *(*find_kinds)(
-        const struct vt_trace *trace); /* enum vt_stack_kind of each stack, which the caller frees */
-    bool head_only;                    /* read only the first chunk: who was recorded */
+    /* Makes the enum vt_stack_kind of each stack; vt_trace_open frees them. */
+    uint8_t *(*find_kinds)(const struct vt_trace *trace);
+    bool head_only; /* read only the first chunk: who was recorded */
 };
 
 /* Opens and reads PATH; thinning: NULL = as a whole. On failure returns -errno (-EBADMSG for not a trace,
