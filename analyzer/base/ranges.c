@@ -94,20 +94,11 @@ void vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, 
     insert_node(ranges->nodes, root, fresh);
 }
 
-const struct vt_range_node *vt_ranges_at(const struct vt_ranges *ranges, uint32_t root, uint64_t start)
-{
-    const struct vt_range_node *nodes = ranges->nodes;
-    uint32_t at = root;
-    while (at && nodes[at].start != start)
-        at = start < nodes[at].start ? nodes[at].left : nodes[at].right;
-    return at ? &nodes[at] : NULL;
-}
-
 void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start)
 {
     struct vt_range_node *nodes = ranges->nodes;
-    const struct vt_range_node *node = vt_ranges_at(ranges, *root, start);
-    if (!node)
+    const struct vt_range_node *node = vt_ranges_overlap(ranges, *root, start, start + 1);
+    if (!node || node->start != start)
         return;
     uint32_t found = (uint32_t)(node - nodes), *at = root;
     while (*at != found) {

@@ -8,7 +8,7 @@
 #include "diagnose/check.h"
 #include "trace/survey.h"
 #include "view/text/style.h"
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -323,13 +323,12 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
 {
     const struct vt_thinning thinning = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
                                          vt_stack_kinds_find, loaded->head_only};
-    int result =
-        vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
+    int result = vt_trace_open(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
     if (result)
         return result;
     loaded->thinned = loaded->trace->omitted_events > loaded->trace->unkept_events;
-    vt_replay_make(loaded->trace, &loaded->replay);
+    loaded->replay = vt_replay_make(loaded->trace);
     return vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
                         reason_bytes);
 }

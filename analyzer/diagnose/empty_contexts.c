@@ -72,10 +72,10 @@ static bool is_own_trusted(const struct vt_report *report)
 /* By the last reading that lists this process. */
 static void read_bytes(const struct vt_trace *trace, struct vt_empty_context *context)
 {
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
 
-        if (use->device_index != context->device_index || !(use->flags & VT_CARD_PROCESSES) ||
+        if (use->device_index != context->device_index || !(use->flags & VT_GPU_PROCESSES) ||
             use->own >= use->process_count || use->processes[use->own].bytes > use->used_bytes)
             continue;
         context->bytes_known = true;

@@ -248,11 +248,11 @@ static bool has_context(const struct maker *maker, const struct vt_state *state)
  * rows, and so is a process whose bytes are not reported. */
 static void add_processes(struct maker *maker, const struct vt_gpu_reading *reading)
 {
-    const struct vt_trace_card_use *use = reading->use;
+    const struct vt_trace_gpu_use *use = reading->use;
     const bool known = maker->table->processes_known;
 
     for (uint32_t i = 0; use && i < use->process_count; i++) {
-        const struct vt_trace_card_process *process = &use->processes[i];
+        const struct vt_trace_gpu_process *process = &use->processes[i];
         const bool has_bytes = process->bytes <= reading->used_bytes;
         const struct vt_gpu_row row = {.kind = KIND_PROCESS,
                                        .command = process->command[0] ? process->command : NULL,
@@ -461,7 +461,7 @@ static void make_table(const struct maker *of, const struct vt_state *state,
                                    .source = reading->use ? "nvml" : "driver",
                                    .measured_ns = reading->begin_ns,
                                    .steady = reading->steady,
-                                   .nested = reading->use && reading->use->flags & VT_CARD_NESTED,
+                                   .nested = reading->use && reading->use->flags & VT_GPU_NESTED,
                                    .processes = vt_nvml_self_processes(&of->own, reading),
                                    .processes_known = tells_own(of, reading),
                                    .total_bytes = reading->total_bytes};

@@ -8,16 +8,16 @@
 
 #include <string.h>
 
-static const struct vt_trace_card_process *own_of(const struct vt_gpu_reading *reading)
+static const struct vt_trace_gpu_process *own_of(const struct vt_gpu_reading *reading)
 {
-    return reading->use && reading->use->flags & VT_CARD_PROCESSES &&
+    return reading->use && reading->use->flags & VT_GPU_PROCESSES &&
                    reading->use->own < reading->use->process_count
                ? &reading->use->processes[reading->use->own]
                : NULL;
 }
 
 /* That process can be this one. */
-static bool fits(const struct vt_gpu_reading *reading, const struct vt_trace_card_process *own)
+static bool fits(const struct vt_gpu_reading *reading, const struct vt_trace_gpu_process *own)
 {
     return own->bytes >= reading->own_bytes - reading->spare_bytes && own->bytes <= reading->used_bytes;
 }
@@ -29,7 +29,7 @@ struct vt_nvml_self vt_nvml_self_find(const struct vt_gpu_readings *readings)
     size_t right = 0, wrong = 0;
 
     for (size_t i = 0; i < readings->count; i++) {
-        const struct vt_trace_card_process *own = own_of(&readings->items[i]);
+        const struct vt_trace_gpu_process *own = own_of(&readings->items[i]);
 
         use.listed |= own && own->bytes != UINT64_MAX;
         if (own && readings->items[i].steady && own->bytes != UINT64_MAX)
@@ -44,16 +44,16 @@ struct vt_nvml_self vt_nvml_self_find(const struct vt_gpu_readings *readings)
 static bool has_nothing(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading)
 {
     return own->trusted && own->listed && !reading->own_bytes && !reading->context_bytes &&
-           !(reading->use->flags & (VT_CARD_NESTED | VT_CARD_PROCESSES_CUT));
+           !(reading->use->flags & (VT_GPU_NESTED | VT_GPU_PROCESSES_CUT));
 }
 
 const char *vt_nvml_self_processes(const struct vt_nvml_self *use, const struct vt_gpu_reading *reading)
 {
-    const struct vt_trace_card_process *own = own_of(reading);
+    const struct vt_trace_gpu_process *own = own_of(reading);
 
     if (!reading->use)
         return VT_PROCESSES_NO_NVML;
-    if (!(reading->use->flags & VT_CARD_PROCESSES))
+    if (!(reading->use->flags & VT_GPU_PROCESSES))
         return VT_PROCESSES_NOT_LISTED;
     if (!own)
         return has_nothing(use, reading) ? VT_PROCESSES_TOLD : VT_PROCESSES_WITHOUT_THIS;
@@ -69,7 +69,7 @@ bool vt_nvml_self_told(const struct vt_nvml_self *own, const struct vt_gpu_readi
 
 uint64_t vt_nvml_self_bytes(const struct vt_gpu_reading *reading)
 {
-    const struct vt_trace_card_process *own = own_of(reading);
+    const struct vt_trace_gpu_process *own = own_of(reading);
 
     return own ? own->bytes : 0;
 }

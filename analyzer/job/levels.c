@@ -96,7 +96,7 @@ size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t
 }
 
 /* What a list reports for others that the one before did not. */
-static void note_others(const struct vt_trace *trace, const struct vt_trace_card_use *use,
+static void note_others(const struct vt_trace *trace, const struct vt_trace_gpu_use *use,
                         struct vt_job_other *known, size_t *known_count, struct vt_job_device *device)
 {
     const uint64_t start = trace->header.start_monotonic_ns,
@@ -104,7 +104,7 @@ static void note_others(const struct vt_trace *trace, const struct vt_trace_card
     uint64_t told[VT_JOB_MOST_OTHERS] = {0};
 
     for (uint32_t k = 0; k < use->process_count; k++) {
-        const struct vt_trace_card_process *process = &use->processes[k];
+        const struct vt_trace_gpu_process *process = &use->processes[k];
         const size_t at = vt_job_place_of(known, *known_count, process->pid);
 
         if (k == use->own || !process->bytes)
@@ -136,11 +136,11 @@ void vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, st
     size_t known_count = 0;
 
     device->others = levels;
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
 
-        if (use->device_index == device->index && use->flags & VT_CARD_PROCESSES &&
-            !(use->flags & VT_CARD_PROCESSES_CUT))
+        if (use->device_index == device->index && use->flags & VT_GPU_PROCESSES &&
+            !(use->flags & VT_GPU_PROCESSES_CUT))
             note_others(trace, use, known, &known_count, device);
     }
     device->others = vt_job_take(arena, device->other_count, sizeof *device->others);

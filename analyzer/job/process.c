@@ -8,7 +8,7 @@
 #include "job/job_arena.h"
 #include "job/modules.h"
 #include "report/report.h"
-#include "trace/rings.h"
+#include "trace/processes.h"
 #include "trace/trace.h"
 
 #include <stdio.h>
@@ -113,10 +113,10 @@ static void read_context_levels(const struct vt_context_levels *levels, struct v
 /* The trace's own number where NVML did not report one. */
 static uint32_t nvml_pid_of(const struct vt_trace *trace)
 {
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
 
-        if (use->flags & VT_CARD_PROCESSES && use->own < use->process_count)
+        if (use->flags & VT_GPU_PROCESSES && use->own < use->process_count)
             return use->processes[use->own].pid;
     }
     return trace->header.pid;
@@ -325,9 +325,9 @@ static uint64_t last_told_ns(const struct vt_trace *trace)
 {
     uint64_t last_ns = trace->header.start_monotonic_ns;
 
-    for (size_t i = 0; i < trace->card_use_count; i++)
-        if (trace->card_uses[i].begin_ns > last_ns)
-            last_ns = trace->card_uses[i].begin_ns;
+    for (size_t i = 0; i < trace->gpu_use_count; i++)
+        if (trace->gpu_uses[i].begin_ns > last_ns)
+            last_ns = trace->gpu_uses[i].begin_ns;
     return last_ns - trace->header.start_monotonic_ns;
 }
 

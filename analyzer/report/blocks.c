@@ -22,7 +22,7 @@ bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uin
 uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation)
 {
     uint32_t forward = vt_label_of(attribution, allocation)->forward_stack_id;
-    bool tells_itself = !forward || vt_trace_was_written(attribution->trace, allocation->stack_id);
+    bool tells_itself = !forward || vt_trace_is_compiled(attribution->trace, allocation->stack_id);
 
     return tells_itself ? allocation->stack_id : forward;
 }

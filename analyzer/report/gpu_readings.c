@@ -39,7 +39,7 @@ static uint32_t event_at(const struct vt_trace *trace, uint64_t t_ns)
     return low ? (uint32_t)low - 1 : 0;
 }
 
-static bool is_plausible(const struct vt_trace_card_use *use, int device_index)
+static bool is_plausible(const struct vt_trace_gpu_use *use, int device_index)
 {
     return use->device_index == device_index && use->used_bytes < PLAUSIBLE_BYTES;
 }
@@ -65,11 +65,11 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
 
     if (!trace->event_count)
         return false;
-    for (size_t i = trace->card_use_count; i-- > 0;) {
-        if (!is_plausible(&trace->card_uses[i], device_index))
+    for (size_t i = trace->gpu_use_count; i-- > 0;) {
+        if (!is_plausible(&trace->gpu_uses[i], device_index))
             continue;
         any = true;
-        *event_index = event_at(trace, trace->card_uses[i].begin_ns);
+        *event_index = event_at(trace, trace->gpu_uses[i].begin_ns);
         if (is_seen(trace, *event_index))
             return true;
     }
@@ -195,8 +195,8 @@ static void take_from_nvml(struct walk *walk)
     const struct vt_trace *trace = walk->trace;
     struct vt_gpu_readings *readings = walk->readings;
 
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
         const struct vt_gpu_reading reading = {.use = use,
                                                .event_index = event_at(trace, use->begin_ns),
                                                .begin_ns = since_start(trace, use->begin_ns),
@@ -228,7 +228,7 @@ void vt_gpu_readings_find(const struct vt_report *report, int device_index, stru
     while (walk.from_nvml && walk.next < readings->count)
         fill(&walk, &readings->items[walk.next++]);
     for (size_t i = 0; i < readings->count; i++)
-        if (readings->items[i].use && readings->items[i].use->flags & VT_CARD_UNSTEADY)
+        if (readings->items[i].use && readings->items[i].use->flags & VT_GPU_UNSTEADY)
             readings->items[i].steady = false;
 }
 

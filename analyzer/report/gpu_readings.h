@@ -8,13 +8,13 @@
 
 struct vt_report;
 struct vt_trace;
-struct vt_trace_card_use;
+struct vt_trace_gpu_use;
 struct vt_allocation;
 
 /* As NVML reported, else the driver; for this process just after `event_index`. *_bytes are without the
  * context, which has its own. */
 struct vt_gpu_reading {
-    const struct vt_trace_card_use *use; /* NULL: the driver's */
+    const struct vt_trace_gpu_use *use; /* NULL: the driver's */
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
     uint64_t begin_ns, end_ns; /* since recording began */

@@ -174,7 +174,7 @@ void vt_find_refusals(struct vt_report *report)
     uint32_t gain = last_gain(trace);
 
     vt_failures_find(report->attribution->replay, &failures);
-    report->untold_limit = vt_limit_untold(trace);
+    report->untold_limit = vt_limit_unreported(trace);
     for (size_t i = 0; i < failures.count; i++)
         count += failures.items[i].outcome == VT_FAILURE_FINAL;
     report->refusals = vt_allocate_zeros(count + 1, sizeof *report->refusals);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 struct vt_recorder;
 

@@ -16,24 +16,24 @@
 
 /* A chunk is a few hundred KiB in practice. */
 #define CHUNK_BYTES_LIMIT (64u << 20)
-/* What all chunks together may unpack to, so that a small file cannot ask for absurd memory: real ones pack
- * by 5 to 40. */
+/* Limits what all chunks together unpack to, so that a small file cannot ask for absurd amounts of memory.
+ * Real ones unpack to 5 to 40 times their size. */
 #define UNPACKED_ALWAYS (4u << 20)
 #define UNPACKED_RATIO 256u
-/* Places tried when the next chunk has to be searched for past a damaged one. */
+/* How many places past a damaged chunk are tried, in search of the next. */
 #define SEARCH_TRIES 256
 
-/* A chunk whose header is plausible, if those before it in its batch are whole. */
+/* A chunk with a plausible header. It is one only if those before it in its batch are whole. */
 struct found {
     struct vt_chunk_header head;
     uint64_t offset, end_offset; /* in the file */
     struct vt_event *events;     /* where its events go */
     uint8_t *definitions;
-    bool stored_whole; /* the stored bytes are as they were written, so the next chunk follows them */
+    bool stored_whole; /* the checksum is right, so the next chunk follows */
     int error;
 };
 
-/* Chunks that follow each other. A unit of them is what one thread decodes: those of one chain. */
+/* Chunks that follow each other. A unit is what one thread decodes: those of one chain. */
 #define BATCH_CHUNKS 2048u
 #define BATCH_EVENTS (8u * VT_CHUNK_EVENTS)
 struct batch {
@@ -52,7 +52,7 @@ struct vt_chunk_reader {
     struct batch batch;
     size_t limit; /* of the next batch: one chunk after a damaged one */
     int tries;
-    /* What the chunk before the batch was in, and what the batch's last one is in if that is another. */
+    /* The chain of the chunk before the batch, and that of the batch's last chunk if it is another. */
     struct vt_chain *before, *last;
 };
 
@@ -83,7 +83,8 @@ int vt_events_reserve(struct vt_trace *trace, size_t more)
     return 0;
 }
 
-int vt_events_hand_over(struct vt_trace *trace)
+/* Passes the events read so far to tables->take_events, if it is set, and returns its result. */
+static int hand_over_events(struct vt_trace *trace)
 {
     struct vt_trace_tables *tables = trace->tables;
     if (!tables->take_events)
@@ -131,7 +132,7 @@ static int find_chunk(struct vt_chunk_reader *reader, uint64_t offset)
     return 0;
 }
 
-/* Finds chunks from `offset` on. Returns what is wrong with the first. */
+/* Finds chunks from `offset` on. Returns the error of the first. */
 static int find_batch(struct vt_chunk_reader *reader, uint64_t offset)
 {
     struct batch *batch = &reader->batch;
@@ -212,12 +213,12 @@ static int decode_batch(struct vt_chunk_reader *reader)
     return 0;
 }
 
-/* Takes what a decoded chunk holds. */
+/* Takes the definitions and events of a decoded chunk. */
 static void take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
 {
     const struct vt_chunk_header *head = &found->head;
     if (!trace->tables->definitions_known && head->definitions_bytes > 0) {
-        /* Stacks and line tables point into the definitions: those are kept. */
+        /* Stacks and line tables point into the definitions, so these are kept. */
         uint8_t *definitions = vt_arena_take(&trace->tables->arena, head->definitions_bytes);
         memcpy(definitions, found->definitions, head->definitions_bytes);
         if (vt_definitions_add(trace, definitions, head->definitions_bytes))
@@ -230,8 +231,8 @@ static void take_chunk(struct vt_trace *trace, const struct found *found, uint64
         *ring_position = head->ring_position;
 }
 
-/* Reads chunks from *offset on, in their order up to the first that is damaged, whose offset *offset then is.
- * *next is where the one after it should be, 0 if that is not known. */
+/* Reads chunks from *offset on, in order. On an error *offset is that of the damaged chunk, and *next where
+ * the chunk after it should be, 0 if that is not known. */
 static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t *next,
                       uint64_t *ring_position)
 {
@@ -246,7 +247,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
         *offset = found->offset;
         *next = found->stored_whole ? found->end_offset : 0;
         error = found->error;
-        /* Past the end there may be chunks of before the file was cut. */
+        /* Past the end there may be old chunks, from before the file was cut. */
         if (!error && found->offset >= trace->header.chunks_end && found->head.ring_position < *ring_position)
             error = -EBADMSG;
         if (!error)
@@ -254,7 +255,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
     }
     for (size_t i = 0; i < batch->count; i++)
         free(batch->items[i].definitions);
-    int taken = vt_events_hand_over(trace);
+    int taken = hand_over_events(trace);
     return taken ? taken : error;
 }
 
@@ -292,7 +293,7 @@ int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offse
         if (error && error != -EBADMSG)
             return error;
         if (error && *offset >= trace->header.chunks_end)
-            return 0; /* not whole yet, or never: its records are still in the ring */
+            return 0; /* not whole, or not yet: its records are still in the ring */
         reader->limit = error ? 1 : BATCH_CHUNKS;
         if (error) {
             if (!next)

@@ -14,8 +14,6 @@ struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file);
 int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position);
 void vt_chunks_end(struct vt_chunk_reader *reader);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
-/* Passes the events read so far to tables->take_events, if it is set, and returns its result. */
-int vt_events_hand_over(struct vt_trace *trace);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 

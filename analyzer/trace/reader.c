@@ -21,7 +21,7 @@
 #include "trace/thin.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
-/* A live process may end while we read, and the ring of one that was killed may be adopted. */
+/* The process may end while we read, or another process adopt its ring. */
 #define LIVE_TRIES 20
 
 struct message {
@@ -80,14 +80,14 @@ static int check_header(const struct vt_file_header *header, const struct messag
     return 0;
 }
 
-/* True for a file without a byte, or of zeros only. */
+/* True for a file of zeros, or without any byte. */
 static bool is_empty(int file)
 {
     char bytes[65536];
     off_t offset = 0;
     struct stat status;
     if (fstat(file, &status) || status.st_size > (off_t)(VT_HEADER_BYTES + RING_BYTES_LIMIT))
-        return false; /* longer than any that nothing was written to */
+        return false; /* longer than any file that got its space and nothing else */
     for (ssize_t got; (got = pread(file, bytes, sizeof bytes, offset)) != 0; offset += got) {
         if (got < 0)
             return false;
@@ -98,21 +98,15 @@ static bool is_empty(int file)
     return true;
 }
 
-/* The recorder makes the file, reserves its space, then writes the header. */
-static int report_empty(const struct message *message)
-{
-    if (message->bytes > 0)
-        snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
-                 message->path);
-    return -ENODATA;
-}
-
 static int read_header(struct vt_trace *trace, int file, const struct message *message)
 {
     struct vt_file_header *header = &trace->header;
     int error = vt_read_at(file, header, sizeof *header, 0);
-    if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
-        return report_empty(message);
+    if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file)) {
+        snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
+                 message->path);
+        return -ENODATA;
+    }
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
@@ -133,7 +127,7 @@ static bool is_rare(const struct vt_event *event)
     return event->kind != VT_EVENT_ALLOC && event->kind != VT_EVENT_FREE && event->kind != VT_EVENT_NODE;
 }
 
-/* Makes the events safe to index with: stack ids and device numbers in range. Lists those that are rare. */
+/* Brings stack ids and device numbers into range, so that they are safe indices. Lists the rare events. */
 static void settle_events(struct vt_trace *trace)
 {
     const struct vt_event *pause = NULL;
@@ -162,8 +156,8 @@ static void settle_events(struct vt_trace *trace)
     }
 }
 
-/* Gives each stack one thread, since phases and engines are of threads. A stack of several threads gets a
- * copy for each; the copies share the frames. */
+/* Gives each stack one thread: phases and autograd's engines belong to threads. A stack of several threads
+ * gets a copy for each; the copies share the frames. */
 static void split_by_thread(struct vt_trace *trace)
 {
     struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
@@ -172,7 +166,7 @@ static void split_by_thread(struct vt_trace *trace)
         const uint64_t key = (uint64_t)event->thread_id << 32 | event->stack_id;
         struct vt_trace_stack *stack = &trace->stacks[event->stack_id];
         if (event->stack_id && !stack->thread_id) {
-            stack->thread_id = event->thread_id; /* the first one's */
+            stack->thread_id = event->thread_id; /* that of its first event */
             vt_index_put(&known, key, event->stack_id);
         } else if (event->stack_id && stack->thread_id != event->thread_id) {
             uint32_t own = vt_index_get(&known, key);
@@ -205,7 +199,7 @@ static struct vt_trace *new_trace(const char *path)
     return trace;
 }
 
-/* ---- Long traces: read twice, and thinned. ---- */
+/* ---- Long traces: read twice, and thinned ---- */
 
 struct long_reading {
     struct vt_trace *trace;
@@ -227,7 +221,7 @@ static int take_for_thinner(void *context, const struct vt_event *events, size_t
     return vt_thin_take(&reading->thinner, events, count);
 }
 
-/* Reads the chunks once more, then the events of the ring, which were kept. */
+/* Reads the chunks again, then takes the ring's events, which were kept. */
 static int read_again(struct long_reading *reading, int file, const struct vt_event *ring, size_t ring_count)
 {
     struct vt_trace *trace = reading->trace;
@@ -236,14 +230,15 @@ static int read_again(struct long_reading *reading, int file, const struct vt_ev
     tables->take_events = take_for_thinner;
     int error = vt_records_read_again(trace, file);
     if (!error && tables->taken_events != first_events)
-        error = -EAGAIN; /* the file was changed meanwhile */
+        error = -EAGAIN; /* the file has changed */
     if (!error)
         error = vt_thin_take(&reading->thinner, ring, ring_count);
     vt_thin_end(&reading->thinner);
     return error;
 }
 
-/* Steps of other programs are not recognised among a part of their events. */
+/* Whether the program runs backward passes. Without them, its steps cannot be recognised from a part of its
+ * events. */
 static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, size_t stacks)
 {
     for (size_t id = 0; id < stacks && id < survey->stack_capacity; id++)
@@ -312,7 +307,7 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     return error;
 }
 
-/* A trace with gaps that is short. */
+/* Reads a short trace with gaps. */
 static int read_with_gaps(struct long_reading *reading, int file)
 {
     struct vt_trace *trace = reading->trace;
@@ -329,7 +324,7 @@ static int read_with_gaps(struct long_reading *reading, int file)
     return error;
 }
 
-/* Of a trace with gaps the header tells how many there were. */
+/* How many events the file has. In flight mode its header counts those left out, too. */
 static uint64_t count_events(const struct vt_trace *trace, int file)
 {
     const struct vt_file_header *header = &trace->header;
@@ -383,12 +378,12 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
     return 0;
 }
 
-int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
-                          char *error_text, size_t error_bytes)
+int vt_trace_open(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                  char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;
-    /* O_NONBLOCK: a FIFO in the place of a trace must not hang us */
+    /* O_NONBLOCK: opening a FIFO must not hang */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return fail(&message, -errno, "%s", strerror(errno));
@@ -420,11 +415,6 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
     return error;
 }
 
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
-{
-    return vt_trace_open_thinned(path, NULL, trace, error_text, error_bytes);
-}
-
 void vt_trace_close(struct vt_trace *trace)
 {
     if (!trace)
@@ -434,10 +424,10 @@ void vt_trace_close(struct vt_trace *trace)
         vt_debug_close(tables->modules[i].debug);
     free(tables->modules);
     free(tables->inspection_parts);
-    free(tables->texts);
+    vt_strings_free(&tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
-    free(tables->written);
+    free(tables->compiled);
     vt_index_free(&tables->strings);
     vt_index_free(&tables->functions);
     vt_index_free(&tables->symbols);
@@ -454,7 +444,12 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);
-    free(trace->card_uses);
+    free(trace->gpu_uses);
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        free(trace->inspections[i].modules);
+        free(trace->inspections[i].tensors);
+        free(trace->inspections[i].holders);
+    }
     free(trace->inspections);
     free(trace->roots);
     free(trace->optimizers);

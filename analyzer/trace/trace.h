@@ -99,11 +99,11 @@ struct vt_inspection {
     uint64_t census_objects;
     bool knows_collections;
     uint64_t collections[3]; /* runs of Python's garbage collector so far, by generation */
-    const struct vt_inspection_module *modules;
+    struct vt_inspection_module *modules;
     size_t module_count;
-    const struct vt_inspection_tensor *tensors;
+    struct vt_inspection_tensor *tensors;
     size_t tensor_count;
-    const struct vt_inspection_holder *holders;
+    struct vt_inspection_holder *holders;
     size_t holder_count;
 };
 /* A module without a parent, or an optimizer, with the names that it had last. */
@@ -113,17 +113,17 @@ struct vt_inspection_root {
 };
 
 /* What NVML reported for a GPU between begin and end. Bytes; UINT64_MAX = not reported. */
-struct vt_trace_card_process {
+struct vt_trace_gpu_process {
     uint32_t pid;
     uint64_t bytes;
     const char *command; /* "" = not known */
 };
-struct vt_trace_card_use {
+struct vt_trace_gpu_use {
     int device_index;
     uint64_t begin_ns, end_ns; /* as events' t_ns */
     uint64_t total_bytes, used_bytes, reserved_bytes;
-    uint32_t flags;                                /* enum vt_gpu_use_flag */
-    const struct vt_trace_card_process *processes; /* largest first */
+    uint32_t flags;                               /* enum vt_gpu_use_flag */
+    const struct vt_trace_gpu_process *processes; /* largest first */
     uint32_t process_count;
     uint32_t own; /* index of the recorded process; process_count = unknown */
 };
@@ -181,8 +181,8 @@ struct vt_trace {
     struct vt_trace_device *devices;
     size_t device_count;
 
-    struct vt_trace_card_use *card_uses; /* in order of time for each device */
-    size_t card_use_count;
+    struct vt_trace_gpu_use *gpu_uses; /* in order of time for each device */
+    size_t gpu_use_count;
 
     struct vt_inspection *inspections; /* in order of their events */
     size_t inspection_count;
@@ -193,22 +193,22 @@ struct vt_trace {
     struct vt_trace_tables *tables; /* private to analyzer/trace */
 };
 
-/* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -ENODATA for one in which
- * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
- * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
-/* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
- * vt_stack_kind of each stack, which the caller frees. */
+/* What a trace is opened for, if not as a whole. */
 struct vt_window;
 struct vt_thinning {
-    uint64_t above_events;
+    uint64_t above_events;         /* of a file with more events, some stay in the file (thin.h) */
     const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
+    /* Makes the enum vt_stack_kind of each stack; vt_trace_open frees them. */
     uint8_t *(*find_kinds)(const struct vt_trace *trace);
     bool head_only; /* read only the first chunk: who was recorded */
 };
-int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
-                          char *error, size_t error_bytes);
+
+/* Opens and reads PATH; thinning: NULL = as a whole. On failure returns -errno (-EBADMSG for not a trace,
+ * -ENODATA for one in which nothing was recorded, -EPROTO for a version that we cannot read) and writes one
+ * line saying what and where to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
+int vt_trace_open(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace, char *error,
+                  size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
 
 /* The number that an event has in the file. */
@@ -243,7 +243,7 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
 /* Whether that frame is in code that a compiler generated: its line is then that of the user's code. */
-bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);

@@ -235,9 +235,9 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
         while (bytes && name[bytes - 1] == '\n')
             bytes--;
     }
-    struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
+    struct vt_string *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
     if (record) {
-        record->thread_id = thread_id;
+        record->id = thread_id;
         memcpy(record + 1, name, bytes);
     }
 }

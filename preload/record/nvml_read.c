@@ -239,9 +239,9 @@ static bool record_use(const struct vt_gpu_use *use, struct list *list, const st
     made->head = head;
     made->own = own;
     made->process_count = count;
-    made->flags |= (list->is_reported ? VT_CARD_PROCESSES : 0u) |
-                   (list->count > count ? VT_CARD_PROCESSES_CUT : 0u) |
-                   (own_pid->is_nested ? VT_CARD_NESTED : 0u);
+    made->flags |= (list->is_reported ? VT_GPU_PROCESSES : 0u) |
+                   (list->count > count ? VT_GPU_PROCESSES_CUT : 0u) |
+                   (own_pid->is_nested ? VT_GPU_NESTED : 0u);
     struct vt_gpu_process *processes = (struct vt_gpu_process *)(made + 1);
     char *text = (char *)(processes + count);
     for (unsigned i = 0; i < count; i++) {
@@ -257,7 +257,7 @@ bool vt_nvml_read(const struct vt_nvml_library *library, void *gpu, uint32_t dev
 {
     struct memory_v2 before, after;
     struct list list;
-    struct vt_gpu_use use = {.device_index = device_index, .flags = VT_CARD_UNSTEADY};
+    struct vt_gpu_use use = {.device_index = device_index, .flags = VT_GPU_UNSTEADY};
     for (int try = 0; try < TRIES && use.flags; try++) {
         use.begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
         if (!read_memory(library, gpu, &before))

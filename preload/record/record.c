@@ -50,10 +50,10 @@ uint64_t vt_driver_events_of_thread(void)
 
 static void define_thread(struct vt_session *session)
 {
-    struct vt_thread *record = vt_reserve_definition(session, VT_RECORD_THREAD, sizeof *record);
+    struct vt_string *record = vt_reserve_definition(session, VT_RECORD_THREAD, sizeof *record);
     if (!record)
         return;
-    record->thread_id = thread.thread_id;
+    record->id = thread.thread_id;
     vt_ring_commit(record);
 }
 

@@ -4,7 +4,7 @@
 #define VT_TOP_H
 
 #include "record/address_table.h"
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 /* Live driver memory, found by its start address. Which of it holds a framework's blocks is learned when the
  * framework reports that it holds more than before. Memory that does not fit into the table counts again

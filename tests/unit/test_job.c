@@ -924,7 +924,7 @@ static void read_process(struct builder *builder, struct vt_job_process *process
     struct vt_report *report;
     char error[512];
 
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     cr_assert_eq(vt_attribute(trace, replay, NULL, &attribution, error, sizeof error), 0);
     cr_assert_eq(vt_report_make(attribution, &options, &report, error, sizeof error), 0);
     vt_diagnose(report, VT_FIND_LEAKS);

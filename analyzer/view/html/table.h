@@ -6,7 +6,7 @@
 #include "report/columns.h"
 #include "report/tables.h"
 #include "view/html/blobs.h"
-#include "view/strings.h"
+#include "base/strings.h"
 
 /* A trace on its way into the page. */
 struct vt_page_trace {

@@ -8,7 +8,7 @@
 
 #include "base/allocate.h"
 #include "profile.pb-c.h"
-#include "view/strings.h"
+#include "base/strings.h"
 
 #define LEVEL 6
 #define LABELS 10
