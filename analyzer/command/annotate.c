@@ -1,5 +1,6 @@
 /* annotate: source with the memory of each line beside it, or the table of files. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/pager.h"
 
 #include <errno.h>
 

@@ -1,5 +1,6 @@
 /* check: a trace against limits, for a job that must not grow. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/output.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* completions: scripts that complete the command line in bash, zsh and fish, from the tables of commands and
  * options. */
-#include "command/command.h"
+#include "command/output.h"
+#include "command/run.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* ctl: controls the recorder of a running process. */
-#include "command/command.h"
+#include "command/ctl.h"
+#include "command/output.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,9 @@
 /* export: a trace in the formats of other tools. Each output file holds one trace. */
-#include "command/command.h"
-#include "command/files.h"
+#include "command/export.h"
+#include "command/load.h"
+#include "command/output.h"
 #include "command/python.h"
+#include "command/traces.h"
 #include "base/format.h"
 #include "diagnose/diagnose.h"
 #include "view/exports.h"
@@ -119,15 +121,13 @@ static const struct format *find_format(const struct vt_command *command, const 
 static char *target_of(const char *output, const char *trace, const struct format *format)
 {
     const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
-    size_t stem = strlen(name), folder = strlen(output);
+    size_t folder = strlen(output);
 
     if (!vt_is_folder(output))
         return vt_copy_text(output);
     while (folder > 1 && output[folder - 1] == '/')
         folder--;
-    if (stem > 4 && !strcmp(name + stem - 4, ".vrt"))
-        stem -= 4;
-    return vt_print_text("%.*s/%.*s%s", (int)folder, output, (int)stem, name, format->suffix);
+    return vt_print_text("%.*s/%.*s%s", (int)folder, output, (int)vt_stem_bytes(name), name, format->suffix);
 }
 
 /* Two traces with the same name, in different folders, would get the same output file. */

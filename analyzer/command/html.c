@@ -1,6 +1,8 @@
 /* html: one page about one trace, the traces of a job, or two to compare. */
-#include "command/command.h"
-#include "command/files.h"
+#include "command/load.h"
+#include "command/output.h"
+#include "command/temporary.h"
+#include "command/traces.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +32,9 @@ static int list_traces(const struct vt_command *command, const struct vt_argumen
 /* "run.html" of "run.vrt"; of a folder, a file in it. The caller frees it. */
 static char *usual_output(const char *operand)
 {
-    size_t length = strlen(operand);
-
     if (vt_is_folder(operand))
-        return vt_print_text("%s%s" FOLDER_PAGE, operand, operand[length - 1] == '/' ? "" : "/");
-    if (length > 4 && !strcmp(operand + length - 4, ".vrt"))
-        length -= 4;
-    return vt_print_text("%.*s.html", (int)length, operand);
+        return vt_print_text("%s%s" FOLDER_PAGE, operand, operand[strlen(operand) - 1] == '/' ? "" : "/");
+    return vt_print_text("%.*s.html", (int)vt_stem_bytes(operand), operand);
 }
 
 /* ---- The page ---- */

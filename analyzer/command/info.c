@@ -1,5 +1,6 @@
 /* info: what a trace contains, without judgement; and checks of our own reading of it. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/pager.h"
 
 #include <inttypes.h>
 
@@ -92,8 +93,7 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
     int result = arguments->events ? vt_refuse_long(command, arguments, path, "--events prints") : 0;
 
     if (!result)
-        result = vt_load(command, arguments, path, &loaded);
-
+        result = vt_load(command, arguments, path, NULL, &loaded);
     if (result)
         return result;
     if (!arguments->verify)

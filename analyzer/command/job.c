@@ -1,13 +1,12 @@
 /* report and oom for a folder or several traces, merged as one job; report.c does one trace. */
-#include "command/command.h"
-#include "command/files.h"
 #include "command/job_traces.h"
+#include "command/pager.h"
+#include "command/traces.h"
 #include "job/job.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static bool is_oom(const struct vt_command *command)
 {
@@ -20,24 +19,13 @@ static bool is_oom(const struct vt_command *command)
 static int print_first(const struct vt_command *command, const struct vt_arguments *arguments,
                        const struct vt_job *job, struct vt_output *output)
 {
-    const struct vt_view_style style = vt_style(arguments, output);
-    struct vt_loaded loaded;
-    char error[512];
-    int result;
+    const size_t first = job->fall_count ? job->falls[0].process : 0;
+    char *path[] = {job->fall_count ? (char *)job->processes[first].path : NULL};
+    struct vt_arguments alone = *arguments;
 
-    if (!job->fall_count)
-        return 0;
-    result = vt_open(job->processes[job->falls[0].process].path, arguments->rules, !arguments->all_events,
-                     &loaded, error, sizeof error);
-    if (!result) {
-        result = vt_report_page(command, arguments, &loaded, &style, output->stream, error, sizeof error);
-        vt_unload(&loaded);
-    }
-    if (ferror(output->stream)) /* a reader that went away, say */
-        return vt_written(command, output, 0);
-    if (result)
-        vt_say(command, "%s", error);
-    return result;
+    alone.operands = path;
+    alone.operand_count = job->fall_count > 0;
+    return vt_command_report(command, &alone, output);
 }
 
 #define BRIEF_ITEMS 8 /* of each list, as data */

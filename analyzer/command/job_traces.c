@@ -1,22 +1,21 @@
 /* Reads the traces of a job, several at a time. */
 #include "command/job_traces.h"
+#include "command/load.h"
+#include "command/progress.h"
 
+#include "base/allocate.h"
 #include "base/progress.h"
 #include "base/task.h"
-#include "command/command.h"
 #include "diagnose/diagnose.h"
 #include "job/job.h"
 #include "job/oom_order.h"
 #include "job/process.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ERROR_BYTES (2 * PATH_MAX)
 
 /* What the threads share. */
 struct reading {
@@ -62,25 +61,25 @@ static void begin_reading(struct reading *reading, const struct vt_job_request *
                                 .one_done = PTHREAD_COND_INITIALIZER};
 }
 
-static int read_one(struct reading *reading, size_t index, char *error)
+static int read_one(struct reading *reading, size_t index)
 {
-    struct vt_report_options options = reading->options;
-    struct vt_loaded loaded;
-    char at[32];
     const bool *brief = reading->request->brief;
-    int result = brief && brief[index] ? vt_open_head(reading->paths[index], &loaded, error, ERROR_BYTES)
-                                       : vt_open(reading->paths[index], reading->request->rules,
-                                                 !reading->request->all_events, &loaded, error, ERROR_BYTES);
+    char **error = &reading->errors[index], at[32];
+    struct vt_report_options options = reading->options;
+    struct vt_loaded loaded = {.rules = reading->request->rules,
+                               .all_events = reading->request->all_events,
+                               .head_only = brief && brief[index]};
+    int result = vt_open(reading->paths[index], &loaded, error);
 
     if (result)
         return result;
     if (reading->own_ns) {
         snprintf(at, sizeof at, "%" PRIu64 "ns", reading->own_ns[index]);
         options.at = at;
-        result = vt_reach(&loaded, &options, error, ERROR_BYTES);
+        result = vt_reach(&loaded, &options, error);
     }
     if (!result)
-        result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error, ERROR_BYTES);
+        result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error);
     if (!result && brief)
         vt_job_process_read_brief(loaded.report, brief[index], &reading->processes[index]);
     else if (!result)
@@ -93,21 +92,15 @@ static int read_one(struct reading *reading, size_t index, char *error)
 static void *read_traces(void *context)
 {
     struct reading *reading = context;
-    char *error = vt_allocate(ERROR_BYTES);
 
     for (size_t i; (i = atomic_fetch_add(&reading->next, 1)) < reading->count;) {
-        int result = read_one(reading, i, error);
-
-        if (result == VT_EXIT_WRONG_USE)
+        if (read_one(reading, i) == VT_EXIT_WRONG_USE)
             atomic_store(&reading->wrong_use, 1);
-        if (result)
-            reading->errors[i] = vt_copy_text(error);
         pthread_mutex_lock(&reading->lock);
         reading->done++;
         pthread_cond_signal(&reading->one_done);
         pthread_mutex_unlock(&reading->lock);
     }
-    free(error);
     return NULL;
 }
 

@@ -1,16 +1,15 @@
 /* list: the traces here, one row for each run. */
-#include "command/command.h"
-#include "command/files.h"
 #include "command/job_traces.h"
+#include "command/load.h"
+#include "command/pager.h"
+#include "command/traces.h"
 #include "job/job.h"
 #include "job/list.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The newest traces are read that have no more than that many times vt_thin_above() events together, which
  * takes some seconds; of the others, who was recorded. */

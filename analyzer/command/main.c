@@ -1,7 +1,10 @@
 /* Finds the command and runs it: options, the traces meant, -o and the exit status of writing. */
+#include "base/format.h"
 #include "base/heap.h"
-#include "command/command.h"
-#include "command/files.h"
+#include "command/arguments.h"
+#include "command/pager.h"
+#include "command/run.h"
+#include "command/traces.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -21,14 +24,13 @@ static int unknown_command(const struct vt_command *command, const char *name)
 {
     const char *names[VT_COMMAND_COUNT + 3] = {"--version", "--help"}, *nearest;
     const char *kind = name[0] == '-' ? "option" : "command";
-    size_t length = strlen(name);
 
     for (int i = 0; i < VT_COMMAND_COUNT; i++)
         names[i + 2] = vt_commands[i].name;
     nearest = vt_nearest(name, names);
     if (nearest)
         return vt_wrong_use(command, "unknown %s '%s'; did you mean vramtrace %s?", kind, name, nearest);
-    if (length > 4 && !strcmp(name + length - 4, ".vrt"))
+    if (name[vt_stem_bytes(name)])
         return vt_wrong_use(command, "'%s' is not a command; did you mean vramtrace report %s?", name, name);
     return vt_wrong_use(command,
                         name[0] == '-' ? "unknown %s '%s'; a command comes first: vramtrace COMMAND [OPTIONS]"

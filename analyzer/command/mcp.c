@@ -1,7 +1,8 @@
 /* mcp: a server of the Model Context Protocol; it is written in Python. */
-#include "command/command.h"
+#include "command/output.h"
 #include "command/python.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 int vt_command_mcp(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)

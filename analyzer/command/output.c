@@ -1,6 +1,9 @@
-/* Where and how commands write: to standard output, or to the file of -o, which gets its name only when it is
- * complete. */
-#include "command/command.h"
+#include "command/output.h"
+
+#include "base/memory_stream.h"
+#include "command/temporary.h"
+#include "view/text/print.h"
+#include "vramtrace/format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +14,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/memory_stream.h"
-#include "view/text/print.h"
-#include "vramtrace/format.h"
 
 #define WIDEST 240 /* longer lines are hard to read */
 
@@ -95,12 +94,13 @@ static int cannot_write(const struct vt_command *command, struct vt_output *outp
     return VT_EXIT_NOT_WRITTEN;
 }
 
-static mode_t new_file_mode(void)
+/* `mode` as it is for what a user makes. */
+static mode_t new_mode(mode_t mode)
 {
     mode_t mask = umask(0);
 
     umask(mask);
-    return 0666 & ~mask;
+    return mode & ~mask;
 }
 
 /* `vramtrace run -o` names a trace: the same habit must not overwrite one here. */
@@ -163,7 +163,7 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
         return cannot_write(command, output, errno);
     file = exists && !S_ISREG(status.st_mode)
                ? open(path, O_WRONLY | O_CLOEXEC)
-               : open_temporary(output, exists ? status.st_mode & 0777 : new_file_mode());
+               : open_temporary(output, exists ? status.st_mode & 0777 : new_mode(0666));
     output->stream = file < 0 ? NULL : fdopen(file, "w");
     if (output->stream)
         return 0;
@@ -233,4 +233,54 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
     free(output->temporary);
     free(output->target);
     return result > status ? result : status;
+}
+
+/* ---- A folder ---- */
+
+static int cannot_make(const struct vt_command *command, const char *path, int error)
+{
+    const char *advice = error == ENOENT ? "; create the folder that it is in first"
+                         : error == ENOSPC || error == EDQUOT
+                             ? "; free some space, or write elsewhere with -o FOLDER"
+                         : error == EEXIST ? "; remove it, or give another folder with -o FOLDER"
+                                           : "";
+
+    if (error == ENOMEM)
+        vt_end_out_of_memory();
+    vt_say(command, "cannot write %s: %s%s", path, strerror(error), advice);
+    return VT_EXIT_NOT_WRITTEN;
+}
+
+int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder)
+{
+    struct stat status;
+    size_t length = strlen(path);
+    int error;
+
+    *folder = (struct vt_folder){.path = path};
+    if (!length)
+        return vt_wrong_use(command, "-o needs a folder's name");
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (!lstat(path, &status))
+        return cannot_make(command, path, EEXIST); /* known before the work, not after */
+    folder->temporary = vt_print_text("%.*s.XXXXXX", (int)length, path);
+    if (!vt_temporary_make(folder->temporary, true))
+        return 0;
+    error = errno;
+    free(folder->temporary);
+    folder->temporary = NULL;
+    return cannot_make(command, path, error);
+}
+
+int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result)
+{
+    if (!status && !result)
+        result = chmod(folder->temporary, new_mode(0777)) ? -errno : -vt_temporary_keep(folder->path);
+    vt_temporary_remove();
+    if (result)
+        status = cannot_make(command, folder->path, -result);
+    free(folder->temporary);
+    folder->temporary = NULL;
+    return status;
 }

@@ -1,6 +1,6 @@
 /* Long text goes through a pager, as git's does: the pager is a child that reads a pipe, and we wait for it.
  */
-#include "command/command.h"
+#include "command/pager.h"
 
 #include "base/allocate.h"
 
@@ -183,4 +183,27 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
            "the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
            "cat for none");
     return VT_EXIT_NOT_WRITTEN;
+}
+
+void vt_begin_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   struct vt_output *output)
+{
+    vt_pager_begin(command, arguments, output);
+    if (output->has_page && output->separator)
+        fputs(output->separator, output->stream);
+    output->has_page = true;
+}
+
+int vt_for_each_trace(const struct vt_command *command, const struct vt_arguments *arguments,
+                      struct vt_output *output, const char *separator, vt_trace_command *run)
+{
+    int worst = 0;
+
+    output->separator = separator;
+    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
+        int result = run(command, arguments, arguments->operands[i], output);
+
+        worst = result > worst ? result : worst;
+    }
+    return worst;
 }

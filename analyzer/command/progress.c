@@ -1,5 +1,5 @@
 /* Shows how far the analysis is, on one line of the terminal that stderr is. */
-#include "command/command.h"
+#include "command/progress.h"
 
 #include <langinfo.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command/output.h"
 #include "view/text/progress.h"
 
 #define ERASE "\r\033[K"

@@ -1,7 +1,9 @@
 #include "command/python.h"
-#include "command/command.h"
+#include "command/output.h"
+#include "command/temporary.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

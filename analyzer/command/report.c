@@ -1,6 +1,7 @@
 /* report, timeline, and the commands that print a section of the report: a report in memory, printed as text
  * or JSON. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/pager.h"
 #include "diagnose/diagnose.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
@@ -151,22 +152,6 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
-}
-
-int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
-                   size_t error_bytes)
-{
-    const struct page *page = page_of(command, arguments);
-    const struct vt_report_options options = options_for(arguments, page);
-    struct vt_report *report;
-    int result = vt_try_report(loaded, &options, findings_for(arguments, page), &report, error, error_bytes);
-
-    if (result)
-        return result;
-    page->text(report, style, out);
-    vt_report_free(report);
-    return 0;
 }
 
 int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,

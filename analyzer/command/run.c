@@ -1,5 +1,6 @@
 /* run: sets the preload and the recorder's settings, and runs the command. lib: where the library is. */
-#include "command/command.h"
+#include "command/output.h"
+#include "command/run.h"
 #include "command/run_line.h"
 #include "command/run_python.h"
 #include "command/run_wait.h"

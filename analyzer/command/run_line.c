@@ -1,8 +1,10 @@
 /* The last line: how the command ended, what matters in its trace, and what to read next. */
 #include "command/run_line.h"
-
-#include "command/command.h"
+#include "command/load.h"
+#include "command/output.h"
 #include "command/run_wait.h"
+#include "command/traces.h"
+
 #include "diagnose/diagnose.h"
 
 #include <dirent.h>
@@ -97,7 +99,7 @@ static void read_list(int list, struct traces *traces)
         if (sscanf(at, "%d %d %n", &trace->pid, &trace->of_job, &path_at) < 2)
             continue;
         trace->path = at + path_at;
-        if (vt_trace_start(trace->path, &status))
+        if (vt_trace_start(trace->path))
             traces->count++;
         else
             traces->incomplete = true;
@@ -124,7 +126,7 @@ static bool is_one_there(uint64_t begin_ns)
     bytes = strlen(path);
     while (folder && !found && (entry = readdir(folder))) {
         snprintf(path + bytes, sizeof path - bytes, "/%s", entry->d_name);
-        found = strstr(entry->d_name, ".vrt") && vt_trace_start(path, &status) >= begin_ns;
+        found = strstr(entry->d_name, ".vrt") && vt_trace_start(path) >= begin_ns;
     }
     if (folder)
         closedir(folder);
@@ -247,13 +249,13 @@ static void judge(const char *path, const struct vt_run_end *end, FILE *out)
 {
     const struct vt_report_options options = {
         .device_index = -1, .groups = VT_NO_GROUPS, .timeline_columns = VT_NO_TIMELINE};
-    char error[2 * PATH_MAX];
-    struct vt_loaded loaded;
+    struct vt_loaded loaded = {.rules = NULL};
+    char *error;
 
     vt_heap_prepare();
-    if (vt_open(path, NULL, true, &loaded, error, sizeof error))
+    if (vt_open(path, &loaded, &error))
         return;
-    if (!vt_try_report(&loaded, &options, VT_FIND_LEAKS, &loaded.report, error, sizeof error))
+    if (!vt_try_report(&loaded, &options, VT_FIND_LEAKS, &loaded.report, &error))
         print_verdict(loaded.report, end, out);
     fflush(out);
 }

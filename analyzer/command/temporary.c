@@ -1,6 +1,6 @@
 /* Incomplete output has a temporary name, and is removed when a signal ends the command. Nothing here
  * allocates: it also runs when memory is out. */
-#include "command/command.h"
+#include "command/temporary.h"
 
 #include "base/allocate.h"
 
@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -1,5 +1,6 @@
 /* top: what the processes that record at this moment hold, on a screen or sample by sample. */
-#include "command/command.h"
+#include "command/ctl.h"
+#include "command/output.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/format.h"
 #include "base/memory_stream.h"
 #include "view/html/allocations.h"
 #include "view/text/views.h"
@@ -39,9 +40,7 @@ static void put_column(struct vt_bytes *json, const char *name, const void *firs
 static void put_name(struct vt_bytes *json, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t length = strlen(name);
-    bool ends = length > 4 && !strcmp(name + length - 4, ".vrt");
-    char *text = vt_copy_bytes(name, ends ? length - 4 : length);
+    char *text = vt_copy_bytes(name, vt_stem_bytes(name));
 
     vt_bytes_print(json, ",\"name\":");
     vt_bytes_string(json, text);
@@ -221,7 +220,7 @@ static void put_moments(const struct vt_page_trace *page)
 /* ---- Blobs ---- */
 
 void vt_page_document_make(const struct vt_document *document, const void *root,
-                          const struct vt_json_style *style, struct vt_bytes *raw)
+                           const struct vt_json_style *style, struct vt_bytes *raw)
 {
     FILE *stream = vt_memory_stream(&raw->data, &raw->count);
 
@@ -266,7 +265,7 @@ static void put_strings(struct vt_page_trace *page)
 }
 
 static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *allocations,
-                     const struct vt_report *oom)
+                      const struct vt_report *oom)
 {
     static const char *const phases[] = {"first_event", "phase", "step", "t_ns", NULL};
     static const char *const steps[] = {
@@ -282,7 +281,7 @@ static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *al
 }
 
 static void put_trace(struct vt_page_trace *page, struct vt_page_allocations *allocations,
-                     const struct vt_report *oom)
+                      const struct vt_report *oom)
 {
     vt_bytes_print(page->json, "{\"blobs\":{");
     put_blobs(page, allocations, oom);
@@ -296,7 +295,7 @@ static void put_trace(struct vt_page_trace *page, struct vt_page_allocations *al
 }
 
 void vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
-                      struct vt_bytes *json)
+                       struct vt_bytes *json)
 {
     struct vt_page_trace page = {.report = report, .blobs = blobs, .json = json};
     struct vt_page_allocations allocations = {0};

@@ -153,15 +153,6 @@ static void put_history(const struct vt_top_use *use, int cells, bool unicode, c
     }
 }
 
-/* The program's name without its folder. */
-static const char *without_folder(const char *command)
-{
-    const char *name = command, *end = command + strcspn(command, " ");
-    for (const char *at = command; at < end; at++)
-        name = *at == '/' ? at + 1 : name;
-    return name;
-}
-
 static void put_command(const struct vt_top_process *process, char *text)
 {
     char lost[32] = "", count[32];
@@ -170,7 +161,7 @@ static void put_command(const struct vt_top_process *process, char *text)
         snprintf(lost, sizeof lost, "lost %s ", vt_format_count(missing, count));
     snprintf(text, CELL_BYTES, "%s%s%s%s",
              process->state == VT_TOP_RECORDING ? "" : vt_top_state_name((unsigned)process->state),
-             process->state == VT_TOP_RECORDING ? "" : " ", lost, without_folder(process->command));
+             process->state == VT_TOP_RECORDING ? "" : " ", lost, vt_without_folder(process->command));
 }
 
 static void put_row(const struct vt_top_row *row, bool ranks, const struct vt_view_style *style, FILE *out)
