@@ -180,6 +180,14 @@ static cJSON *make_texts(const struct vt_field *field, const char *items, size_t
     return array;
 }
 
+static bool is_zero_column(const char *values, size_t count, size_t stride)
+{
+    for (size_t i = 0; i < count; i++)
+        if (vt_read_unsigned(values + i * stride, sizeof(uint64_t)))
+            return false;
+    return true;
+}
+
 /* Numbers, differences or columns of numbers, by the names of an enum. */
 static void put_by_word(const struct vt_json_style *style, cJSON *object, const struct vt_field *field,
                         const char *structure, size_t columns)
@@ -190,13 +198,18 @@ static void put_by_word(const struct vt_json_style *style, cJSON *object, const 
     for (uint32_t word = 0; word < field->count; word++) {
         cJSON *item;
 
-        if (word + 1 == field->skipped || (field->nonzero && !values[word]))
+        if (word + 1 == field->skipped)
             continue;
-        if (field->kind == VT_FIELD_BY_WORD)
+        if (field->kind == VT_FIELD_COLUMNS_BY_WORD) {
+            const char *column = (const char *)read_pointer(values) + word * sizeof *values;
+
+            if (field->nonzero && is_zero_column(column, columns, field->size))
+                continue;
+            item = make_numbers(style, field, column, columns, field->size, sizeof *values);
+        } else if (field->nonzero && !values[word])
+            continue;
+        else if (field->kind == VT_FIELD_BY_WORD)
             item = make_unsigned(values[word]);
-        else if (field->kind == VT_FIELD_COLUMNS_BY_WORD)
-            item = make_numbers(style, field, (const char *)read_pointer(values) + word * sizeof *values,
-                                columns, field->size, sizeof *values);
         else if (values[word] != others[word])
             item = make_change(values[word], others[word]);
         else
@@ -234,6 +247,9 @@ static cJSON *make_value(const struct vt_json_style *style, const struct vt_fiel
                            vt_read_unsigned(structure + field->other, field->size));
     case VT_FIELD_NUMBERS:
         return make_numbers(style, field, read_pointer(member), count, field->size, field->size);
+    case VT_FIELD_OF_EACH:
+        return make_numbers(style, field, (const char *)read_pointer(member) + field->other, count,
+                            field->size, sizeof(uint64_t));
     case VT_FIELD_WORDS:
         return make_texts(field, read_pointer(member), count);
     case VT_FIELD_TEXTS:
@@ -293,20 +309,20 @@ static void put_fields(const struct vt_json_style *style, cJSON *object, const s
 
 /* ---- Printing ---- */
 
-/* All that is not ASCII is in strings. What a terminal would obey is escaped, as JSON may escape any letter;
- * bytes that are no UTF-8 have no place in JSON and become U+FFFD. */
-static void print_safe(const char *text, FILE *out)
+/* All that is not ASCII is in strings, and so is "<". What a terminal would obey is escaped, as JSON may
+ * escape any letter; bytes that are no UTF-8 have no place in JSON and become U+FFFD. */
+static void print_safe(const char *text, bool in_html, FILE *out)
 {
     const char *start = text;
     uint32_t code;
 
     for (size_t bytes;; text += bytes) {
-        while (*text > 0 && *text < 0x7f) /* nearly all of it */
+        while (*text > 0 && *text < 0x7f && !(in_html && *text == '<')) /* nearly all of it */
             text++;
         bytes = vt_utf8_next(text, &code);
         if (!bytes)
             break;
-        if (!vt_is_unsafe(code))
+        if (!vt_is_unsafe(code) && code != '<')
             continue;
         fwrite(start, 1, (size_t)(text - start), out);
         if (code == VT_REPLACEMENT)
@@ -319,32 +335,47 @@ static void print_safe(const char *text, FILE *out)
 }
 
 /* Frees the item. */
-static void print_item(cJSON *item, bool compact, FILE *out)
+static char *text_of(cJSON *item, bool compact)
 {
     char *text = compact ? cJSON_PrintUnformatted(item) : cJSON_Print(item);
 
     if (!text)
         vt_end_out_of_memory();
     cJSON_Delete(item);
-    print_safe(text, out);
-    cJSON_free(text);
+    return text;
 }
 
-void vt_json_text(const char *text, FILE *out)
+void vt_json_text(const char *text, bool in_html, FILE *out)
 {
-    print_item(cJSON_CreateStringReference(text), true, out);
+    char *quoted = text_of(cJSON_CreateStringReference(text), true);
+
+    print_safe(quoted, in_html, out);
+    cJSON_free(quoted);
+}
+
+void vt_json_fields(const struct vt_document *document, const void *root, const struct vt_json_style *style,
+                    FILE *out)
+{
+    char *text = text_of(make_object(style, document->root(), root), true);
+
+    text[strlen(text) - 1] = '\0';
+    print_safe(text + 1, style->in_html, out);
+    cJSON_free(text);
 }
 
 int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
                   FILE *out)
 {
     cJSON *object = cJSON_CreateObject();
+    char *text;
 
     if (document->format)
         put(object, "format", cJSON_CreateString(document->format));
     put_fields(style, object, document->root(), root);
+    text = text_of(object, style->compact);
     errno = 0;
-    print_item(object, style->compact, out);
+    print_safe(text, style->in_html, out);
     fputc('\n', out);
+    cJSON_free(text);
     return ferror(out) ? (errno ? -errno : -EIO) : 0;
 }

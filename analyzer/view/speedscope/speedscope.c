@@ -41,7 +41,7 @@ static void choose_frames(struct writer *writer)
 static void put_member(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "\"%s\":", name);
-    vt_json_text(text, out);
+    vt_json_text(text, false, out);
 }
 
 static void put_frames(struct writer *writer)
