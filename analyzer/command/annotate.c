@@ -9,14 +9,16 @@
 
 #define REASON_BYTES 2048
 
-static int print(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
-                 struct vt_output *output)
+static void print(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
+                  struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
 
-    return arguments->json ? vt_json_write(&vt_annotation_document, annotation, &json, output->stream)
-                           : vt_text_annotate(annotation, &style, output->stream);
+    if (arguments->json)
+        vt_json_write(&vt_annotation_document, annotation, &json, output->stream);
+    else
+        vt_text_annotate(annotation, &style, output->stream);
 }
 
 int vt_command_annotate(const struct vt_command *command, struct vt_arguments *arguments,
@@ -40,7 +42,8 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
         vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
     if (!result) {
         vt_pager_begin(command, arguments, output);
-        result = vt_written(command, output, print(annotation, arguments, output));
+        print(annotation, arguments, output);
+        result = vt_written(command, output, 0);
         vt_annotation_free(annotation);
     } else {
         vt_say(command, "%s: %s", path, reason);

@@ -47,8 +47,9 @@ enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
 #define TEXT .type = TYPE_TEXT
 #define NUMBER(from, to) .type = TYPE_NUMBER, .low = from, .high = to
 #define CHOICE(function, count) .type = TYPE_CHOICE, .word = function, .words = count
-#define NAMED(function, count) .type = TYPE_TEXT, .word = function, .words = count /* the command checks it  \
-                                                                                    */
+#define NAMED(function, count)                                                                               \
+    .type = TYPE_TEXT, .word = function, .words = count /* the command checks it                             \
+                                                         */
 #define AMOUNT(of) .type = TYPE_AMOUNT, .forms = of
 
 static const struct option {

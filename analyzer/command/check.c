@@ -89,17 +89,16 @@ static void say_passed(const struct vt_command *command, const struct vt_limits 
     free(text);
 }
 
-static int write_list(const struct vt_check_list *list, int format, FILE *out)
+static void write_list(const struct vt_check_list *list, int format, FILE *out)
 {
     const struct vt_json_style style = {0};
 
     if (format == VT_CHECK_JSON)
-        return vt_json_write(&vt_check_document, list, &style, out);
+        vt_json_write(&vt_check_document, list, &style, out);
     if (format == VT_CHECK_GITHUB)
         vt_ci_github(list, out);
     if (format == VT_CHECK_JUNIT)
         vt_ci_junit(list, out);
-    return 0;
 }
 
 /* Checks every trace; the status is the worst. Breaches are printed when found, other formats at the end. */
@@ -129,7 +128,8 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
             say_passed(command, &arguments->limits, path, checks);
     }
     list.passed = !worst;
-    written = vt_written(command, output, write_list(&list, format, output->stream));
+    write_list(&list, format, output->stream);
+    written = vt_written(command, output, 0);
     for (size_t i = 0; i < list.count; i++)
         vt_check_free(&list.items[i]);
     free(list.items);

@@ -66,15 +66,15 @@ static int show(const struct vt_command *command, const struct vt_arguments *arg
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
-    unsigned groups = groups_for(arguments);
     struct vt_diff *diff;
-    int result;
 
-    vt_diff_make(sides[0].report, sides[1].report, groups, &diff);
-    result = arguments->json ? vt_json_write(&vt_diff_document, diff, &json, output->stream)
-                             : vt_diff_text(diff, &style, output->stream);
+    vt_diff_make(sides[0].report, sides[1].report, groups_for(arguments), &diff);
+    if (arguments->json)
+        vt_json_write(&vt_diff_document, diff, &json, output->stream);
+    else
+        vt_diff_text(diff, &style, output->stream);
     vt_diff_free(diff);
-    return vt_written(command, output, result);
+    return vt_written(command, output, 0);
 }
 
 int vt_command_diff(const struct vt_command *command, struct vt_arguments *arguments,

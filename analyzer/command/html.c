@@ -146,8 +146,10 @@ static int write_page(const struct vt_command *command, const struct vt_argument
     status = add_traces(command, arguments, files, &left_out, page);
     if (!status && usual)
         status = vt_output_begin(command, usual, output);
-    if (!status)
-        status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
+    if (!status) {
+        vt_html_write(page, arguments->title, output->stream);
+        status = vt_written(command, output, 0);
+    }
     vt_html_free(page);
     status = finish(command, arguments, output, files->count - left_out, status);
     if (!status && left_out) {

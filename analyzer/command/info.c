@@ -58,32 +58,32 @@ static int verify(const struct vt_command *command, const struct vt_loaded *load
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 
-static int print_events(FILE *out, const struct vt_trace *trace, const struct vt_arguments *arguments)
+static void print_events(FILE *out, const struct vt_trace *trace, const struct vt_arguments *arguments)
 {
     static struct vt_frame frames[VT_EVENT_FRAMES];
     const struct vt_json_style style = {.compact = true};
     struct vt_event_facts event;
-    int result = 0;
 
-    for (uint32_t i = 0; !result && i < trace->event_count; i++) {
+    for (uint32_t i = 0; !ferror(out) && i < trace->event_count; i++) {
         vt_event_facts_read(trace, i, arguments->stacks ? frames : NULL, &event);
-        result = arguments->json ? vt_json_write(&vt_event_document, &event, &style, out)
-                                 : vt_text_event(&event, out);
+        if (arguments->json)
+            vt_json_write(&vt_event_document, &event, &style, out);
+        else
+            vt_text_event(&event, out);
     }
-    return result;
 }
 
-static int print_info(FILE *out, const struct vt_loaded *loaded, const struct vt_arguments *arguments)
+static void print_info(FILE *out, const struct vt_loaded *loaded, const struct vt_arguments *arguments)
 {
     const struct vt_json_style style = {.compact = arguments->operand_count > 1};
     struct vt_info info;
-    int result;
 
     vt_info_make(loaded->attribution, &info);
-    result =
-        arguments->json ? vt_json_write(&vt_info_document, &info, &style, out) : vt_text_info(&info, out);
+    if (arguments->json)
+        vt_json_write(&vt_info_document, &info, &style, out);
+    else
+        vt_text_info(&info, out);
     vt_info_free(&info);
-    return result;
 }
 
 static int info_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
@@ -101,9 +101,11 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
     if (arguments->verify)
         result = verify(command, &loaded, output);
     else if (arguments->events)
-        result = vt_written(command, output, print_events(output->stream, loaded.trace, arguments));
+        print_events(output->stream, loaded.trace, arguments);
     else
-        result = vt_written(command, output, print_info(output->stream, &loaded, arguments));
+        print_info(output->stream, &loaded, arguments);
+    if (!arguments->verify)
+        result = vt_written(command, output, 0);
     vt_unload(&loaded);
     return result;
 }

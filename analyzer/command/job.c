@@ -30,36 +30,34 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
 
 #define BRIEF_ITEMS 8 /* of each list, as data */
 
-static int print_brief(const struct vt_arguments *arguments, const struct vt_job *job, bool oom,
-                       struct vt_output *output)
+static void print_job(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const struct vt_job *job, struct vt_output *output)
 {
+    const bool oom = is_oom(command);
     const struct vt_view_style style = vt_style(arguments, output);
-    const struct vt_json_style json = {.top = BRIEF_ITEMS, .compact = true, .brief = true};
-    int result = 0;
+    const struct vt_json_style json = {.top = arguments->top},
+                               brief = {.top = BRIEF_ITEMS, .compact = true, .brief = true};
 
-    if (arguments->json)
-        result = vt_json_write(oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job, &json,
-                               output->stream);
-    return result ? result : (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
+    if (arguments->json && arguments->brief)
+        vt_json_write(oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job, &brief,
+                      output->stream);
+    else if (arguments->json)
+        vt_json_write(oom ? &vt_job_oom_document : &vt_job_document, job, &json, output->stream);
+    if (!arguments->json || arguments->brief)
+        (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
 }
 
 static int print(const struct vt_command *command, const struct vt_arguments *arguments,
                  const struct vt_job *job, struct vt_output *output)
 {
-    const bool oom = is_oom(command);
-    const struct vt_view_style style = vt_style(arguments, output);
+    const bool is_page = !arguments->brief && !arguments->json;
     int result;
 
-    if (arguments->brief)
-        return vt_written(command, output, print_brief(arguments, job, oom, output));
-    if (arguments->json) {
-        result = vt_json_write(oom ? &vt_job_oom_document : &vt_job_document, job,
-                               &(struct vt_json_style){.top = arguments->top}, output->stream);
-        return vt_written(command, output, result);
-    }
-    vt_pager_begin(command, arguments, output);
-    result = vt_written(command, output, (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream));
-    return !result && oom ? print_first(command, arguments, job, output) : result;
+    if (is_page)
+        vt_pager_begin(command, arguments, output);
+    print_job(command, arguments, job, output);
+    result = vt_written(command, output, 0);
+    return !result && is_page && is_oom(command) ? print_first(command, arguments, job, output) : result;
 }
 
 /* ---- The command ---- */

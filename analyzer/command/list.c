@@ -75,11 +75,12 @@ static int print(const struct vt_command *command, const struct vt_arguments *ar
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
 
-    if (!arguments->json)
-        vt_pager_begin(command, arguments, output);
-    return vt_written(command, output,
-                      arguments->json ? vt_json_write(&vt_list_document, list, &json, output->stream)
-                                      : vt_text_list(list, &style, output->stream));
+    vt_pager_begin(command, arguments, output);
+    if (arguments->json)
+        vt_json_write(&vt_list_document, list, &json, output->stream);
+    else
+        vt_text_list(list, &style, output->stream);
+    return vt_written(command, output, 0);
 }
 
 static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,

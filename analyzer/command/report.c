@@ -111,20 +111,21 @@ static unsigned findings_for(const struct vt_arguments *arguments, const struct 
            (arguments->brief && page->command == VT_COMMAND_OOM ? VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS : 0);
 }
 
-static int print_brief(const struct vt_report *report, const struct vt_arguments *arguments,
-                       const struct page *page, struct vt_output *output)
+static void print_brief(const struct vt_report *report, const struct vt_arguments *arguments,
+                        const struct page *page, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->summary ? style.top : (style.top + 1) / 2,
                                        .compact = true,
                                        .brief = !arguments->summary};
-    int result = arguments->json ? vt_json_write(page->json, report, &json, output->stream) : 0;
 
-    return result ? result : page->text(report, &style, output->stream);
+    if (arguments->json)
+        vt_json_write(page->json, report, &json, output->stream);
+    page->text(report, &style, output->stream);
 }
 
-static int print(const struct vt_report *report, const struct vt_arguments *arguments,
-                 const struct page *page, struct vt_output *output)
+static void print(const struct vt_report *report, const struct vt_arguments *arguments,
+                  const struct page *page, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.places = report->places,
@@ -133,9 +134,11 @@ static int print(const struct vt_report *report, const struct vt_arguments *argu
                                        .compact = arguments->operand_count > 1};
 
     if (arguments->brief)
-        return print_brief(report, arguments, page, output);
-    return arguments->json ? vt_json_write(page->json, report, &json, output->stream)
-                           : page->text(report, &style, output->stream);
+        print_brief(report, arguments, page, output);
+    else if (arguments->json)
+        vt_json_write(page->json, report, &json, output->stream);
+    else
+        page->text(report, &style, output->stream);
 }
 
 static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
@@ -149,7 +152,8 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     if (result)
         return result;
     vt_begin_page(command, arguments, output);
-    result = vt_written(command, output, print(loaded.report, arguments, page, output));
+    print(loaded.report, arguments, page, output);
+    result = vt_written(command, output, 0);
     vt_unload(&loaded);
     return result;
 }

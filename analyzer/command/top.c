@@ -157,34 +157,28 @@ static int say_over(const struct live *live)
 
 /* ---- Printed ---- */
 
-static int print_sample(const struct live *live, bool only, FILE *out)
+static void print_sample(const struct live *live, bool only, FILE *out)
 {
+    const struct vt_json_style style = {.compact = !only};
     if (live->arguments->prometheus)
-        return vt_prometheus_write(&live->top, out);
-    if (live->arguments->json) {
-        const struct vt_json_style style = {.compact = !only};
-        return vt_json_write(&vt_top_document, &live->top, &style, out);
-    }
-    return vt_top_text(&live->top, &live->style, live->key, NULL, out);
+        vt_prometheus_write(&live->top, out);
+    else if (live->arguments->json)
+        vt_json_write(&vt_top_document, &live->top, &style, out);
+    else
+        vt_top_text(&live->top, &live->style, live->key, NULL, out);
 }
 
 /* To the standard output one after the other; a file is replaced each time. */
 static int write_sample(const struct live *live, bool only, struct vt_output *output)
 {
     const char *path = live->arguments->export_path;
-    const bool to_file = path && strcmp(path, "-") != 0;
     struct vt_output file;
-    if (!to_file)
-        return vt_written(live->command, output, print_sample(live, only, output->stream));
     int status = vt_output_begin(live->command, path, &file);
     if (!status)
-        status = vt_written(live->command, &file, print_sample(live, true, file.stream));
-    return vt_output_end(live->command, &file, status);
-}
-
-static void add_seconds(struct timespec *when, int seconds)
-{
-    when->tv_sec += seconds;
+        print_sample(live, only || file.path, file.stream);
+    if (status || file.path)
+        return vt_output_end(live->command, &file, status);
+    return vt_written(live->command, output, 0);
 }
 
 static int print_all(struct live *live, struct vt_output *output)
@@ -199,7 +193,7 @@ static int print_all(struct live *live, struct vt_output *output)
     clock_gettime(CLOCK_MONOTONIC, &next);
     for (int i = 0; i < samples && !status && !output->broken; i++) {
         if (i) {
-            add_seconds(&next, interval);
+            next.tv_sec += interval;
             while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
                 continue;
             take(live, true);

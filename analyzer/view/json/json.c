@@ -2,7 +2,6 @@
 #include "view/json/json.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,8 +362,8 @@ void vt_json_fields(const struct vt_document *document, const void *root, const 
     cJSON_free(text);
 }
 
-int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
-                  FILE *out)
+void vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
+                   FILE *out)
 {
     cJSON *object = cJSON_CreateObject();
     char *text;
@@ -373,9 +372,7 @@ int vt_json_write(const struct vt_document *document, const void *root, const st
         put(object, "format", cJSON_CreateString(document->format));
     put_fields(style, object, document->root(), root);
     text = text_of(object, style->compact);
-    errno = 0;
     print_safe(text, style->in_html, out);
     fputc('\n', out);
     cJSON_free(text);
-    return ferror(out) ? (errno ? -errno : -EIO) : 0;
 }

@@ -19,9 +19,9 @@ struct vt_json_style {
 
 /* Prints a document and a line break: all of it or nothing. What is printed is valid JSON and UTF-8, and
  * nothing in it moves a terminal's cursor. `root` is the document's structure. One document at a time, by one
- * thread. 0, or -errno of `out`. */
-int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
-                  FILE *out);
+ * thread. */
+void vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
+                   FILE *out);
 
 /* Its fields alone, on one line, without the braces. */
 void vt_json_fields(const struct vt_document *document, const void *root, const struct vt_json_style *style,

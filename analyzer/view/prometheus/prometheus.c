@@ -1,6 +1,5 @@
 #include "view/prometheus/prometheus.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -112,7 +111,7 @@ static void put_labels(enum of of, const struct place *place, bool all, FILE *ou
     fputs(of == MACHINE ? "" : "}", out);
 }
 
-int vt_prometheus_write(const struct vt_top *top, FILE *out)
+void vt_prometheus_write(const struct vt_top *top, FILE *out)
 {
     static const char *const types[] = {"gauge", "counter"};
 #define X(of, name, type, help, value, known)                                                                \
@@ -131,5 +130,4 @@ int vt_prometheus_write(const struct vt_top *top, FILE *out)
     }
 #include "view/prometheus/metrics.def"
 #undef X
-    return ferror(out) ? -EIO : 0;
 }

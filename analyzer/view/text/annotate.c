@@ -334,7 +334,7 @@ static void one_file(struct vt_print *print, const struct vt_annotated_device *d
     notes(print, device, file);
 }
 
-int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out)
+void vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out)
 {
     const struct vt_report *report = annotation->report;
     struct vt_print print;
@@ -359,5 +359,5 @@ int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_vie
         else
             files(&print, device);
     }
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -342,7 +342,7 @@ static void tables(struct vt_print *print, const struct vt_diff_device *device)
         row_table(print, device, VT_BY_LINE, "By line", most);
 }
 
-int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out)
+void vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out)
 {
     const struct vt_diff_device *first = diff->device_count ? &diff->devices[0] : NULL;
     struct vt_print print;
@@ -360,5 +360,5 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
         if (diff->devices[i].differs)
             tables(&print, &diff->devices[i]);
     }
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -403,7 +403,7 @@ static void more(struct vt_print *print, const struct vt_job *job)
     vt_table_print(&table, print);
 }
 
-int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
+void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
@@ -422,5 +422,5 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     shared_table(&print, job);
     if (!style->brief)
         more(&print, job);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -224,7 +224,7 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
                            survived, print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
 }
 
-int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
+void vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
@@ -232,7 +232,8 @@ int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style,
     vt_job_header(&print, job, "oom");
     if (!job->fall_count) {
         nothing(&print, job);
-        return vt_print_finish(&print, out);
+        vt_print_finish(&print, out);
+        return;
     }
     put_refusal(&print, job);
     put_neighbours(&print, job);
@@ -243,5 +244,5 @@ int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style,
         vt_job_differences(&print, job, job->first_odd,
                            job->neighbour_count == 1 ? job->processes[job->neighbours[0].process].label
                                                      : "median");
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -330,7 +330,7 @@ static void sections(struct vt_print *print)
     vt_text_evidence(print, shortage->device);
 }
 
-int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
@@ -349,5 +349,5 @@ int vt_text_oom(const struct vt_report *report, const struct vt_view_style *styl
     if (report->survived_count && report->refusal_count)
         fputc('\n', print.stream);
     sections(&print);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -193,8 +193,8 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     vt_end_paragraph(print, 0, 2);
 }
 
-int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
-                 const char *command, const char *nothing, vt_text_section *section)
+void vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
+                  const char *command, const char *nothing, vt_text_section *section)
 {
     struct vt_print print;
 
@@ -210,5 +210,5 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
         vt_text_device(&print, &report->devices[i]);
         section(&print, &report->devices[i]);
     }
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

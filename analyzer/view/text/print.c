@@ -1,6 +1,5 @@
 #include "view/text/print.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,15 +257,13 @@ static void put_filtered(const struct vt_print *print, FILE *out)
     }
 }
 
-int vt_print_finish(struct vt_print *print, FILE *out)
+void vt_print_finish(struct vt_print *print, FILE *out)
 {
     fclose(print->paragraph);
     fclose(print->stream);
     put_filtered(print, out);
     free(print->text);
     free(print->paragraph_text);
-    errno = 0;
-    return fflush(out) || ferror(out) ? (errno ? -errno : -EIO) : 0;
 }
 
 /* ---- Paragraphs ---- */

@@ -231,7 +231,7 @@ static void print_nothing(struct vt_print *print)
             : "No events could be read from this trace.");
 }
 
-int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     bool explains = report->device_count && report->devices[0].explanation.what;
     struct vt_print print;
@@ -250,7 +250,7 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
         vt_text_bare_contexts(&print);
     if (!explains && !style->brief)
         more(&print);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }
 
 static void device_summary(struct vt_print *print, const struct vt_device_report *device, bool leaks_first)
@@ -294,7 +294,7 @@ static void put_rank(struct vt_print *print)
                 (int)launch.rank, (int)launch.world_size, launch.launcher);
 }
 
-int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
@@ -305,17 +305,17 @@ int vt_text_summary(const struct vt_report *report, const struct vt_view_style *
     summary(&print);
     if (style->brief)
         put_rank(&print);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }
 
-int vt_text_paragraphs(const struct vt_report *report, FILE *out)
+void vt_text_paragraphs(const struct vt_report *report, FILE *out)
 {
     const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
     struct vt_print print;
 
     vt_print_begin(&print, &style, report);
     summary(&print);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }
 
 /* ---- The timeline ---- */
@@ -337,7 +337,7 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
     vt_end_paragraph(print, 2, 2);
 }
 
-int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     int rows = style->height > 26 ? style->height - 18 : 16;
     struct vt_print print;
@@ -368,5 +368,5 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
         vt_print_paragraph(&print, 2, 2,
                            "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
                            "Each column shows the largest moment of its time.");
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -186,12 +186,12 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     free(rows);
 }
 
-int vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    return vt_text_page(report, style, out, "steps",
-                        report->step_count
-                            ? NULL
-                            : "No training steps were recognised in this trace. vramtrace.step() in each "
-                              "iteration (in C: VRAMTRACE_STEP()) marks them.",
-                        device_section);
+    vt_text_page(report, style, out, "steps",
+                 report->step_count
+                     ? NULL
+                     : "No training steps were recognised in this trace. vramtrace.step() in each "
+                       "iteration (in C: VRAMTRACE_STEP()) marks them.",
+                 device_section);
 }

@@ -24,10 +24,9 @@ void vt_text_device(struct vt_print *print, const struct vt_device_report *devic
 void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device);
 
 typedef void vt_text_section(struct vt_print *print, const struct vt_device_report *device);
-/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0, or
- * -errno of `out`. */
-int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
-                 const char *command, const char *nothing, vt_text_section *section);
+/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. */
+void vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
+                  const char *command, const char *nothing, vt_text_section *section);
 
 /* ---- Sections of the report ---- */
 

@@ -211,8 +211,8 @@ static void put_head(const struct vt_top *top, int width, FILE *out)
     free(line);
 }
 
-int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
-                int *title_line, FILE *out)
+void vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
+                 int *title_line, FILE *out)
 {
     struct vt_print print;
     /* On a screen the rows come first. */
@@ -244,5 +244,5 @@ int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enu
         fputs("No process here records at this moment.\n", print.stream);
     for (size_t i = 0; i < top->row_count; i++)
         put_row(&top->rows[i], ranks, style, print.stream);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }
