@@ -120,12 +120,7 @@ function create(root, context) {
         show(files.find((file) => file.file === chosen) || files.find((file) => file.file) || files[0]);
     }
     update(store.get());
-    return {
-        update,
-        destroy() {
-            clear(root);
-        }
-    };
+    return { update };
 }
 
 export const part = {

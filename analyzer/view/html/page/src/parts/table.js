@@ -106,6 +106,13 @@ function exact(format, column, value) {
     return `${column.kind === "change" && value > 0 ? "+" : ""}${format.exact(value)}`;
 }
 
+/** A table without a search. */
+export function smallTable(options, rows) {
+    const table = createTable({ ...options, search: false });
+    table.set(rows);
+    return table.element;
+}
+
 /** options: { context, caption, columns, sort: [id, descending], search: true, empty: text, choose(row), key(row) }
  * -> { element, set(rows, caption), columns(list), select(key), find(wanted), search(text), searchBox } */
 export function createTable(options) {
@@ -198,8 +205,6 @@ export function createTable(options) {
             if (i === 0)
                 line.querySelector("button.vp-row").tabIndex = 0;
         }
-        if (options.hover)
-            line.addEventListener("pointerenter", () => options.hover(row));
         return line;
     }
 
