@@ -9,8 +9,8 @@
 
 #define REASON_BYTES 2048
 
-static void print(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
-                  struct vt_output *output)
+static void print_annotation(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
+                             struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
@@ -42,7 +42,7 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
         vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
     if (!result) {
         vt_pager_begin(command, arguments, output);
-        print(annotation, arguments, output);
+        print_annotation(annotation, arguments, output);
         result = vt_written(command, output, 0);
         vt_annotation_free(annotation);
     } else {

@@ -18,7 +18,7 @@ const struct vt_command *vt_find_command(const char *name)
 }
 
 /* Edit distance: letters inserted, deleted, replaced, or swapped with a neighbour. */
-static size_t distance(const char *a, const char *b)
+static size_t edit_distance(const char *a, const char *b)
 {
     size_t rows[3][48], n = strlen(a), m = strlen(b);
     size_t *before = rows[0], *last = rows[1], *now = rows[2];
@@ -50,7 +50,7 @@ const char *vt_nearest(const char *word, const char *const *candidates)
     size_t least = strlen(word) < 5 ? 2 : 3; /* the distance must be smaller */
 
     for (; *candidates; candidates++) {
-        size_t apart = distance(word, *candidates);
+        size_t apart = edit_distance(word, *candidates);
         size_t length = strlen(word);
         if (length > 3 && !strncmp(word, *candidates, length)) /* a prefix */
             apart = 1;

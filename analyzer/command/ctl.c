@@ -47,7 +47,7 @@ static void put_recorder(const struct vt_recorder *recorder, FILE *out)
     fputc('\n', out);
 }
 
-static int list(const struct vt_command *command, struct vt_output *output)
+static int list_recorders(const struct vt_command *command, struct vt_output *output)
 {
     struct vt_recorder *recorders;
     size_t count;
@@ -108,8 +108,8 @@ int vt_control_ask(enum vt_control_command what, const char *text, const struct 
     return result || !recorded ? VT_EXIT_UNREADABLE : 0;
 }
 
-static int ask(const struct vt_command *command, enum vt_control_command what, const char *text,
-               const struct vt_recorder *recorder)
+static int ask_recorder(const struct vt_command *command, enum vt_control_command what, const char *text,
+                        const struct vt_recorder *recorder)
 {
     char error[512];
     const int status = vt_control_ask(what, text, recorder, error, sizeof error);
@@ -129,14 +129,14 @@ static void put_next(const char *options, const char *text, const char *trace, F
 }
 
 /* A copy of the trace, with an inspection if the process gets to one. */
-static int snapshot(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
-                    FILE *out)
+static int copy_trace(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
+                      FILE *out)
 {
     const uint32_t pid = recorder->header.process.pid;
     struct vt_output copy = {.stream = NULL};
     char name[64];
     bool missing = false;
-    int status = ask(command, VT_CONTROL_INSPECT, "snapshot", recorder), result = 0;
+    int status = ask_recorder(command, VT_CONTROL_INSPECT, "snapshot", recorder), result = 0;
 
     if (status)
         return status;
@@ -179,8 +179,8 @@ static int do_one(const struct vt_command *command, const struct action *action,
     int status;
 
     if (!strcmp(action->word, "snapshot"))
-        return snapshot(command, word, recorder, out);
-    status = ask(command, action->command, text, recorder);
+        return copy_trace(command, word, recorder, out);
+    status = ask_recorder(command, action->command, text, recorder);
     if (status)
         return status;
     fprintf(out, "%" PRIu32 ": %s\n", recorder->header.process.pid, action->done);
@@ -199,7 +199,7 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     int status = 0;
 
     if (!words)
-        return list(command, output);
+        return list_recorders(command, output);
     if (words == 1)
         return vt_wrong_use(command, "missing action: vramtrace ctl %s start|stop|mark|inspect|snapshot",
                             operands[0]);

@@ -61,8 +61,8 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
     return result;
 }
 
-static int show(const struct vt_command *command, const struct vt_arguments *arguments,
-                const struct side sides[2], struct vt_output *output)
+static int print_diff(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const struct side sides[2], struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
@@ -86,7 +86,7 @@ int vt_command_diff(const struct vt_command *command, struct vt_arguments *argum
     if (!result)
         vt_pager_begin(command, arguments, output);
     if (!result)
-        result = show(command, arguments, sides, output);
+        result = print_diff(command, arguments, sides, output);
     for (int i = 0; i < 2; i++) {
         vt_report_free(sides[i].report);
         vt_unload(&sides[i].loaded);

@@ -195,8 +195,8 @@ static int write_export(const struct vt_report *report, const struct vt_argument
     return result;
 }
 
-static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                const struct format *format, struct vt_loaded *loaded)
+static int load_trace(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const char *path, const struct format *format, struct vt_loaded *loaded)
 {
     struct vt_report_options options = {.device_index = arguments->device,
                                         .at = arguments->at ? arguments->at : format->usual_moment,
@@ -254,7 +254,7 @@ static int export_to_file(const struct vt_command *command, const struct vt_argu
         status = vt_wrong_use(command, "%s needs a regular file, and %s is not one", format->name, target);
     }
     if (!status)
-        status = load(command, arguments, path, format, &loaded);
+        status = load_trace(command, arguments, path, format, &loaded);
     if (!status && format->finish) {
         status = write_and_finish(command, arguments, format, &loaded, &output);
     } else if (!status) {
@@ -274,7 +274,7 @@ static int export_to_folder(const struct vt_command *command, const struct vt_ar
 
     if (status)
         return status;
-    status = load(command, arguments, path, format, &loaded);
+    status = load_trace(command, arguments, path, format, &loaded);
     if (!status) {
         result = write_export(loaded.report, arguments, format, NULL, folder.temporary);
         vt_unload(&loaded);

@@ -40,8 +40,8 @@ static char *usual_output(const char *operand)
 /* ---- The page ---- */
 
 /* A loaded trace, with the report of the moment when memory ran out, if it did. */
-static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                struct vt_loaded *loaded, struct vt_report **oom)
+static int load_trace(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const char *path, struct vt_loaded *loaded, struct vt_report **oom)
 {
     struct vt_report_options options = {.device_index = arguments->device,
                                         .shown_only = true,
@@ -58,7 +58,7 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
     return vt_make_report(command, path, loaded, &options, VT_FIND_LEAKS | VT_FIND_SHORTAGE, oom);
 }
 
-static void compare(const struct vt_loaded sides[2], struct vt_html *page)
+static void add_comparison(const struct vt_loaded sides[2], struct vt_html *page)
 {
     struct vt_diff *diff;
 
@@ -80,7 +80,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         struct vt_report *oom = NULL;
 
         vt_unload(at);
-        result = load(command, arguments, files->items[i].path, at, &oom);
+        result = load_trace(command, arguments, files->items[i].path, at, &oom);
         if (!result)
             vt_html_add(page, at->report, oom);
         vt_report_free(oom);
@@ -90,7 +90,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         result = ++*left_out < files->count ? 0 : result;
     }
     if (!result && arguments->diff)
-        compare(loaded, page);
+        add_comparison(loaded, page);
     vt_unload(&loaded[0]);
     vt_unload(&loaded[1]);
     return result;
@@ -114,8 +114,8 @@ static void open_page(const struct vt_command *command, const char *path)
 }
 
 /* The file is complete before anything is said about it. */
-static int finish(const struct vt_command *command, const struct vt_arguments *arguments,
-                  struct vt_output *output, size_t traces, int status)
+static int finish_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                       struct vt_output *output, size_t traces, int status)
 {
     const char *next = arguments->open ? "" : "; open it in a browser, or add --open";
     const char *path = output->path;
@@ -151,7 +151,7 @@ static int write_page(const struct vt_command *command, const struct vt_argument
         status = vt_written(command, output, 0);
     }
     vt_html_free(page);
-    status = finish(command, arguments, output, files->count - left_out, status);
+    status = finish_page(command, arguments, output, files->count - left_out, status);
     if (!status && left_out) {
         vt_say(command, "skipped %zu of %zu traces that could not be read", left_out, files->count);
         status = VT_EXIT_UNREADABLE;

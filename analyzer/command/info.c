@@ -34,7 +34,8 @@ static void say_breach(void *context, uint32_t event_index, const char *what)
            verification->device_index, what);
 }
 
-static int verify(const struct vt_command *command, const struct vt_loaded *loaded, struct vt_output *output)
+static int verify_trace(const struct vt_command *command, const struct vt_loaded *loaded,
+                        struct vt_output *output)
 {
     struct verification verification = {.command = command, .trace = loaded->trace};
     struct vt_category_check check = {.breach = say_breach, .context = &verification};
@@ -99,7 +100,7 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
     if (!arguments->verify)
         vt_begin_page(command, arguments, output);
     if (arguments->verify)
-        result = verify(command, &loaded, output);
+        result = verify_trace(command, &loaded, output);
     else if (arguments->events)
         print_events(output->stream, loaded.trace, arguments);
     else

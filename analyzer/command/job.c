@@ -47,8 +47,8 @@ static void print_job(const struct vt_command *command, const struct vt_argument
         (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
 }
 
-static int print(const struct vt_command *command, const struct vt_arguments *arguments,
-                 const struct vt_job *job, struct vt_output *output)
+static int print_pages(const struct vt_command *command, const struct vt_arguments *arguments,
+                       const struct vt_job *job, struct vt_output *output)
 {
     const bool is_page = !arguments->brief && !arguments->json;
     int result;
@@ -126,7 +126,7 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
     int status = read_job(command, arguments, files, &job);
 
     if (job->process_count) {
-        int printed = print(command, arguments, job, output);
+        int printed = print_pages(command, arguments, job, output);
 
         status = printed > status ? printed : status;
     }

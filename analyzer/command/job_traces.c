@@ -129,7 +129,7 @@ static void read_all(struct reading *reading)
 }
 
 /* Without the path that it begins with. */
-static const char *reason(const char *error, const char *path)
+static const char *without_path(const char *error, const char *path)
 {
     size_t bytes = strlen(path);
 
@@ -165,7 +165,7 @@ static void drop_copies(struct reading *reading, bool *is_copy)
 }
 
 /* Moves what was read to the front, lists what was not, and makes the job of both. */
-static struct vt_job *merge(struct reading *reading)
+static struct vt_job *make_job(struct reading *reading)
 {
     size_t read = 0, unread_count = 0;
     struct vt_job_unread *unread = vt_allocate_zeros(reading->count, sizeof *unread);
@@ -180,7 +180,7 @@ static struct vt_job *merge(struct reading *reading)
             reading->processes[read++] = reading->processes[i];
         else
             unread[unread_count++] =
-                (struct vt_job_unread){path, reason(reading->errors[i], path), is_copy[i]};
+                (struct vt_job_unread){path, without_path(reading->errors[i], path), is_copy[i]};
     }
     vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
                 reading->request->brief, &job);
@@ -225,7 +225,7 @@ int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job
     reading.options.groups = request->brief ? VT_NO_GROUPS : reading.options.groups;
     reading.findings = request->brief ? 0 : VT_FIND_LEAKS | VT_FIND_CARD;
     read_all(&reading);
-    *job = merge(&reading);
+    *job = make_job(&reading);
     if (request->oom && (*job)->fall_count)
         read_neighbours(request, *job);
     end_reading(&reading);

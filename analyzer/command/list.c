@@ -69,8 +69,8 @@ static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
     return job;
 }
 
-static int print(const struct vt_command *command, const struct vt_arguments *arguments,
-                 const struct vt_list *list, struct vt_output *output)
+static int print_list(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const struct vt_list *list, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
@@ -97,7 +97,7 @@ static int list_traces(const struct vt_command *command, const struct vt_argumen
             unread = VT_EXIT_UNREADABLE;
         }
     if (list.row_count || arguments->json)
-        status = print(command, arguments, &list, output);
+        status = print_list(command, arguments, &list, output);
     vt_list_free(&list);
     vt_job_free(job);
     return status > unread ? status : unread;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* What to do about a trace that cannot be read. */
-static const char *advice(int error)
+static const char *advice_for(int error)
 {
     switch (error) {
     case -ENOENT:
@@ -74,8 +74,8 @@ static void close_trace(struct vt_loaded *loaded)
     loaded->trace = NULL;
 }
 
-static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
-                   size_t reason_bytes)
+static int analyze_trace(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
+                         size_t reason_bytes)
 {
     const struct vt_thinning thinning = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
                                          vt_stack_kinds_find, loaded->head_only};
@@ -94,19 +94,19 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
 static int open_trace(struct vt_loaded *loaded, const char *path, bool thinned, char **error)
 {
     char reason[PATH_MAX + 512] = "";
-    int result = analyze(loaded, path, thinned, reason, sizeof reason);
+    int result = analyze_trace(loaded, path, thinned, reason, sizeof reason);
     bool unread;
 
     if (!result && loaded->thinned && !vt_steps_agree(loaded->attribution)) {
         close_trace(loaded);
-        result = analyze(loaded, path, false, reason, sizeof reason);
+        result = analyze_trace(loaded, path, false, reason, sizeof reason);
     }
     if (!result)
         return 0;
     if (result == -ENOMEM) /* to map the file */
         vt_end_out_of_memory();
     unread = !loaded->trace;
-    *error = unread ? vt_print_text("%s%s", reason[0] ? reason : strerror(-result), advice(result))
+    *error = unread ? vt_print_text("%s%s", reason[0] ? reason : strerror(-result), advice_for(result))
                     : vt_print_text("--rules: %s", reason);
     vt_unload(loaded);
     return unread ? VT_EXIT_UNREADABLE : VT_EXIT_WRONG_USE;

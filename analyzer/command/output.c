@@ -74,7 +74,7 @@ struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct
 
 /* ---- The file ---- */
 
-static const char *advice(int error)
+static const char *advice_for(int error)
 {
     if (error == ENOSPC || error == EDQUOT)
         return "; free some space, or write elsewhere with -o FILE";
@@ -89,7 +89,7 @@ static int cannot_write(const struct vt_command *command, struct vt_output *outp
         vt_end_out_of_memory();
     if (!output->broken) /* once is enough */
         vt_say(command, "cannot write %s: %s%s", output->path ? output->path : "to the standard output",
-               strerror(error), advice(error));
+               strerror(error), advice_for(error));
     output->broken = true;
     return VT_EXIT_NOT_WRITTEN;
 }
@@ -172,7 +172,7 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
 
 /* Why a stream failed, where the call that failed was inside a writer and errno is gone. Only what nobody
  * will read is written again: a pipe's reader must not get a second part of what is already broken. */
-static int reason(const struct vt_output *output)
+static int failure_of(const struct vt_output *output)
 {
     static const char block[4096];
     int file = fileno(output->stream);
@@ -189,7 +189,7 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
 {
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
-        result = errno ? -errno : result && result != -EIO ? result : -reason(output);
+        result = errno ? -errno : result && result != -EIO ? result : -failure_of(output);
     if (result == -EPIPE) { /* a reader that went away is no error */
         output->broken = true;
         return VT_EXIT_GOOD;
@@ -200,7 +200,7 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
 }
 
 /* Gives the complete file its name. */
-static int keep(const struct vt_command *command, struct vt_output *output)
+static int keep_file(const struct vt_command *command, struct vt_output *output)
 {
     int file = fileno(output->stream), error = 0;
 
@@ -223,7 +223,7 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
     /* A command that failed before it printed anything leaves the old file. */
     if (output->path && output->stream && !output->broken &&
         (status <= VT_EXIT_CHECK_FAILED || ftell(output->stream) > 0))
-        result = keep(command, output);
+        result = keep_file(command, output);
     else if (output->path && output->stream)
         output->broken = true;
     if (output->path && output->stream)

@@ -59,7 +59,7 @@ static void die_after_pager(int number)
     raise(number);
 }
 
-static void handle(void (*handler)(int))
+static void handle_signals(void (*handler)(int))
 {
     static const int numbers[] = {SIGINT, SIGHUP, SIGTERM, SIGQUIT};
 
@@ -73,7 +73,7 @@ static void handle(void (*handler)(int))
 
 /* A command of plain words is run directly, so that a missing program is noticed at once; any other by the
  * shell. Returns 0 or an errno. */
-static int spawn(const char *pager, int input, pid_t *child)
+static int spawn_pager(const char *pager, int input, pid_t *child)
 {
     static const char shell_signs[] = "|&;<>()$`\\\"'*?[]#~=%{}\t\n";
     char *copy = vt_copy_text(pager), *words[WORDS + 1] = {"sh", "-c", copy, NULL}, *rest;
@@ -137,7 +137,7 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
         return;
     setenv("LESS", "FRX", 0);
     setenv("LV", "-c", 0);
-    error = spawn(pager, ends[0], &child);
+    error = spawn_pager(pager, ends[0], &child);
     close(ends[0]);
     if (error) {
         if (named)
@@ -154,7 +154,7 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
             ;
         return;
     }
-    handle(die_after_pager);
+    handle_signals(die_after_pager);
     vt_undo_out_of_memory(wait_for_pager);
 }
 
@@ -173,7 +173,7 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
     }
     while (waitpid(running, &ended, 0) < 0 && errno == EINTR)
         ;
-    handle(SIG_DFL);
+    handle_signals(SIG_DFL);
     running = 0;
     pipe_end = standard_error = -1;
     /* The shell's word for a command that it could not run; any other status is the pager's own affair. */

@@ -41,7 +41,7 @@ static const struct text {
 };
 
 /* `beside` has room for PATH_MAX and 16 bytes. */
-static const char *interpreter(char *beside)
+static const char *find_interpreter(char *beside)
 {
     const char *chosen = getenv("VRAMTRACE_PYTHON");
 
@@ -79,12 +79,12 @@ static int open_text(const struct text *text)
 }
 
 /* What waits for it has room: `path` 32 bytes, `beside` as interpreter(). The file, or -errno. */
-static int begin(const struct text *text, const char *arguments[], char *path, char *beside)
+static int begin_program(const struct text *text, const char *arguments[], char *path, char *beside)
 {
     int file = open_text(text);
 
     sprintf(path, "/proc/self/fd/%d", file);
-    arguments[0] = interpreter(beside);
+    arguments[0] = find_interpreter(beside);
     arguments[1] = path;
     return file;
 }
@@ -101,7 +101,7 @@ int vt_python_run(const struct vt_command *command, enum vt_python_program progr
 {
     const struct text *text = &texts[program];
     char path[32], beside[PATH_MAX + 16];
-    int status, file = begin(text, arguments, path, beside),
+    int status, file = begin_program(text, arguments, path, beside),
                 error = file < 0 ? -file : vt_temporary_run((char *const *)arguments, &status);
 
     if (file >= 0)
@@ -125,7 +125,7 @@ int vt_python_become(const struct vt_command *command, enum vt_python_program pr
 {
     const struct text *text = &texts[program];
     char path[32], beside[PATH_MAX + 16];
-    int file = begin(text, arguments, path, beside), error = -file;
+    int file = begin_program(text, arguments, path, beside), error = -file;
 
     if (file >= 0) {
         execvp(arguments[0], (char *const *)arguments);

@@ -124,8 +124,8 @@ static void print_brief(const struct vt_report *report, const struct vt_argument
     page->text(report, &style, output->stream);
 }
 
-static void print(const struct vt_report *report, const struct vt_arguments *arguments,
-                  const struct page *page, struct vt_output *output)
+static void print_page(const struct vt_report *report, const struct vt_arguments *arguments,
+                       const struct page *page, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.places = report->places,
@@ -152,7 +152,7 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     if (result)
         return result;
     vt_begin_page(command, arguments, output);
-    print(loaded.report, arguments, page, output);
+    print_page(loaded.report, arguments, page, output);
     result = vt_written(command, output, 0);
     vt_unload(&loaded);
     return result;

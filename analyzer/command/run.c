@@ -291,7 +291,7 @@ static int set_preload(const struct vt_command *command)
     return 0;
 }
 
-static int become(const struct vt_command *command, char **argv)
+static int become_command(const struct vt_command *command, char **argv)
 {
     int reason;
 
@@ -323,18 +323,18 @@ static void end_alike(void)
 }
 
 /* Stays to print the last line; if none is wanted, becomes the command. */
-static int start(const struct vt_command *command, char **words, bool records)
+static int start_command(const struct vt_command *command, char **words, bool records)
 {
     const bool silent = !records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner();
     int list = silent ? -1 : vt_run_make_list(), result;
 
     if (list < 0)
-        return become(command, words);
+        return become_command(command, words);
     result = vt_run_wait(list, &end);
     if (result) /* no process more is allowed */
-        return become(command, words);
+        return become_command(command, words);
     if (!end.pid) {
-        result = become(command, words);
+        result = become_command(command, words);
         vt_run_not_started(list);
         return result;
     }
@@ -343,7 +343,7 @@ static int start(const struct vt_command *command, char **words, bool records)
     return vt_run_end_alike(&end);
 }
 
-static int run(const struct vt_command *command, bool out_given, char **words)
+static int run_words(const struct vt_command *command, bool out_given, char **words)
 {
     char *variable = getenv("VRAMTRACE_OUT"), *out = variable ? vt_copy_text(variable) : NULL;
     const bool records = is_on("VRAMTRACE_ENABLE", true);
@@ -362,7 +362,7 @@ static int run(const struct vt_command *command, bool out_given, char **words)
         return result;
     words = vt_run_with_python(words);
     if (words)
-        return start(command, words, records);
+        return start_command(command, words, records);
     vt_say(command, "neither python nor python3 is in PATH");
     return EXIT_NOT_FOUND;
 }
@@ -391,5 +391,5 @@ int vt_command_run(const struct vt_command *command, struct vt_arguments *argume
         return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] COMMAND...");
     if (!strcmp(words[i], "-m") && i + 1 == count)
         return vt_wrong_use(command, "-m needs a value: -m MODULE");
-    return run(command, out_given, words + i);
+    return run_words(command, out_given, words + i);
 }

@@ -245,7 +245,7 @@ static void print_verdict(const struct vt_report *report, const struct vt_run_en
     }
 }
 
-static void judge(const char *path, const struct vt_run_end *end, FILE *out)
+static void judge_trace(const char *path, const struct vt_run_end *end, FILE *out)
 {
     const struct vt_report_options options = {
         .device_index = -1, .groups = VT_NO_GROUPS, .timeline_columns = VT_NO_TIMELINE};
@@ -261,7 +261,7 @@ static void judge(const char *path, const struct vt_run_end *end, FILE *out)
 }
 
 /* In a process of its own, which can be stopped when it takes too long. Bytes of `verdict`, 0 = none. */
-static size_t ask(const char *path, const struct vt_run_end *end, char verdict[VERDICT_BYTES])
+static size_t ask_judge(const char *path, const struct vt_run_end *end, char verdict[VERDICT_BYTES])
 {
     const char *patience = getenv("VRAMTRACE_LAST_LINE_MS");
     int ends[2], milliseconds = patience ? atoi(patience) : PATIENCE_MS;
@@ -276,7 +276,7 @@ static size_t ask(const char *path, const struct vt_run_end *end, char verdict[V
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (out)
-            judge(path, end, out);
+            judge_trace(path, end, out);
         _exit(0);
     }
     close(ends[1]);
@@ -327,7 +327,7 @@ static void put_one(const struct trace *trace, const struct vt_run_end *end, con
     if (read_header(trace->path, O_RDONLY, &file, &header))
         close(file);
     if (header.counters.events <= MOST_EVENTS)
-        bytes = ask(trace->path, end, verdict);
+        bytes = ask_judge(trace->path, end, verdict);
     if (bytes > strlen(verdict) + 1) {
         fputs(verdict + strlen(verdict) + 1, out);
     } else {

@@ -112,7 +112,7 @@ static int check_words(const struct live *live)
 /* ---- Samples ---- */
 
 /* With `settle`, waits for the latest events. */
-static void take(struct live *live, bool settle)
+static void take_sample(struct live *live, bool settle)
 {
     struct vt_recorder *recorders;
     size_t count, kept = 0;
@@ -196,7 +196,7 @@ static int print_all(struct live *live, struct vt_output *output)
             next.tv_sec += interval;
             while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
                 continue;
-            take(live, true);
+            take_sample(live, true);
             if (is_over(live))
                 return say_over(live);
             if (!arguments->json && !arguments->prometheus && !arguments->export_path)
@@ -258,7 +258,7 @@ static void select_row(struct shown *shown, long row)
     shown->device = top->rows[row].use ? top->rows[row].use->device : -1;
 }
 
-static void ask(struct shown *shown, enum vt_control_command what, const char *text)
+static void ask_recorder(struct shown *shown, enum vt_control_command what, const char *text)
 {
     const struct live *live = shown->live;
     const struct vt_screen *screen = &shown->screen;
@@ -282,12 +282,12 @@ static void ask(struct shown *shown, enum vt_control_command what, const char *t
 }
 
 /* A key while the name of a mark is typed. */
-static void type(struct shown *shown, int key)
+static void type_key(struct shown *shown, int key)
 {
     const size_t length = strlen(shown->typed);
     if (key == VT_KEY_ENTER) {
         shown->screen.question = NULL;
-        ask(shown, VT_CONTROL_MARK, length ? shown->typed : "mark");
+        ask_recorder(shown, VT_CONTROL_MARK, length ? shown->typed : "mark");
     } else if (key == VT_KEY_ESCAPE) {
         shown->screen.question = NULL;
     } else if (key == VT_KEY_BACKSPACE) {
@@ -302,7 +302,7 @@ static void type(struct shown *shown, int key)
 }
 
 /* False if the key selects nothing. */
-static bool move(struct shown *shown, int key)
+static bool move_selection(struct shown *shown, int key)
 {
     static const struct {
         int key, letter;
@@ -320,7 +320,7 @@ static bool move(struct shown *shown, int key)
     return false;
 }
 
-static void obey(struct shown *shown, int key)
+static void obey_key(struct shown *shown, int key)
 {
     struct vt_screen *screen = &shown->screen;
     struct live *live = shown->live;
@@ -351,29 +351,29 @@ static void obey(struct shown *shown, int key)
         shown->typed[0] = 0;
         break;
     case 'i':
-        ask(shown, VT_CONTROL_INSPECT, "inspect");
+        ask_recorder(shown, VT_CONTROL_INSPECT, "inspect");
         break;
     }
     sort_again(shown);
 }
 
-static void press(struct shown *shown, int key)
+static void press_key(struct shown *shown, int key)
 {
     if (key == VT_KEY_NONE || key == VT_KEY_RESIZE)
         return;
     shown->quit = shown->quit || key == VT_KEY_GONE;
     if (shown->screen.question) {
-        type(shown, key);
+        type_key(shown, key);
         return;
     }
     shown->message[0] = 0;
     if (shown->screen.help)
         shown->screen.help = false;
-    else if (!move(shown, key))
-        obey(shown, key);
+    else if (!move_selection(shown, key))
+        obey_key(shown, key);
 }
 
-static void show(struct live *live)
+static void show_screen(struct live *live)
 {
     const int interval = live->arguments->interval ? live->arguments->interval : 1;
     struct shown shown = {.live = live, .screen = {.interval_s = (unsigned)interval}};
@@ -387,14 +387,14 @@ static void show(struct live *live)
         vt_screen_draw(&shown.screen, &live->top, &live->style);
         const uint64_t now = now_ms();
         const int key = vt_screen_key(now < next_ms ? (int)(next_ms - now) : 0);
-        press(&shown, key);
+        press_key(&shown, key);
         if (now_ms() < next_ms)
             continue;
         next_ms = now_ms() + (uint64_t)interval * 1000;
         if (live->arguments->count && samples++ >= live->arguments->count)
             break;
         if (!shown.screen.paused) {
-            take(live, false);
+            take_sample(live, false);
             sort_again(&shown);
             shown.quit = shown.quit || is_over(live);
         }
@@ -415,7 +415,7 @@ static int take_screen(struct live *live, bool *taken)
     sigaction(SIGINT, &note, NULL);
     sigaction(SIGTERM, &note, NULL);
     sigaction(SIGHUP, &note, NULL);
-    show(live);
+    show_screen(live);
     vt_screen_end();
     if (ended_by == SIGTERM || ended_by == SIGHUP) {
         signal(ended_by, SIG_DFL);
@@ -450,7 +450,7 @@ int vt_command_top(const struct vt_command *command, struct vt_arguments *argume
         live.style.colour = false;
         live.style.width = arguments->width ? arguments->width : 120;
     }
-    take(&live, true);
+    take_sample(&live, true);
     status = check_words(&live);
     if (!status && !printed)
         status = take_screen(&live, &taken);

@@ -138,7 +138,7 @@ static uint32_t tensor_list(struct vt_classes *classes, const struct vt_allocati
 
 /* ---- Classes ---- */
 
-static uint64_t sign(int64_t number)
+static uint64_t sign_of(int64_t number)
 {
     return (uint64_t)((number > 0) - (number < 0));
 }
@@ -164,7 +164,7 @@ uint32_t vt_classes_find(struct vt_classes *classes, const struct vt_allocation_
     vt_page_table_read(&classes->table, row, values);
     values[CLASS_TENSORS] = tensor_list(classes, row);
     values[CLASS_COUNTED] = row->counted_bytes > 0;
-    values[CLASS_CACHED] = sign(row->cached_change_bytes);
+    values[CLASS_CACHED] = sign_of(row->cached_change_bytes);
     values[CLASS_DRIVER] = row->driver_bytes > 0;
     at = find_row(&classes->read, values);
     if (at == known) {

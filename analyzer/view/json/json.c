@@ -90,13 +90,13 @@ static cJSON *make_numbers(const struct vt_json_style *style, const struct vt_fi
 /* ---- Objects ---- */
 
 /* Without memory the item is NULL, or it is not added: then these end the command. */
-static void put(cJSON *object, const char *name, cJSON *item)
+static void put_item(cJSON *object, const char *name, cJSON *item)
 {
     if (!cJSON_AddItemToObject(object, name, item))
         vt_end_out_of_memory();
 }
 
-static void append(cJSON *array, cJSON *item)
+static void append_item(cJSON *array, cJSON *item)
 {
     if (!cJSON_AddItemToArray(array, item))
         vt_end_out_of_memory();
@@ -127,7 +127,7 @@ static void put_object(const struct vt_json_style *style, cJSON *object, const s
     if (!structure)
         return;
     if (field->name)
-        put(object, field->name, make_object(style, described, structure));
+        put_item(object, field->name, make_object(style, described, structure));
     else
         put_fields(style, object, described, structure);
 }
@@ -141,7 +141,7 @@ static cJSON *make_list(const struct vt_json_style *style, const struct vt_field
     if ((field->limited || style->brief) && style->top > 0 && count > (size_t)style->top)
         count = (size_t)style->top;
     for (size_t i = 0; i < count; i++)
-        append(array, make_object(style, described, items + i * field->size));
+        append_item(array, make_object(style, described, items + i * field->size));
     return array;
 }
 
@@ -152,8 +152,8 @@ static cJSON *make_map(const struct vt_json_style *style, const struct vt_field 
     cJSON *object = cJSON_CreateObject();
 
     for (size_t i = 0; i < count; i++)
-        put(object, read_pointer(items + i * field->size),
-            make_object(style, described, items + i * field->size));
+        put_item(object, read_pointer(items + i * field->size),
+                 make_object(style, described, items + i * field->size));
     return object;
 }
 
@@ -164,7 +164,7 @@ static cJSON *make_stack(const struct vt_json_style *style, const struct vt_fiel
     cJSON *array = cJSON_CreateArray();
 
     for (size_t i = 0; i < count && i < FRAMES; i++)
-        append(array, make_object(style, field->object(), (const char *)&frames[i]));
+        append_item(array, make_object(style, field->object(), (const char *)&frames[i]));
     return array;
 }
 
@@ -174,8 +174,8 @@ static cJSON *make_texts(const struct vt_field *field, const char *items, size_t
     cJSON *array = cJSON_CreateArray();
 
     for (size_t i = 0; i < count; i++)
-        append(array, make_text(field->word ? field->word((uint8_t)items[i])
-                                            : read_pointer(items + i * field->size)));
+        append_item(array, make_text(field->word ? field->word((uint8_t)items[i])
+                                                 : read_pointer(items + i * field->size)));
     return array;
 }
 
@@ -213,7 +213,7 @@ static void put_by_word(const struct vt_json_style *style, cJSON *object, const 
             item = make_change(values[word], others[word]);
         else
             continue;
-        put(object, field->word(word), item);
+        put_item(object, field->word(word), item);
     }
 }
 
@@ -285,11 +285,11 @@ static void put_field(const struct vt_json_style *style, cJSON *object, const st
     case VT_FIELD_CHANGES_BY_WORD:
     case VT_FIELD_COLUMNS_BY_WORD:
         if (field->name)
-            put(object, field->name, inner = cJSON_CreateObject());
+            put_item(object, field->name, inner = cJSON_CreateObject());
         put_by_word(style, inner, field, structure, count);
         return;
     default:
-        put(object, field->name, make_value(style, field, structure, count));
+        put_item(object, field->name, make_value(style, field, structure, count));
     }
 }
 
@@ -302,7 +302,7 @@ static void put_fields(const struct vt_json_style *style, cJSON *object, const s
         if (!field->needs_size || !vt_is_zero(structure + field->needs_offset, field->needs_size))
             put_field(style, object, field, structure);
         else if (field->absence == VT_NULL)
-            put(object, field->name, cJSON_CreateNull());
+            put_item(object, field->name, cJSON_CreateNull());
     }
 }
 
@@ -369,7 +369,7 @@ void vt_json_write(const struct vt_document *document, const void *root, const s
     char *text;
 
     if (document->format)
-        put(object, "format", cJSON_CreateString(document->format));
+        put_item(object, "format", cJSON_CreateString(document->format));
     put_fields(style, object, document->root(), root);
     text = text_of(object, style->compact);
     print_safe(text, style->in_html, out);

@@ -132,7 +132,8 @@ static void put_tracks(struct writer *writer)
 /* ---- Counters ---- */
 
 /* Of the current device. Counters of memory in use share one scale. */
-static void count(struct writer *writer, unsigned track, const char *name, uint64_t t_ns, uint64_t value)
+static void put_counter(struct writer *writer, unsigned track, const char *name, uint64_t t_ns,
+                        uint64_t value)
 {
     bool in_use = track != TRACK_DRIVER && track != TRACK_CATEGORIES + VT_CATEGORY_CONTEXT &&
                   track != TRACK_CATEGORIES + VT_CATEGORY_CACHED;
@@ -171,10 +172,10 @@ static int put_instant(void *context, const void *item)
         memset(writer->counted, 0, sizeof writer->counted);
         memset(writer->last, 0, sizeof writer->last);
     }
-    count(writer, TRACK_USED, "in use", state->t_ns, state->used_bytes);
-    count(writer, TRACK_DRIVER, "driver", state->t_ns, state->driver_bytes);
+    put_counter(writer, TRACK_USED, "in use", state->t_ns, state->used_bytes);
+    put_counter(writer, TRACK_DRIVER, "driver", state->t_ns, state->driver_bytes);
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        count(writer, TRACK_CATEGORIES + c, vt_category_name(c), state->t_ns, state->categories[c]);
+        put_counter(writer, TRACK_CATEGORIES + c, vt_category_name(c), state->t_ns, state->categories[c]);
     return 0;
 }
 

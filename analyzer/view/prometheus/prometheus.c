@@ -71,7 +71,7 @@ struct place {
 };
 
 /* From `place` on, itself included. */
-static struct place find(enum of of, struct place place)
+static struct place find_place(enum of of, struct place place)
 {
     const struct vt_top *top = place.t;
     if (of == MACHINE && !place.item)
@@ -91,10 +91,10 @@ static struct place find(enum of of, struct place place)
     return (struct place){.t = NULL};
 }
 
-static struct place after(enum of of, struct place place)
+static struct place next_place(enum of of, struct place place)
 {
     place.item++;
-    return find(of, place);
+    return find_place(of, place);
 }
 
 static void put_labels(enum of of, const struct place *place, bool all, FILE *out)
@@ -116,7 +116,7 @@ void vt_prometheus_write(const struct vt_top *top, FILE *out)
     static const char *const types[] = {"gauge", "counter"};
 #define X(of, name, type, help, value, known)                                                                \
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);                             \
-    for (struct place at = find(of, (struct place){.t = top}); at.t; at = after(of, at)) {                   \
+    for (struct place at = find_place(of, (struct place){.t = top}); at.t; at = next_place(of, at)) {        \
         const struct vt_top *t = at.t;                                                                       \
         const struct vt_top_process *p = at.p;                                                               \
         const struct vt_top_use *u = at.u;                                                                   \

@@ -31,7 +31,7 @@ static void side_line(struct vt_print *print, const char *side, const struct vt_
 }
 
 /* "GPU 0: 1.23 GiB in use → 1.40 GiB, +174.00 MiB, +14.1 %." */
-static void verdict(struct vt_print *print, const struct vt_diff_device *device)
+static void print_verdict(struct vt_print *print, const struct vt_diff_device *device)
 {
     uint64_t a = device->a.state.used_bytes, b = device->b.state.used_bytes;
     FILE *out = print->paragraph;
@@ -119,7 +119,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
     vt_table_print(&table, print);
 }
 
-static const char *nameless(enum vt_by by)
+static const char *nameless_label(enum vt_by by)
 {
     return by == VT_BY_MODULE || by == VT_BY_KIND ? "outside any module" : "no name known";
 }
@@ -127,7 +127,7 @@ static const char *nameless(enum vt_by by)
 static void name_cell(struct vt_table *table, const struct vt_diff_row *row, enum vt_by by)
 {
     if (!row->name[0])
-        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless(by));
+        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless_label(by));
     else if (row->a.line && row->b.line && row->a.line != row->b.line)
         vt_table_cell(table, "%s (was line %d)", row->name, (int)row->a.line);
     else if (row->members > 1)
@@ -257,7 +257,7 @@ static void nameless_row(struct vt_table *table, const struct vt_diff_rows *rows
 
         if (row->name[0])
             continue;
-        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless(by));
+        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless_label(by));
         vt_table_cells(table, "");
         change_cell(table, row->kind, row->change_bytes);
         vt_table_cells(table, vt_diff_kind_name(row->kind));
@@ -319,7 +319,7 @@ static bool has_names(const struct vt_diff_rows *rows)
 }
 
 /* Modules and owners only if some have names: a nameless row alone repeats the categories. */
-static void tables(struct vt_print *print, const struct vt_diff_device *device)
+static void device_tables(struct vt_print *print, const struct vt_diff_device *device)
 {
     int by = print->style->by;
     size_t most = print->style->top > 0 ? (size_t)print->style->top : by < 0 ? ROWS : BY_ROWS;
@@ -356,9 +356,9 @@ void vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style,
         vt_print_paragraph(&print, 0, 0, "\nNo difference: no GPU memory was held in either.");
     for (size_t i = 0; i < diff->device_count; i++) {
         fputc('\n', print.stream);
-        verdict(&print, &diff->devices[i]);
+        print_verdict(&print, &diff->devices[i]);
         if (diff->devices[i].differs)
-            tables(&print, &diff->devices[i]);
+            device_tables(&print, &diff->devices[i]);
     }
     vt_print_finish(&print, out);
 }

@@ -49,7 +49,7 @@ static void alone_lines(struct vt_print *print, const struct vt_job *job)
 }
 
 /* Memory ran out, and things that grow. */
-static void alarms(struct vt_print *print, const struct vt_job *job)
+static void print_alarms(struct vt_print *print, const struct vt_job *job)
 {
     size_t leaking = 0;
     const struct vt_job_process *most = NULL;
@@ -197,7 +197,7 @@ static uint64_t most_of(const struct vt_job_row *row)
     return most;
 }
 
-static void timeline(struct vt_print *print, const struct vt_job *job)
+static void print_timeline(struct vt_print *print, const struct vt_job *job)
 {
     size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS;
     int cells = print->style->width - LABEL_COLUMNS - 4 - 12;
@@ -360,7 +360,7 @@ static void shared_table(struct vt_print *print, const struct vt_job *job)
 
 /* ---- The page ---- */
 
-static void differences(struct vt_print *print, const struct vt_job *job)
+static void print_differences(struct vt_print *print, const struct vt_job *job)
 {
     for (size_t r = 0; r < job->run_count; r++)
         for (size_t g = 0; g < job->runs[r].group_count; g++) {
@@ -387,7 +387,7 @@ static uint32_t most_telling(const struct vt_job *job)
     return job->run_count ? job->runs[0].most_process : 0;
 }
 
-static void more(struct vt_print *print, const struct vt_job *job)
+static void more_commands(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_print_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
     const struct vt_job_process *process = &job->processes[most_telling(job)];
@@ -409,18 +409,18 @@ void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FI
 
     vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "report");
-    alarms(&print, job);
+    print_alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
         if (!is_alone(&job->runs[i]))
             vt_job_verdict(&print, job, &job->runs[i]);
     alone_lines(&print, job);
     process_table(&print, job);
-    differences(&print, job);
+    print_differences(&print, job);
     if (!style->brief)
-        timeline(&print, job);
+        print_timeline(&print, job);
     card_table(&print, job);
     shared_table(&print, job);
     if (!style->brief)
-        more(&print, job);
+        more_commands(&print, job);
     vt_print_finish(&print, out);
 }

@@ -209,7 +209,7 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
     fputc('\n', print->stream);
 }
 
-static void nothing(struct vt_print *print, const struct vt_job *job)
+static void print_nothing(struct vt_print *print, const struct vt_job *job)
 {
     size_t survived = 0, incomplete = job->unread_count - job->copy_count;
 
@@ -231,7 +231,7 @@ void vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style
     vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "oom");
     if (!job->fall_count) {
-        nothing(&print, job);
+        print_nothing(&print, job);
         vt_print_finish(&print, out);
         return;
     }

@@ -16,7 +16,7 @@ static uint64_t apart(uint64_t a, uint64_t b)
 
 /* ---- The header ---- */
 
-static void plural(FILE *out, size_t count, const char *one, const char *many)
+static void put_count(FILE *out, size_t count, const char *one, const char *many)
 {
     fprintf(out, "%zu %s", count, count == 1 ? one : many);
 }
@@ -35,11 +35,11 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
         fprintf(out, VT_ALARM "%zu FILE%s NOT READ" VT_RESET " · ", not_read, not_read == 1 ? "" : "S");
     if (job->dropped_events)
         fprintf(out, VT_ALARM "%s EVENTS LOST" VT_RESET " · ", VT_COUNT(job->dropped_events));
-    plural(out, job->process_count, "process", "processes");
+    put_count(out, job->process_count, "process", "processes");
     fputs(" on ", out);
-    plural(out, job->node_count, "node", "nodes");
+    put_count(out, job->node_count, "node", "nodes");
     fputs(" · ", out);
-    plural(out, job->card_count, "card", "cards");
+    put_count(out, job->card_count, "card", "cards");
     fprintf(out, " · %s", VT_DURATION(job->duration_ns));
     vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
@@ -151,8 +151,8 @@ char *vt_job_change(uint64_t bytes, uint64_t usual, char *text)
 /* ---- Differences ---- */
 
 /* The largest that goes in the direction of the whole; NULL = none does, or none is a tenth of the whole. */
-static const struct vt_job_difference *leading(const struct vt_job_differences *differences,
-                                               const struct vt_job_odd *odd)
+static const struct vt_job_difference *leading_difference(const struct vt_job_differences *differences,
+                                                          const struct vt_job_odd *odd)
 {
     const bool more = odd->bytes > odd->usual_bytes;
     const uint64_t least = apart(odd->bytes, odd->usual_bytes) / 10;
@@ -169,8 +169,9 @@ static const struct vt_job_difference *leading(const struct vt_job_differences *
 void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
 {
     const char *word = odd->bytes > odd->usual_bytes ? "more" : "less", *join = "";
-    const struct vt_job_difference *category = leading(&odd->categories, odd),
-                                   *line = leading(&odd->lines, odd), *module = leading(&odd->modules, odd);
+    const struct vt_job_difference *category = leading_difference(&odd->categories, odd),
+                                   *line = leading_difference(&odd->lines, odd),
+                                   *module = leading_difference(&odd->modules, odd);
 
     if (category) {
         fprintf(out, "%s%s %s of %s", join, VT_BYTES(apart(category->bytes, category->usual_bytes)), word,

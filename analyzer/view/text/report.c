@@ -75,7 +75,7 @@ static int put_line(FILE *stream, char **text)
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
-static void picture(struct vt_print *print, const struct vt_device_report *device)
+static void print_picture(struct vt_print *print, const struct vt_device_report *device)
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
@@ -146,7 +146,7 @@ static const char *plain_mark(const struct vt_report *report)
 }
 
 /* Commands to copy, never cut: if both do not fit, the words are dropped. */
-static void more(struct vt_print *print)
+static void more_commands(struct vt_print *print)
 {
     static const struct vt_print_column columns[] = {{.title = "More"}, {"", .drop = 1}};
     const char *path = print->report->facts.path, *mark = plain_mark(print->report);
@@ -204,7 +204,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     fputc('\n', print->stream);
     if (!print->style->brief) {
         axis_title(print, device, 2);
-        picture(print, device);
+        print_picture(print, device);
     }
     vt_text_tables(print, device);
     vt_text_card(print, device);
@@ -249,7 +249,7 @@ void vt_text_report(const struct vt_report *report, const struct vt_view_style *
     if (!explains && !one_table(&print))
         vt_text_bare_contexts(&print);
     if (!explains && !style->brief)
-        more(&print);
+        more_commands(&print);
     vt_print_finish(&print, out);
 }
 
@@ -263,7 +263,7 @@ static void device_summary(struct vt_print *print, const struct vt_device_report
         vt_text_leaks(print, device);
 }
 
-static void summary(struct vt_print *print)
+static void print_summary(struct vt_print *print)
 {
     vt_text_out_of_memory(print);
     print_nothing(print);
@@ -302,7 +302,7 @@ void vt_text_summary(const struct vt_report *report, const struct vt_view_style 
     vt_text_header(&print, "report");
     if (style->brief)
         who_ran(&print);
-    summary(&print);
+    print_summary(&print);
     if (style->brief)
         put_rank(&print);
     vt_print_finish(&print, out);
@@ -314,7 +314,7 @@ void vt_text_paragraphs(const struct vt_report *report, FILE *out)
     struct vt_print print;
 
     vt_print_begin(&print, &style, report);
-    summary(&print);
+    print_summary(&print);
     vt_print_finish(&print, out);
 }
 
