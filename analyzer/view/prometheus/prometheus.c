@@ -42,7 +42,7 @@ static void put_process_labels(const struct vt_top_process *process, bool all, F
     }
 }
 
-static void put_card_labels(const char *separator, const char *device, const char *uuid, FILE *out)
+static void put_gpu_labels(const char *separator, const char *device, const char *uuid, FILE *out)
 {
     put_label(separator, "device", device, out);
     put_label(",", "uuid", uuid, out);
@@ -104,10 +104,10 @@ static void put_labels(enum of of, const struct place *place, bool all, FILE *ou
     if (of == USE) {
         char device[16];
         snprintf(device, sizeof device, "%" PRId32, place->u->device);
-        put_card_labels(",", device, place->u->uuid, out);
+        put_gpu_labels(",", device, place->u->uuid, out);
     }
     if (of == CARD)
-        put_card_labels("{", place->c->label, place->c->uuid, out);
+        put_gpu_labels("{", place->c->label, place->c->uuid, out);
     fputs(of == MACHINE ? "" : "}", out);
 }
 

@@ -1,4 +1,5 @@
 /* The comparison as text: who is compared, a sentence for each device, tables of what changed. */
+#include "base/index.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -9,11 +10,6 @@
 
 #define ROWS 10
 #define BY_ROWS 30
-
-static uint64_t apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
 
 /* "A  run.vrt, at the peak: at step 3, in backward (1.2 s after start)". */
 static void side_line(struct vt_print *print, const char *side, const struct vt_report *report,
@@ -45,7 +41,7 @@ static void print_verdict(struct vt_print *print, const struct vt_diff_device *d
         fprintf(out, "%s in use in A, %s in B: " VT_BOLD "%s" VT_RESET, VT_BYTES(a), VT_BYTES(b),
                 VT_CHANGE(a, b));
         if (a)
-            fprintf(out, ", %s%.1f %%", b > a ? "+" : "−", 100.0 * (double)apart(a, b) / (double)a);
+            fprintf(out, ", %s%.1f %%", b > a ? "+" : "−", 100.0 * (double)vt_distance(a, b) / (double)a);
         fputc('.', out);
     }
     vt_end_paragraph(print, 0, 0);
@@ -66,7 +62,7 @@ static void categories_cell(struct vt_table *table, const uint64_t a[VT_CATEGORY
     size_t used = 0;
 
     for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
-        left[c] = apart(a[c], b[c]);
+        left[c] = vt_distance(a[c], b[c]);
         kinds += left[c] > 0;
     }
     for (unsigned c; left[c = vt_largest_category(left)] && used + 64 < sizeof text; left[c] = 0) {
@@ -110,7 +106,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
 
         while (strcmp(rows->items[i].name, vt_category_name(c)))
             c++;
-        if (c == VT_CATEGORY_CONTEXT) /* what the card had in use at the start */
+        if (c == VT_CATEGORY_CONTEXT) /* what the GPU had in use at the start */
             vt_table_cells(&table, "context, other processes");
         else
             vt_table_cell(&table, VT_LABEL, VT_LABEL_OF(c));

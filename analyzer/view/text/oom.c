@@ -160,7 +160,7 @@ static void gpu_row(struct vt_table *table, const char *name, uint64_t bytes, ui
     vt_table_size(table, bytes, total);
 }
 
-/* The whole card: what this process held by category, what was free, what others had. */
+/* The whole GPU: what this process held by category, what was free, what others had. */
 static void gpu_table(struct vt_print *print, const struct vt_shortage *shortage)
 {
     const struct vt_oom *refusal = shortage->refusal;

@@ -207,8 +207,8 @@ static void device_section(struct vt_print *print, const struct vt_device_report
         print_picture(print, device);
     }
     vt_text_tables(print, device);
-    vt_text_card(print, device);
-    vt_text_card_table(print, device);
+    vt_text_gpu(print, device);
+    vt_text_gpu_table(print, device);
     vt_text_graph_pools(print, device);
     vt_text_evidence(print, device);
     if (device->advices.count)

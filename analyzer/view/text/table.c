@@ -44,6 +44,14 @@ void vt_table_size(struct vt_table *table, uint64_t bytes, uint64_t whole)
     vt_table_cells(table, VT_BYTES(bytes), VT_PERCENT(bytes, whole));
 }
 
+void vt_table_more(struct vt_table *table, int indent, size_t count, size_t shown)
+{
+    if (count <= shown)
+        return;
+    vt_table_cell(table, VT_DIM "%*s… %zu more" VT_RESET, indent, "", count - shown);
+    vt_table_end_row(table);
+}
+
 void vt_table_rest(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before)
 {
     if (!rest)
