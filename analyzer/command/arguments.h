@@ -11,6 +11,7 @@ enum vt_check_format { VT_CHECK_TEXT, VT_CHECK_JSON, VT_CHECK_GITHUB, VT_CHECK_J
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_COLOUR_CHOICES };
 
 struct vt_arguments {
+    const struct vt_command *command;
     int device, by, axis, top, width, depth; /* -1, -1, -1, 0, 0, 0 = not given */
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;

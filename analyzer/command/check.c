@@ -11,14 +11,13 @@
 #include "view/json/json.h"
 #include "view/text/print.h"
 
-static int load_report(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const char *path, struct vt_loaded *loaded)
+static int load_report(const struct vt_arguments *arguments, const char *path, struct vt_loaded *loaded)
 {
     const struct vt_report_options options = {
         .device_index = arguments->device, .groups = VT_NO_GROUPS, .timeline_columns = VT_NO_TIMELINE};
 
-    return vt_load_report(command, arguments, path, &options,
-                          arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0, loaded);
+    return vt_load_report(arguments, path, &options, arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0,
+                          loaded);
 }
 
 static void put_breaches(const char *path, const struct vt_checks *checks, FILE *out)
@@ -33,11 +32,11 @@ static void put_breaches(const char *path, const struct vt_checks *checks, FILE 
     }
 }
 
-static int check_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                     const struct vt_report *baseline, struct vt_checks *checks)
+static int check_one(const struct vt_arguments *arguments, const char *path, const struct vt_report *baseline,
+                     struct vt_checks *checks)
 {
     struct vt_loaded loaded;
-    int result = load_report(command, arguments, path, &loaded);
+    int result = load_report(arguments, path, &loaded);
 
     if (result)
         return result;
@@ -76,8 +75,7 @@ static void put_measured(const struct vt_checks *checks, const struct vt_limits 
         fputs("; no GPU memory was recorded", out);
 }
 
-static void say_passed(const struct vt_command *command, const struct vt_limits *limits, const char *path,
-                       const struct vt_checks *checks)
+static void say_passed(const struct vt_limits *limits, const char *path, const struct vt_checks *checks)
 {
     char *text;
     size_t bytes;
@@ -85,7 +83,7 @@ static void say_passed(const struct vt_command *command, const struct vt_limits 
 
     put_measured(checks, limits, out);
     fclose(out);
-    vt_say(command, "%s: all limits hold%s", path, text);
+    vt_say("%s: all limits hold%s", path, text);
     free(text);
 }
 
@@ -102,8 +100,8 @@ static void write_list(const struct vt_check_list *list, int format, FILE *out)
 }
 
 /* Checks every trace; the status is the worst. Breaches are printed when found, other formats at the end. */
-static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
-                     const struct vt_report *baseline, struct vt_output *output)
+static int check_all(const struct vt_arguments *arguments, const struct vt_report *baseline,
+                     struct vt_output *output)
 {
     const size_t count = (size_t)arguments->operand_count;
     struct vt_check_list list = {.items = vt_allocate_zeros(count, sizeof *list.items),
@@ -114,7 +112,7 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
     for (size_t i = 0; i < count; i++) {
         const char *path = arguments->operands[i];
         struct vt_checks *checks = &list.items[list.count];
-        int result = check_one(command, arguments, path, baseline, checks);
+        int result = check_one(arguments, path, baseline, checks);
 
         worst = result > worst ? result : worst;
         if (result > VT_EXIT_CHECK_FAILED) {
@@ -125,11 +123,11 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
         if (format == VT_CHECK_TEXT)
             put_breaches(path, checks, output->stream);
         if (checks->passed && format != VT_CHECK_JSON)
-            say_passed(command, &arguments->limits, path, checks);
+            say_passed(&arguments->limits, path, checks);
     }
     list.passed = !worst;
     write_list(&list, format, output->stream);
-    written = vt_written(command, output, 0);
+    written = vt_written(output, 0);
     for (size_t i = 0; i < list.count; i++)
         vt_check_free(&list.items[i]);
     free(list.items);
@@ -137,16 +135,15 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
     return written > worst ? written : worst;
 }
 
-int vt_command_check(const struct vt_command *command, struct vt_arguments *arguments,
-                     struct vt_output *output)
+int vt_command_check(struct vt_arguments *arguments, struct vt_output *output)
 {
     struct vt_loaded baseline = {0};
     int result = 0;
 
     if (arguments->baseline)
-        result = load_report(command, arguments, arguments->baseline, &baseline);
+        result = load_report(arguments, arguments->baseline, &baseline);
     if (!result)
-        result = check_all(command, arguments, baseline.report, output);
+        result = check_all(arguments, baseline.report, output);
     vt_unload(&baseline);
     return result;
 }

@@ -88,7 +88,7 @@ extern const struct vt_command vt_commands[VT_COMMAND_COUNT];
 
 /* Functions of commands return the exit status. For WORDS, `arguments` has all words as operands. */
 #define X(id, group, name, function, takes, words, summary)                                                  \
-    int function(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output);
+    int function(struct vt_arguments *arguments, struct vt_output *output);
 VT_COMMANDS(X)
 #undef X
 /* The command of that name, or NULL. */

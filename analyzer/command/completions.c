@@ -330,8 +330,7 @@ static void put_fish(FILE *out)
     }
 }
 
-int vt_command_completions(const struct vt_command *command, struct vt_arguments *arguments,
-                           struct vt_output *output)
+int vt_command_completions(struct vt_arguments *arguments, struct vt_output *output)
 {
     static const struct {
         const char *name;
@@ -340,14 +339,14 @@ int vt_command_completions(const struct vt_command *command, struct vt_arguments
     const char *name = arguments->operand_count == 1 ? arguments->operands[0] : "";
 
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
-        vt_print_command_help(command, output->stream);
-        return vt_written(command, output, 0);
+        vt_print_command_help(arguments->command, output->stream);
+        return vt_written(output, 0);
     }
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
         if (strcmp(name, shells[i].name) != 0)
             continue;
         shells[i].put(output->stream);
-        return vt_written(command, output, 0);
+        return vt_written(output, 0);
     }
-    return vt_wrong_use(command, "which shell? vramtrace completions bash, zsh or fish");
+    return vt_wrong_use("which shell? vramtrace completions bash, zsh or fish");
 }

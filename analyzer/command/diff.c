@@ -37,8 +37,7 @@ static struct vt_report_options options_for(const struct vt_arguments *arguments
 }
 
 /* Both sides may be of one trace: it is opened once, and has both moments before either has a report. */
-static int make_sides(const struct vt_command *command, const struct vt_arguments *arguments,
-                      struct side sides[2])
+static int make_sides(const struct vt_arguments *arguments, struct side sides[2])
 {
     struct vt_report_options options[2];
     bool same;
@@ -50,19 +49,18 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
         options[i] = options_for(arguments, &sides[i]);
     }
     same = !strcmp(sides[0].path, sides[1].path);
-    result = vt_load(command, arguments, sides[0].path, &options[0], &sides[0].loaded);
+    result = vt_load(arguments, sides[0].path, &options[0], &sides[0].loaded);
     if (!result && !same)
-        result = vt_load(command, arguments, sides[1].path, &options[1], &sides[1].loaded);
+        result = vt_load(arguments, sides[1].path, &options[1], &sides[1].loaded);
     if (!result && same && (result = vt_reach(&sides[0].loaded, &options[1], &error)))
-        vt_say_text(command, error);
+        vt_say_text(error);
     for (int i = 0; !result && i < 2; i++)
-        result = vt_make_report(command, sides[i].path, &sides[same ? 0 : i].loaded, &options[i], 0,
-                                &sides[i].report);
+        result = vt_make_report(sides[i].path, &sides[same ? 0 : i].loaded, &options[i], 0, &sides[i].report);
     return result;
 }
 
-static int print_diff(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct side sides[2], struct vt_output *output)
+static int print_diff(const struct vt_arguments *arguments, const struct side sides[2],
+                      struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
@@ -74,19 +72,18 @@ static int print_diff(const struct vt_command *command, const struct vt_argument
     else
         vt_diff_text(diff, &style, output->stream);
     vt_diff_free(diff);
-    return vt_written(command, output, 0);
+    return vt_written(output, 0);
 }
 
-int vt_command_diff(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_diff(struct vt_arguments *arguments, struct vt_output *output)
 {
     struct side sides[2] = {{0}};
-    int result = make_sides(command, arguments, sides);
+    int result = make_sides(arguments, sides);
 
     if (!result)
-        vt_pager_begin(command, arguments, output);
+        vt_pager_begin(arguments, output);
     if (!result)
-        result = print_diff(command, arguments, sides, output);
+        result = print_diff(arguments, sides, output);
     for (int i = 0; i < 2; i++) {
         vt_report_free(sides[i].report);
         vt_unload(&sides[i].loaded);

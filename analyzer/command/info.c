@@ -13,7 +13,6 @@
 #include "view/text/views.h"
 
 struct verification {
-    const struct vt_command *command;
     const struct vt_trace *trace;
     int device_index;
     uint64_t breaches;
@@ -30,14 +29,12 @@ static void say_breach(void *context, uint32_t event_index, const char *what)
     if (event_index != VT_NEVER)
         snprintf(event, sizeof event, "event %" PRIu32 " (%s), ", event_index,
                  vt_event_kind_name(verification->trace->events[event_index].kind));
-    vt_say(verification->command, "%s: %sdevice %d: %s", verification->trace->path, event,
-           verification->device_index, what);
+    vt_say("%s: %sdevice %d: %s", verification->trace->path, event, verification->device_index, what);
 }
 
-static int verify_trace(const struct vt_command *command, const struct vt_loaded *loaded,
-                        struct vt_output *output)
+static int verify_trace(const struct vt_loaded *loaded, struct vt_output *output)
 {
-    struct verification verification = {.command = command, .trace = loaded->trace};
+    struct verification verification = {.trace = loaded->trace};
     struct vt_category_check check = {.breach = say_breach, .context = &verification};
     char count[32], wrong[256];
 
@@ -87,34 +84,32 @@ static void print_info(FILE *out, const struct vt_loaded *loaded, const struct v
     vt_info_free(&info);
 }
 
-static int info_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                    struct vt_output *output)
+static int info_one(const struct vt_arguments *arguments, const char *path, struct vt_output *output)
 {
     struct vt_loaded loaded;
-    int result = arguments->events ? vt_refuse_long(command, arguments, path, "--events prints") : 0;
+    int result = arguments->events ? vt_refuse_long(arguments, path, "--events prints") : 0;
 
     if (!result)
-        result = vt_load(command, arguments, path, NULL, &loaded);
+        result = vt_load(arguments, path, NULL, &loaded);
     if (result)
         return result;
     if (!arguments->verify)
-        vt_begin_page(command, arguments, output);
+        vt_begin_page(arguments, output);
     if (arguments->verify)
-        result = verify_trace(command, &loaded, output);
+        result = verify_trace(&loaded, output);
     else if (arguments->events)
         print_events(output->stream, loaded.trace, arguments);
     else
         print_info(output->stream, &loaded, arguments);
     if (!arguments->verify)
-        result = vt_written(command, output, 0);
+        result = vt_written(output, 0);
     vt_unload(&loaded);
     return result;
 }
 
-int vt_command_info(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_info(struct vt_arguments *arguments, struct vt_output *output)
 {
     bool is_text = !arguments->json && !arguments->verify && !arguments->events;
 
-    return vt_for_each_trace(command, arguments, output, is_text ? "\n" : NULL, info_one);
+    return vt_for_each_trace(arguments, output, is_text ? "\n" : NULL, info_one);
 }

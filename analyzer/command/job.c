@@ -8,16 +8,16 @@
 
 #include <stdlib.h>
 
-static bool is_oom(const struct vt_command *command)
+static bool is_oom(const struct vt_arguments *arguments)
 {
-    return command->bit == 1u << VT_COMMAND_OOM;
+    return arguments->command->bit == 1u << VT_COMMAND_OOM;
 }
 
 /* ---- Printing ---- */
 
 /* The page of the process that ran out of memory first. */
-static int print_first(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const struct vt_job *job, struct vt_output *output)
+static int print_first(const struct vt_arguments *arguments, const struct vt_job *job,
+                       struct vt_output *output)
 {
     const size_t first = job->fall_count ? job->falls[0].process : 0;
     char *path[] = {job->fall_count ? (char *)job->processes[first].path : NULL};
@@ -25,15 +25,15 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
 
     alone.operands = path;
     alone.operand_count = job->fall_count > 0;
-    return vt_command_report(command, &alone, output);
+    return vt_command_report(&alone, output);
 }
 
 #define BRIEF_ITEMS 8 /* of each list, as data */
 
-static void print_job(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct vt_job *job, struct vt_output *output)
+static void print_job(const struct vt_arguments *arguments, const struct vt_job *job,
+                      struct vt_output *output)
 {
-    const bool oom = is_oom(command);
+    const bool oom = is_oom(arguments);
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top},
                                brief = {.top = BRIEF_ITEMS, .compact = true, .brief = true};
@@ -47,17 +47,17 @@ static void print_job(const struct vt_command *command, const struct vt_argument
         (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
 }
 
-static int print_pages(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const struct vt_job *job, struct vt_output *output)
+static int print_pages(const struct vt_arguments *arguments, const struct vt_job *job,
+                       struct vt_output *output)
 {
     const bool is_page = !arguments->brief && !arguments->json;
     int result;
 
     if (is_page)
-        vt_pager_begin(command, arguments, output);
-    print_job(command, arguments, job, output);
-    result = vt_written(command, output, 0);
-    return !result && is_page && is_oom(command) ? print_first(command, arguments, job, output) : result;
+        vt_pager_begin(arguments, output);
+    print_job(arguments, job, output);
+    result = vt_written(output, 0);
+    return !result && is_page && is_oom(arguments) ? print_first(arguments, job, output) : result;
 }
 
 /* ---- The command ---- */
@@ -87,8 +87,7 @@ static const char *option_of_one(const struct vt_arguments *arguments)
 }
 
 /* Reads what was named; says what cannot be read. */
-static int read_job(const struct vt_command *command, const struct vt_arguments *arguments,
-                    const struct vt_files *files, struct vt_job **job)
+static int read_job(const struct vt_arguments *arguments, const struct vt_files *files, struct vt_job **job)
 {
     const char *first = arguments->operands[0];
     const bool one = arguments->operand_count == 1;
@@ -103,7 +102,7 @@ static int read_job(const struct vt_command *command, const struct vt_arguments 
                                                          .what = one ? first : what,
                                                          .rules = arguments->rules,
                                                          .all_events = arguments->all_events,
-                                                         .oom = is_oom(command)},
+                                                         .oom = is_oom(arguments)},
                                 job);
     free(paths);
     free(what);
@@ -113,20 +112,20 @@ static int read_job(const struct vt_command *command, const struct vt_arguments 
 
         if (unread->is_copy)
             continue;
-        vt_say(command, "%s: %s", unread->path, unread->why);
+        vt_say("%s: %s", unread->path, unread->why);
         status = status ? status : VT_EXIT_UNREADABLE;
     }
     return status;
 }
 
-static int report_merged(const struct vt_command *command, struct vt_arguments *arguments,
-                         struct vt_output *output, const struct vt_files *files)
+static int report_merged(struct vt_arguments *arguments, struct vt_output *output,
+                         const struct vt_files *files)
 {
     struct vt_job *job;
-    int status = read_job(command, arguments, files, &job);
+    int status = read_job(arguments, files, &job);
 
     if (job->process_count) {
-        int printed = print_pages(command, arguments, job, output);
+        int printed = print_pages(arguments, job, output);
 
         status = printed > status ? printed : status;
     }
@@ -134,26 +133,26 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
     return status;
 }
 
-int vt_command_job(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_job(struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *option = arguments->each ? NULL : option_of_one(arguments);
     struct vt_files files = {.once = true};
     int status;
 
     if (!is_job(arguments))
-        return vt_command_report(command, arguments, output);
+        return vt_command_report(arguments, output);
     if (option)
-        return vt_wrong_use(command, "%s works on one trace: name one, or add --each for a %s of each trace",
-                            option, command->name);
+        return vt_wrong_use("%s works on one trace: name one, or add --each for a %s of each trace", option,
+                            arguments->command->name);
     if (arguments->each) {
         files.once = false;
-        status = vt_files_to_operands(command, arguments, &files);
+        status = vt_files_to_operands(arguments, &files);
         if (!status)
-            status = vt_command_report(command, arguments, output);
+            status = vt_command_report(arguments, output);
     } else {
-        status = vt_files_find(command, arguments, &files);
+        status = vt_files_find(arguments, &files);
         if (!status)
-            status = report_merged(command, arguments, output, &files);
+            status = report_merged(arguments, output, &files);
     }
     vt_files_free(&files);
     return status;

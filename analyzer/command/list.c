@@ -69,22 +69,22 @@ static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
     return job;
 }
 
-static int print_list(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct vt_list *list, struct vt_output *output)
+static int print_list(const struct vt_arguments *arguments, const struct vt_list *list,
+                      struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
 
-    vt_pager_begin(command, arguments, output);
+    vt_pager_begin(arguments, output);
     if (arguments->json)
         vt_json_write(&vt_list_document, list, &json, output->stream);
     else
         vt_text_list(list, &style, output->stream);
-    return vt_written(command, output, 0);
+    return vt_written(output, 0);
 }
 
-static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const struct vt_files *files, struct vt_output *output)
+static int list_traces(const struct vt_arguments *arguments, const struct vt_files *files,
+                       struct vt_output *output)
 {
     struct vt_job *job = read_traces(files, arguments->all_events);
     struct vt_list list;
@@ -93,18 +93,17 @@ static int list_traces(const struct vt_command *command, const struct vt_argumen
     vt_list_make(job, &list);
     for (size_t i = 0; i < job->unread_count; i++)
         if (!job->unread[i].is_copy) {
-            vt_say(command, "%s: %s", job->unread[i].path, job->unread[i].why);
+            vt_say("%s: %s", job->unread[i].path, job->unread[i].why);
             unread = VT_EXIT_UNREADABLE;
         }
     if (list.row_count || arguments->json)
-        status = print_list(command, arguments, &list, output);
+        status = print_list(arguments, &list, output);
     vt_list_free(&list);
     vt_job_free(job);
     return status > unread ? status : unread;
 }
 
-int vt_command_list(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_list(struct vt_arguments *arguments, struct vt_output *output)
 {
     static char *here[] = {".", NULL};
     struct vt_files files = {.once = true, .by_name = !arguments->operand_count};
@@ -114,9 +113,9 @@ int vt_command_list(const struct vt_command *command, struct vt_arguments *argum
         arguments->operands = here;
         arguments->operand_count = 1;
     }
-    status = vt_files_find(command, arguments, &files);
+    status = vt_files_find(arguments, &files);
     if (!status)
-        status = list_traces(command, arguments, &files, output);
+        status = list_traces(arguments, &files, output);
     vt_files_free(&files);
     return status;
 }

@@ -45,8 +45,7 @@ uint64_t vt_thin_above(void)
     return above && *above ? strtoull(above, NULL, 10) : THIN_ABOVE_EVENTS;
 }
 
-int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                   const char *what)
+int vt_refuse_long(const struct vt_arguments *arguments, const char *path, const char *what)
 {
     struct vt_file_header header;
     struct stat status;
@@ -58,8 +57,7 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
         header.counters.events <= vt_thin_above() ||
         header.counters.events / VT_EVENTS_PER_BYTE > (uint64_t)status.st_size)
         return 0;
-    return vt_wrong_use(command,
-                        "%s has %s events, and %s each of them: give --all-events (%s of memory or more)",
+    return vt_wrong_use("%s has %s events, and %s each of them: give --all-events (%s of memory or more)",
                         path, vt_format_count(header.counters.events, events), what,
                         vt_format_bytes(header.counters.events * BYTES_PER_EVENT, memory));
 }
@@ -147,26 +145,27 @@ int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, 
     return status;
 }
 
-int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-            const struct vt_report_options *options, struct vt_loaded *loaded)
+int vt_load(const struct vt_arguments *arguments, const char *path, const struct vt_report_options *options,
+            struct vt_loaded *loaded)
 {
     char *error;
     int result;
 
-    *loaded = (struct vt_loaded){.rules = arguments->rules,
-                                 .all_events = arguments->all_events || command->bit & OF_EACH_EVENT};
+    *loaded =
+        (struct vt_loaded){.rules = arguments->rules,
+                           .all_events = arguments->all_events || arguments->command->bit & OF_EACH_EVENT};
     if (vt_is_folder(path)) {
-        vt_say(command, "%s is a folder; name a trace in it", path);
+        vt_say("%s is a folder; name a trace in it", path);
         return VT_EXIT_UNREADABLE;
     }
-    vt_warn_of_newer(command, arguments, path);
+    vt_warn_of_newer(arguments, path);
     vt_progress_begin(true);
     result = vt_open(path, loaded, &error);
     if (!result && options)
         result = vt_reach(loaded, options, &error);
     vt_progress_end();
     if (result)
-        vt_say_text(command, error);
+        vt_say_text(error);
     return result;
 }
 
@@ -191,8 +190,8 @@ int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options
     return 0;
 }
 
-int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
-                   const struct vt_report_options *options, unsigned wanted, struct vt_report **report)
+int vt_make_report(const char *path, const struct vt_loaded *loaded, const struct vt_report_options *options,
+                   unsigned wanted, struct vt_report **report)
 {
     char *error;
     int result;
@@ -202,18 +201,18 @@ int vt_make_report(const struct vt_command *command, const char *path, const str
     vt_progress_end();
     if (!result)
         return 0;
-    vt_say(command, "%s: %s", path, error);
+    vt_say("%s: %s", path, error);
     free(error);
     return result;
 }
 
-int vt_load_report(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+int vt_load_report(const struct vt_arguments *arguments, const char *path,
                    const struct vt_report_options *options, unsigned wanted, struct vt_loaded *loaded)
 {
-    int result = vt_load(command, arguments, path, options, loaded);
+    int result = vt_load(arguments, path, options, loaded);
 
     if (!result)
-        result = vt_make_report(command, path, loaded, options, wanted, &loaded->report);
+        result = vt_make_report(path, loaded, options, wanted, &loaded->report);
     if (result)
         vt_unload(loaded);
     return result;

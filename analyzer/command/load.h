@@ -37,19 +37,18 @@ int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options
 /* These say the reason on stderr, and show progress. */
 
 /* `options` NULL: no moment has to be reached. */
-int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-            const struct vt_report_options *options, struct vt_loaded *loaded);
-int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
-                   const struct vt_report_options *options, unsigned wanted, struct vt_report **report);
+int vt_load(const struct vt_arguments *arguments, const char *path, const struct vt_report_options *options,
+            struct vt_loaded *loaded);
+int vt_make_report(const char *path, const struct vt_loaded *loaded, const struct vt_report_options *options,
+                   unsigned wanted, struct vt_report **report);
 /* Both. */
-int vt_load_report(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+int vt_load_report(const struct vt_arguments *arguments, const char *path,
                    const struct vt_report_options *options, unsigned wanted, struct vt_loaded *loaded);
 
 /* A trace with more events than this is thinned. */
 uint64_t vt_thin_above(void);
 /* VT_EXIT_WRONG_USE with a line on stderr if the trace is long and --all-events was not given. `what` the
  * command does with each event, for that line. */
-int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                   const char *what);
+int vt_refuse_long(const struct vt_arguments *arguments, const char *path, const char *what);
 
 #endif

@@ -17,14 +17,21 @@
 
 #define WIDEST 240 /* longer lines are hard to read */
 
+static const struct vt_command *speaker; /* NULL = none */
+
+void vt_say_as(const struct vt_command *command)
+{
+    speaker = command;
+}
+
 /* By one write: all ranks of a job may say it at once, into one terminal. */
-void vt_say_text(const struct vt_command *command, char *text)
+void vt_say_text(char *text)
 {
     char *line;
     size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
-    fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
+    fprintf(out, speaker ? "vramtrace %s: " : "vramtrace: ", speaker ? speaker->name : "");
     vt_put_clean(text, out); /* it may quote a trace, or a file's name */
     fputc('\n', out);
     fclose(out);
@@ -83,12 +90,12 @@ static const char *advice_for(int error)
     return error == ENOENT ? "; create its folder first" : "";
 }
 
-static int cannot_write(const struct vt_command *command, struct vt_output *output, int error)
+static int cannot_write(struct vt_output *output, int error)
 {
     if (error == ENOMEM)
         vt_end_out_of_memory();
     if (!output->broken) /* once is enough */
-        vt_say(command, "cannot write %s: %s%s", output->path ? output->path : "to the standard output",
+        vt_say("cannot write %s: %s%s", output->path ? output->path : "to the standard output",
                strerror(error), advice_for(error));
     output->broken = true;
     return VT_EXIT_NOT_WRITTEN;
@@ -136,7 +143,7 @@ static int open_temporary(struct vt_output *output, mode_t mode)
     return -1;
 }
 
-int vt_output_begin(const struct vt_command *command, const char *path, struct vt_output *output)
+int vt_output_begin(const char *path, struct vt_output *output)
 {
     struct stat status;
     bool exists;
@@ -146,28 +153,28 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     if (!path || !strcmp(path, "-"))
         return 0;
     if (!path[0])
-        return vt_wrong_use(command, "-o needs a file name, or - for the standard output");
+        return vt_wrong_use("-o needs a file name, or - for the standard output");
     output->path = path;
     output->stream = NULL; /* until there is one */
     exists = !stat(path, &status);
     if (exists && S_ISDIR(status.st_mode)) {
-        vt_say(command, "cannot write %s: it is a folder; give a file in it: -o %s/%s", path, path,
-               strcmp(command->name, "html") ? "report.txt" : "report.html");
+        vt_say("cannot write %s: it is a folder; give a file in it: -o %s/%s", path, path,
+               speaker->bit == 1u << VT_COMMAND_HTML ? "report.html" : "report.txt");
         return VT_EXIT_NOT_WRITTEN;
     }
     if (exists && S_ISREG(status.st_mode) && is_trace(path))
-        return vt_wrong_use(command, "-o %s would overwrite a trace; give another file", path);
+        return vt_wrong_use("-o %s would overwrite a trace; give another file", path);
     /* Through links; a pipe or a device is written in place. */
     output->target = exists ? realpath(path, NULL) : vt_copy_text(path);
     if (!output->target)
-        return cannot_write(command, output, errno);
+        return cannot_write(output, errno);
     file = exists && !S_ISREG(status.st_mode)
                ? open(path, O_WRONLY | O_CLOEXEC)
                : open_temporary(output, exists ? status.st_mode & 0777 : new_mode(0666));
     output->stream = file < 0 ? NULL : fdopen(file, "w");
     if (output->stream)
         return 0;
-    return cannot_write(command, output, errno);
+    return cannot_write(output, errno);
 }
 
 /* Why a stream failed, where the call that failed was inside a writer and errno is gone. Only what nobody
@@ -185,7 +192,7 @@ static int failure_of(const struct vt_output *output)
     return EIO;
 }
 
-int vt_written(const struct vt_command *command, struct vt_output *output, int result)
+int vt_written(struct vt_output *output, int result)
 {
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
@@ -196,11 +203,11 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
     }
     if (!result)
         return VT_EXIT_GOOD;
-    return cannot_write(command, output, -result);
+    return cannot_write(output, -result);
 }
 
 /* Gives the complete file its name. */
-static int keep_file(const struct vt_command *command, struct vt_output *output)
+static int keep_file(struct vt_output *output)
 {
     int file = fileno(output->stream), error = 0;
 
@@ -211,19 +218,19 @@ static int keep_file(const struct vt_command *command, struct vt_output *output)
     output->stream = NULL;
     if (!error && output->temporary)
         error = vt_temporary_keep(output->target);
-    return error ? cannot_write(command, output, error) : 0;
+    return error ? cannot_write(output, error) : 0;
 }
 
-int vt_output_end(const struct vt_command *command, struct vt_output *output, int status)
+int vt_output_end(struct vt_output *output, int status)
 {
     int result = 0;
 
     if (output->stream && !output->broken)
-        result = vt_written(command, output, 0);
+        result = vt_written(output, 0);
     /* A command that failed before it printed anything leaves the old file. */
     if (output->path && output->stream && !output->broken &&
         (status <= VT_EXIT_CHECK_FAILED || ftell(output->stream) > 0))
-        result = keep_file(command, output);
+        result = keep_file(output);
     else if (output->path && output->stream)
         output->broken = true;
     if (output->path && output->stream)
@@ -237,7 +244,7 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
 
 /* ---- A folder ---- */
 
-static int cannot_make(const struct vt_command *command, const char *path, int error)
+static int cannot_make(const char *path, int error)
 {
     const char *advice = error == ENOENT ? "; create the folder that it is in first"
                          : error == ENOSPC || error == EDQUOT
@@ -247,11 +254,11 @@ static int cannot_make(const struct vt_command *command, const char *path, int e
 
     if (error == ENOMEM)
         vt_end_out_of_memory();
-    vt_say(command, "cannot write %s: %s%s", path, strerror(error), advice);
+    vt_say("cannot write %s: %s%s", path, strerror(error), advice);
     return VT_EXIT_NOT_WRITTEN;
 }
 
-int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder)
+int vt_folder_begin(const char *path, struct vt_folder *folder)
 {
     struct stat status;
     size_t length = strlen(path);
@@ -259,27 +266,27 @@ int vt_folder_begin(const struct vt_command *command, const char *path, struct v
 
     *folder = (struct vt_folder){.path = path};
     if (!length)
-        return vt_wrong_use(command, "-o needs a folder's name");
+        return vt_wrong_use("-o needs a folder's name");
     while (length > 1 && path[length - 1] == '/')
         length--;
     if (!lstat(path, &status))
-        return cannot_make(command, path, EEXIST); /* known before the work, not after */
+        return cannot_make(path, EEXIST); /* known before the work, not after */
     folder->temporary = vt_print_text("%.*s.XXXXXX", (int)length, path);
     if (!vt_temporary_make(folder->temporary, true))
         return 0;
     error = errno;
     free(folder->temporary);
     folder->temporary = NULL;
-    return cannot_make(command, path, error);
+    return cannot_make(path, error);
 }
 
-int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result)
+int vt_folder_end(struct vt_folder *folder, int status, int result)
 {
     if (!status && !result)
         result = chmod(folder->temporary, new_mode(0777)) ? -errno : -vt_temporary_keep(folder->path);
     vt_temporary_remove();
     if (result)
-        status = cannot_make(command, folder->path, -result);
+        status = cannot_make(folder->path, -result);
     free(folder->temporary);
     folder->temporary = NULL;
     return status;

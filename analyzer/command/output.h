@@ -17,13 +17,14 @@ struct vt_output {
     bool has_page;            /* one was begun */
 };
 
-/* One line on stderr, safe for a terminal: vt_say(command, "%s", text) → "vramtrace report: ...". `command`
- * NULL = none yet. */
-#define vt_say(command, ...) vt_say_text(command, vt_print_text(__VA_ARGS__))
+/* The command that says what follows; NULL = none yet, or for all of them. */
+void vt_say_as(const struct vt_command *command);
+/* One line on stderr, safe for a terminal: vt_say("%s", text) → "vramtrace report: ...". */
+#define vt_say(...) vt_say_text(vt_print_text(__VA_ARGS__))
 /* Frees `text`. */
-void vt_say_text(const struct vt_command *command, char *text);
+void vt_say_text(char *text);
 /* The same, and returns VT_EXIT_WRONG_USE. */
-#define vt_wrong_use(command, ...) (vt_say(command, __VA_ARGS__), (int)VT_EXIT_WRONG_USE)
+#define vt_wrong_use(...) (vt_say(__VA_ARGS__), (int)VT_EXIT_WRONG_USE)
 
 /* The width of `out` if it is a terminal, else COLUMNS, else 80. */
 int vt_columns(FILE *out);
@@ -32,13 +33,13 @@ struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct
 
 /* Opens the file of -o; NULL and "-" are the standard output. An exit status, with a line on stderr if it is
  * not 0. */
-int vt_output_begin(const struct vt_command *command, const char *path, struct vt_output *output);
+int vt_output_begin(const char *path, struct vt_output *output);
 /* The exit status for a view's result (0 or -errno) and the stream's state, with a line on stderr. */
-int vt_written(const struct vt_command *command, struct vt_output *output, int result);
+int vt_written(struct vt_output *output, int result);
 /* Closes the output, also after a vt_output_begin that failed. The file gets its name if everything was
  * written; a command that failed (status above 1) and printed nothing leaves the old file. Returns the worse
  * of `status` and its own. */
-int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
+int vt_output_end(struct vt_output *output, int status);
 
 /* A folder that gets its name when everything in it is complete. */
 struct vt_folder {
@@ -47,9 +48,9 @@ struct vt_folder {
 };
 /* Makes an empty folder. An exit status, with a line on stderr if it is not 0: so if PATH is there and not an
  * empty folder. */
-int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder);
+int vt_folder_begin(const char *path, struct vt_folder *folder);
 /* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on
  * stderr for `result`. The exit status. */
-int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result);
+int vt_folder_end(struct vt_folder *folder, int status, int result);
 
 #endif

@@ -124,8 +124,7 @@ static int join_pipe(struct vt_output *output, int end)
     return 0;
 }
 
-void vt_pager_begin(const struct vt_command *command, const struct vt_arguments *arguments,
-                    struct vt_output *output)
+void vt_pager_begin(const struct vt_arguments *arguments, struct vt_output *output)
 {
     bool named = false;
     const char *pager =
@@ -141,8 +140,7 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
     close(ends[0]);
     if (error) {
         if (named)
-            vt_say(command,
-                   "cannot run the pager '%s': %s; set VRAMTRACE_PAGER to another, or to cat for none", pager,
+            vt_say("cannot run the pager '%s': %s; set VRAMTRACE_PAGER to another, or to cat for none", pager,
                    strerror(error));
         close(ends[1]);
         return;
@@ -158,7 +156,7 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
     vt_undo_out_of_memory(wait_for_pager);
 }
 
-int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status)
+int vt_pager_end(struct vt_output *output, int status)
 {
     int ended = 0;
 
@@ -179,29 +177,27 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
     /* The shell's word for a command that it could not run; any other status is the pager's own affair. */
     if (!WIFEXITED(ended) || (WEXITSTATUS(ended) != 126 && WEXITSTATUS(ended) != 127))
         return status;
-    vt_say(command,
-           "the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
+    vt_say("the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
            "cat for none");
     return VT_EXIT_NOT_WRITTEN;
 }
 
-void vt_begin_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   struct vt_output *output)
+void vt_begin_page(const struct vt_arguments *arguments, struct vt_output *output)
 {
-    vt_pager_begin(command, arguments, output);
+    vt_pager_begin(arguments, output);
     if (output->has_page && output->separator)
         fputs(output->separator, output->stream);
     output->has_page = true;
 }
 
-int vt_for_each_trace(const struct vt_command *command, const struct vt_arguments *arguments,
-                      struct vt_output *output, const char *separator, vt_trace_command *run)
+int vt_for_each_trace(const struct vt_arguments *arguments, struct vt_output *output, const char *separator,
+                      vt_trace_command *run)
 {
     int worst = 0;
 
     output->separator = separator;
     for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
-        int result = run(command, arguments, arguments->operands[i], output);
+        int result = run(arguments, arguments->operands[i], output);
 
         worst = result > worst ? result : worst;
     }

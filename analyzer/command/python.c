@@ -89,15 +89,14 @@ static int begin_program(const struct text *text, const char *arguments[], char 
     return file;
 }
 
-static void say_not_started(const struct vt_command *command, const struct text *text, const char *python,
-                            int error)
+static void say_not_started(const struct text *text, const char *python, int error)
 {
     if (error == ENOMEM)
         vt_end_out_of_memory();
-    vt_say(command, "cannot start %s: %s; %s", python, strerror(error), text->needs);
+    vt_say("cannot start %s: %s; %s", python, strerror(error), text->needs);
 }
 
-int vt_python_run(const struct vt_command *command, enum vt_python_program program, const char *arguments[])
+int vt_python_run(enum vt_python_program program, const char *arguments[])
 {
     const struct text *text = &texts[program];
     char path[32], beside[PATH_MAX + 16];
@@ -107,21 +106,20 @@ int vt_python_run(const struct vt_command *command, enum vt_python_program progr
     if (file >= 0)
         close(file);
     if (error) {
-        say_not_started(command, text, arguments[0], error);
+        say_not_started(text, arguments[0], error);
         return VT_EXIT_NOT_WRITTEN;
     }
     if (WIFSIGNALED(status))
-        vt_say(command, "%s was killed by signal %d; %s", arguments[0], WTERMSIG(status), text->needs);
+        vt_say("%s was killed by signal %d; %s", arguments[0], WTERMSIG(status), text->needs);
     else if (!WEXITSTATUS(status) || WEXITSTATUS(status) == VT_EXIT_NOT_WRITTEN ||
              WEXITSTATUS(status) == VT_EXIT_OUT_OF_MEMORY)
         return WEXITSTATUS(status); /* it has said why */
     else
-        vt_say(command, "%s ended with status %d; %s", arguments[0], WEXITSTATUS(status), text->needs);
+        vt_say("%s ended with status %d; %s", arguments[0], WEXITSTATUS(status), text->needs);
     return VT_EXIT_NOT_WRITTEN;
 }
 
-int vt_python_become(const struct vt_command *command, enum vt_python_program program,
-                     const char *arguments[])
+int vt_python_become(enum vt_python_program program, const char *arguments[])
 {
     const struct text *text = &texts[program];
     char path[32], beside[PATH_MAX + 16];
@@ -132,6 +130,6 @@ int vt_python_become(const struct vt_command *command, enum vt_python_program pr
         error = errno;
         close(file);
     }
-    say_not_started(command, text, arguments[0], error);
+    say_not_started(text, arguments[0], error);
     return VT_EXIT_WRONG_USE;
 }

@@ -50,13 +50,13 @@ static const struct page summary = {VT_COMMAND_REPORT,
                                     NULL,
                                     VT_NO_TIMELINE};
 
-static const struct page *page_of(const struct vt_command *command, const struct vt_arguments *arguments)
+static const struct page *page_of(const struct vt_arguments *arguments)
 {
     const struct page *page = pages;
 
     if (arguments->summary)
         return &summary;
-    while (command->bit != 1u << page->command)
+    while (arguments->command->bit != 1u << page->command)
         page++;
     return page;
 }
@@ -141,27 +141,25 @@ static void print_page(const struct vt_report *report, const struct vt_arguments
         page->text(report, &style, output->stream);
 }
 
-static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path, struct vt_output *output)
+static int report_one(const struct vt_arguments *arguments, const char *path, struct vt_output *output)
 {
-    const struct page *page = page_of(command, arguments);
+    const struct page *page = page_of(arguments);
     const struct vt_report_options options = options_for(arguments, page);
     struct vt_loaded loaded;
-    int result = vt_load_report(command, arguments, path, &options, findings_for(arguments, page), &loaded);
+    int result = vt_load_report(arguments, path, &options, findings_for(arguments, page), &loaded);
 
     if (result)
         return result;
-    vt_begin_page(command, arguments, output);
+    vt_begin_page(arguments, output);
     print_page(loaded.report, arguments, page, output);
-    result = vt_written(command, output, 0);
+    result = vt_written(output, 0);
     vt_unload(&loaded);
     return result;
 }
 
-int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
-                      struct vt_output *output)
+int vt_command_report(struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *separator = vt_style(arguments, output).unicode ? "\n────────\n\n" : "\n--------\n\n";
 
-    return vt_for_each_trace(command, arguments, output, arguments->json ? NULL : separator, report_one);
+    return vt_for_each_trace(arguments, output, arguments->json ? NULL : separator, report_one);
 }

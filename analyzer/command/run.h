@@ -6,6 +6,6 @@
 
 /* As vt_option_at. */
 bool vt_run_option_at(size_t index, struct vt_option_text *text);
-void vt_print_run_help(const struct vt_command *command, FILE *out);
+void vt_print_run_help(FILE *out);
 
 #endif

@@ -156,7 +156,7 @@ static void note_end(const char *path, const struct vt_run_end *end)
         return;
     if (header.pid == (uint32_t)end->pid && header.start_realtime_ns >= end->begin_real_ns &&
         pwrite(file, &end->signal, sizeof end->signal, offsetof(struct vt_file_header, end_signal)) < 0)
-        vt_say(NULL, "%s: %s", path, strerror(errno));
+        vt_say("%s: %s", path, strerror(errno));
     close(file);
 }
 
@@ -356,6 +356,7 @@ void vt_run_say(int list, const struct vt_run_end *end)
     size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
+    vt_say_as(NULL);
     read_list(list, &traces);
     if (!traces.count && !traces.incomplete)
         traces.incomplete = is_one_there(end->begin_real_ns);
@@ -369,7 +370,7 @@ void vt_run_say(int list, const struct vt_run_end *end)
         put_several(&traces, dot, out);
     fclose(out);
     if (traces.count || !traces.incomplete)
-        vt_say(NULL, "%s", line);
+        vt_say("%s", line);
     free(line);
     free(traces.items);
     free(traces.text);

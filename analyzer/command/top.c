@@ -24,7 +24,6 @@
 enum { SETTLE_MS = 300, MARK_BYTES = 200, MESSAGE_BYTES = 1024 };
 
 struct live {
-    const struct vt_command *command;
     const struct vt_arguments *arguments;
     struct vt_view_style style;
     struct vt_top top;
@@ -64,20 +63,19 @@ static bool is_wanted(const struct live *live, const struct vt_ring_header *head
 }
 
 /* Why a process is not among those that record. */
-static int say_why_not(const struct vt_command *command, const char *word)
+static int say_why_not(const char *word)
 {
     const unsigned long long pid = strtoull(word, NULL, 10);
     const struct passwd *user;
     uint32_t user_id;
     if (pid > INT_MAX || vt_process_user((uint32_t)pid, &user_id)) {
-        vt_say(command, "no such process %s (in a container, run vramtrace top there)", word);
+        vt_say("no such process %s (in a container, run vramtrace top there)", word);
     } else if (user_id != geteuid() && geteuid()) {
         user = getpwuid(user_id);
-        vt_say(command, "process %s is of user %s: only that user and root can see what it records", word,
+        vt_say("process %s is of user %s: only that user and root can see what it records", word,
                user ? user->pw_name : "another");
     } else {
-        vt_say(command,
-               "process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
+        vt_say("process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
                "yet, or "
                "has no "
                "ring in memory (--ring of vramtrace run); vramtrace ctl lists those that do",
@@ -95,14 +93,13 @@ static int check_words(const struct live *live)
         struct stat status;
         bool found = false;
         if (!is_number(word) && stat(word, &status))
-            return vt_wrong_use(live->command, "'%s' is not a PID, folder or trace: %s", word,
-                                strerror(errno));
+            return vt_wrong_use("'%s' is not a PID, folder or trace: %s", word, strerror(errno));
         for (size_t r = 0; r < live->recorder_count; r++)
             found = found || is_meant(&live->recorders[r].header, word);
         if (!found && is_number(word))
-            return say_why_not(live->command, word);
+            return say_why_not(word);
         if (!found && !S_ISDIR(status.st_mode)) {
-            vt_say(live->command, "no running process is writing to %s", word);
+            vt_say("no running process is writing to %s", word);
             return VT_EXIT_UNREADABLE;
         }
     }
@@ -150,7 +147,7 @@ static bool is_over(const struct live *live)
 
 static int say_over(const struct live *live)
 {
-    vt_say(live->command, "%s ended; next: vramtrace report %s",
+    vt_say("%s ended; next: vramtrace report %s",
            live->arguments->operand_count > 1 ? "the processes have" : "the process has", live->ended);
     return 0;
 }
@@ -173,12 +170,12 @@ static int write_sample(const struct live *live, bool only, struct vt_output *ou
 {
     const char *path = live->arguments->export_path;
     struct vt_output file;
-    int status = vt_output_begin(live->command, path, &file);
+    int status = vt_output_begin(path, &file);
     if (!status)
         print_sample(live, only || file.path, file.stream);
     if (status || file.path)
-        return vt_output_end(live->command, &file, status);
-    return vt_written(live->command, output, 0);
+        return vt_output_end(&file, status);
+    return vt_written(output, 0);
 }
 
 static int print_all(struct live *live, struct vt_output *output)
@@ -408,7 +405,7 @@ static int take_screen(struct live *live, bool *taken)
     const char *term = getenv("TERM");
     *taken = !result;
     if (result == -ENOENT)
-        vt_say(live->command, "terminal type TERM=%s is not supported; printing once", term ? term : "");
+        vt_say("terminal type TERM=%s is not supported; printing once", term ? term : "");
     if (result)
         return 0;
     const struct sigaction note = {.sa_handler = note_signal};
@@ -424,23 +421,23 @@ static int take_screen(struct live *live, bool *taken)
     return is_over(live) ? say_over(live) : 0;
 }
 
-static int check_together(const struct vt_command *command, const struct vt_arguments *arguments)
+static int check_together(const struct vt_arguments *arguments)
 {
     if (arguments->json && arguments->prometheus)
-        return vt_wrong_use(command, "--json or --prometheus, not both");
+        return vt_wrong_use("--json or --prometheus, not both");
     if (arguments->once && (arguments->count > 1 || arguments->interval))
         return vt_wrong_use(
-            command, "--once takes one sample; without it, --interval and --count say when and how many");
+            "--once takes one sample; without it, --interval and --count say when and how many");
     return 0;
 }
 
-int vt_command_top(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_top(struct vt_arguments *arguments, struct vt_output *output)
 {
     const bool printed =
         arguments->once || arguments->json || arguments->prometheus || arguments->export_path;
-    struct live live = {.command = command, .arguments = arguments};
+    struct live live = {.arguments = arguments};
     bool taken = false;
-    int status = check_together(command, arguments);
+    int status = check_together(arguments);
     if (status)
         return status;
     live.style = vt_style(arguments, output);

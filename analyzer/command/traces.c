@@ -142,24 +142,24 @@ char *vt_split_moment(const char *operand, const char **moment)
 }
 
 /* A lone operand that is a source file, not a trace. */
-static bool is_lone_file(const struct vt_command *command, const struct vt_arguments *arguments)
+static bool is_lone_file(const struct vt_arguments *arguments)
 {
-    bool one = command->takes == VT_TAKES_FILE && arguments->operand_count == 1;
+    bool one = arguments->command->takes == VT_TAKES_FILE && arguments->operand_count == 1;
     const char *name = one ? arguments->operands[0] : "", *dot = strrchr(name, '.');
 
     return dot && strcmp(dot, ".vrt") != 0 && !vt_trace_start(name);
 }
 
-int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments)
+int vt_find_traces(struct vt_arguments *arguments)
 {
     struct search search = {.folder = ""};
     struct stat given;
-    bool compares = command->takes == VT_TAKES_TWO, lone_file = is_lone_file(command, arguments);
+    bool compares = arguments->command->takes == VT_TAKES_TWO, lone_file = is_lone_file(arguments);
     const char *moment;
     char *first;
 
-    if (arguments->operand_count != (compares || lone_file ? 1 : 0) || command->takes == VT_TAKES_NOTHING ||
-        command->takes == VT_TAKES_PATHS)
+    if (arguments->operand_count != (compares || lone_file ? 1 : 0) ||
+        arguments->command->takes == VT_TAKES_NOTHING || arguments->command->takes == VT_TAKES_PATHS)
         return 0;
     first = compares ? vt_split_moment(arguments->operands[0], &moment) : NULL;
     if (first && !stat(first, &given))
@@ -167,13 +167,12 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
     free(first);
     search_folder(&search);
     if (!search.path)
-        return vt_wrong_use(command,
-                            compares ? "no other trace (*.vrt) in this folder to compare with; name two "
+        return vt_wrong_use(compares ? "no other trace (*.vrt) in this folder to compare with; name two "
                                        "traces, or two moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"
                                      : "no trace (*.vrt) in this folder; name one: vramtrace %s TRACE "
                                        "(record one with: vramtrace run COMMAND)",
-                            command->name);
-    vt_say(command, "%s %s%s", compares ? "comparing with" : "reading", search.path,
+                            arguments->command->name);
+    vt_say("%s %s%s", compares ? "comparing with" : "reading", search.path,
            search.count > 1 ? ", the newest trace in this folder" : "");
     if (compares)
         arguments->found[0] = arguments->operands[0];
@@ -214,8 +213,7 @@ static bool is_named(const struct vt_arguments *arguments, const char *path)
     return arguments->baseline && !strcmp(arguments->baseline, path);
 }
 
-void vt_warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path)
+void vt_warn_of_newer(const struct vt_arguments *arguments, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = vt_copy_bytes(path, !slash          ? 0
@@ -232,7 +230,7 @@ void vt_warn_of_newer(const struct vt_command *command, const struct vt_argument
             search_folder(&search);
     }
     if (search.path && search.start_ns > start_ns && !is_named(arguments, search.path))
-        vt_say(command, "note: %s is newer than %s (recorded %s later)", search.path, path,
+        vt_say("note: %s is newer than %s (recorded %s later)", search.path, path,
                vt_format_duration(search.start_ns - start_ns, later));
     free(search.path);
     free(folder);
@@ -310,8 +308,7 @@ void vt_files_free(struct vt_files *files)
     *files = (struct vt_files){0};
 }
 
-int vt_files_find(const struct vt_command *command, const struct vt_arguments *arguments,
-                  struct vt_files *files)
+int vt_files_find(const struct vt_arguments *arguments, struct vt_files *files)
 {
     for (int i = 0; i < arguments->operand_count; i++) {
         const char *path = arguments->operands[i];
@@ -325,7 +322,7 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
         }
         error = add_folder(files, path, 0);
         if (error || files->count == before) {
-            vt_say(command, "%s: %s", path,
+            vt_say("%s: %s", path,
                    error
                        ? strerror(error)
                        : "no traces found in this folder or below (record one with: vramtrace run -o FOLDER/ "
@@ -336,8 +333,7 @@ int vt_files_find(const struct vt_command *command, const struct vt_arguments *a
     return 0;
 }
 
-int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *arguments,
-                         struct vt_files *files)
+int vt_files_to_operands(struct vt_arguments *arguments, struct vt_files *files)
 {
     bool any = false;
     int status;
@@ -346,7 +342,7 @@ int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *
         any |= vt_is_folder(arguments->operands[i]);
     if (!any)
         return 0;
-    status = vt_files_find(command, arguments, files);
+    status = vt_files_find(arguments, files);
     if (status)
         return status;
     files->operands = vt_allocate_zeros(files->count + 1, sizeof *files->operands);

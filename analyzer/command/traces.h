@@ -15,11 +15,10 @@ uint64_t vt_trace_start(const char *path);
 uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header);
 
 /* If none is named, the newest *.vrt of the folder becomes the operand, and stderr says which. */
-int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments);
+int vt_find_traces(struct vt_arguments *arguments);
 /* A line on stderr if there is a newer trace of that name: a recorder whose "x.vrt" is taken writes
  * "x.1.vrt". */
-void vt_warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path);
+void vt_warn_of_newer(const struct vt_arguments *arguments, const char *path);
 
 /* TRACE or TRACE@MOMENT: the path, which the caller frees, and the moment, NULL = none.
  * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. If no file
@@ -41,11 +40,9 @@ struct vt_files {
 };
 /* Adds the operands, and instead of a folder the traces in it and in its folders. An exit status, with a line
  * on stderr if it is not 0. The caller frees them either way. */
-int vt_files_find(const struct vt_command *command, const struct vt_arguments *arguments,
-                  struct vt_files *files);
+int vt_files_find(const struct vt_arguments *arguments, struct vt_files *files);
 /* ... and makes them the operands, if one of these is a folder. */
-int vt_files_to_operands(const struct vt_command *command, struct vt_arguments *arguments,
-                         struct vt_files *files);
+int vt_files_to_operands(struct vt_arguments *arguments, struct vt_files *files);
 void vt_files_free(struct vt_files *files);
 bool vt_is_folder(const char *path); /* NULL is none */
 
