@@ -3,7 +3,6 @@
 #ifndef VT_COMMAND_PYTHON_H
 #define VT_COMMAND_PYTHON_H
 
-
 enum vt_python_program { VT_PYTHON_PARQUET, VT_PYTHON_MEMORY_VIZ, VT_PYTHON_MCP };
 
 /* Runs it with `arguments`; the first two are set here, and NULL ends them. 0, or VT_EXIT_NOT_WRITTEN or

@@ -202,7 +202,6 @@ function create(root, context) {
         canvas.redraw();
     }
 
-    update(store.get());
     return {
         update,
         destroy() {

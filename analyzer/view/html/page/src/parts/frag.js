@@ -57,7 +57,6 @@ function create(root, context) {
                 ]));
         table.set(pinsOf(found));
     }
-    update(store.get());
     return { update };
 }
 

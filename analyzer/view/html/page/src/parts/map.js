@@ -233,7 +233,6 @@ function create(root, context) {
         }
     }
 
-    update(store.get());
     return {
         update,
         destroy() {

@@ -87,7 +87,6 @@ function create(root, context) {
     table.set(rows);
     root.append(table.element);
     const update = (state) => table.select(`${state.trace}/${state.device}`);
-    update(store.get());
     return { update };
 }
 

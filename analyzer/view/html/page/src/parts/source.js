@@ -76,7 +76,7 @@ function create(root, context) {
             code.append(h("p", { class: "vp-muted" },
                 "The page holds no source of this file: it was not there when the page was made, or is newer than the trace."));
         code.append(
-            h("table", { class: "vp-listing" }, h("caption", { class: "vp-offscreen" }, "Source with bytes by line"),
+            h("table", { class: "vp-listing" }, h("caption", { class: "hidden" }, "Source with bytes by line"),
                 h("thead", {}, h("tr", {}, ["Bytes", "Blocks", "Category", "Line",
                     "Source"].map((title) => h("th", { scope: "col" }, title)))),
                 h("tbody", {},
@@ -119,7 +119,6 @@ function create(root, context) {
         table.set(files);
         show(files.find((file) => file.file === chosen) || files.find((file) => file.file) || files[0]);
     }
-    update(store.get());
     return { update };
 }
 

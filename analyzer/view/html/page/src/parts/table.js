@@ -89,7 +89,7 @@ async function copy(text, announce) {
     try {
         await navigator.clipboard.writeText(text);
     } catch {
-        const area = h("textarea", { class: "vp-offscreen", value: text, "aria-hidden": "true" });
+        const area = h("textarea", { class: "hidden", value: text, "aria-hidden": "true" });
         document.body.append(area);
         area.select();
         const done = document.execCommand("copy");
