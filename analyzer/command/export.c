@@ -34,8 +34,7 @@ struct format {
 /* pyarrow writes Parquet: systems have no C library for it. */
 static int make_parquet(const char *folder, const char *trace)
 {
-    const char *slash = strrchr(trace, '/'),
-               *arguments[] = {NULL, NULL, "--trace", slash ? slash + 1 : trace, "--", folder, NULL};
+    const char *arguments[] = {NULL, NULL, "--trace", basename(trace), "--", folder, NULL};
 
     return vt_python_run(VT_PYTHON_PARQUET, arguments);
 }
@@ -120,7 +119,7 @@ static const struct format *find_format(const char *name)
 /* The output of a trace: -o, or in the folder -o a file named after the trace. The caller frees it. */
 static char *target_of(const char *output, const char *trace, const struct format *format)
 {
-    const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
+    const char *name = basename(trace);
     size_t folder = strlen(output);
 
     if (!vt_is_folder(output))

@@ -15,7 +15,7 @@
 /* "train" of "runs/train.vrt" */
 static void put_name(FILE *json, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = basename(path);
     char *stem = vt_copy_bytes(name, vt_stem_bytes(name));
 
     fputs(",\"name\":", json);

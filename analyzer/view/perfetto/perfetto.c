@@ -81,21 +81,14 @@ static void put_track(struct writer *writer, uint64_t uuid, uint64_t parent, con
     vt_packet_put(&writer->packets, &packet);
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* "python train.py": Perfetto shows what stands behind the last slash. */
 static void name_process(const struct vt_trace_facts *facts, char *name, size_t bytes)
 {
     bool script = facts->argument_count > 1 && facts->arguments[1][0] != '-';
 
     snprintf(name, bytes, "%.100s%s%.100s",
-             last_part(facts->argument_count ? facts->arguments[0] : facts->command), script ? " " : "",
-             script ? last_part(facts->arguments[1]) : "");
+             basename(facts->argument_count ? facts->arguments[0] : facts->command), script ? " " : "",
+             script ? basename(facts->arguments[1]) : "");
 }
 
 static void put_tracks(struct writer *writer)

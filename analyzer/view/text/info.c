@@ -140,8 +140,6 @@ void vt_text_info(const struct vt_info *info, FILE *out)
 
 static void put_frame(const struct vt_frame *frame, FILE *out)
 {
-    const char *module = strrchr(frame->module, '/');
-
     vt_put_clean(frame->function, out);
     if (frame->file[0]) {
         fputs(" (", out);
@@ -149,7 +147,7 @@ static void put_frame(const struct vt_frame *frame, FILE *out)
         fprintf(out, ":%d)", frame->line);
     } else if (frame->module[0]) {
         fputs(" (", out);
-        vt_put_clean(module ? module + 1 : frame->module, out);
+        vt_put_clean(basename(frame->module), out);
         fputc(')', out);
     }
 }

@@ -38,8 +38,7 @@ static char *command_line(const struct vt_trace_facts *facts, int columns)
     FILE *stream = vt_memory_stream(&text, &bytes);
 
     for (size_t i = 0; i < facts->argument_count; i++) {
-        const char *argument = facts->arguments[i], *slash = i ? NULL : strrchr(argument, '/');
-        fprintf(stream, i ? " %s" : "%s", slash ? slash + 1 : argument);
+        fprintf(stream, i ? " %s" : "%s", i ? facts->arguments[i] : basename(facts->arguments[i]));
     }
     fclose(stream);
     cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);

@@ -39,7 +39,7 @@ export function listing(names, file) {
 }
 
 function create(root, context) {
-    const { store, model, format } = context;
+    const { model, format } = context;
     let at = null, files = [], chosen = null, whole = 0;
     const heading = h("p", { class: "vp-heading" }),
           code = h("div", { class: "vp-code", role: "region", tabindex: "0", "aria-label": "Source" });
