@@ -143,10 +143,8 @@ static int write_page(const struct vt_arguments *arguments, const struct vt_file
     status = add_traces(arguments, files, &left_out, page);
     if (!status && usual)
         status = vt_output_begin(usual, output);
-    if (!status) {
-        vt_html_write(page, arguments->title, output->stream);
-        status = vt_written(output, 0);
-    }
+    if (!status)
+        status = vt_written(output, vt_html_write(page, arguments->title, output->stream));
     vt_html_free(page);
     status = finish_page(arguments, output, files->count - left_out, status);
     if (!status && left_out) {

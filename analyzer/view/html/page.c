@@ -1,5 +1,6 @@
 #include "view/html/page.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,11 +105,13 @@ static void put_base64(const char *data, size_t bytes, FILE *out)
     }
 }
 
-void vt_html_write(const struct vt_html *page, const char *title, FILE *out)
+int vt_html_write(const struct vt_html *page, const char *title, FILE *out)
 {
+    errno = 0;
     fputs(parts[0], out);
     put_head(page, title, out);
     fputs(parts[1], out);
     put_base64(page->blobs.data, page->blobs.bytes, out);
-    fputs(parts[2], out);
+    fputs(parts[2], out); /* so long that nothing is left for a flush, which would say why it failed */
+    return ferror(out) ? (errno ? -errno : -EIO) : 0;
 }

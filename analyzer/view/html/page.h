@@ -28,7 +28,7 @@ void vt_html_leave_out(struct vt_html *page, const char *path);
 /* Of the first two traces. */
 void vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
 
-/* `title` NULL = the command of the first trace. */
-void vt_html_write(const struct vt_html *page, const char *title, FILE *out);
+/* `title` NULL = the command of the first trace. 0 or -errno. */
+int vt_html_write(const struct vt_html *page, const char *title, FILE *out);
 
 #endif
