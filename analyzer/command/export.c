@@ -303,12 +303,12 @@ int vt_command_export(struct vt_arguments *arguments, struct vt_output *output)
         format = &one_table;
     worst = format ? check_target(arguments, format) : VT_EXIT_WRONG_USE;
 
-    (void)output; /* each trace has its own */
     if (worst)
         return worst;
     for (int i = 0; i < arguments->operand_count; i++) {
         int result = export_one(arguments, arguments->operands[i], format);
         worst = result > worst ? result : worst;
     }
+    output->broken = worst != 0; /* it has been said why */
     return worst;
 }
