@@ -19,12 +19,11 @@ static bool is_oom(const struct vt_arguments *arguments)
 static int print_first(const struct vt_arguments *arguments, const struct vt_job *job,
                        struct vt_output *output)
 {
-    const size_t first = job->fall_count ? job->falls[0].process : 0;
-    char *path[] = {job->fall_count ? (char *)job->processes[first].path : NULL};
+    char *path[] = {(char *)job->processes[job->falls[0].process].path};
     struct vt_arguments alone = *arguments;
 
     alone.operands = path;
-    alone.operand_count = job->fall_count > 0;
+    alone.operand_count = 1;
     return vt_command_report(&alone, output);
 }
 
@@ -57,7 +56,8 @@ static int print_pages(const struct vt_arguments *arguments, const struct vt_job
         vt_pager_begin(arguments, output);
     print_job(arguments, job, output);
     result = vt_written(output, 0);
-    return !result && is_page && is_oom(arguments) ? print_first(arguments, job, output) : result;
+    return !result && is_page && is_oom(arguments) && job->fall_count ? print_first(arguments, job, output)
+                                                                      : result;
 }
 
 /* ---- The command ---- */
