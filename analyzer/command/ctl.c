@@ -86,36 +86,33 @@ static const struct action *find_action(const char *word)
     return NULL;
 }
 
-int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
-                   char *error, size_t error_bytes)
+char *vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder)
 {
     const uint32_t pid = recorder->header.process.pid;
     bool recorded = false;
     int result = vt_recorder_ask(recorder, what, text, ANSWER_MS, &recorded);
 
     if (result == -ETIMEDOUT)
-        snprintf(
-            error, error_bytes,
+        return vt_print_text(
             "process %" PRIu32
             " does not answer: it is stopped, very busy, or ends; what was asked is done once it goes on",
             pid);
-    else if (result)
-        snprintf(error, error_bytes, "process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
-    else if (!recorded)
-        snprintf(error, error_bytes,
-                 "process %" PRIu32 ": not done: recording has ended, or its buffer was full; try again",
-                 pid);
-    return result || !recorded ? VT_EXIT_UNREADABLE : 0;
+    if (result)
+        return vt_print_text("process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
+    return recorded ? NULL
+                    : vt_print_text("process %" PRIu32
+                                    ": not done: recording has ended, or its buffer was full; try again",
+                                    pid);
 }
 
 static int ask_recorder(enum vt_control_command what, const char *text, const struct vt_recorder *recorder)
 {
-    char error[512];
-    const int status = vt_control_ask(what, text, recorder, error, sizeof error);
+    char *error = vt_control_ask(what, text, recorder);
 
-    if (status)
-        vt_say("%s", error);
-    return status;
+    if (!error)
+        return 0;
+    vt_say_text(error);
+    return VT_EXIT_UNREADABLE;
 }
 
 static void put_next(const char *options, const char *text, const char *trace, FILE *out)

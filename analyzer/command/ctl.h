@@ -4,12 +4,10 @@
 
 #include "vramtrace/format.h"
 
-#include <stddef.h>
-
-/* Asks the recorder and waits for its answer, 3 s at most. An exit status, with the reason in `error` (at
- * least 512 bytes). */
 struct vt_recorder;
-int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
-                   char *error, size_t error_bytes);
+
+/* Asks the recorder and waits for its answer, 3 s at most. Why it is not done, which the caller frees; NULL =
+ * it is. */
+char *vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder);
 
 #endif

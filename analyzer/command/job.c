@@ -86,35 +86,22 @@ static const char *option_of_one(const struct vt_arguments *arguments)
                                     : NULL;
 }
 
-/* Reads what was named; says what cannot be read. */
 static int read_job(const struct vt_arguments *arguments, const struct vt_files *files, struct vt_job **job)
 {
     const char *first = arguments->operands[0];
     const bool one = arguments->operand_count == 1;
-    const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
     char *what = one ? NULL : vt_print_text("%s and %d more", first, arguments->operand_count - 1);
     int status;
 
-    for (size_t i = 0; i < files->count; i++)
-        paths[i] = files->items[i].path;
-    status = vt_job_traces_read(&(struct vt_job_request){.paths = paths,
+    status = vt_job_traces_read(&(struct vt_job_request){.paths = (const char *const *)files->paths,
                                                          .count = files->count,
                                                          .what = one ? first : what,
                                                          .rules = arguments->rules,
                                                          .all_events = arguments->all_events,
                                                          .oom = is_oom(arguments)},
                                 job);
-    free(paths);
     free(what);
     (*job)->operand = one ? first : NULL;
-    for (size_t i = 0; i < (*job)->unread_count; i++) {
-        const struct vt_job_unread *unread = &(*job)->unread[i];
-
-        if (unread->is_copy)
-            continue;
-        vt_say("%s: %s", unread->path, unread->why);
-        status = status ? status : VT_EXIT_UNREADABLE;
-    }
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* Reads the traces of a job, several at a time. */
 #include "command/job_traces.h"
 #include "command/load.h"
+#include "command/output.h"
 #include "command/progress.h"
 
 #include "base/allocate.h"
@@ -214,9 +215,22 @@ static void read_neighbours(const struct vt_job_request *request, struct vt_job 
     vt_job_compare_first(job);
 }
 
+static int say_unread(const struct vt_job *job)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < job->unread_count; i++)
+        if (!job->unread[i].is_copy) {
+            vt_say("%s: %s", job->unread[i].path, job->unread[i].why);
+            status = VT_EXIT_UNREADABLE;
+        }
+    return status;
+}
+
 int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job)
 {
     struct reading reading;
+    int status;
 
     begin_reading(&reading, request, request->count);
     memcpy(reading.paths, request->paths, request->count * sizeof *reading.paths);
@@ -229,5 +243,6 @@ int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job
     if (request->oom && (*job)->fall_count)
         read_neighbours(request, *job);
     end_reading(&reading);
-    return reading.wrong_use ? VT_EXIT_WRONG_USE : 0;
+    status = say_unread(*job);
+    return reading.wrong_use ? VT_EXIT_WRONG_USE : status;
 }

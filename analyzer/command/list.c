@@ -44,12 +44,12 @@ static int newest_first(const void *left, const void *right)
 }
 
 /* A brief job of all these traces. */
-static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
+static int read_traces(const struct vt_files *files, bool all_events, struct vt_job **job)
 {
     struct found *found = vt_allocate_zeros(files->count, sizeof *found);
     const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
     bool *head_only = vt_allocate_zeros(files->count, sizeof *head_only);
-    struct vt_job *job;
+    int status;
     uint64_t left = all_events ? UINT64_MAX : THIN_TRACES * vt_thin_above();
 
     for (size_t i = 0; i < files->count; i++)
@@ -60,13 +60,12 @@ static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
         head_only[i] = found[i].events > left;
         left -= head_only[i] ? 0 : found[i].events;
     }
-    vt_job_traces_read(
-        &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only},
-        &job);
+    status = vt_job_traces_read(
+        &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only}, job);
     free(found);
     free(paths);
     free(head_only);
-    return job;
+    return status;
 }
 
 static int print_list(const struct vt_arguments *arguments, const struct vt_list *list,
@@ -86,16 +85,11 @@ static int print_list(const struct vt_arguments *arguments, const struct vt_list
 static int list_traces(const struct vt_arguments *arguments, const struct vt_files *files,
                        struct vt_output *output)
 {
-    struct vt_job *job = read_traces(files, arguments->all_events);
+    struct vt_job *job;
     struct vt_list list;
-    int status = 0, unread = 0;
+    int unread = read_traces(files, arguments->all_events, &job), status = 0;
 
     vt_list_make(job, &list);
-    for (size_t i = 0; i < job->unread_count; i++)
-        if (!job->unread[i].is_copy) {
-            vt_say("%s: %s", job->unread[i].path, job->unread[i].why);
-            unread = VT_EXIT_UNREADABLE;
-        }
     if (list.row_count || arguments->json)
         status = print_list(arguments, &list, output);
     vt_list_free(&list);

@@ -272,10 +272,14 @@ static void ask_recorder(struct shown *shown, enum vt_control_command what, cons
     }
     snprintf(shown->message, sizeof shown->message, "Asking process %" PRIu32 " …", process->pid);
     vt_screen_draw(&shown->screen, &live->top, &live->style);
-    if (!vt_control_ask(what, text, recorder, shown->message, sizeof shown->message))
+    char *error = vt_control_ask(what, text, recorder);
+    if (error)
+        snprintf(shown->message, sizeof shown->message, "%s", error);
+    else
         snprintf(shown->message, sizeof shown->message, "%" PRIu32 ": report --at 'mark:%s'%s: %s",
                  process->pid, text, what == VT_CONTROL_MARK ? "" : ", inspected at a safe point",
                  process->trace);
+    free(error);
 }
 
 /* A key while the name of a mark is typed. */

@@ -304,7 +304,7 @@ void vt_files_free(struct vt_files *files)
     for (size_t i = 0; i < files->count; i++)
         free(files->items[i].path);
     free(files->items);
-    free(files->operands);
+    free(files->paths);
     *files = (struct vt_files){0};
 }
 
@@ -330,6 +330,9 @@ int vt_files_find(const struct vt_arguments *arguments, struct vt_files *files)
             return VT_EXIT_UNREADABLE;
         }
     }
+    files->paths = vt_allocate_zeros(files->count + 1, sizeof *files->paths);
+    for (size_t i = 0; i < files->count; i++)
+        files->paths[i] = files->items[i].path;
     return 0;
 }
 
@@ -345,10 +348,7 @@ int vt_files_to_operands(struct vt_arguments *arguments, struct vt_files *files)
     status = vt_files_find(arguments, files);
     if (status)
         return status;
-    files->operands = vt_allocate_zeros(files->count + 1, sizeof *files->operands);
-    for (size_t i = 0; i < files->count; i++)
-        files->operands[i] = files->items[i].path;
-    arguments->operands = files->operands;
+    arguments->operands = files->paths;
     arguments->operand_count = (int)files->count;
     return 0;
 }

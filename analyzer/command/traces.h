@@ -34,9 +34,9 @@ struct vt_file {
 struct vt_files {
     struct vt_file *items; /* owned; in order of the operands, rank 2 before rank 10 */
     size_t count, capacity;
-    char **operands; /* owned: their paths, if they became the operands */
-    bool once;       /* given: each file, however often it is named */
-    bool by_name;    /* given: of a folder, only files called *.vrt */
+    char **paths; /* owned: of the items, then NULL */
+    bool once;    /* given: each file, however often it is named */
+    bool by_name; /* given: of a folder, only files called *.vrt */
 };
 /* Adds the operands, and instead of a folder the traces in it and in its folders. An exit status, with a line
  * on stderr if it is not 0. The caller frees them either way. */

@@ -112,10 +112,11 @@ static void put_tracks(struct writer *writer)
     for (size_t i = 0; i < writer->report->device_count; i++) {
         const struct vt_device_report *device = &writer->report->devices[i];
         uint64_t uuid = device_track(writer, i, TRACK_DEVICE);
-        char label[VT_DEVICE_NAME_BYTES], name[VT_DEVICE_NAME_BYTES + 128];
+        char name[160];
 
-        snprintf(name, sizeof name, "%s %.100s", vt_device_label(device->index, label), device->name);
-        put_track(writer, uuid, parent, device->name[0] ? name : label, (int32_t)i + 2, NULL, NULL);
+        snprintf(name, sizeof name, "GPU %d%s%.100s", device->index, device->name[0] ? " " : "",
+                 device->name);
+        put_track(writer, uuid, parent, name, (int32_t)i + 2, NULL, NULL);
         put_track(writer, device_track(writer, i, TRACK_STEPS), uuid, "steps", 0, NULL, NULL);
         put_track(writer, device_track(writer, i, TRACK_ALLOCATIONS), uuid, "allocations", 100, NULL, NULL);
         put_track(writer, device_track(writer, i, TRACK_SEGMENTS), uuid, "segments", 101, NULL, NULL);
@@ -321,7 +322,7 @@ static int put_allocation(void *context, const void *item)
 struct profile {
     Perfetto__ProcessHeapSamples *dumps, **dump_list;
     Perfetto__HeapSample *samples, **sample_list;
-    char (*names)[VT_DEVICE_NAME_BYTES];
+    char (*names)[32]; /* of devices */
 };
 
 /* Samples of a device, from *first on. */
@@ -346,7 +347,8 @@ static void fill_dump(struct writer *writer, const struct vt_device_report *devi
     dump->has_pid = dump->has_timestamp = true;
     dump->pid = writer->report->facts.pid;
     dump->timestamp = writer->packets.start_ns + device->shown->state.t_ns;
-    dump->heap_name = (char *)vt_device_label(device->index, profile->names[number]);
+    snprintf(profile->names[number], sizeof *profile->names, "GPU %d", device->index);
+    dump->heap_name = profile->names[number];
     dump->samples = profile->sample_list + begin;
     dump->n_samples = *first - begin;
 }

@@ -142,11 +142,11 @@ static uint64_t location_of_category(struct writer *writer, unsigned category)
 
 static void add_labels(struct writer *writer, const struct vt_sample *from, Pprof__Sample *sample)
 {
-    char device[VT_DEVICE_NAME_BYTES];
+    char device[32];
     const struct {
         const char *key, *value;
     } labels[LABELS] = {
-        {"device", vt_device_label(from->device_index, device)},
+        {"device", device},
         {"category", vt_category_name(from->category)},
         {"evidence", from->evidence < VT_EVIDENCE_COUNT ? vt_evidence_name(from->evidence) : NULL},
         {"kind", from->kind},
@@ -158,6 +158,7 @@ static void add_labels(struct writer *writer, const struct vt_sample *from, Ppro
         {"dtype", from->dtype},
     };
 
+    snprintf(device, sizeof device, "GPU %d", from->device_index);
     sample->label = take_memory(writer, (LABELS + 1) * sizeof *sample->label);
     for (size_t i = 0; i <= LABELS; i++) {
         bool is_step = i == LABELS;
