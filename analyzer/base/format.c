@@ -112,3 +112,10 @@ const char *vt_without_folder(const char *command)
 
     return slash ? slash + 1 : command;
 }
+
+size_t vt_stem_bytes(const char *name)
+{
+    const size_t bytes = strlen(name);
+
+    return bytes > 4 && !strcmp(name + bytes - 4, ".vrt") ? bytes - 4 : bytes;
+}

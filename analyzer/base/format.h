@@ -1,7 +1,8 @@
-/* Numbers and commands for people. Each function but the last writes to `text`, which it returns. */
+/* Numbers and names for people. The first functions write to `text`, which they return. */
 #ifndef VT_FORMAT_TEXT_H
 #define VT_FORMAT_TEXT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* "38.21 GiB", "512 B": the largest binary unit, two decimals. `text` holds at least 24 bytes. */
@@ -25,5 +26,7 @@ char *vt_format_end(uint32_t end_signal, char *text);
 
 /* A command without the folder of its program: a part of `command`. */
 const char *vt_without_folder(const char *command);
+/* Bytes of a file's name without ".vrt"; all of another name. */
+size_t vt_stem_bytes(const char *name);
 
 #endif

@@ -73,6 +73,12 @@ static inline int vt_order(uint64_t left, uint64_t right)
     return (left > right) - (left < right);
 }
 
+/* By how much two numbers differ. */
+static inline uint64_t vt_distance(uint64_t left, uint64_t right)
+{
+    return left > right ? left - right : right - left;
+}
+
 /* Of `count` ascending numbers: the index of the first above `value`, `count` if there is none. */
 static inline size_t vt_count_up_to(const uint32_t *numbers, size_t count, uint32_t value)
 {

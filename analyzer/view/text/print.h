@@ -68,8 +68,8 @@ struct vt_print {
 /* *print must stay where it is. */
 void vt_print_begin(struct vt_print *print, const struct vt_view_style *style,
                     const struct vt_report *report);
-/* Writes the page to `out` and frees it. 0, or -errno of `out`. */
-int vt_print_finish(struct vt_print *print, FILE *out);
+/* Writes the page to `out` and frees it. */
+void vt_print_finish(struct vt_print *print, FILE *out);
 
 /* Prints what was written to print->paragraph, wrapped at spaces to the style's width but never between a
  * number and its unit; the first line starts with `first` spaces, the others with `indent`. */
