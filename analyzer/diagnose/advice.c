@@ -86,9 +86,8 @@ static int compare_advice(const void *left, const void *right)
 }
 
 static void (*const finders[])(struct vt_adviser *) = {
-#define X(id, name, find) find,
-    VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) find,
+#include "diagnose/remedies.def"
 };
 
 #define KINDS (sizeof finders / sizeof *finders)

@@ -41,8 +41,7 @@ void vt_advise_copies(struct vt_adviser *adviser)
     uint32_t stack_id = replay->allocations[chosen].stack_id;
     bool loaded = vt_stack_traits_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
     vt_advise(adviser, VT_ADVICE_COPIES, saved, stack_id, "",
-              loaded ? "torch.load(…, map_location=\"cpu\"), or del the checkpoint once it is loaded"
-                     : "the copy of the weights on the host (.cpu() instead of .clone())",
+              loaded ? vt_remedy_load_on_host : vt_remedy_copy_on_host,
               "A checkpoint copy%s%.200s takes %s at the peak beside the model. It is needed there only if "
               "each step reads it (an average, an anchor)",
               holder ? ", kept by " : "", holder ? holder->holder : "", vt_format_bytes(at_peak, bytes));

@@ -57,7 +57,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
     }
     if (most == 0)
         return;
-    snprintf(what, sizeof what, "%s in place (inplace=True)", vt_operator_of(adviser->attribution, stack_id));
+    snprintf(what, sizeof what, "%s %s", vt_operator_of(adviser->attribution, stack_id), vt_remedy_in_place);
     vt_advise(
         adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif), stack_id, "", what,
         "The operator keeps its output (up to %s) beside an input of the same size. One of them is enough if "

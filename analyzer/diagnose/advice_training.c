@@ -151,7 +151,7 @@ void vt_advise_no_grad(struct vt_adviser *adviser)
     free(evaluation.runs);
     free(evaluation.stacks);
     free(evaluation.blocks);
-    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", "torch.no_grad() around this forward pass",
+    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", vt_remedy_no_grad,
               "The forward pass keeps what a backward pass would need, but none follows");
 }
 
@@ -271,8 +271,7 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     size_t known = name && trained ? known_optimizer(name) : sizeof optimizers / sizeof *optimizers;
     if (known < sizeof optimizers / sizeof *optimizers)
         vt_advise(
-            adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "",
-            "an optimizer with one state per parameter instead of two (SGD with momentum, Lion)",
+            adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "", vt_remedy_fewer_states,
             "%.*s keeps %s at the peak, %.1f bytes per four bytes of parameters (%u by definition). One "
             "state takes half of that, an optimizer with 8-bit states a quarter. Either changes the training",
             (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
@@ -311,8 +310,7 @@ void vt_advise_foreach(struct vt_adviser *adviser)
         most = all > most ? all : most;
     }
     vt_advise(
-        adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif), stack_id, "",
-        "the optimizer with foreach=False, or fused=True",
+        adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif), stack_id, "", vt_remedy_not_foreach,
         "Its step makes %s of temporaries for all parameters at once; those of one parameter at a time are "
         "enough",
         vt_format_bytes(most, bytes));

@@ -6,6 +6,9 @@
 
 #include "base/allocate.h"
 
+#define VT_REMEDY(id, text) const char vt_remedy_##id[] = text;
+#include "diagnose/remedies.def"
+
 static void count_passes(struct vt_adviser *adviser)
 {
     const struct vt_attribution *attribution = adviser->attribution;
@@ -50,9 +53,8 @@ void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t by
                const char *module, const char *what, const char *why, ...)
 {
     static const char *const names[] = {
-#define X(id, name, find) name,
-        VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) name,
+#include "diagnose/remedies.def"
     };
     struct vt_advices *advices = adviser->advices;
     va_list arguments;

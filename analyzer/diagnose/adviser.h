@@ -21,25 +21,13 @@ struct vt_adviser {
     uint32_t *passes;           /* by event: how many backward passes have begun */
 };
 
-/* Id, name, and the function that adds advice of that kind. */
-#define VT_ADVICE_KINDS(X)                                                                                   \
-    X(LEAK, "leak", vt_advise_leak)                                                                          \
-    X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
-    X(NO_GRAD, "no_grad", vt_advise_no_grad)                                                                 \
-    X(COPIES, "checkpoint_copy", vt_advise_copies)                                                           \
-    X(OPTIMIZER, "optimizer", vt_advise_optimizer)                                                           \
-    X(FOREACH, "foreach", vt_advise_foreach)                                                                 \
-    X(IN_PLACE, "in_place", vt_advise_in_place)                                                              \
-    X(CHECKPOINT, "checkpoint", vt_advise_checkpoint)                                                        \
-    X(EMPTY_CACHE, "empty_cache", vt_advise_empty_cache)
 enum vt_advice_kind {
-#define X(id, name, find) VT_ADVICE_##id,
-    VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) VT_ADVICE_##id,
+#include "diagnose/remedies.def"
 };
-#define X(id, name, find) void find(struct vt_adviser *adviser);
-VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) void find(struct vt_adviser *adviser);
+#define VT_REMEDY(id, text) extern const char vt_remedy_##id[];
+#include "diagnose/remedies.def"
 
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);

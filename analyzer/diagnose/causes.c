@@ -25,9 +25,8 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
     static const struct {
         const char *name, *remedy;
     } kinds[] = {
-#define X(id, name, remedy, find) {name, remedy},
-        VT_CAUSE_KINDS(X)
-#undef X
+#define VT_CAUSE(id, name, remedy, find) {name, remedy},
+#include "diagnose/remedies.def"
     };
     struct vt_shortage *shortage = search->shortage;
     va_list arguments;
@@ -390,9 +389,8 @@ static int compare(const void *left, const void *right)
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
     static void (*const finders[])(struct vt_cause_search *) = {
-#define X(id, name, remedy, find) find,
-        VT_CAUSE_KINDS(X)
-#undef X
+#define VT_CAUSE(id, name, remedy, find) find,
+#include "diagnose/remedies.def"
     };
     struct vt_cause_search search = {.report = report,
                                      .attribution = report->attribution,

@@ -130,9 +130,9 @@ struct vt_gpu_table {
     uint64_t total_bytes;    /* of the GPU, as the source reports it */
     uint64_t returned_bytes; /* what pools had given back to the device by then, which no event shows: not
                                 in the row of cached bytes */
-    int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
-                                        rows */
-    struct vt_gpu_row *rows, *told;  /* owned; reported beside device_bytes */
+    int64_t own_unexplained_bytes;  /* where processes_known: what NVML charges this process with beyond its
+                                       rows */
+    struct vt_gpu_row *rows, *told; /* owned; reported beside device_bytes */
     size_t row_count, told_count;
     struct vt_advices advices; /* of this moment, largest first */
 };
@@ -205,8 +205,8 @@ struct vt_fragmentation {
     const char *release;       /* the framework's code for it; NULL = none, or not known */
     const char *setting;       /* with which holes serve more requests; NULL = none, or not known */
     const char *grows;         /* a setting that avoids allocating half the GPU at once, most of it unused */
-    uint64_t kept_bytes; /* holes of the others */
-    uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
+    uint64_t kept_bytes;       /* holes of the others */
+    uint64_t unusable_bytes;   /* of holes that no request ever made of their pool fits in */
     uint64_t largest_hole_bytes;
     char *advice[3]; /* what would return free bytes to the GPU, or let them serve a request */
     uint32_t advice_count;
@@ -287,7 +287,7 @@ struct vt_freed_next {
 
 /* What filled the GPU unnecessarily, or simply its size. */
 struct vt_cause {
-    const char *kind;             /* "leak", "failed_try" … (causes.c) */
+    const char *kind;             /* "leak", "failed_try" … (diagnose/remedies.def) */
     const char *remedy;           /* in a sentence */
     char what[256];               /* in words, without its bytes */
     uint64_t bytes;               /* on the GPU then; for a request, what it requested */

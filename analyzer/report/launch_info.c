@@ -62,8 +62,9 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
 static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
 {
     if (!launch->launcher)
-        launch->launcher = "torch.distributed";
-    launch->rank = trace->group_rank;
+#define VT_GROUPS(module) launch->launcher = module;
+#include "trace/frameworks.def"
+        launch->rank = trace->group_rank;
     launch->world_size = trace->group_size;
     launch->store = trace->group_store;
 }
