@@ -73,6 +73,12 @@ static inline int vt_order(uint64_t left, uint64_t right)
     return (left > right) - (left < right);
 }
 
+/* The same of numbers that may be negative. */
+static inline int vt_order_signed(int64_t left, int64_t right)
+{
+    return (left > right) - (left < right);
+}
+
 /* Of `count` ascending numbers: the index of the first above `value`, `count` if there is none. */
 static inline size_t vt_count_up_to(const uint32_t *numbers, size_t count, uint32_t value)
 {

@@ -65,7 +65,8 @@ static int print_events(FILE *out, const struct vt_trace *trace, const struct vt
     int result = 0;
 
     for (uint32_t i = 0; !result && i < trace->event_count; i++) {
-        vt_event_facts_read(trace, i, arguments->stacks ? frames : NULL, &event);
+        vt_event_facts_read(trace, i, &event);
+        vt_event_frames_read(trace, arguments->stacks ? frames : NULL, &event);
         result = arguments->json ? vt_json_write(&vt_event_document, &event, &style, out)
                                  : vt_text_event(&event, out);
     }

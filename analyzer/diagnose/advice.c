@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "base/task.h"
 #include "diagnose/adviser.h"
 #include "diagnose/fragmentation.h"
@@ -39,10 +40,10 @@ static uint64_t kept_bytes(const struct vt_adviser *adviser, const struct vt_lea
 /* What leaks hold at the peak. (Each what-if walks all events, so there is one for few leaks only.) */
 void vt_advise_leak(struct vt_adviser *adviser)
 {
-    const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
+    const struct vt_leaks *leaks = &vt_report_device(adviser->report, adviser->whatif.device_index)->leaks;
     uint32_t *ends = vt_allocate_zeros((size_t)adviser->attribution->step_count + 1, sizeof *ends);
 
-    for (size_t i = 0; leaks && i < leaks->leak_count; i++) {
+    for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
         if (!vt_is_worth_advice(adviser, kept_bytes(adviser, leak)))
@@ -65,9 +66,9 @@ void vt_advise_leak(struct vt_adviser *adviser)
  * is sure to return. */
 void vt_advise_empty_cache(struct vt_adviser *adviser)
 {
-    struct vt_fragmentation found;
+    struct vt_fragmentation found =
+        vt_fragmentation_find(adviser->replay, adviser->whatif.device_index, adviser->whatif.peak_event);
     char what[96];
-    vt_fragmentation_find(adviser->replay, adviser->whatif.device_index, adviser->whatif.peak_event, &found);
     snprintf(what, sizeof what, "%s before the peak", found.release ? found.release : "");
     vt_advise(
         adviser, VT_ADVICE_EMPTY_CACHE, found.returnable_bytes, 0, "", what,
@@ -166,7 +167,7 @@ static void collect(struct vt_advice_search *search, struct vt_advices *all)
 
 static void settle(const struct vt_report *report, struct vt_advices *advices)
 {
-    qsort(advices->items, advices->count, sizeof *advices->items, compare_advice);
+    vt_sort(advices->items, advices->count, sizeof *advices->items, compare_advice);
     for (size_t i = 0; i < advices->count; i++) {
         struct vt_advice *advice = &advices->items[i];
         const struct vt_place *place =

@@ -5,6 +5,7 @@
 
 #include "base/allocate.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 #include "diagnose/adviser.h"
 
 /* ---- In place ---- */
@@ -319,7 +320,7 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
             weigh_family(adviser, &pieces, &families[i]);
     free(pieces.items);
     free(pieces.names);
-    qsort(families, count, sizeof *families, by_saves);
+    vt_sort(families, count, sizeof *families, by_saves);
     for (size_t i = 0; i < count && shown < SHOWN; i++) {
         bool inside = false;
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "diagnose/adviser.h"
 
 /* ---- Evaluation with gradients on ---- */
@@ -127,7 +128,7 @@ static uint64_t weigh_graphs(struct evaluation *evaluation, uint32_t *stack_id)
 
     number_frees(evaluation);
     list_graphs(evaluation);
-    qsort(evaluation->blocks, evaluation->count, sizeof *blocks, compare_graph);
+    vt_sort(evaluation->blocks, evaluation->count, sizeof *blocks, compare_graph);
     for (size_t i = 0, end; i < evaluation->count; i = end) {
         for (end = i + 1; end < evaluation->count && blocks[end].run == blocks[i].run &&
                           blocks[end].step == blocks[i].step;

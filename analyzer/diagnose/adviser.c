@@ -30,14 +30,6 @@ void vt_adviser_make(const struct vt_report *report, int device_index, struct vt
     count_passes(adviser);
 }
 
-const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser)
-{
-    for (size_t i = 0; i < adviser->report->device_count; i++)
-        if (adviser->report->devices[i].index == adviser->whatif.device_index)
-            return &adviser->report->devices[i].leaks;
-    return NULL;
-}
-
 void vt_adviser_free(struct vt_adviser *adviser)
 {
     vt_whatif_free(&adviser->whatif);

@@ -31,8 +31,6 @@ enum vt_advice_kind {
 
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
-/* The leaks of the device; NULL = none. */
-const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser);
 /* 1 % of the peak or more. */
 bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes);
 /* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that

@@ -1,13 +1,14 @@
 /* The rules are those of c10/cuda/CUDACachingAllocator.cpp, without options. */
 #include "diagnose/allocator.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "diagnose/fragmentation.h"
 #include "format/allocator.h"
+#include "report/report.h"
 
 struct block {
     uint64_t address, bytes;
@@ -225,61 +226,21 @@ static void append(struct vt_allocator *allocator, uint32_t *last, struct block 
         vt_index_put(&allocator->of_allocation, allocation, made);
 }
 
-struct reading {
-    const struct vt_replay *replay;
-    uint32_t *alive; /* segments and blocks, by address; a segment before its blocks */
-    size_t count;
-};
-
-static int by_address(const void *left, const void *right, void *replay)
+static void read_segment(struct vt_allocator *allocator, const struct vt_segment *segment)
 {
-    const struct vt_allocation *allocations = ((const struct vt_replay *)replay)->allocations;
-    const struct vt_allocation *a = &allocations[*(const uint32_t *)left],
-                               *b = &allocations[*(const uint32_t *)right];
-    return 2 * vt_order(a->address, b->address) +
-           vt_order(a->kind == VT_ALLOCATION_BLOCK, b->kind == VT_ALLOCATION_BLOCK);
-}
-
-static int list_alive(struct reading *reading, int device_index, uint32_t event_index)
-{
-    const struct vt_replay *replay = reading->replay;
-    reading->alive = vt_allocate((replay->allocation_count + 1) * sizeof *reading->alive);
-    bool any = false;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        bool segment = allocation->kind == VT_ALLOCATION_SEGMENT;
-        if (allocation->device_index != device_index || !vt_alive_at(allocation, event_index) ||
-            (!segment && (allocation->kind != VT_ALLOCATION_BLOCK || allocation->parent == VT_NEVER)))
-            continue;
-        if (!segment && allocation->flags & VT_FLAG_UNCOUNTED)
-            return -ENOTSUP; /* another allocator's */
-        if (segment && replay->trace->events[allocation->alloc_event].kind == VT_EVENT_HANDLE_CREATE)
-            return -ENOTSUP;
-        any |= segment;
-        reading->alive[reading->count++] = (uint32_t)i;
-    }
-    qsort_r(reading->alive, reading->count, sizeof *reading->alive, by_address, (void *)replay);
-    return any ? 0 : -ENOTSUP;
-}
-
-/* The segment at *next and what lies in it. */
-static void read_segment(struct vt_allocator *allocator, const struct reading *reading, size_t *next)
-{
-    const struct vt_allocation *segment = &reading->replay->allocations[reading->alive[(*next)++]];
     bool small = segment->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
     uint64_t place = segment->address, end = segment->address + segment->bytes;
     uint32_t last = VT_NO_BLOCK;
 
-    for (; *next < reading->count; ++*next) {
-        const struct vt_allocation *block = &reading->replay->allocations[reading->alive[*next]];
-        if (block->kind != VT_ALLOCATION_BLOCK || block->address < place ||
-            block->address + block->bytes > end)
+    for (uint32_t i = 0; i < segment->block_count; i++) {
+        const struct vt_block *block = &segment->blocks[i];
+        if (block->address < place || block->address + block->bytes > end)
             break;
         append(allocator, &last,
                (struct block){.address = place, .bytes = block->address - place, .small = small}, VT_NEVER);
         append(allocator, &last,
                (struct block){.address = block->address, .bytes = block->bytes, .small = small},
-               reading->alive[*next]);
+               block->allocation);
         place = block->address + block->bytes;
     }
     append(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
@@ -287,22 +248,32 @@ static void read_segment(struct vt_allocator *allocator, const struct reading *r
     allocator->next_address = end > allocator->next_address ? end : allocator->next_address;
 }
 
-int vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                      uint64_t free_bytes, struct vt_allocator **made)
+/* Whether an allocator of this kind owns all of it. */
+static bool is_modelled(const struct vt_replay *replay, const struct vt_fragmentation *found)
 {
-    struct reading reading = {.replay = replay};
-    struct vt_allocator *allocator = *made = vt_allocate_zeros(1, sizeof **made);
-    allocator->free_bytes = free_bytes;
-    allocator->unused = VT_NO_BLOCK;
-    int error = list_alive(&reading, device_index, event_index);
-    for (size_t next = 0; !error && next < reading.count;) {
-        if (replay->allocations[reading.alive[next]].kind == VT_ALLOCATION_SEGMENT)
-            read_segment(allocator, &reading, &next);
-        else
-            next++; /* in no segment that is known */
+    for (size_t i = 0; i < found->segment_count; i++)
+        if (vt_is_mapping(replay, &replay->allocations[found->segments[i].allocation]))
+            return false;
+    for (size_t i = 0; i < found->block_count; i++)
+        if (replay->allocations[found->blocks[i].allocation].flags & VT_FLAG_UNCOUNTED)
+            return false;
+    return found->segment_count > 0;
+}
+
+struct vt_allocator *vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                                       uint64_t free_bytes)
+{
+    struct vt_fragmentation found = vt_fragmentation_find(replay, device_index, event_index);
+    struct vt_allocator *allocator =
+        is_modelled(replay, &found) ? vt_allocate_zeros(1, sizeof *allocator) : NULL;
+    if (allocator) {
+        allocator->free_bytes = free_bytes;
+        allocator->unused = VT_NO_BLOCK;
+        for (size_t i = 0; i < found.segment_count; i++)
+            read_segment(allocator, &found.segments[i]);
     }
-    free(reading.alive);
-    return error;
+    vt_fragmentation_free(&found);
+    return allocator;
 }
 
 void vt_allocator_free(struct vt_allocator *allocator)

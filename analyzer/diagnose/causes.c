@@ -6,6 +6,7 @@
 #include "base/allocate.h"
 #include "base/format.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/causes_models.h"
 #include "trace/frameworks.h"
 
@@ -402,6 +403,5 @@ void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage
         shortage->refusal->free_known ? shortage->refusal->total_bytes : shortage->refusal->driver_bytes;
     for (size_t i = 0; i < sizeof finders / sizeof *finders && search.card_bytes; i++)
         finders[i](&search);
-    if (shortage->cause_count > 1)
-        qsort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare);
+    vt_sort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare);
 }

@@ -120,14 +120,6 @@ static void check_device(struct vt_checks *checks, const struct vt_device_report
     check_leak(checks, device, &limits->max_leak);
 }
 
-static const struct vt_state *peak_of(const struct vt_report *report, int device_index)
-{
-    for (size_t i = 0; i < report->device_count; i++)
-        if (report->devices[i].index == device_index)
-            return &report->devices[i].peak.state;
-    return &nothing;
-}
-
 static void compare_size(struct vt_checks *checks, int device_index, const char *part, const char *label,
                          uint64_t bytes, uint64_t before, uint64_t tolerance)
 {
@@ -149,7 +141,8 @@ static void compare_size(struct vt_checks *checks, int device_index, const char 
 static void compare_device(struct vt_checks *checks, const struct vt_device_report *device,
                            const struct vt_report *baseline, const struct vt_limits *limits)
 {
-    const struct vt_state *peak = &device->peak.state, *before = peak_of(baseline, device->index);
+    const struct vt_device_report *other = vt_report_device(baseline, device->index);
+    const struct vt_state *peak = &device->peak.state, *before = other ? &other->peak.state : &nothing;
     uint64_t used = peak->used_bytes, used_before = before->used_bytes;
     struct vt_amount usual = {.form = VT_AMOUNT_PERCENT, .part = DEFAULT_TOLERANCE};
     uint64_t tolerance = vt_amount_bytes(limits->tolerance.given ? &limits->tolerance : &usual, used_before);

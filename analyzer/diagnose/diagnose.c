@@ -36,8 +36,8 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
         vt_inference_find(report, device, &device->inference);
     }
     if (wanted & VT_FIND_FRAGMENTATION) {
-        vt_fragmentation_find(report->attribution->replay, device->index, device->shown->state.event_index,
-                              &device->fragmentation);
+        device->fragmentation = vt_fragmentation_find(report->attribution->replay, device->index,
+                                                      device->shown->state.event_index);
         vt_fragmentation_describe(report, &device->fragmentation);
     }
     if (wanted)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/sort.h"
 
 #define MOST_PAIRS 4000000u /* of lines of one function: above it, they are paired in order */
 
@@ -60,8 +61,7 @@ static void list_functions(const struct vt_trace *trace, struct functions *funct
     for (size_t i = 0; i < trace->code_count; i++)
         if (trace->codes[i].file && trace->codes[i].name && trace->codes[i].first_line > 0)
             functions->items[functions->count++] = &trace->codes[i];
-    if (functions->count)
-        qsort(functions->items, functions->count, sizeof *functions->items, compare_functions);
+    vt_sort(functions->items, functions->count, sizeof *functions->items, compare_functions);
 }
 
 /* For vt_lower_bound: finds the first function that is not before a line. */
@@ -200,23 +200,13 @@ static void add_pair(struct vt_diff_rows *rows, const struct entry *a, const str
     add_row(rows, row, shown->name);
 }
 
-static unsigned main_category(const struct vt_group *group)
-{
-    unsigned largest = 0;
-
-    for (unsigned c = 1; c < VT_CATEGORY_COUNT; c++)
-        if (group->categories[c] > group->categories[largest])
-            largest = c;
-    return largest;
-}
-
 /* How much two entries of one key are alike; 0 = not at all. Lines of one function, and stacks through the
  * same functions, count as the same only if something else agrees; what they hold weighs more than their
  * position. */
 static uint32_t likeness(const struct entries *entries, const struct entry *a, const struct entry *b)
 {
     bool phase = a->group->phase == b->group->phase;
-    bool category = main_category(a->group) == main_category(b->group);
+    bool category = vt_largest_category(a->group->categories) == vt_largest_category(b->group->categories);
     bool name = !strcmp(a->group->name, b->group->name);
     uint32_t same = entries->by != VT_BY_LINE && entries->by != VT_BY_STACK;
 
@@ -286,7 +276,7 @@ static void match(const struct vt_diff *diff, enum vt_by by, const struct vt_gro
 
     add_entries(diff->a->trace, a, false, &entries);
     add_entries(diff->b->trace, b, true, &entries);
-    qsort(entries.items, entries.count, sizeof *entries.items, compare_entries);
+    vt_sort(entries.items, entries.count, sizeof *entries.items, compare_entries);
     for (size_t i = 0, end; i < entries.count; i = end) {
         for (end = i + 1; end < entries.count && !strcmp(entries.items[end].key, entries.items[i].key);)
             end++;
@@ -323,18 +313,9 @@ static void compare_device(const struct vt_diff *diff, unsigned groups, struct v
             match(diff, (enum vt_by)by, a, b, rows);
         if (by == VT_BY_MODULE || by == VT_BY_OWNER)
             vt_diff_collapse(rows, (enum vt_by)by, a, b);
-        if (rows->count)
-            qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
+        vt_sort(rows->items, rows->count, sizeof *rows->items, compare_rows);
         device->differs |= rows->count > 0;
     }
-}
-
-static const struct vt_device_report *device_of(const struct vt_report *report, int index)
-{
-    for (size_t i = 0; i < report->device_count; i++)
-        if (report->devices[i].index == index)
-            return &report->devices[i];
-    return NULL;
 }
 
 static void set_instant(const struct vt_report *report, const struct vt_device_report *device,
@@ -355,7 +336,7 @@ void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned
     diff->b = b;
     diff->devices = vt_allocate_zeros(VT_MAX_DEVICES, sizeof *diff->devices);
     for (int index = 0; index < (int)VT_MAX_DEVICES; index++) {
-        const struct vt_device_report *of_a = device_of(a, index), *of_b = device_of(b, index);
+        const struct vt_device_report *of_a = vt_report_device(a, index), *of_b = vt_report_device(b, index);
         struct vt_diff_device *device = &diff->devices[diff->device_count];
 
         if (!of_a && !of_b)

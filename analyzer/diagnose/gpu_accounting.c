@@ -498,14 +498,12 @@ void vt_gpu_account(const struct vt_report *report, struct vt_device_report *dev
 void vt_gpu_account_oom(struct vt_report *report)
 {
     struct vt_oom *refusal = report->refusals + report->shown_refusal;
-    const struct vt_device_report *device = report->devices;
+    const struct vt_device_report *device =
+        report->refusal_count ? vt_report_device(report, refusal->device_index) : NULL;
     const struct vt_gpu_table *card;
     uint64_t told_bytes = 0, others_bytes;
 
-    while (device < report->devices + report->device_count &&
-           (!report->refusal_count || device->index != refusal->device_index))
-        device++;
-    if (device == report->devices + report->device_count)
+    if (!device)
         return;
     card = device->card.present && device->card.processes_known ? &device->card : &device->last_card;
     if (!card->present || !card->processes_known)

@@ -12,6 +12,7 @@
 
 #include "base/format.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/driver_overhead.h"
 #include "report/launch_info.h"
 #include "report/report.h"
@@ -254,6 +255,5 @@ void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table)
     table->advices.peak_bytes = table->device_bytes;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         kinds[i](&adviser);
-    if (table->advices.count)
-        qsort(table->advices.items, table->advices.count, sizeof *table->advices.items, by_bytes);
+    vt_sort(table->advices.items, table->advices.count, sizeof *table->advices.items, by_bytes);
 }

@@ -7,6 +7,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/report.h"
 
 struct capture {
@@ -203,7 +204,7 @@ void vt_graph_pools_find(const struct vt_report *report, int device_index, uint3
     if (finder.capture_count > 0) {
         find_segments(&finder);
         fill_pools(&finder, pools);
-        qsort(pools->items, pools->count, sizeof *pools->items, larger_first);
+        vt_sort(pools->items, pools->count, sizeof *pools->items, larger_first);
     }
     vt_index_free(&finder.graphs);
     vt_index_free(&finder.current);

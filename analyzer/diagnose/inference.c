@@ -6,6 +6,7 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/capacity.h"
 #include "diagnose/steps.h"
 #include "format/allocator.h"
@@ -72,13 +73,6 @@ static struct run find_growth(const struct vt_steps *steps, struct vt_inference 
     return found;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 /* For each request: its peak above what was there before it. */
 static void find_requests(const struct vt_steps *steps, struct vt_inference *inference)
 {
@@ -93,7 +87,7 @@ static void find_requests(const struct vt_steps *steps, struct vt_inference *inf
             step->peak.used_bytes > step->before_bytes ? step->peak.used_bytes - step->before_bytes : 0;
     }
     if (inference->requests) {
-        qsort(bytes, inference->requests, sizeof *bytes, by_bytes);
+        vt_sort_numbers(bytes, inference->requests);
         inference->request_bytes = bytes[inference->requests / 2];
         inference->largest_request_bytes = bytes[inference->requests - 1];
     }
@@ -134,8 +128,8 @@ static void find_calls_that_fit(const struct vt_report *report, const struct vt_
     const struct vt_step *items = &steps->items[run.begin];
 
     if (calls)
-        vt_capacity_calls(report->attribution, device->index, items, calls,
-                          free_at(device, &items[calls - 1].end), &fit);
+        fit = vt_capacity_calls(report->attribution, device->index, items, calls,
+                                free_at(device, &items[calls - 1].end));
     /* where several sequences take turns, each grows less than all together */
     if (inference->threads > 1 || fit.cache_bytes_per_call > 2 * inference->cache_bytes_per_call ||
         2 * fit.cache_bytes_per_call < inference->cache_bytes_per_call)
@@ -178,7 +172,7 @@ static size_t list_cache(const struct vt_report *report, const struct vt_device_
             block->device_index == device->index && vt_alive_at(block, device->shown->state.event_index))
             parts[count++] = (struct part){block->stack_id, block->bytes};
     }
-    qsort(parts, count, sizeof *parts, by_stack);
+    vt_sort(parts, count, sizeof *parts, by_stack);
     for (size_t i = 1; i < count; i++)
         if (parts[i].stack_id == parts[i - 1].stack_id && parts[i - 1].bytes > VT_TORCH_SMALL_BYTES &&
             parts[i].bytes - parts[i - 1].bytes <= VT_TORCH_SMALL_BYTES)
@@ -195,11 +189,11 @@ static void find_caches_that_fit(const struct vt_report *report, const struct vt
     struct part *parts = vt_allocate((replay->allocation_count + 1) * sizeof *parts);
     size_t count = list_cache(report, device, parts);
     uint64_t *bytes = vt_allocate((count + 1) * sizeof *bytes);
-    struct vt_capacity fit = {0};
+    struct vt_capacity fit;
 
     for (size_t i = 0; i < count; i++)
         bytes[i] = parts[i].bytes;
-    vt_capacity_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state), &fit);
+    fit = vt_capacity_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state));
     inference->caches_known = count > 0;
     if (inference->caches_known) {
         inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";

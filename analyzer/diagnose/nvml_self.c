@@ -87,7 +87,7 @@ struct walk {
 
 static void step(struct walk *walk, uint64_t t_ns, uint64_t bytes)
 {
-    const struct vt_context_level level = {t_ns, bytes};
+    const struct vt_level level = {t_ns, bytes};
 
     walk->bytes = bytes;
     VT_APPEND(walk->levels->items, walk->levels->count, walk->capacity, level);

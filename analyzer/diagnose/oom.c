@@ -7,6 +7,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/causes.h"
 #include "diagnose/fragmentation.h"
 #include "report/blocks.h"
@@ -86,7 +87,7 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
         count += vt_is_counted(&replay->allocations[i], shortage->device->index, now) &&
                  end_of(report, shortage, i, latest, last, &ends[count]);
     shortage->freed = vt_allocate_zeros(count + 1, sizeof *shortage->freed);
-    qsort(ends, count, sizeof *ends, by_event);
+    vt_sort(ends, count, sizeof *ends, by_event);
     for (size_t i = 0; i < count; i++) {
         struct vt_freed_next *last =
             shortage->freed_count ? &shortage->freed[shortage->freed_count - 1] : NULL;
@@ -106,25 +107,24 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
 void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
     const struct vt_oom *refusal = &report->refusals[report->shown_refusal];
-    bool is_last = report->shown_refusal + 1 == report->refusal_count;
+    const struct vt_device_report *device =
+        report->refusal_count ? vt_report_device(report, refusal->device_index) : NULL;
 
     *shortage = (struct vt_shortage){0};
-    for (size_t i = 0; i < report->device_count && report->refusal_count; i++)
-        if (report->devices[i].index == refusal->device_index && report->devices[i].at.state.present)
-            shortage->device = &report->devices[i];
-    if (!shortage->device)
+    if (!device || !device->at.state.present)
         return;
+    shortage->device = device;
     shortage->refusal = refusal;
     shortage->at = &shortage->device->at;
     shortage->number = report->shown_refusal + 1;
-    shortage->is_last = is_last;
-    shortage->is_chosen = !is_last;
+    shortage->is_last = report->shown_refusal + 1 == report->refusal_count;
+    shortage->is_chosen = !shortage->is_last;
     uint64_t needed =
         refusal->tried_bytes > refusal->asked_bytes ? refusal->tried_bytes : refusal->asked_bytes;
     if (refusal->free_known && needed > refusal->free_bytes)
         shortage->missing_bytes = needed - refusal->free_bytes;
-    vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
-                          &shortage->cache);
+    shortage->cache =
+        vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index);
     find_freed(report, shortage);
     vt_causes_find(report, shortage);
 }

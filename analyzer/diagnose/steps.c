@@ -4,6 +4,7 @@
 #include "attribute/sums.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "trace/thin.h"
@@ -135,14 +136,10 @@ static void finish(const struct vt_report *report, struct vt_steps *steps, size_
     }
 }
 
-static int compare_values(const void *left, const void *right)
+/* With the mean of the middle two. */
+static uint64_t exact_median(uint64_t *values, size_t count)
 {
-    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
-}
-
-static uint64_t median(uint64_t *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare_values);
+    vt_sort_numbers(values, count);
     return count % 2 ? values[count / 2] : values[count / 2 - 1] / 2 + values[count / 2] / 2;
 }
 
@@ -160,11 +157,11 @@ static double limit_of(uint64_t *values, size_t count, double part, uint64_t *mi
 {
     double spread, least, few;
 
-    *middle = median(values, count);
+    *middle = exact_median(values, count);
     few = (double)least_limit(values, count);
     for (size_t i = 0; i < count; i++)
         values[i] = values[i] > *middle ? values[i] - *middle : *middle - values[i];
-    spread = VT_STEP_SPREADS * DEVIATION * (double)median(values, count);
+    spread = VT_STEP_SPREADS * DEVIATION * (double)exact_median(values, count);
     least = part * (double)*middle;
     least = (double)*middle + (spread > least ? spread : least);
     return least > few ? least : few;

@@ -4,9 +4,10 @@
 
 #include "base/allocate.h"
 #include "base/format.h"
+#include "base/index.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
-#include "job/outliers.h"
 
 #include <stdlib.h>
 
@@ -32,9 +33,7 @@ static uint64_t size_of(int64_t value)
 
 static int compare_signed(const void *left, const void *right)
 {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a > b) - (a < b);
+    return vt_order_signed(*(const int64_t *)left, *(const int64_t *)right);
 }
 
 /* `differences` and `sizes` have space for one of each step. */
@@ -46,14 +45,14 @@ static struct apart measure(const struct vt_job_process *one, const struct vt_jo
 
     for (size_t i = 0; i < count; i++)
         differences[i] = (int64_t)(step_at(other, i) - step_at(one, i));
-    qsort(differences, count, sizeof *differences, compare_signed);
+    vt_sort(differences, count, sizeof *differences, compare_signed);
     apart.ahead_ns = differences[(count - 1) / 2];
     for (size_t i = 0; i < count; i++)
         sizes[i] = size_of(differences[i] - apart.ahead_ns);
-    apart.spread_ns = vt_job_median(sizes, count);
+    apart.spread_ns = vt_median(sizes, count);
     for (size_t i = 0; i + 1 < count; i++)
         sizes[i] = one->step_ns[i + 1] - one->step_ns[i];
-    apart.step_ns = vt_job_median(sizes, count - 1);
+    apart.step_ns = vt_median(sizes, count - 1);
     return apart;
 }
 

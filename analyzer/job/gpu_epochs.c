@@ -5,7 +5,6 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/sort.h"
-#include "job/outliers.h"
 
 /* A change, in the order in which those of one time are taken; the last kind is a reading of all. */
 enum kind { COMES, HAS, HAS_CONTEXT, OTHER_HAS, LEAVES, ENDS, READS };
@@ -31,7 +30,7 @@ uint64_t vt_gpu_user_until(const struct vt_gpu_user *user)
 
 static int compare_level(const void *level, const void *t_ns)
 {
-    return ((const struct vt_job_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
+    return ((const struct vt_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
 }
 
 uint64_t vt_gpu_user_bytes(const struct vt_gpu_user *user, uint64_t t_ns)
@@ -203,7 +202,7 @@ static void close_epoch(struct vt_gpu_walk *walk, struct epoch *epoch, uint64_t 
 
     *bytes = 0;
     if (epoch->told)
-        *bytes = vt_job_median(values, epoch->told);
+        *bytes = vt_median(values, epoch->told);
     else if (walk->beside_count && *alive_before && epoch->alive)
         *bytes = bytes[-1] / *alive_before * (epoch->alive < *alive_before ? epoch->alive : *alive_before);
     *alive_before = epoch->alive;

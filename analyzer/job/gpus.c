@@ -1,6 +1,7 @@
 /* Who holds what on each GPU, where several processes use one. */
 #include "job/gpus.h"
 
+#include "base/sort.h"
 #include "job/gpu_epochs.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
@@ -170,8 +171,7 @@ static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
                                                                          .path = user->process->path,
                                                                          .bytes = user->most_bytes};
     }
-    if (card->holder_count)
-        qsort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
+    vt_sort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
 }
 
 static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_gpu_user *users)
@@ -216,8 +216,7 @@ void vt_job_find_gpus(struct vt_job_maker *maker)
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
             find_card(job, &job->processes[i], device);
-    if (job->card_count)
-        qsort(job->cards, job->card_count, sizeof *job->cards, by_number);
+    vt_sort(job->cards, job->card_count, sizeof *job->cards, by_number);
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
             device->card = (uint32_t)(find_card(job, &job->processes[i], device) - job->cards);

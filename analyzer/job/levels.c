@@ -21,7 +21,7 @@
 struct reading {
     const struct vt_trace *trace;
     struct vt_job_device *device;
-    struct vt_job_level *items;
+    struct vt_level *items;
     size_t count, capacity;
     uint64_t own_bytes;
 };
@@ -32,10 +32,10 @@ static void halve(struct reading *reading)
     size_t kept = 0;
 
     for (size_t i = 0; i + 1 < reading->count; i += 2, kept++) {
-        const struct vt_job_level *one = &reading->items[i], *other = &reading->items[i + 1];
+        const struct vt_level *one = &reading->items[i], *other = &reading->items[i + 1];
         uint64_t bytes = one->bytes > other->bytes ? one->bytes : other->bytes;
 
-        reading->items[kept] = (struct vt_job_level){one->t_ns, bytes};
+        reading->items[kept] = (struct vt_level){one->t_ns, bytes};
     }
     reading->count = kept;
     reading->device->levels_are_coarse = true;
@@ -57,7 +57,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     reading->own_bytes = own;
     if (reading->count == MOST_LEVELS)
         halve(reading);
-    VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_job_level){t_ns, own});
+    VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_level){t_ns, own});
     return 0;
 }
 
@@ -78,7 +78,7 @@ static void read_card_levels(const struct vt_trace *trace, struct vt_arena *aren
     device->card_levels = vt_job_take(arena, count, sizeof *device->card_levels);
     for (uint32_t i = 0; device->card_level_count < count; i++)
         if (tells_card(&trace->events[i], device))
-            device->card_levels[device->card_level_count++] = (struct vt_job_level){
+            device->card_levels[device->card_level_count++] = (struct vt_level){
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/allocate.h"
 #include "base/memory_stream.h"
+#include "base/sort.h"
 #include "job/job.h"
 #include "report/list.h"
 
@@ -181,8 +182,7 @@ void vt_list_make(const struct vt_job *job, struct vt_list *list)
         list->row_count++;
         list->unexamined += !row->examined;
     }
-    if (list->row_count)
-        qsort(list->rows, list->row_count, sizeof *list->rows, newest_first);
+    vt_sort(list->rows, list->row_count, sizeof *list->rows, newest_first);
 }
 
 void vt_list_free(struct vt_list *list)

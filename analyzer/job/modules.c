@@ -2,6 +2,7 @@
  * because it has a second model, or no inspection named its optimizer state, its memory is no different. */
 #include "job/modules.h"
 
+#include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
 
@@ -145,7 +146,7 @@ static void rename_modules(struct vt_job_maker *maker, struct vt_job_parts *part
         if (find(usual, name))
             part->name = name;
     }
-    qsort(parts->items, parts->count, sizeof *parts->items, by_name);
+    vt_sort(parts->items, parts->count, sizeof *parts->items, by_name);
 }
 
 void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices,

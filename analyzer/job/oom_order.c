@@ -3,6 +3,7 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "job/gpus.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
@@ -139,8 +140,7 @@ static void find_refused(struct vt_job *job)
             job->falls[job->fall_count++] =
                 (struct vt_job_fall){.process = i, .refusal = refusal, .t_ns = refused_ns(process, refusal)};
     }
-    if (job->fall_count)
-        qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);
+    vt_sort(job->falls, job->fall_count, sizeof *job->falls, by_time);
 }
 
 /* For a killed process only the last event is known, which may be long before: it waited for the others. */
@@ -167,7 +167,7 @@ static void find_ended(struct vt_job *job)
                 (struct vt_job_fall){.process = i, .killed = !process->ended, .t_ns = process->end_ns};
     }
     if (job->fall_count > refused)
-        qsort(job->falls + 1, job->fall_count - 1, sizeof *job->falls, by_time);
+        vt_sort(job->falls + 1, job->fall_count - 1, sizeof *job->falls, by_time);
     for (size_t i = 0; i < job->fall_count; i++)
         job->falls[i].after_ns = (int64_t)(job->falls[i].t_ns - first.t_ns);
 }
@@ -273,7 +273,7 @@ static uint64_t usual_peak(const struct vt_job *job)
                 most = process->devices[k].peak.used_bytes;
         values[count++] = most;
     }
-    median = vt_job_median(values, count);
+    median = vt_median(values, count);
     free(values);
     return median;
 }

@@ -4,6 +4,7 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
 #include "job/modules.h"
@@ -18,19 +19,6 @@
 #define ODD_TIMES 4u
 #define ODD_MOST 8u
 #define DIFFERENCES 100u
-
-static int compare_numbers(const void *left, const void *right)
-{
-    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
-}
-
-uint64_t vt_job_median(uint64_t *values, size_t count)
-{
-    if (!count)
-        return 0;
-    qsort(values, count, sizeof *values, compare_numbers);
-    return values[(count - 1) / 2];
-}
 
 const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process)
 {
@@ -91,7 +79,7 @@ static uint64_t part_bytes(const struct vt_job_parts *parts, const struct vt_job
 static void add_difference(struct vt_job_difference **items, size_t *count, size_t *capacity,
                            const struct others *others, const struct vt_job_part *part, uint64_t bytes)
 {
-    uint64_t usual = vt_job_median(others->values, others->count);
+    uint64_t usual = vt_median(others->values, others->count);
 
     if (bytes == usual)
         return;
@@ -139,8 +127,7 @@ static void keep(struct vt_job_maker *maker, struct vt_job_difference *items, si
 {
     size_t most = count < DIFFERENCES ? count : DIFFERENCES;
 
-    if (count)
-        qsort(items, count, sizeof *items, by_distance);
+    vt_sort(items, count, sizeof *items, by_distance);
     kept->items = vt_job_take(&maker->arena, most, sizeof *kept->items);
     if (most)
         memcpy(kept->items, items, most * sizeof *items);
@@ -163,8 +150,7 @@ static void compare_parts(const struct vt_job_parts *own, const struct others *o
         for (size_t k = 0; k < parts->count; k++)
             VT_APPEND(names, name_count, capacity, parts->items[k]);
     }
-    if (name_count)
-        qsort(names, name_count, sizeof *names, compare_names);
+    vt_sort(names, name_count, sizeof *names, compare_names);
     for (size_t i = 0; i < name_count; i++) {
         if (i && !compare_names(&names[i - 1], &names[i]))
             continue;
@@ -251,7 +237,7 @@ void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct v
         .process = process, .device_index = device->index, .bytes = device->shown.used_bytes};
     for (size_t i = 0; i < other_count; i++)
         others.values[i] = other_devices[i]->shown.used_bytes;
-    odd->usual_bytes = vt_job_median(others.values, others.count);
+    odd->usual_bytes = vt_median(others.values, others.count);
     compare_categories(maker, device, &others, &odd->categories);
     compare_modules(maker, process, device, &others, &odd->modules);
     compare_lines(maker, device, &others, &odd->lines);
@@ -310,7 +296,7 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
     group->odd = vt_job_take(&maker->arena, group->member_count, sizeof *group->odd);
     for (size_t i = 0; i < group->member_count; i++)
         values[i] = distance(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
-    usual = vt_job_median(values, group->member_count);
+    usual = vt_median(values, group->member_count);
     free(values);
     for (size_t i = 0; i < group->member_count; i++) {
         const struct vt_job_process *process = &job->processes[group->members[i]];
@@ -319,8 +305,7 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
             group->odd[group->odd_count++] = (struct vt_job_odd){
                 .process = group->members[i], .bytes = bytes_of(process), .usual_bytes = group->median_bytes};
     }
-    if (group->odd_count)
-        qsort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
+    vt_sort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
     group->odd_count = group->odd_count < ODD_MOST ? group->odd_count : ODD_MOST;
     for (size_t i = 0; i < group->odd_count; i++)
         compare_with_group(maker, group, &group->odd[i]);
@@ -340,7 +325,7 @@ static void measure(const struct vt_job *job, const uint32_t *members, size_t co
             *most_process = members[i];
         }
     }
-    *median = vt_job_median(values, count);
+    *median = vt_median(values, count);
     *imbalance = *median ? (double)*most / (double)*median : 0;
     free(values);
 }

@@ -19,7 +19,5 @@ const struct vt_job_device *vt_job_main_device(const struct vt_job_process *proc
  * them is what is usual. */
 void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
                     const struct vt_job_device *const *others, size_t other_count, struct vt_job_odd *odd);
-/* The lower of the middle two. Sorts the values. 0 of none. */
-uint64_t vt_job_median(uint64_t *values, size_t count);
 
 #endif

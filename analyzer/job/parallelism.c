@@ -6,6 +6,7 @@
 #include "base/allocate.h"
 #include "base/hash.h"
 #include "base/memory_stream.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
 
@@ -160,8 +161,7 @@ static const char *list_modules(struct vt_job_maker *maker, const struct vt_job_
 
     for (size_t i = 0; i < process->parameter_count; i++)
         units[i] = unit_of(process->parameters[i].name);
-    if (process->parameter_count)
-        qsort(units, process->parameter_count, sizeof *units, by_unit);
+    vt_sort(units, process->parameter_count, sizeof *units, by_unit);
     for (size_t i = 0, last; i < process->parameter_count; i = last + 1) {
         for (last = i; last + 1 < process->parameter_count &&
                        !strcmp(units[last + 1].prefix, units[i].prefix) &&

@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "job/launch.h"
 #include "job/levels.h"
 #include "job/job_arena.h"
@@ -17,16 +18,6 @@
 
 #define MOST_STEPS 256u   /* whose beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
-
-static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    unsigned largest = VT_CATEGORY_UNKNOWN;
-
-    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (categories[c] > categories[largest])
-            largest = c;
-    return largest;
-}
 
 static int compare_parts(const void *left, const void *right)
 {
@@ -47,14 +38,13 @@ static void read_parts(struct vt_arena *arena, const struct vt_groups *groups, s
                                      .file = vt_job_copy(arena, group->place ? group->place->frame.file : ""),
                                      .line = group->place ? group->place->frame.line : 0,
                                      .phase = group->phase,
-                                     .category = (uint8_t)main_category(group->categories),
+                                     .category = (uint8_t)vt_largest_category(group->categories),
                                      .bytes = group->bytes};
         for (unsigned kind = 0; kind < VT_JOB_NAMED; kind++)
             part->named_bytes[kind] = group->categories[vt_job_named_categories[kind]];
     }
     parts->count = groups->count;
-    if (parts->count)
-        qsort(parts->items, parts->count, sizeof *parts->items, compare_parts);
+    vt_sort(parts->items, parts->count, sizeof *parts->items, compare_parts);
 }
 
 /* The process's timeline, without what makes up the bytes. */
@@ -101,7 +91,7 @@ static void read_context_levels(const struct vt_context_levels *levels, struct v
 {
     device->context_levels = vt_job_take(arena, levels->count, sizeof *device->context_levels);
     for (size_t i = 0; i < levels->count; i++) {
-        device->context_levels[i] = (struct vt_job_level){levels->items[i].t_ns, levels->items[i].bytes};
+        device->context_levels[i] = levels->items[i];
         if (!i || levels->items[i].bytes > device->context_bytes)
             device->context_bytes = levels->items[i].bytes;
     }
@@ -269,8 +259,7 @@ static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena
                                                .bytes = tensor->bytes};
         process->parameter_count++;
     }
-    if (process->parameter_count)
-        qsort(process->parameters, process->parameter_count, sizeof *process->parameters, compare_parameters);
+    vt_sort(process->parameters, process->parameter_count, sizeof *process->parameters, compare_parameters);
 }
 
 static void read_shares(const struct vt_report *report, struct vt_arena *arena,
@@ -285,7 +274,7 @@ static void read_shares(const struct vt_report *report, struct vt_arena *arena,
     process->shares = vt_job_take(arena, replay->share_count, sizeof *process->shares);
     for (size_t i = 0; i < replay->share_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[replay->shares[i].allocation];
-        const struct vt_place *place = vt_report_place(report, replay->shares[i].allocation);
+        const struct vt_place *place = vt_place_of(report->places, allocation->stack_id);
         uint64_t begin_ns = events[allocation->alloc_event].t_ns - start_ns;
         struct vt_job_share share = {.identity = replay->shares[i].identity,
                                      .bytes = allocation->bytes,

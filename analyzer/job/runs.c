@@ -2,6 +2,7 @@
 #include "job/runs.h"
 
 #include "base/index.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
 
@@ -269,12 +270,10 @@ void vt_job_find_runs(struct vt_job_maker *maker)
     struct vt_job *job = &maker->job;
     size_t run_count;
 
-    if (job->process_count)
-        qsort(job->processes, job->process_count, sizeof *job->processes, by_start);
+    vt_sort(job->processes, job->process_count, sizeof *job->processes, by_start);
     find_nodes(maker);
     run_count = assign(maker);
-    if (job->process_count)
-        qsort(job->processes, job->process_count, sizeof *job->processes, by_run);
+    vt_sort(job->processes, job->process_count, sizeof *job->processes, by_run);
     find_parents(job);
     fill_runs(maker, run_count);
     number_runs(maker);

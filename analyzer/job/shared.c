@@ -2,6 +2,7 @@
 #include "job/shared.h"
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
 
@@ -120,7 +121,7 @@ void vt_job_find_shared(struct vt_job_maker *maker)
     seen = vt_allocate((count + 1) * sizeof *seen);
     job->shared = vt_job_take(&maker->arena, count, sizeof *job->shared);
     count = gather(job, seen);
-    qsort(seen, count, sizeof *seen, by_identity);
+    vt_sort(seen, count, sizeof *seen, by_identity);
     for (size_t first = 0, end; first < count; first = end) {
         for (end = first;
              end < count && seen[end].node == seen[first].node && seen[end].identity == seen[first].identity;)
@@ -130,6 +131,5 @@ void vt_job_find_shared(struct vt_job_maker *maker)
                 make_shared(maker, &seen[i], &seen[end]);
     }
     free(seen);
-    if (job->shared_count)
-        qsort(job->shared, job->shared_count, sizeof *job->shared, by_bytes);
+    vt_sort(job->shared, job->shared_count, sizeof *job->shared, by_bytes);
 }

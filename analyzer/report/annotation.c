@@ -5,6 +5,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 #include "report/line_table.h"
 #include "report/sources.h"
@@ -244,12 +245,12 @@ static void list_lines(const struct making *making, const struct use *uses, stru
     }
     if (!file->line_count)
         return;
-    qsort(file->lines, file->line_count, sizeof *file->lines, compare_weights);
+    vt_sort(file->lines, file->line_count, sizeof *file->lines, compare_weights);
     if (making->top && file->line_count > making->top) {
         file->left_out = file->line_count - making->top;
         file->line_count = making->top;
     }
-    qsort(file->lines, file->line_count, sizeof *file->lines, compare_lines);
+    vt_sort(file->lines, file->line_count, sizeof *file->lines, compare_lines);
 }
 
 static void list_device(const struct making *making, const struct use *uses,
@@ -274,8 +275,7 @@ static void list_device(const struct making *making, const struct use *uses,
         list_lines(making, uses, &device->files[0]);
         return;
     }
-    if (device->file_count)
-        qsort(device->files, device->file_count, sizeof *device->files, compare_files);
+    vt_sort(device->files, device->file_count, sizeof *device->files, compare_files);
 }
 
 /* ---- All ---- */

@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "report/moments.h"
 
 #include <stdlib.h>
@@ -37,7 +38,8 @@ const char *vt_shown_module(const struct vt_label *label)
 
 void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_block *block)
 {
-    static const char *const kinds[] = {"block", "segment", "driver", "pooled", "pool", "context", "host", "graph"};
+    static const char *const kinds[] = {"block", "segment", "driver", "pooled",
+                                        "pool",  "context", "host",   "graph"};
     const struct vt_attribution *attribution = report->attribution;
     const struct vt_allocation *allocation = &attribution->replay->allocations[index];
     const struct vt_label *label = vt_label_of(attribution, allocation);
@@ -105,5 +107,5 @@ void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_
         block->number = allocation->kind == VT_ALLOCATION_BLOCK ? number : 0;
         instant->block_count++;
     }
-    qsort(instant->blocks, instant->block_count, sizeof *instant->blocks, compare_blocks);
+    vt_sort(instant->blocks, instant->block_count, sizeof *instant->blocks, compare_blocks);
 }

@@ -4,6 +4,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 #include "report/moments.h"
 
@@ -231,6 +232,5 @@ void vt_explain(const struct vt_report *report, const char *what, struct vt_devi
         explanation->way = ways[0].name;
     for (size_t i = 0; i < explanation->count; i++)
         describe(report, &explanation->reasons[i]);
-    if (explanation->count)
-        qsort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
+    vt_sort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
 }

@@ -137,12 +137,9 @@ struct vt_gpu_table {
     struct vt_advices advices; /* of this moment, largest first */
 };
 
-/* What a device took for this process beside its own memory, from a time on. */
-struct vt_context_level {
-    uint64_t t_ns, bytes; /* t_ns: since recording began */
-};
+/* What a device took for this process beside its own memory. */
 struct vt_context_levels {
-    struct vt_context_level *items; /* in order; owned */
+    struct vt_level *items; /* in order; owned */
     size_t count;
 };
 

@@ -1,4 +1,5 @@
 /* When the bytes in use on a GPU were reported, and what this process held then. */
+#include "base/sort.h"
 #include "replay/walk.h"
 #include "report/gpu_readings.h"
 
@@ -21,22 +22,6 @@ static uint64_t since_start(const struct vt_trace *trace, uint64_t t_ns)
     const uint64_t start = trace->header.start_monotonic_ns;
 
     return t_ns > start ? t_ns - start : 0;
-}
-
-/* The last event that is not after `t_ns`. */
-static uint32_t event_at(const struct vt_trace *trace, uint64_t t_ns)
-{
-    size_t low = 0, high = trace->event_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (trace->events[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? (uint32_t)low - 1 : 0;
 }
 
 static bool is_plausible(const struct vt_trace_card_use *use, int device_index)
@@ -69,7 +54,7 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
         if (!is_plausible(&trace->card_uses[i], device_index))
             continue;
         any = true;
-        *event_index = event_at(trace, trace->card_uses[i].begin_ns);
+        *event_index = vt_last_event_at(trace, trace->card_uses[i].begin_ns);
         if (is_seen(trace, *event_index))
             return true;
     }
@@ -198,7 +183,7 @@ static void take_from_nvml(struct walk *walk)
     for (size_t i = 0; i < trace->card_use_count; i++) {
         const struct vt_trace_card_use *use = &trace->card_uses[i];
         const struct vt_gpu_reading reading = {.use = use,
-                                               .event_index = event_at(trace, use->begin_ns),
+                                               .event_index = vt_last_event_at(trace, use->begin_ns),
                                                .begin_ns = since_start(trace, use->begin_ns),
                                                .end_ns = since_start(trace, use->end_ns),
                                                .used_bytes = use->used_bytes,
@@ -207,8 +192,7 @@ static void take_from_nvml(struct walk *walk)
         if (is_plausible(use, walk->device_index))
             VT_APPEND(readings->items, readings->count, walk->capacity, reading);
     }
-    if (readings->count)
-        qsort(readings->items, readings->count, sizeof *readings->items, by_time);
+    vt_sort(readings->items, readings->count, sizeof *readings->items, by_time);
     hold(readings);
     walk->from_nvml = readings->count > 0;
 }

@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 #include "report/group_table.h"
 #include "report/modules.h"
@@ -334,8 +335,7 @@ static void make_groups(struct vt_grouper *grouper, int device_index, enum vt_by
     vt_index_free(&making.table.index);
     vt_index_free(&making.modules_met.index);
     vt_groups_free(&making.modules);
-    if (groups->count)
-        qsort(groups->items, groups->count, sizeof *groups->items, compare_groups);
+    vt_sort(groups->items, groups->count, sizeof *groups->items, compare_groups);
 }
 
 static void sum_evidence(const struct vt_attribution *attribution, int device_index,

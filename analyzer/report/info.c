@@ -157,7 +157,7 @@ void vt_info_free(struct vt_info *info)
 
 /* ---- Events ---- */
 
-uint32_t vt_event_flag_names(const struct vt_event *event, const char **names)
+static void read_flags(const struct vt_event *event, struct vt_event_facts *facts)
 {
     static const struct {
         uint8_t flag;
@@ -167,16 +167,21 @@ uint32_t vt_event_flag_names(const struct vt_event *event, const char **names)
         {VT_FLAG_FOREIGN, "foreign"},   {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
         {VT_FLAG_ESTIMATE, "estimate"}, {VT_FLAG_COLLECTOR, "collector"}};
     const bool of_framework = event->layer == VT_LAYER_FRAMEWORK;
-    uint32_t count = 0;
+    size_t used = 0;
 
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (event->flags & known[i].flag)
-            names[count++] = of_framework && known[i].flag == VT_FLAG_UNCOUNTED ? "uncounted" : known[i].name;
-    return count;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *name = of_framework && known[i].flag == VT_FLAG_UNCOUNTED ? "uncounted" : known[i].name;
+
+        if (!(event->flags & known[i].flag))
+            continue;
+        used += (size_t)snprintf(facts->flag_list + used, sizeof facts->flag_list - used, "%s%s",
+                                 used ? "," : "", name);
+        facts->flags[facts->flag_count++] = name;
+    }
 }
 
-void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
-                         struct vt_event_names *names)
+static void read_names(const struct vt_trace *trace, const struct vt_event *event,
+                       struct vt_event_names *names)
 {
     static const struct vt_trace_stack empty;
     const struct vt_trace_stack *stack =
@@ -189,12 +194,9 @@ void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *ev
     names->thread = stack->thread_id;
 }
 
-void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
-                         struct vt_event_facts *facts)
+void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_event_facts *facts)
 {
     const struct vt_event *event = &trace->events[event_index];
-    struct vt_frame top[VT_EVENT_TOP_FRAMES];
-    size_t count = vt_trace_frames(trace, event->stack_id, top, VT_EVENT_TOP_FRAMES);
 
     *facts = (struct vt_event_facts){.index = event_index,
                                      .stack_id = event->stack_id,
@@ -210,13 +212,20 @@ void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, str
                                      .detail = event->detail,
                                      .total_bytes = event->total_bytes,
                                      .sequence = event->sequence};
-    snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, event->address);
-    facts->flag_count = vt_event_flag_names(event, facts->flags);
-    vt_event_names_read(trace, event, &facts->names);
+    read_flags(event, facts);
+    read_names(trace, event, &facts->names);
+}
+
+void vt_event_frames_read(const struct vt_trace *trace, struct vt_frame *frames, struct vt_event_facts *facts)
+{
+    struct vt_frame top[VT_EVENT_TOP_FRAMES];
+    size_t count = vt_trace_frames(trace, facts->stack_id, top, VT_EVENT_TOP_FRAMES);
+
+    snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, facts->address);
     for (size_t i = 0; i < count && i < VT_EVENT_TOP_FRAMES; i++)
         facts->top_functions[facts->top_count++] = top[i].function;
-    facts->has_at = vt_trace_user_frame(trace, event->stack_id, &facts->at);
+    facts->has_at = vt_trace_user_frame(trace, facts->stack_id, &facts->at);
     facts->frames = frames;
-    count = frames ? vt_trace_frames(trace, event->stack_id, frames, VT_EVENT_FRAMES) : 0;
+    count = frames ? vt_trace_frames(trace, facts->stack_id, frames, VT_EVENT_FRAMES) : 0;
     facts->frame_count = count < VT_EVENT_FRAMES ? count : VT_EVENT_FRAMES;
 }

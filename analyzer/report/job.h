@@ -34,11 +34,6 @@ struct vt_job_parameter {
     uint64_t bytes;
 };
 
-/* Driver memory without the context, from a time on. */
-struct vt_job_level {
-    uint64_t t_ns, bytes;
-};
-
 /* What NVML charged another process on the GPU with, from then on. */
 #define VT_JOB_MOST_OTHERS 64
 struct vt_job_other {
@@ -58,7 +53,7 @@ struct vt_job_device {
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
     bool context_told;            /* by NVML */
-    struct vt_job_level
+    struct vt_level
         *context_levels; /* what it reported, from change to change; none: context_bytes all the time */
     size_t context_level_count;
     uint32_t nvml_pid; /* the number that NVML has of this process: in a container it may be another */
@@ -71,11 +66,11 @@ struct vt_job_device {
     const char *context_line; /* of one without memory: what made it; "" = not known */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
-    const char *leak_line;       /* of the largest; "" = none, or not known */
-    struct vt_job_level *levels; /* in order */
+    const char *leak_line;   /* of the largest; "" = none, or not known */
+    struct vt_level *levels; /* in order */
     size_t level_count;
-    bool levels_are_coarse;           /* too many: of each few the largest */
-    struct vt_job_level *card_levels; /* what the driver reported as in use on the whole GPU; in order */
+    bool levels_are_coarse;       /* too many: of each few the largest */
+    struct vt_level *card_levels; /* what the driver reported as in use on the whole GPU; in order */
     size_t card_level_count;
     uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
     size_t column_count;

@@ -58,13 +58,17 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
     return NULL;
 }
 
+static const char group_module[] =
+#define VT_GROUPS(module) module
+#include "trace/frameworks.def"
+    ;
+
 /* For a process whose rank is in no variable: torch.multiprocessing.spawn. */
 static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
 {
     if (!launch->launcher)
-#define VT_GROUPS(module) launch->launcher = module;
-#include "trace/frameworks.def"
-        launch->rank = trace->group_rank;
+        launch->launcher = group_module;
+    launch->rank = trace->group_rank;
     launch->world_size = trace->group_size;
     launch->store = trace->group_store;
 }

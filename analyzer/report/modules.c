@@ -13,6 +13,7 @@
 
 #include "base/allocate.h"
 #include "base/memory_stream.h"
+#include "base/sort.h"
 
 #define HOLE '\x01' /* of a number, in patterns */
 
@@ -257,7 +258,7 @@ static void make_families(struct entry *entries, size_t count, bool roles,
             !is_container(entries, count, pattern))
             entries[i].kept = entries[i].numbers[entries[i].number_count - 1];
     }
-    qsort(entries, count, sizeof *entries, compare_entries);
+    vt_sort(entries, count, sizeof *entries, compare_entries);
     for (size_t i = 0, end; i < count; i = end) {
         struct vt_module_family *family = &families->items[families->count];
 
@@ -271,7 +272,7 @@ static void make_families(struct entry *entries, size_t count, bool roles,
     merge_alike(families);
     for (size_t f = 0; f < families->count; f++)
         families->items[f].name = make_name(&families->items[f]);
-    qsort(families->items, families->count, sizeof *families->items, compare_families);
+    vt_sort(families->items, families->count, sizeof *families->items, compare_families);
 }
 
 static void fold(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
@@ -284,10 +285,8 @@ static void fold(const struct vt_groups *modules, bool roles, struct vt_module_f
     for (size_t i = 0; i < modules->count; i++)
         if (modules->items[i].name[0])
             take_apart(&modules->items[i], &entries[count++]);
-    if (count) {
-        qsort(entries, count, sizeof *entries, compare_patterns);
-        make_families(entries, count, roles, families);
-    }
+    vt_sort(entries, count, sizeof *entries, compare_patterns);
+    make_families(entries, count, roles, families);
     for (size_t i = 0; i < count; i++)
         free(entries[i].pattern);
     free(entries);

@@ -21,6 +21,21 @@ uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index)
     return t_ns > start ? t_ns - start : 0;
 }
 
+uint32_t vt_last_event_at(const struct vt_trace *trace, uint64_t t_ns)
+{
+    size_t low = 0, high = trace->event_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (trace->events[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? (uint32_t)low - 1 : 0;
+}
+
 /* Where a parser writes its reason. */
 struct reason {
     char *text;
@@ -196,7 +211,6 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
                      struct reason reason)
 {
     const struct vt_trace *trace = report->trace;
-    size_t low = 0, high = trace->event_count;
     double seconds;
     char duration[32];
 
@@ -209,14 +223,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
     if (seconds * 1e9 > (double)report->duration_ns)
         return fail(reason, "%.64s is after the end of the trace, which is %s long", text,
                     vt_format_duration(report->duration_ns, duration));
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((double)vt_event_time(trace, (uint32_t)middle) <= seconds * 1e9)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    moment->first = moment->last = low ? (uint32_t)low - 1 : 0;
+    moment->first = moment->last =
+        vt_last_event_at(trace, trace->header.start_monotonic_ns + (uint64_t)(seconds * 1e9));
     moment->t_ns = (uint64_t)(seconds * 1e9);
     moment->timed = true;
     return 0;

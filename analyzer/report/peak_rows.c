@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 
 #include <stdlib.h>
@@ -137,6 +138,5 @@ void vt_peak_rows_make(const struct vt_report *report, const struct vt_device_re
             add_allocation(&summing, i);
     }
     vt_index_free(&summing.index);
-    if (rows->count)
-        qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
+    vt_sort(rows->items, rows->count, sizeof *rows->items, compare_rows);
 }

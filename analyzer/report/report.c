@@ -70,27 +70,19 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
                        struct vt_device_report *device)
 {
     const struct vt_report_options *options = wanted->options;
-    const struct vt_trace *trace = report->trace;
+    const struct vt_trace_device *gpu = vt_trace_device_of(report->trace, device->index);
     struct timeline_work work = {.report = report, .wanted = wanted, .device = device};
     struct vt_task timeline = {0};
-    uint64_t free_bytes, total_bytes;
     int result;
 
-    device->name = "";
-    for (size_t i = 0; i < trace->device_count; i++) {
-        if (trace->devices[i].index != device->index)
-            continue;
-        device->name = trace->devices[i].name;
-        device->total_bytes = trace->devices[i].total_bytes;
-    }
+    device->name = gpu ? gpu->name : "";
+    device->total_bytes = gpu ? gpu->total_bytes : 0;
     vt_walk_device(report, wanted->at, device);
     if (options->timeline_columns != VT_NO_TIMELINE)
         vt_task_begin(&timeline, make_timeline, &work);
     device->shown = device->at.state.present ? &device->at : &device->peak;
-    if (vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
-        device->card_free_bytes = free_bytes;
-        device->card_total_bytes = total_bytes;
-    }
+    vt_free_near(report->trace, device->shown->state.event_index, device->index, &device->card_free_bytes,
+                 &device->card_total_bytes);
     describe(report, options, grouper, device);
     result = vt_task_end(&timeline);
     if (result)
@@ -211,6 +203,8 @@ static int find_moments(const struct vt_attribution *attribution, struct vt_repo
     report->trace = attribution->trace;
     report->attribution = attribution;
     report->duration_ns = duration_of(report->trace);
+    report->event_count = attribution->trace->event_count;
+    report->allocation_count = attribution->replay->allocation_count;
     report->step_count = attribution->step_count;
     vt_trace_facts_read(report->trace, &report->facts);
     report->places = vt_places_make(report->trace);
@@ -265,10 +259,8 @@ static struct vt_window window_of(const struct vt_trace *trace, uint32_t first, 
 static struct vt_window window_with_step(const struct vt_report *report, uint32_t first, uint32_t last)
 {
     struct vt_window window = window_of(report->trace, first, last);
-    uint32_t step;
-    uint8_t phase;
+    const uint32_t step = vt_report_span(report, first)->step;
 
-    vt_locate(report, first, &step, &phase);
     for (size_t i = report->step_start_count; i-- > 0;) {
         const struct vt_step_start *start = &report->step_starts[i];
         uint64_t number = vt_trace_event_number(report->trace, start->event_index);
@@ -368,9 +360,12 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     return 0;
 }
 
-const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t allocation)
+struct vt_device_report *vt_report_device(const struct vt_report *report, int device_index)
 {
-    return vt_place_of(report->places, report->attribution->replay->allocations[allocation].stack_id);
+    for (size_t i = 0; i < report->device_count; i++)
+        if (report->devices[i].index == device_index)
+            return &report->devices[i];
+    return NULL;
 }
 
 uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index)

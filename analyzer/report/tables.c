@@ -20,8 +20,7 @@ struct vt_tables {
     unsigned wanted;
     struct vt_frame_row *frames;
     size_t frame_count, frame_capacity;
-    struct vt_index frame_index; /* hash of a frame's content → its id */
-    uint64_t stack_rows, column_rows;
+    struct vt_index frame_index;   /* hash of a frame's content → its id */
     struct vt_tensor_row *tensors; /* of the list at hand */
     size_t tensor_capacity;
 };
@@ -95,36 +94,14 @@ static uint32_t numbered(const struct vt_report *report, uint32_t event_index)
 static int walk_events(struct walk *walk)
 {
     const struct vt_trace *trace = walk->tables->report->trace;
+    struct vt_event_facts event;
+    int result = 0;
 
-    for (uint32_t i = 0; i < trace->event_count; i++) {
-        const struct vt_event *event = &trace->events[i];
-        struct vt_event_row row = {.index = i,
-                                   .stack_id = event->stack_id,
-                                   .t_ns = vt_event_time(trace, i),
-                                   .kind = vt_event_kind_name(event->kind),
-                                   .layer = vt_layer_name(event->layer),
-                                   .device_index = event->device_index,
-                                   .address = event->address,
-                                   .bytes = event->bytes,
-                                   .detail = event->detail,
-                                   .total_bytes = event->total_bytes,
-                                   .sequence = event->sequence,
-                                   .change_bytes = (int64_t)event->bytes,
-                                   .is_change = event->kind == VT_EVENT_DELTA,
-                                   .is_plain = event->kind != VT_EVENT_DELTA};
-        const char *names[VT_EVENT_FLAGS];
-        uint32_t count = vt_event_flag_names(event, names);
-        int stop;
-
-        vt_event_names_read(trace, event, &row.names);
-        for (uint32_t k = 0, used = 0; k < count && used < sizeof row.flags; k++)
-            used +=
-                (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "", names[k]);
-        stop = walk->visit(walk->context, &row);
-        if (stop)
-            return stop;
+    for (uint32_t i = 0; i < trace->event_count && !result; i++) {
+        vt_event_facts_read(trace, i, &event);
+        result = walk->visit(walk->context, &event);
     }
-    return 0;
+    return result;
 }
 
 static uint32_t list_of(const struct vt_attribution *attribution, uint32_t allocation, size_t *count)
@@ -448,66 +425,16 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
     return walks[table](&walk);
 }
 
-static int count_row(void *context, const void *row)
-{
-    (void)row;
-    ++*(uint64_t *)context;
-    return 0;
-}
-
-uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
-{
-    const struct vt_report *report = tables->report;
-    uint64_t steps = 0, leaks = 0, card_rows = 0;
-
-    for (size_t d = 0; d < report->device_count; d++) {
-        steps += report->devices[d].steps.count;
-        leaks += report->devices[d].leaks.count;
-        card_rows += report->devices[d].card.row_count + report->devices[d].card.told_count;
-        card_rows += report->devices[d].last_card.row_count + report->devices[d].last_card.told_count;
-    }
-    switch ((enum vt_table_id)table) {
-    case VT_TABLE_EVENTS:
-        return report->trace->event_count;
-    case VT_TABLE_ALLOCATIONS:
-        return report->attribution->replay->allocation_count;
-    case VT_TABLE_STACKS:
-        return tables->stack_rows;
-    case VT_TABLE_FRAMES:
-        return tables->frame_count;
-    case VT_TABLE_TENSORS:
-        return report->attribution->owner_count;
-    case VT_TABLE_STEPS:
-        return steps;
-    case VT_TABLE_PHASES:
-        return report->attribution->span_count;
-    case VT_TABLE_MARKS:
-        return report->mark_count;
-    case VT_TABLE_INSTANTS:
-        return report->trace->event_count * report->device_count;
-    case VT_TABLE_TRACE:
-        return 1;
-    case VT_TABLE_DEVICES:
-        return report->device_count;
-    case VT_TABLE_PEAK:
-        return report->attribution->replay->allocation_count;
-    case VT_TABLE_LEAKS:
-        return leaks;
-    case VT_TABLE_OUT_OF_MEMORY:
-        return report->refusal_count;
-    case VT_TABLE_CARDS:
-        return card_rows;
-    case VT_TABLE_COLUMNS:
-        return tables->column_rows;
-    case VT_TABLE_COUNT:
-        break;
-    }
-    return 0;
-}
-
 bool vt_table_wanted(const struct vt_tables *tables, unsigned table)
 {
     return tables->wanted >> table & 1;
+}
+
+static int skip_row(void *context, const void *row)
+{
+    (void)context;
+    (void)row;
+    return 0;
 }
 
 void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
@@ -515,9 +442,8 @@ void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_t
     *tables = vt_allocate_zeros(1, sizeof **tables);
     (*tables)->report = report;
     (*tables)->wanted = wanted;
-    if (wanted & 1u << VT_TABLE_STACKS)
-        vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
-    vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
+    if (wanted & 1u << VT_TABLE_STACKS) /* numbers the frames, and makes their names */
+        vt_table_walk(*tables, VT_TABLE_STACKS, skip_row, NULL);
 }
 
 void vt_tables_free(struct vt_tables *tables)

@@ -3,6 +3,7 @@
 
 #include "attribute/sums.h"
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "trace/thin.h"
@@ -210,7 +211,7 @@ static void make_time(const struct vt_report *report, int device_index, bool cut
         count = 0;
         shown_ns = timeline->to_ns - timeline->from_ns;
     }
-    qsort(activity.gaps, count, sizeof *activity.gaps, by_time);
+    vt_sort(activity.gaps, count, sizeof *activity.gaps, by_time);
     cut_time(timeline, activity.gaps, count, shown_ns);
 }
 
@@ -388,7 +389,8 @@ static void fill(const struct vt_report *report, int device_index, struct vt_tim
     advance(&walk, columns - 1);
     for (size_t i = 0; i < columns; i++) {
         timeline->event[i] = timeline->event[i] == VT_NEVER ? 0 : timeline->event[i];
-        vt_locate(report, timeline->event[i], &timeline->step[i], &timeline->phase[i]);
+        timeline->step[i] = vt_report_span(report, timeline->event[i])->step;
+        timeline->phase[i] = vt_report_span(report, timeline->event[i])->phase;
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "trace/processes.h"
 #include "trace/rings.h"
 
@@ -121,9 +122,8 @@ static void take_process(struct vt_top_process *process, const struct vt_ring_he
     if (process->has_rates) {
         process->events_per_second = per_second(process->event_count, counters->events, seconds);
         process->made_per_second =
-            top->block_made_bytes
-                ? per_second(process->block_made_bytes, top->block_made_bytes, seconds)
-                : per_second(process->driver_made_bytes, top->driver_made_bytes, seconds);
+            top->block_made_bytes ? per_second(process->block_made_bytes, top->block_made_bytes, seconds)
+                                  : per_second(process->driver_made_bytes, top->driver_made_bytes, seconds);
     }
     process->t_ns = t_ns;
     process->seen = true;
@@ -229,8 +229,7 @@ static int by_number(const void *a, const void *b)
 /* 0, 1, …; 0a, 0b where two GPUs have the same number. */
 static void label_cards(struct vt_top *top)
 {
-    if (top->card_count)
-        qsort(top->cards, top->card_count, sizeof *top->cards, by_number);
+    vt_sort(top->cards, top->card_count, sizeof *top->cards, by_number);
     for (size_t i = 0; i < top->card_count; i++) {
         struct vt_top_card *card = &top->cards[i];
         size_t first = i, end = i + 1;
@@ -367,6 +366,5 @@ void vt_top_sort(struct vt_top *top, enum vt_top_key key, bool reverse)
 {
     sorting.key = key;
     sorting.reverse = reverse;
-    if (top->row_count)
-        qsort(top->rows, top->row_count, sizeof *top->rows, in_order);
+    vt_sort(top->rows, top->row_count, sizeof *top->rows, in_order);
 }
