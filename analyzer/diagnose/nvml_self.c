@@ -135,18 +135,19 @@ static void read_one(struct walk *walk, int device_index, const struct vt_gpu_re
         step(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
 }
 
-void vt_context_levels_find(const struct vt_report *report, int device_index,
-                            const struct vt_gpu_readings *readings, const struct vt_silent_events *events,
-                            struct vt_context_levels *levels)
+struct vt_context_levels vt_context_levels_find(const struct vt_report *report, int device_index,
+                                                const struct vt_gpu_readings *readings,
+                                                const struct vt_silent_events *events)
 {
+    struct vt_context_levels levels = {0};
     const struct vt_nvml_self own = vt_nvml_self_find(readings);
     struct walk walk = {
-        .trace = report->trace, .readings = readings, .events = events, .levels = levels, .next_era = 1};
+        .trace = report->trace, .readings = readings, .events = events, .levels = &levels, .next_era = 1};
 
-    *levels = (struct vt_context_levels){0};
     for (size_t i = 0; i < readings->count; i++)
         if (readings->items[i].steady && vt_nvml_self_told(&own, &readings->items[i]))
             read_one(&walk, device_index, &readings->items[i]);
-    if (levels->count)
+    if (levels.count)
         end_eras(&walk, UINT32_MAX);
+    return levels;
 }

@@ -25,8 +25,8 @@ uint64_t vt_nvml_self_bytes(const struct vt_gpu_reading *reading);
 
 /* What NVML charged this process with on the device beyond its own memory (contexts, code and the like, and
  * memory that was not seen), from change to change. None where no steady reading reported it. */
-void vt_context_levels_find(const struct vt_report *report, int device_index,
-                            const struct vt_gpu_readings *readings, const struct vt_silent_events *events,
-                            struct vt_context_levels *levels);
+struct vt_context_levels vt_context_levels_find(const struct vt_report *report, int device_index,
+                                                const struct vt_gpu_readings *readings,
+                                                const struct vt_silent_events *events);
 
 #endif

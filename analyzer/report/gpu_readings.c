@@ -197,23 +197,24 @@ static void take_from_nvml(struct walk *walk)
     walk->from_nvml = readings->count > 0;
 }
 
-void vt_gpu_readings_find(const struct vt_report *report, int device_index, struct vt_gpu_readings *readings)
+struct vt_gpu_readings vt_gpu_readings_find(const struct vt_report *report, int device_index)
 {
+    struct vt_gpu_readings readings = {0};
     struct walk walk = {.trace = report->trace,
                         .replay = report->attribution->replay,
-                        .readings = readings,
+                        .readings = &readings,
                         .device_index = device_index};
     const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
 
-    *readings = (struct vt_gpu_readings){0};
-    VT_APPEND(readings->era_starts, readings->era_count, walk.era_capacity, 0);
+    VT_APPEND(readings.era_starts, readings.era_count, walk.era_capacity, 0);
     take_from_nvml(&walk);
     vt_replay_walk(report->attribution->replay, device_index, &visitor);
-    while (walk.from_nvml && walk.next < readings->count)
-        fill(&walk, &readings->items[walk.next++]);
-    for (size_t i = 0; i < readings->count; i++)
-        if (readings->items[i].use && readings->items[i].use->flags & VT_CARD_UNSTEADY)
-            readings->items[i].steady = false;
+    while (walk.from_nvml && walk.next < readings.count)
+        fill(&walk, &readings.items[walk.next++]);
+    for (size_t i = 0; i < readings.count; i++)
+        if (readings.items[i].use && readings.items[i].use->flags & VT_CARD_UNSTEADY)
+            readings.items[i].steady = false;
+    return readings;
 }
 
 void vt_gpu_readings_free(struct vt_gpu_readings *readings)

@@ -31,7 +31,7 @@ struct vt_gpu_readings {
     uint32_t *era_starts; /* events; of era 0 the first */
     size_t era_count;
 };
-void vt_gpu_readings_find(const struct vt_report *report, int device_index, struct vt_gpu_readings *readings);
+struct vt_gpu_readings vt_gpu_readings_find(const struct vt_report *report, int device_index);
 void vt_gpu_readings_free(struct vt_gpu_readings *readings);
 /* What an allocation adds to the free parts of pools. */
 int64_t vt_spare_change(const struct vt_allocation *allocation);
