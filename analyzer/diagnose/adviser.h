@@ -2,6 +2,8 @@
 #ifndef VT_ADVISER_H
 #define VT_ADVISER_H
 
+#include <stdarg.h>
+
 #include "attribute/stack_traits.h"
 #include "base/format.h"
 #include "base/index.h"
@@ -32,7 +34,13 @@ enum vt_advice_kind {
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
 /* 1 % of the peak or more. */
-bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes);
+bool vt_is_worth_advice(const struct vt_advices *advices, uint64_t bytes);
+/* Adds advice, if it is worth it and there is space for it; else NULL. The caller frees the items. */
+struct vt_advice *vt_advice_add(struct vt_advices *advices, const char *kind, uint64_t bytes,
+                                const char *what, const char *why, va_list arguments)
+    __attribute__((format(printf, 5, 0)));
+/* Leaks first, then the largest. */
+void vt_advices_sort(struct vt_advices *advices);
 /* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that
  * is 0, about `module`. `why` and the rest say why. */
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,

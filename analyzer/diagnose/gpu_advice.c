@@ -1,29 +1,23 @@
 /* What could be done about a GPU's bytes: those of other processes, of code, contexts and limits, and those
- * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use.
- * */
+ * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use. */
 #include "diagnose/gpu_advice.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/format.h"
-#include "base/index.h"
-#include "base/sort.h"
+#include "diagnose/adviser.h"
 #include "diagnose/driver_overhead.h"
 #include "report/launch_info.h"
 #include "report/report.h"
 
 #define NAMED 3 /* rows that a sentence names */
 
-struct card_adviser {
+struct gpu_adviser {
     const struct vt_gpu_table *table;
     const char *loading; /* CUDA_MODULE_LOADING; NULL = it was not set */
     struct vt_advices *advices;
-    size_t capacity;
 };
 
 /* Rows of one kind of advice, and as what a sentence names them. */
@@ -112,28 +106,21 @@ static struct rows find_rows(const struct vt_gpu_table *table, share_of *share)
     return rows;
 }
 
-static void advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+static void advise(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
                    const char *why, ...) __attribute__((format(printf, 5, 6)));
-static void advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+static void advise(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
                    const char *why, ...)
 {
-    struct vt_advices *advices = adviser->advices;
-    struct vt_advice advice = {.kind = kind, .where = "", .bytes = (uint64_t)bytes};
     va_list arguments;
 
-    if (bytes <= 0 || (uint64_t)bytes < advices->peak_bytes / 100)
-        return;
-    advice.share = (double)bytes / (double)advices->peak_bytes;
-    snprintf(advice.what, sizeof advice.what, "%s", what);
     va_start(arguments, why);
-    vsnprintf(advice.why, sizeof advice.why, why, arguments);
+    vt_advice_add(adviser->advices, kind, bytes > 0 ? (uint64_t)bytes : 0, what, why, arguments);
     va_end(arguments);
-    VT_APPEND(advices->items, advices->count, adviser->capacity, advice);
 }
 
 /* ---- Each kind ---- */
 
-static void about_processes(struct card_adviser *adviser)
+static void about_processes(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_process);
     char what[160];
@@ -145,7 +132,7 @@ static void about_processes(struct card_adviser *adviser)
     advise(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
 }
 
-static void about_modules(struct card_adviser *adviser)
+static void about_modules(struct gpu_adviser *adviser)
 {
     const struct rows whole = find_rows(adviser->table, of_whole_module),
                       used = find_rows(adviser->table, of_first_use);
@@ -165,7 +152,7 @@ static void about_modules(struct card_adviser *adviser)
            "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
 }
 
-static void about_contexts(struct card_adviser *adviser)
+static void about_contexts(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_further_context);
 
@@ -174,7 +161,7 @@ static void about_contexts(struct card_adviser *adviser)
            "Further contexts of this process were made by %s", rows.named);
 }
 
-static void about_settings(struct card_adviser *adviser)
+static void about_settings(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_setting);
 
@@ -207,7 +194,7 @@ static const char *why_unexplained(const struct vt_gpu_table *table)
                : "no process that NVML lists has it: the driver itself, or a process that just ended";
 }
 
-static void about_unexplained(struct card_adviser *adviser)
+static void about_unexplained(struct gpu_adviser *adviser)
 {
     const struct vt_gpu_table *table = adviser->table;
     const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
@@ -237,23 +224,16 @@ static void about_unexplained(struct card_adviser *adviser)
            "None of it is known to be of this process: %s", why_unexplained(table));
 }
 
-static int by_bytes(const void *left, const void *right)
-{
-    const struct vt_advice *a = left, *b = right;
-
-    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
-}
-
 void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table)
 {
-    static void (*const kinds[])(struct card_adviser *) = {about_processes, about_modules, about_contexts,
-                                                           about_settings, about_unexplained};
-    struct card_adviser adviser = {.table = table,
-                                   .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
-                                   .advices = &table->advices};
+    static void (*const kinds[])(struct gpu_adviser *) = {about_processes, about_modules, about_contexts,
+                                                          about_settings, about_unexplained};
+    struct gpu_adviser adviser = {.table = table,
+                                  .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
+                                  .advices = &table->advices};
 
     table->advices.peak_bytes = table->device_bytes;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         kinds[i](&adviser);
-    vt_sort(table->advices.items, table->advices.count, sizeof *table->advices.items, by_bytes);
+    vt_advices_sort(&table->advices);
 }

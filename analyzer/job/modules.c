@@ -2,6 +2,7 @@
  * because it has a second model, or no inspection named its optimizer state, its memory is no different. */
 #include "job/modules.h"
 
+#include "base/index.h"
 #include "base/sort.h"
 #include "job/job_maker.h"
 #include "job/job_arena.h"
@@ -14,16 +15,20 @@
 const uint8_t vt_job_named_categories[VT_JOB_NAMED] = {VT_CATEGORY_PARAMETER, VT_CATEGORY_GRADIENT,
                                                        VT_CATEGORY_OPTIMIZER_STATE};
 
-static int by_name(const void *left, const void *right)
+int vt_job_compare_parts(const void *left, const void *right)
 {
-    return strcmp(((const struct vt_job_part *)left)->name, ((const struct vt_job_part *)right)->name);
+    const struct vt_job_part *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+
+    return order ? order : vt_order(a->phase, b->phase);
 }
 
-static const struct vt_job_part *find(const struct vt_job_parts *parts, const char *name)
+const struct vt_job_part *vt_job_find_part(const struct vt_job_parts *parts, const char *name, uint8_t phase)
 {
-    const struct vt_job_part part = {.name = name};
+    const struct vt_job_part part = {.name = name, .phase = phase};
 
-    return parts->count ? bsearch(&part, parts->items, parts->count, sizeof part, by_name) : NULL;
+    return parts->count ? bsearch(&part, parts->items, parts->count, sizeof part, vt_job_compare_parts)
+                        : NULL;
 }
 
 /* With a first item for what is outside any module, which sorts first. */
@@ -79,7 +84,7 @@ static bool shares_names(const struct vt_job_parts *parts, const struct vt_job_p
 
     for (size_t i = 1; i < parts->count; i++) {
         all += parts->items[i].bytes;
-        shared += find(other, parts->items[i].name) ? parts->items[i].bytes : 0;
+        shared += vt_job_find_part(other, parts->items[i].name, 0) ? parts->items[i].bytes : 0;
     }
     return shared >= all / 2 + all % 2;
 }
@@ -117,7 +122,7 @@ static size_t find_model(const struct vt_job_parts *with, const struct vt_job_pa
             length = (size_t)(dot + 1 - name);
             bytes = 0;
         }
-        bytes += find(without, dot + 1) ? with->items[i].bytes : 0;
+        bytes += vt_job_find_part(without, dot + 1, 0) ? with->items[i].bytes : 0;
         if (bytes > most) {
             most = bytes;
             most_length = length;
@@ -143,10 +148,10 @@ static void rename_modules(struct vt_job_maker *maker, struct vt_job_parts *part
             name += length;
         else if (added)
             name = vt_job_print(&maker->arena, "%.*s%s", (int)added, model, name);
-        if (find(usual, name))
+        if (vt_job_find_part(usual, name, 0))
             part->name = name;
     }
-    vt_sort(parts->items, parts->count, sizeof *parts->items, by_name);
+    vt_sort(parts->items, parts->count, sizeof *parts->items, vt_job_compare_parts);
 }
 
 void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices,

@@ -60,30 +60,27 @@ struct others {
     size_t count;
 };
 
-static int compare_names(const void *left, const void *right)
-{
-    const struct vt_job_part *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-
-    return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
-}
-
 static uint64_t part_bytes(const struct vt_job_parts *parts, const struct vt_job_part *part)
 {
-    const struct vt_job_part *found =
-        parts->count ? bsearch(part, parts->items, parts->count, sizeof *part, compare_names) : NULL;
+    const struct vt_job_part *found = vt_job_find_part(parts, part->name, part->phase);
 
     return found ? found->bytes : 0;
 }
 
-static void add_difference(struct vt_job_difference **items, size_t *count, size_t *capacity,
-                           const struct others *others, const struct vt_job_part *part, uint64_t bytes)
+/* Differences while they are found. */
+struct list {
+    struct vt_job_difference *items;
+    size_t count, capacity;
+};
+
+static void add_difference(struct list *list, const struct others *others, const struct vt_job_part *part,
+                           uint64_t bytes)
 {
     uint64_t usual = vt_median(others->values, others->count);
 
     if (bytes == usual)
         return;
-    VT_APPEND(*items, *count, *capacity,
+    VT_APPEND(list->items, list->count, list->capacity,
               (struct vt_job_difference){.name = part->name,
                                          .file = part->file,
                                          .line = part->line,
@@ -94,12 +91,13 @@ static void add_difference(struct vt_job_difference **items, size_t *count, size
 }
 
 /* Modules that differ only in their numbers, as one: each step of a model's depth differs alike. */
-static void fold(struct vt_job_maker *maker, struct vt_job_difference *items, size_t *count)
+static void fold_modules(struct vt_job_maker *maker, struct list *list)
 {
+    struct vt_job_difference *items = list->items;
     struct vt_index index = {0};
     size_t kept = 0;
 
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         char pattern[256];
         bool has = vt_module_pattern(items[i].name, strlen(items[i].name), pattern, sizeof pattern) &&
                    strchr(pattern, '*');
@@ -118,59 +116,53 @@ static void fold(struct vt_job_maker *maker, struct vt_job_difference *items, si
         items[at].usual_bytes += items[i].usual_bytes;
     }
     vt_index_free(&index);
-    *count = kept;
+    list->count = kept;
 }
 
-/* Keeps the largest. Takes `items` over. */
-static void keep(struct vt_job_maker *maker, struct vt_job_difference *items, size_t count,
-                 struct vt_job_differences *kept)
+/* Keeps the largest. */
+static struct vt_job_differences keep_largest(struct vt_job_maker *maker, struct list list)
 {
-    size_t most = count < DIFFERENCES ? count : DIFFERENCES;
+    const size_t most = list.count < DIFFERENCES ? list.count : DIFFERENCES;
+    struct vt_job_differences kept = {vt_job_take(&maker->arena, most, sizeof *kept.items), most};
 
-    vt_sort(items, count, sizeof *items, by_distance);
-    kept->items = vt_job_take(&maker->arena, most, sizeof *kept->items);
+    vt_sort(list.items, list.count, sizeof *list.items, by_distance);
     if (most)
-        memcpy(kept->items, items, most * sizeof *items);
-    kept->count = most;
-    free(items);
+        memcpy(kept.items, list.items, most * sizeof *list.items);
+    free(list.items);
+    return kept;
 }
 
 /* Every name that the process or one of the others has. */
-static void compare_parts(const struct vt_job_parts *own, const struct others *others,
-                          struct vt_job_difference **items, size_t *count)
+static struct list compare_parts(const struct vt_job_parts *own, const struct others *others)
 {
     struct vt_job_part *names = NULL;
-    size_t name_count = 0, capacity = 0, item_capacity = 0;
+    size_t name_count = 0, capacity = 0;
+    struct list list = {0};
 
-    *items = NULL;
-    *count = 0;
     for (size_t i = 0; i <= others->count; i++) {
         const struct vt_job_parts *parts = i ? others->parts[i - 1] : own;
 
         for (size_t k = 0; k < parts->count; k++)
             VT_APPEND(names, name_count, capacity, parts->items[k]);
     }
-    vt_sort(names, name_count, sizeof *names, compare_names);
+    vt_sort(names, name_count, sizeof *names, vt_job_compare_parts);
     for (size_t i = 0; i < name_count; i++) {
-        if (i && !compare_names(&names[i - 1], &names[i]))
+        if (i && !vt_job_compare_parts(&names[i - 1], &names[i]))
             continue;
         for (size_t k = 0; k < others->count; k++)
             others->values[k] = part_bytes(others->parts[k], &names[i]);
-        add_difference(items, count, &item_capacity, others, &names[i], part_bytes(own, &names[i]));
+        add_difference(&list, others, &names[i], part_bytes(own, &names[i]));
     }
     free(names);
+    return list;
 }
 
-static void compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
-                          const struct others *others, struct vt_job_differences *differences)
+static struct vt_job_differences compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
+                                               const struct others *others)
 {
-    struct vt_job_difference *items;
-    size_t count;
-
     for (size_t i = 0; i < others->count; i++)
         others->parts[i] = &others->devices[i]->lines;
-    compare_parts(&device->lines, others, &items, &count);
-    keep(maker, items, count, differences);
+    return keep_largest(maker, compare_parts(&device->lines, others));
 }
 
 /* A process without names has classes as its modules, which cannot be compared with names. */
@@ -184,13 +176,13 @@ static bool has_names(const struct vt_job *job, uint32_t process)
     return !any || job->processes[process].parameter_count > 0;
 }
 
-static void compare_modules(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
-                            const struct others *others, struct vt_job_differences *differences)
+static struct vt_job_differences compare_modules(struct vt_job_maker *maker, uint32_t process,
+                                                 const struct vt_job_device *device,
+                                                 const struct others *others)
 {
     const struct vt_job_device **devices = vt_allocate_zeros(others->count + 1, sizeof *devices);
     struct vt_job_parts *aligned = vt_allocate_zeros(others->count + 1, sizeof *aligned);
-    struct vt_job_difference *items = NULL;
-    size_t count = 0;
+    struct list list = {0};
 
     devices[others->count] = device;
     if (others->count)
@@ -199,18 +191,18 @@ static void compare_modules(struct vt_job_maker *maker, uint32_t process, const 
     for (size_t i = 0; i < others->count; i++)
         others->parts[i] = &aligned[i];
     if (has_names(&maker->job, process))
-        compare_parts(&aligned[others->count], others, &items, &count);
-    fold(maker, items, &count);
+        list = compare_parts(&aligned[others->count], others);
+    fold_modules(maker, &list);
     free(devices);
     free(aligned);
-    keep(maker, items, count, differences);
+    return keep_largest(maker, list);
 }
 
-static void compare_categories(struct vt_job_maker *maker, const struct vt_job_device *device,
-                               struct others *others, struct vt_job_differences *differences)
+static struct vt_job_differences compare_categories(struct vt_job_maker *maker,
+                                                    const struct vt_job_device *device,
+                                                    const struct others *others)
 {
-    struct vt_job_difference *items = NULL;
-    size_t count = 0, capacity = 0;
+    struct list list = {0};
 
     for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++) {
         const struct vt_job_part part = {.name = vt_category_name(c), .file = "", .category = c};
@@ -219,9 +211,9 @@ static void compare_categories(struct vt_job_maker *maker, const struct vt_job_d
             continue;
         for (size_t k = 0; k < others->count; k++)
             others->values[k] = others->devices[k]->shown.categories[c];
-        add_difference(&items, &count, &capacity, others, &part, device->shown.categories[c]);
+        add_difference(&list, others, &part, device->shown.categories[c]);
     }
-    keep(maker, items, count, differences);
+    return keep_largest(maker, list);
 }
 
 void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
@@ -238,9 +230,9 @@ void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct v
     for (size_t i = 0; i < other_count; i++)
         others.values[i] = other_devices[i]->shown.used_bytes;
     odd->usual_bytes = vt_median(others.values, others.count);
-    compare_categories(maker, device, &others, &odd->categories);
-    compare_modules(maker, process, device, &others, &odd->modules);
-    compare_lines(maker, device, &others, &odd->lines);
+    odd->categories = compare_categories(maker, device, &others);
+    odd->modules = compare_modules(maker, process, device, &others);
+    odd->lines = compare_lines(maker, device, &others);
     free(others.parts);
     free(others.values);
 }

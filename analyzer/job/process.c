@@ -19,14 +19,6 @@
 #define MOST_STEPS 256u   /* whose beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
 
-static int compare_parts(const void *left, const void *right)
-{
-    const struct vt_job_part *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-
-    return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
-}
-
 static void read_parts(struct vt_arena *arena, const struct vt_groups *groups, struct vt_job_parts *parts)
 {
     parts->items = vt_job_take(arena, groups->count, sizeof *parts->items);
@@ -44,7 +36,7 @@ static void read_parts(struct vt_arena *arena, const struct vt_groups *groups, s
             part->named_bytes[kind] = group->categories[vt_job_named_categories[kind]];
     }
     parts->count = groups->count;
-    vt_sort(parts->items, parts->count, sizeof *parts->items, compare_parts);
+    vt_sort(parts->items, parts->count, sizeof *parts->items, vt_job_compare_parts);
 }
 
 /* The process's timeline, without what makes up the bytes. */

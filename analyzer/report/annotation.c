@@ -21,10 +21,6 @@ struct use {
     struct vt_line_use own, through;
 };
 
-struct vt_annotation_texts {
-    struct vt_source_text source;
-};
-
 struct making {
     const struct vt_report *report;
     struct vt_annotation *annotation;
@@ -226,7 +222,7 @@ static int compare_lines(const void *left, const void *right)
 
 static void list_lines(const struct making *making, const struct use *uses, struct vt_annotated_file *file)
 {
-    const struct vt_source_text *source = &making->annotation->texts->source;
+    const struct vt_source_text *source = making->annotation->source;
     size_t item_count, capacity = 0;
     const struct vt_line_item *items = vt_line_table_items(making->table, &item_count);
 
@@ -318,7 +314,7 @@ static int make(struct making *making, char *error, size_t error_bytes)
             return result;
         vt_source_read(making->report->trace,
                        vt_line_table_items(making->table, &item_count)[making->file].path,
-                       &annotation->texts->source);
+                       annotation->source);
     }
     for (size_t d = 0; d < annotation->device_count; d++)
         list_device(making, making->uses[d], &annotation->devices[d]);
@@ -332,7 +328,7 @@ static struct vt_annotation *make_empty(const struct vt_report *report)
     annotation->report = report;
     annotation->device_count = report->device_count;
     annotation->devices = vt_allocate_zeros(report->device_count + 1, sizeof *annotation->devices);
-    annotation->texts = vt_allocate_zeros(1, sizeof *annotation->texts);
+    annotation->source = vt_allocate_zeros(1, sizeof *annotation->source);
     for (size_t d = 0; d < report->device_count; d++)
         annotation->devices[d].report = &report->devices[d];
     return annotation;
@@ -367,7 +363,7 @@ void vt_annotation_free(struct vt_annotation *annotation)
         free(annotation->devices[d].files);
     }
     free(annotation->devices);
-    vt_source_free(&annotation->texts->source);
-    free(annotation->texts);
+    vt_source_free(annotation->source);
+    free(annotation->source);
     free(annotation);
 }

@@ -67,8 +67,16 @@ static void put_reasons(char *text, size_t bytes, uint32_t reason)
             at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", words[i].word);
 }
 
-static void list_inspections(const struct vt_trace *trace, struct vt_info *info)
+static void read_inspections(const struct vt_attribution *attribution, struct vt_info *info)
 {
+    const struct vt_trace *trace = attribution->trace;
+
+    info->inspection_count = trace->inspection_count;
+    info->lost_inspections = trace->lost_inspections;
+    info->tensors = attribution->inspection_counts.tensors;
+    info->homeless = attribution->inspection_counts.homeless;
+    info->misplaced = attribution->inspection_counts.misplaced;
+    info->failure = "";
     info->inspections = vt_allocate_zeros(trace->inspection_count + 1, sizeof *info->inspections);
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *seen = &trace->inspections[i];
@@ -87,26 +95,10 @@ static void list_inspections(const struct vt_trace *trace, struct vt_info *info)
         put_reasons(info->inspections[i].reasons, sizeof info->inspections[i].reasons, seen->reason);
         info->census_count += seen->census;
         info->census_ended_count += seen->census_ended;
+        info->inspection_ns += seen->duration_ns;
+        info->failed_inspections += seen->failure[0] != '\0';
+        info->failure = info->failure[0] ? info->failure : seen->failure;
     }
-}
-
-static void sum_inspections(const struct vt_attribution *attribution, struct vt_info *info)
-{
-    const struct vt_trace *trace = attribution->trace;
-
-    info->inspection_count = trace->inspection_count;
-    info->lost_inspections = trace->lost_inspections;
-    info->failure = "";
-    for (size_t i = 0; i < trace->inspection_count; i++) {
-        const struct vt_inspection *inspection = &trace->inspections[i];
-
-        info->inspection_ns += inspection->duration_ns;
-        info->failed_inspections += inspection->failure[0] != '\0';
-        info->failure = info->failure[0] ? info->failure : inspection->failure;
-    }
-    info->tensors = attribution->inspection_counts.tensors;
-    info->homeless = attribution->inspection_counts.homeless;
-    info->misplaced = attribution->inspection_counts.misplaced;
 }
 
 static void read_header(const struct vt_trace *trace, struct vt_info *info)
@@ -138,10 +130,9 @@ void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info
     vt_trace_facts_read(trace, &info->facts);
     read_header(trace, info);
     measure_file(trace, info);
-    sum_inspections(attribution, info);
+    read_inspections(attribution, info);
     info->devices = vt_allocate_zeros(trace->device_count + 1, sizeof *info->devices);
     count_events(trace, info);
-    list_inspections(trace, info);
     for (size_t i = 0; i < trace->device_count; i++)
         info->devices[info->device_count++] = (struct vt_device_facts){
             trace->devices[i].index, trace->devices[i].name, trace->devices[i].total_bytes};

@@ -343,20 +343,21 @@ static uint64_t value_of(const struct vt_top_row *row, enum vt_top_key key)
     }
 }
 
-static struct {
+struct order {
     enum vt_top_key key;
     bool reverse;
-} sorting; /* of the qsort that runs */
+};
 
-static int in_order(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct vt_top_row *left = a, *right = b;
-    const bool is_text = sorting.key == VT_TOP_BY_COMMAND,
-               smallest_first = sorting.key <= VT_TOP_BY_DEVICE || is_text;
+    const struct order *by = context;
+    const bool is_text = by->key == VT_TOP_BY_COMMAND,
+               smallest_first = by->key <= VT_TOP_BY_DEVICE || is_text;
     const int order = is_text ? strcmp(left->process->command, right->process->command)
-                              : vt_order(value_of(left, sorting.key), value_of(right, sorting.key));
+                              : vt_order(value_of(left, by->key), value_of(right, by->key));
     if (order)
-        return smallest_first != sorting.reverse ? order : -order;
+        return smallest_first != by->reverse ? order : -order;
     return 2 * vt_order(left->process->pid, right->process->pid) +
            vt_order(left->use ? (uint64_t)left->use->device : 0,
                     right->use ? (uint64_t)right->use->device : 0);
@@ -364,7 +365,7 @@ static int in_order(const void *a, const void *b)
 
 void vt_top_sort(struct vt_top *top, enum vt_top_key key, bool reverse)
 {
-    sorting.key = key;
-    sorting.reverse = reverse;
-    vt_sort(top->rows, top->row_count, sizeof *top->rows, in_order);
+    struct order order = {key, reverse};
+    if (top->row_count)
+        qsort_r(top->rows, top->row_count, sizeof *top->rows, compare_rows, &order);
 }
