@@ -82,7 +82,7 @@ static int show(const struct vt_command *command, const struct vt_arguments *arg
     struct vt_diff *diff;
     int result;
 
-    vt_diff_make(sides[0].report, sides[1].report, groups, &diff);
+    diff = vt_diff_make(sides[0].report, sides[1].report, groups);
     result = arguments->json ? vt_json_write(&vt_diff_document, diff, &json, output->stream)
                              : vt_diff_text(diff, &style, output->stream);
     vt_diff_free(diff);

@@ -189,8 +189,8 @@ static struct vt_job *merge(struct reading *reading)
             unread[unread_count++] =
                 (struct vt_job_unread){path, reason(reading->errors[i], path), is_copy[i]};
     }
-    vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
-                reading->request->brief, &job);
+    job = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
+                      reading->request->brief);
     reading->processes = NULL;
     free(unread);
     free(is_copy);

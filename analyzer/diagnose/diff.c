@@ -327,8 +327,7 @@ static void set_instant(const struct vt_report *report, const struct vt_device_r
     instant->state.event_index = (uint32_t)vt_report_event_number(report, instant->state.event_index);
 }
 
-void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups,
-                  struct vt_diff **made)
+struct vt_diff *vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups)
 {
     struct vt_diff *diff = vt_allocate_zeros(1, sizeof *diff);
 
@@ -348,7 +347,7 @@ void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned
         set_instant(b, of_b, &device->b);
         compare_device(diff, groups, device);
     }
-    *made = diff;
+    return diff;
 }
 
 void vt_diff_free(struct vt_diff *diff)

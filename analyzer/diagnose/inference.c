@@ -244,25 +244,25 @@ static uint64_t find_sequences(const struct vt_attribution *attribution, int dev
     return sequences;
 }
 
-void vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
-                       struct vt_inference *inference)
+struct vt_inference vt_inference_find(const struct vt_report *report, const struct vt_device_report *device)
 {
+    struct vt_inference inference = {0};
     struct vt_steps steps;
 
-    *inference = (struct vt_inference){0};
     if (!only_runs_models(report->attribution))
-        return;
-    vt_steps_make(report, device->index, &steps);
-    find_requests(&steps, inference);
-    inference->found = inference->requests > 0;
-    inference->concurrent = report->attribution->concurrent_calls;
-    inference->threads = report->attribution->calling_threads;
-    find_room(report, device, &steps, find_growth(&steps, inference), inference);
-    inference->sequences = find_sequences(report->attribution, device->index);
-    if (inference->sequences) {
-        inference->token_bytes = inference->cache_bytes_per_call / inference->sequences;
-        if (inference->threads == 1)
-            inference->sequence_bytes = inference->cache_bytes / inference->sequences;
+        return inference;
+    steps = vt_steps_make(report, device->index);
+    find_requests(&steps, &inference);
+    inference.found = inference.requests > 0;
+    inference.concurrent = report->attribution->concurrent_calls;
+    inference.threads = report->attribution->calling_threads;
+    find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
+    inference.sequences = find_sequences(report->attribution, device->index);
+    if (inference.sequences) {
+        inference.token_bytes = inference.cache_bytes_per_call / inference.sequences;
+        if (inference.threads == 1)
+            inference.sequence_bytes = inference.cache_bytes / inference.sequences;
     }
     free(steps.items);
+    return inference;
 }

@@ -104,27 +104,28 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
     free(ends);
 }
 
-void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
+struct vt_shortage vt_shortage_find(const struct vt_report *report)
 {
     const struct vt_oom *refusal = &report->refusals[report->shown_refusal];
     const struct vt_device_report *device =
         report->refusal_count ? vt_report_device(report, refusal->device_index) : NULL;
+    struct vt_shortage shortage = {0};
 
-    *shortage = (struct vt_shortage){0};
     if (!device || !device->at.state.present)
-        return;
-    shortage->device = device;
-    shortage->refusal = refusal;
-    shortage->at = &shortage->device->at;
-    shortage->number = report->shown_refusal + 1;
-    shortage->is_last = report->shown_refusal + 1 == report->refusal_count;
-    shortage->is_chosen = !shortage->is_last;
+        return shortage;
+    shortage.device = device;
+    shortage.refusal = refusal;
+    shortage.at = &shortage.device->at;
+    shortage.number = report->shown_refusal + 1;
+    shortage.is_last = report->shown_refusal + 1 == report->refusal_count;
+    shortage.is_chosen = !shortage.is_last;
     uint64_t needed =
         refusal->tried_bytes > refusal->asked_bytes ? refusal->tried_bytes : refusal->asked_bytes;
     if (refusal->free_known && needed > refusal->free_bytes)
-        shortage->missing_bytes = needed - refusal->free_bytes;
-    shortage->cache =
+        shortage.missing_bytes = needed - refusal->free_bytes;
+    shortage.cache =
         vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index);
-    find_freed(report, shortage);
-    vt_causes_find(report, shortage);
+    find_freed(report, &shortage);
+    vt_causes_find(report, &shortage);
+    return shortage;
 }

@@ -197,21 +197,22 @@ static void find_outstanding(struct vt_steps *steps)
     free(values);
 }
 
-void vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps)
+struct vt_steps vt_steps_make(const struct vt_report *report, int device_index)
 {
     const struct vt_attribution *attribution = report->attribution;
     size_t number_count = (size_t)attribution->step_count + 1;
+    struct vt_steps steps = {.items = vt_allocate_zeros(number_count, sizeof *steps.items)};
     struct walk walk = {.attribution = attribution,
+                        .items = steps.items,
                         .device_index = device_index,
                         .has_blocks = vt_has_blocks(attribution->replay, device_index)};
 
-    *steps = (struct vt_steps){.items = vt_allocate_zeros(number_count, sizeof *steps->items)};
     for (size_t i = 0; i < number_count; i++)
-        steps->items[i].first_event = VT_NEVER;
-    set_bounds(attribution, steps->items);
-    walk.items = steps->items;
+        steps.items[i].first_event = VT_NEVER;
+    set_bounds(attribution, steps.items);
     if (attribution->span_count)
         vt_category_walk(attribution, device_index, visit, &walk);
-    finish(report, steps, number_count);
-    find_outstanding(steps);
+    finish(report, &steps, number_count);
+    find_outstanding(&steps);
+    return steps;
 }

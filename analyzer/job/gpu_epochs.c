@@ -19,7 +19,7 @@ uint64_t vt_gpu_user_from(const struct vt_gpu_user *user)
     return user->process->start_ns + user->device->context_ns;
 }
 
-uint64_t vt_gpu_user_until(const struct vt_gpu_user *user)
+static uint64_t user_until(const struct vt_gpu_user *user)
 {
     const uint64_t end_ns = user->device->context_end_ns;
 
@@ -84,7 +84,7 @@ static void add_user(struct vt_gpu_walk *walk, size_t i)
         add(walk, i, OTHER_HAS, k, start_ns + device->others[k].t_ns);
     for (size_t k = 0; !walk->told && k < device->card_level_count; k++)
         add(walk, i, READS, k, start_ns + device->card_levels[k].t_ns);
-    add(walk, i, LEAVES, 0, vt_gpu_user_until(user) + 1);
+    add(walk, i, LEAVES, 0, user_until(user) + 1);
     add(walk, i, ENDS, 0, user->process->gone_ns + 1);
 }
 

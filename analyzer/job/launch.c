@@ -28,9 +28,8 @@ static const char *key_of(const struct vt_trace *trace, struct vt_arena *arena,
 
 void vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
 {
-    struct vt_launch launch;
+    const struct vt_launch launch = vt_launch_read(trace);
 
-    vt_launch_read(trace, &launch);
     process->rank = launch.rank;
     process->local_rank = launch.local_rank;
     process->world_size = launch.world_size;

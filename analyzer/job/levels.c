@@ -82,7 +82,8 @@ static void read_card_levels(const struct vt_trace *trace, struct vt_arena *aren
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
 }
 
-size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t pid)
+/* The place of that process, else one that is free: without bytes, or after the last. */
+static size_t place_of(const struct vt_job_other *others, size_t count, uint32_t pid)
 {
     size_t free_place = count;
 
@@ -105,7 +106,7 @@ static void note_others(const struct vt_trace *trace, const struct vt_trace_card
 
     for (uint32_t k = 0; k < use->process_count; k++) {
         const struct vt_trace_card_process *process = &use->processes[k];
-        const size_t at = vt_job_place_of(known, *known_count, process->pid);
+        const size_t at = place_of(known, *known_count, process->pid);
 
         if (k == use->own || !process->bytes)
             continue;

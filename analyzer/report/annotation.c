@@ -96,7 +96,7 @@ static void change(void *context, uint32_t index, bool begins)
 
     if (!vt_is_grouped(allocation))
         return;
-    vt_line_table_add(walk->making->table, vt_telling_stack(attribution, allocation), &lines);
+    lines = vt_line_table_read(walk->making->table, vt_telling_stack(attribution, allocation));
     pass(walk, event);
     change_item(walk, &walk->all_running, walk->all, event, bytes);
     change_item(walk, &walk->own[lines.own], &walk->uses[lines.own].own, event, bytes);
@@ -148,7 +148,7 @@ static void sum(struct making *making, struct vt_annotated_device *device, struc
 
         if (allocation->device_index != index || !vt_is_grouped(allocation))
             continue;
-        vt_line_table_add(making->table, vt_telling_stack(attribution, allocation), &lines);
+        lines = vt_line_table_read(making->table, vt_telling_stack(attribution, allocation));
         device->has_backward |= attribution->labels[i].forward_stack_id != 0;
         add(&device->all, allocation, category, alive);
         add(&uses[lines.own].own, allocation, category, alive);
@@ -160,15 +160,14 @@ static void sum(struct making *making, struct vt_annotated_device *device, struc
 }
 
 /* All stacks first: then the number of items is known. */
-static void meet_stacks(struct making *making)
+static void read_stacks(struct making *making)
 {
     const struct vt_attribution *attribution = making->report->attribution;
     const struct vt_replay *replay = attribution->replay;
-    struct vt_stack_lines lines;
 
     for (size_t i = 0; i < replay->allocation_count; i++)
         if (vt_is_grouped(&replay->allocations[i]))
-            vt_line_table_add(making->table, vt_telling_stack(attribution, &replay->allocations[i]), &lines);
+            vt_line_table_read(making->table, vt_telling_stack(attribution, &replay->allocations[i]));
 }
 
 static struct use *use_of_device(struct making *making, struct vt_annotated_device *device)
@@ -304,7 +303,7 @@ static int make(struct making *making, char *error, size_t error_bytes)
     size_t item_count;
 
     making->table = vt_line_table_make(making->report);
-    meet_stacks(making);
+    read_stacks(making);
     for (size_t d = 0; d < annotation->device_count; d++)
         making->uses[d] = use_of_device(making, &annotation->devices[d]);
     if (making->asked) {

@@ -80,16 +80,16 @@ static void read_stack(struct vt_line_table *table, uint32_t stack_id, struct st
     stack->known = true;
 }
 
-void vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines)
+struct vt_stack_lines vt_line_table_read(struct vt_line_table *table, uint32_t stack_id)
 {
     struct stack *stack = &table->stacks[stack_id < table->report->trace->stack_count ? stack_id : 0];
 
     if (!stack->known)
         read_stack(table, stack_id, stack);
-    *lines = (struct vt_stack_lines){.own = stack->own,
-                                     .own_file = stack->own_file,
-                                     .through = table->through ? table->through + stack->first : NULL,
-                                     .through_count = stack->count};
+    return (struct vt_stack_lines){.own = stack->own,
+                                   .own_file = stack->own_file,
+                                   .through = table->through ? table->through + stack->first : NULL,
+                                   .through_count = stack->count};
 }
 
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count)

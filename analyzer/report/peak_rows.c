@@ -122,12 +122,12 @@ static int compare_rows(const void *left, const void *right)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-void vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device,
-                       struct vt_peak_rows *rows)
+struct vt_peak_rows vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device)
 {
     const struct vt_replay *replay = report->attribution->replay;
     const uint32_t event = device->peak.state.event_index;
-    struct summing summing = {.report = report, .rows = rows};
+    struct vt_peak_rows rows = {0};
+    struct summing summing = {.report = report, .rows = &rows};
 
     add_rest(&summing, device, VT_CATEGORY_CACHED);
     add_rest(&summing, device, VT_CATEGORY_CONTEXT);
@@ -138,5 +138,6 @@ void vt_peak_rows_make(const struct vt_report *report, const struct vt_device_re
             add_allocation(&summing, i);
     }
     vt_index_free(&summing.index);
-    vt_sort(rows->items, rows->count, sizeof *rows->items, compare_rows);
+    vt_sort(rows.items, rows.count, sizeof *rows.items, compare_rows);
+    return rows;
 }

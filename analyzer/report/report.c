@@ -391,14 +391,13 @@ static void free_instant(struct vt_instant *instant)
     free(instant->blocks);
 }
 
-void vt_leaks_free(struct vt_leaks *leaks)
+static void free_leaks(struct vt_leaks *leaks)
 {
     for (size_t i = 0; i < leaks->count; i++) {
         free(leaks->items[i].parts);
         free(leaks->items[i].kept);
     }
     free(leaks->items);
-    *leaks = (struct vt_leaks){0};
 }
 
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
@@ -412,12 +411,11 @@ void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
     *fragmentation = (struct vt_fragmentation){0};
 }
 
-void vt_gpu_table_free(struct vt_gpu_table *table)
+static void free_gpu_table(struct vt_gpu_table *table)
 {
     free(table->rows);
     free(table->told);
     free(table->advices.items);
-    *table = (struct vt_gpu_table){0};
 }
 
 static void free_device(struct vt_device_report *device)
@@ -427,13 +425,13 @@ static void free_device(struct vt_device_report *device)
     free_instant(&device->at);
     free(device->explanation.reasons);
     vt_timeline_free(&device->timeline);
-    vt_leaks_free(&device->leaks);
+    free_leaks(&device->leaks);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);
     free(device->graph_pools.items);
     free(device->steps.items);
-    vt_gpu_table_free(&device->card);
-    vt_gpu_table_free(&device->last_card);
+    free_gpu_table(&device->card);
+    free_gpu_table(&device->last_card);
     free(device->context_levels.items);
 }
 

@@ -172,9 +172,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
 
 const char *vt_by_name(unsigned by); /* of enum vt_by: "category", "module", … */
 
-/* Frees what findings hold; all-zero ones too. */
-void vt_leaks_free(struct vt_leaks *leaks);
-void vt_gpu_table_free(struct vt_gpu_table *table);
+/* All-zero ones too. */
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation);
 
 #endif

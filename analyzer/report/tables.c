@@ -304,9 +304,8 @@ static int walk_peak(struct walk *walk)
     int result = 0;
 
     for (size_t d = 0; d < report->device_count && !result; d++) {
-        struct vt_peak_rows rows = {.count = 0};
+        struct vt_peak_rows rows = vt_peak_rows_make(report, &report->devices[d]);
 
-        vt_peak_rows_make(report, &report->devices[d], &rows);
         for (size_t i = 0; i < rows.count && !result; i++)
             result = walk->visit(walk->context, &rows.items[i]);
         free(rows.items);
@@ -437,13 +436,15 @@ static int skip_row(void *context, const void *row)
     return 0;
 }
 
-void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
+struct vt_tables *vt_tables_make(const struct vt_report *report, unsigned wanted)
 {
-    *tables = vt_allocate_zeros(1, sizeof **tables);
-    (*tables)->report = report;
-    (*tables)->wanted = wanted;
+    struct vt_tables *tables = vt_allocate_zeros(1, sizeof *tables);
+
+    tables->report = report;
+    tables->wanted = wanted;
     if (wanted & 1u << VT_TABLE_STACKS) /* numbers the frames, and makes their names */
-        vt_table_walk(*tables, VT_TABLE_STACKS, skip_row, NULL);
+        vt_table_walk(tables, VT_TABLE_STACKS, skip_row, NULL);
+    return tables;
 }
 
 void vt_tables_free(struct vt_tables *tables)

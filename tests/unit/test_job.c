@@ -118,7 +118,7 @@ static struct vt_job *merge(struct made *made)
 {
     struct vt_job *job;
 
-    vt_job_make("job", made->processes, made->count, NULL, 0, false, &job);
+    job = vt_job_make("job", made->processes, made->count, NULL, 0, false);
     return job;
 }
 

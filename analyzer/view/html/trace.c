@@ -221,7 +221,7 @@ static void put_moments(const struct vt_page_trace *page)
 /* ---- Blobs ---- */
 
 void vt_page_document_make(const struct vt_document *document, const void *root,
-                          const struct vt_json_style *style, struct vt_bytes *raw)
+                           const struct vt_json_style *style, struct vt_bytes *raw)
 {
     FILE *stream = vt_memory_stream(&raw->data, &raw->count);
 
@@ -266,7 +266,7 @@ static void put_strings(struct vt_page_trace *page)
 }
 
 static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *allocations,
-                     const struct vt_report *oom)
+                      const struct vt_report *oom)
 {
     static const char *const phases[] = {"first_event", "phase", "step", "t_ns", NULL};
     static const char *const steps[] = {
@@ -282,7 +282,7 @@ static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *al
 }
 
 static void put_trace(struct vt_page_trace *page, struct vt_page_allocations *allocations,
-                     const struct vt_report *oom)
+                      const struct vt_report *oom)
 {
     vt_bytes_print(page->json, "{\"blobs\":{");
     put_blobs(page, allocations, oom);
@@ -296,12 +296,12 @@ static void put_trace(struct vt_page_trace *page, struct vt_page_allocations *al
 }
 
 void vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
-                      struct vt_bytes *json)
+                       struct vt_bytes *json)
 {
     struct vt_page_trace page = {.report = report, .blobs = blobs, .json = json};
     struct vt_page_allocations allocations = {0};
 
-    vt_tables_make(report, VT_ALL_TABLES, &page.tables);
+    page.tables = vt_tables_make(report, VT_ALL_TABLES);
     put_trace(&page, &allocations, oom);
     vt_page_allocations_free(&allocations);
     vt_strings_free(&page.strings);
