@@ -3,6 +3,7 @@
 #ifndef VT_INDEX_H
 #define VT_INDEX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,6 +65,22 @@ static inline void vt_index_put(struct vt_index *index, uint64_t key, uint32_t v
         slot->value = value;
         return;
     }
+}
+
+static inline bool vt_index_has(const struct vt_index *index, uint64_t key)
+{
+    return vt_index_get(index, key) != VT_INDEX_NONE;
+}
+
+/* Sets a key's value if it has none. Returns the one that it has then. */
+static inline uint32_t vt_index_add(struct vt_index *index, uint64_t key, uint32_t value)
+{
+    uint32_t known = vt_index_get(index, key);
+
+    if (known != VT_INDEX_NONE)
+        return known;
+    vt_index_put(index, key, value);
+    return value;
 }
 
 /* -1, 0 or 1, as comparators return. With two keys, the first of which decides: 2 * vt_order(a, b) +

@@ -190,7 +190,7 @@ static void read_graphs(const struct vt_cause_search *search, struct graphs *gra
     for (size_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         if (block->stack_id >= trace->stack_count || !vt_made_node(search->attribution, block->alloc_event) ||
-            vt_index_get(&graphs->ran, block->sequence & ~UINT64_C(1)) == VT_INDEX_NONE)
+            !vt_index_has(&graphs->ran, block->sequence & ~UINT64_C(1)))
             continue;
         graphs->stack_trained[block->stack_id] = 1;
         vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id), 1);
@@ -208,7 +208,7 @@ static bool is_evaluation(const struct vt_cause_search *search, const struct gra
     uint64_t code = vt_module_code(search->trace, block->stack_id);
     return (vt_stack_traits_of(search->attribution, block->stack_id)->traits & VT_TRAIT(EVALUATION)) ||
            search->attribution->labels[index].phase == VT_PHASE_EVAL ||
-           (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);
+           (code && vt_index_has(&graphs->trained, code));
 }
 
 static void find_gradients_on(struct vt_cause_search *search)

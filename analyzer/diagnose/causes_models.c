@@ -59,11 +59,10 @@ void vt_cause_second_model(struct vt_cause_search *search)
         if (allocations[i].alloc_event >= begin || !vt_cause_is_there(search, i))
             continue;
         if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
+            vt_index_has(&lines, lines_of(search->trace, allocations[i].stack_id)))
             weights += allocations[i].bytes;
         if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&own_lines, vt_trace_own_line_key(search->trace, allocations[i].stack_id)) !=
-                VT_INDEX_NONE)
+            vt_index_has(&own_lines, vt_trace_own_line_key(search->trace, allocations[i].stack_id)))
             similar += allocations[i].bytes;
         if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
             category == VT_CATEGORY_OPTIMIZER_STATE)
@@ -112,7 +111,7 @@ static bool is_idle(const struct vt_cause_search *search, const struct use *use,
         return false;
     *last_step = vt_index_get(&use->last, key_of(label->module));
     return *last_step != VT_INDEX_NONE && search->refusal->step >= *last_step + IDLE_STEPS &&
-           vt_index_get(&use->trained, key_of(label->module)) == VT_INDEX_NONE;
+           !vt_index_has(&use->trained, key_of(label->module));
 }
 
 /* Only where nothing else is found: it may be wanted later. */

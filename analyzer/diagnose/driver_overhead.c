@@ -132,7 +132,7 @@ bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_event
         if (events->items[i] > last_event || event->kind == VT_EVENT_DELTA)
             continue;
         alive = event->kind == VT_EVENT_CONTEXT_CREATE && event->device_index == device_index &&
-                vt_index_get(&seen, event->address) == VT_INDEX_NONE;
+                !vt_index_has(&seen, event->address);
         vt_index_put(&seen, event->address, true);
     }
     vt_index_free(&seen);

@@ -282,14 +282,12 @@ static int by_kept(const void *left, const void *right)
 /* The pin of that name, made if it is new. */
 static struct vt_pin *pin_named(struct vt_fragmentation *found, struct vt_index *names, const char *name)
 {
-    uint64_t hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
-    uint32_t at = vt_index_get(names, hash);
+    uint32_t at =
+        vt_index_add(names, vt_hash_bytes(name, strlen(name), VT_HASH_START), (uint32_t)found->pin_count);
 
-    if (at != VT_INDEX_NONE)
-        return &found->pins[at];
-    vt_index_put(names, hash, (uint32_t)found->pin_count);
-    found->pins[found->pin_count].name = name;
-    return &found->pins[found->pin_count++];
+    found->pin_count += at == found->pin_count;
+    found->pins[at].name = name;
+    return &found->pins[at];
 }
 
 static void group_pins(struct vt_fragmentation *found)

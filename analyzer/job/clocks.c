@@ -7,7 +7,6 @@
 #include "base/index.h"
 #include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdlib.h>
 

@@ -100,7 +100,7 @@ static void drop_own(struct vt_gpu_walk *walk)
         const struct vt_gpu_moment *moment = &walk->moments[i];
 
         if (moment->kind != OTHER_HAS ||
-            vt_index_get(&pids, walk->users[moment->user].device->others[moment->index].pid) == VT_INDEX_NONE)
+            !vt_index_has(&pids, walk->users[moment->user].device->others[moment->index].pid))
             walk->moments[kept++] = *moment;
     }
     walk->moment_count = kept;

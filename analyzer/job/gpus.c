@@ -4,7 +4,6 @@
 #include "base/sort.h"
 #include "job/gpu_epochs.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "job/gpus.h"
 #include "job/job_maker.h"
 #include "job/job_timeline.h"
-#include "job/job_arena.h"
 #include "job/oom_order.h"
 #include "job/outliers.h"
 #include "job/parallelism.h"

@@ -2,7 +2,6 @@
 #include "job/job_timeline.h"
 
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "attribute/attribute.h"
 #include "base/index.h"
-#include "job/job_arena.h"
+#include "job/job_maker.h"
 #include "replay/walk.h"
 #include "report/job.h"
 #include "report/moments.h"
@@ -144,9 +144,7 @@ void vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, st
             !(use->flags & VT_CARD_PROCESSES_CUT))
             note_others(trace, use, known, &known_count, device);
     }
-    device->others = vt_job_take(arena, device->other_count, sizeof *device->others);
-    if (device->other_count)
-        memcpy(device->others, levels, device->other_count * sizeof *levels);
+    device->others = vt_job_copy_items(arena, levels, device->other_count, sizeof *levels);
 }
 
 /* When the first context of the device was made, where that was seen: before its first memory. */
@@ -170,10 +168,8 @@ void vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, 
 
     vt_replay_walk(report->attribution->replay, device->index, &visitor);
     read_context_begin(report->trace, device);
-    device->levels = vt_job_take(arena, reading.count, sizeof *device->levels);
+    device->levels = vt_job_copy_items(arena, reading.items, reading.count, sizeof *device->levels);
     device->level_count = reading.count;
-    if (reading.count)
-        memcpy(device->levels, reading.items, reading.count * sizeof *device->levels);
     free(reading.items);
     read_card_levels(report->trace, arena, device);
 }

@@ -6,7 +6,6 @@
 #include "base/sort.h"
 #include "job/gpus.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 #include "job/outliers.h"
 
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "base/module_names.h"
 #include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 #include "job/modules.h"
 
 #include <stdlib.h>
@@ -103,10 +102,9 @@ static void fold_modules(struct vt_job_maker *maker, struct list *list)
                    strchr(pattern, '*');
         uint64_t hash = vt_hash_bytes(has ? pattern : items[i].name, strlen(has ? pattern : items[i].name),
                                       VT_HASH_START);
-        uint32_t at = vt_index_get(&index, hash);
+        uint32_t at = vt_index_add(&index, hash, (uint32_t)kept);
 
-        if (at == VT_INDEX_NONE) {
-            vt_index_put(&index, hash, (uint32_t)kept);
+        if (at == kept) {
             items[kept++] = items[i];
             continue;
         }
@@ -119,15 +117,12 @@ static void fold_modules(struct vt_job_maker *maker, struct list *list)
     list->count = kept;
 }
 
-/* Keeps the largest. */
 static struct vt_job_differences keep_largest(struct vt_job_maker *maker, struct list list)
 {
-    const size_t most = list.count < DIFFERENCES ? list.count : DIFFERENCES;
-    struct vt_job_differences kept = {vt_job_take(&maker->arena, most, sizeof *kept.items), most};
+    struct vt_job_differences kept = {.count = list.count < DIFFERENCES ? list.count : DIFFERENCES};
 
     vt_sort(list.items, list.count, sizeof *list.items, by_distance);
-    if (most)
-        memcpy(kept.items, list.items, most * sizeof *list.items);
+    kept.items = vt_job_copy_items(&maker->arena, list.items, kept.count, sizeof *kept.items);
     free(list.items);
     return kept;
 }

@@ -8,7 +8,6 @@
 #include "base/memory_stream.h"
 #include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/sort.h"
-#include "job/launch.h"
 #include "job/levels.h"
-#include "job/job_arena.h"
+#include "job/job_maker.h"
 #include "job/modules.h"
+#include "report/launch_info.h"
 #include "report/report.h"
 #include "trace/rings.h"
 #include "trace/trace.h"
@@ -44,11 +44,10 @@ static void read_columns(struct vt_arena *arena, const struct vt_timeline *timel
                          struct vt_job_device *device)
 {
     device->used_bytes = vt_job_take(arena, timeline->columns, sizeof *device->used_bytes);
-    device->column_ns = vt_job_take(arena, timeline->columns, sizeof *device->column_ns);
-    for (size_t i = 0; i < timeline->columns; i++) {
+    device->column_ns =
+        vt_job_copy_items(arena, timeline->t_ns, timeline->columns, sizeof *device->column_ns);
+    for (size_t i = 0; i < timeline->columns; i++)
         device->used_bytes[i] = vt_used_bytes(timeline->categories[i]);
-        device->column_ns[i] = timeline->t_ns[i];
-    }
     device->column_count = timeline->columns;
 }
 
@@ -81,12 +80,11 @@ static void read_context(const struct vt_gpu_table *card, struct vt_job_device *
 static void read_context_levels(const struct vt_context_levels *levels, struct vt_arena *arena,
                                 struct vt_job_device *device)
 {
-    device->context_levels = vt_job_take(arena, levels->count, sizeof *device->context_levels);
-    for (size_t i = 0; i < levels->count; i++) {
-        device->context_levels[i] = levels->items[i];
+    device->context_levels =
+        vt_job_copy_items(arena, levels->items, levels->count, sizeof *device->context_levels);
+    for (size_t i = 0; i < levels->count; i++)
         if (!i || levels->items[i].bytes > device->context_bytes)
             device->context_bytes = levels->items[i].bytes;
-    }
     device->context_level_count = levels->count;
     if (levels->count)
         device->context_known = device->context_told = true;
@@ -343,7 +341,50 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     process->gathers = gathers(report->attribution);
 }
 
-static struct vt_arena *begin(const struct vt_report *report, struct vt_job_process *process)
+/* ---- How it was launched ---- */
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/* Those that met at one place were launched together, else those that the same variables were set for. */
+static const char *key_of(const struct vt_trace *trace, struct vt_arena *arena,
+                          const struct vt_launch *launch)
+{
+    if (launch->store)
+        return vt_job_print(arena, "%s\n%s\n%s\n%d", launch->launcher, or_empty(launch->run), launch->store,
+                            (int)launch->world_size);
+    return vt_job_print(arena, "%s\n%s\n%s\n%s\n%s\n%s\n%d\n%d", launch->launcher, or_empty(launch->run),
+                        or_empty(vt_launch_variable(trace, "SLURM_STEP_ID")),
+                        or_empty(vt_launch_variable(trace, "SLURM_ARRAY_TASK_ID")),
+                        or_empty(vt_launch_variable(trace, "MASTER_ADDR")),
+                        or_empty(vt_launch_variable(trace, "MASTER_PORT")), (int)launch->attempt,
+                        (int)launch->world_size);
+}
+
+static void read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
+{
+    const struct vt_launch launch = vt_launch_read(trace);
+
+    process->rank = launch.rank;
+    process->local_rank = launch.local_rank;
+    process->world_size = launch.world_size;
+    process->local_world_size = launch.local_world_size;
+    process->node_rank = launch.node_rank;
+    process->attempt = launch.attempt;
+    process->launcher = launch.launcher;
+    process->launch_name = vt_job_copy(arena, launch.run);
+    process->visible_devices = vt_job_copy(arena, launch.visible_devices);
+    process->by_group = launch.store != NULL;
+    process->label = launch.rank >= 0 ? vt_job_print(arena, "rank %d", (int)launch.rank)
+                                      : vt_job_print(arena, "pid %u", process->pid);
+    process->launch_key = launch.rank >= 0 ? key_of(trace, arena, &launch) : "";
+}
+
+/* ---- All ---- */
+
+static struct vt_arena *begin_process(const struct vt_report *report, struct vt_job_process *process)
 {
     struct vt_arena *arena = vt_allocate_zeros(1, sizeof *arena);
 
@@ -356,7 +397,7 @@ static struct vt_arena *begin(const struct vt_report *report, struct vt_job_proc
 void vt_job_process_read_brief(const struct vt_report *report, bool head_only, struct vt_job_process *process)
 {
     const struct vt_file_header *header = &report->trace->header;
-    struct vt_arena *arena = begin(report, process);
+    struct vt_arena *arena = begin_process(report, process);
 
     process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
     for (size_t i = 0; i < report->device_count; i++) {
@@ -367,7 +408,7 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
         read_card(report->trace, arena, device);
     }
     read_refusals(report, arena, process);
-    vt_job_read_launch(report->trace, arena, process);
+    read_launch(report->trace, arena, process);
     process->head_only = head_only;
     process->event_count = head_only ? header->counters.events : process->event_count;
     if (header->state == VT_STATE_RECORDING) {
@@ -381,14 +422,14 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
 
 void vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
 {
-    struct vt_arena *arena = begin(report, process);
+    struct vt_arena *arena = begin_process(report, process);
 
     read_devices(report, arena, process);
     read_steps(report, arena, process);
     read_refusals(report, arena, process);
     read_parameters(report->trace, arena, process);
     read_shares(report, arena, process);
-    vt_job_read_launch(report->trace, arena, process);
+    read_launch(report->trace, arena, process);
 }
 
 void vt_job_process_free(struct vt_job_process *process)

@@ -4,7 +4,6 @@
 #include "base/allocate.h"
 #include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdlib.h>
 

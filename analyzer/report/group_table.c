@@ -13,14 +13,11 @@
 static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {
     struct vt_groups *groups = table->groups;
-    uint32_t at = vt_index_get(&table->index, hash);
+    uint32_t at = vt_index_add(&table->index, hash, (uint32_t)groups->count);
 
-    if (at == VT_INDEX_NONE) {
-        at = (uint32_t)groups->count;
+    if (at == groups->count)
         VT_APPEND(groups->items, groups->count, table->capacity,
                   (struct vt_group){.name = vt_copy_bytes(name, bytes)});
-        vt_index_put(&table->index, hash, at);
-    }
     return &groups->items[at];
 }
 
