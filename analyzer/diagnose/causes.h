@@ -18,19 +18,13 @@ struct vt_cause_search {
     const struct vt_replay *replay;
     struct vt_shortage *shortage;
     const struct vt_oom *refusal;
-    uint64_t card_bytes;
+    struct vt_counted there; /* allocations on the GPU when memory runs out */
+    uint64_t gpu_bytes;
 };
 
 /* The cause, if it is large enough; NULL if it is not, or if there are enough already. */
 struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind kind, uint64_t bytes,
                               uint32_t stack_id, const char *what, ...) __attribute__((format(printf, 5, 6)));
-
-/* It is on the GPU when memory runs out. */
-static inline bool vt_cause_is_there(const struct vt_cause_search *search, uint32_t allocation)
-{
-    return vt_is_counted(&search->replay->allocations[allocation], search->refusal->device_index,
-                         search->refusal->event_index);
-}
 
 /* Why memory ran out. The device's leaks are found before. */
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);

@@ -79,13 +79,13 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
     uint32_t now = shortage->refusal->event_index, *latest = freed_before(replay, now),
              last =
                  replay->allocation_count ? replay->allocations[replay->allocation_count - 1].alloc_event : 0;
-    struct end *ends = vt_allocate_zeros(replay->allocation_count + 1, sizeof *ends);
+    struct vt_counted counted = vt_counted_at(replay, shortage->device->index, now);
+    struct end *ends = vt_allocate_zeros(counted.count + 1, sizeof *ends);
     size_t count = 0;
 
     shortage->freed_seen = !shortage->refusal->ends_run;
-    for (uint32_t i = 0; i < replay->allocation_count; i++)
-        count += vt_is_counted(&replay->allocations[i], shortage->device->index, now) &&
-                 end_of(report, shortage, i, latest, last, &ends[count]);
+    for (size_t i = 0; i < counted.count; i++)
+        count += end_of(report, shortage, counted.items[i], latest, last, &ends[count]);
     shortage->freed = vt_allocate_zeros(count + 1, sizeof *shortage->freed);
     vt_sort(ends, count, sizeof *ends, by_event);
     for (size_t i = 0; i < count; i++) {
@@ -100,6 +100,7 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
         last->bytes += replay->allocations[ends[i].allocation].bytes;
         last->blocks++;
     }
+    free(counted.items);
     free(latest);
     free(ends);
 }

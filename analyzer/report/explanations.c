@@ -197,18 +197,17 @@ static void describe(const struct vt_report *report, struct vt_reason *reason)
 
 void vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device)
 {
-    const struct vt_replay *replay = report->attribution->replay;
     struct vt_explanation *explanation = &device->explanation;
-    uint32_t event_index = device->shown->state.event_index;
+    struct vt_counted counted =
+        vt_counted_at(report->attribution->replay, device->index, device->shown->state.event_index);
     struct wanted wanted;
 
     *explanation = (struct vt_explanation){.what = what};
     read_wanted(report->attribution, what, &wanted);
     for (size_t way = 0; way < WAYS && !explanation->blocks; way++) {
-        for (uint32_t i = 0; i < replay->allocation_count; i++)
-            if (vt_is_counted(&replay->allocations[i], device->index, event_index) &&
-                is_meant(&wanted, (enum way)way, i))
-                add_block(explanation, report->attribution, i);
+        for (size_t i = 0; i < counted.count; i++)
+            if (is_meant(&wanted, (enum way)way, counted.items[i]))
+                add_block(explanation, report->attribution, counted.items[i]);
         if (explanation->blocks) {
             explanation->way = ways[way].name;
             explanation->way_label = ways[way].label;
@@ -219,4 +218,5 @@ void vt_explain(const struct vt_report *report, const char *what, struct vt_devi
     for (size_t i = 0; i < explanation->count; i++)
         describe(report, &explanation->reasons[i]);
     vt_sort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
+    free(counted.items);
 }

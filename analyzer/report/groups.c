@@ -317,19 +317,13 @@ static void add_allocation(struct making *making, uint32_t index)
 }
 
 static void make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
-                        struct vt_instant *instant)
+                        const struct vt_counted *counted, struct vt_groups *groups)
 {
-    const struct vt_replay *replay = grouper->attribution->replay;
-    struct vt_groups *groups = &instant->groups[by];
     struct making making = {.grouper = grouper, .by = by, .table.groups = groups};
 
     making.modules_met.groups = &making.modules;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (replay->allocations[i].alloc_event > instant->state.event_index)
-            break;
-        if (vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index))
-            add_allocation(&making, (uint32_t)i);
-    }
+    for (size_t i = 0; i < counted->count; i++)
+        add_allocation(&making, counted->items[i]);
     if (is_by_module(by))
         add_temporary_peaks(grouper, device_index, by, &making.table);
     vt_index_free(&making.table.index);
@@ -338,28 +332,19 @@ static void make_groups(struct vt_grouper *grouper, int device_index, enum vt_by
     vt_sort(groups->items, groups->count, sizeof *groups->items, compare_groups);
 }
 
-static void sum_evidence(const struct vt_attribution *attribution, int device_index,
-                         struct vt_instant *instant)
-{
-    const struct vt_replay *replay = attribution->replay;
-
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-
-        if (allocation->alloc_event > instant->state.event_index)
-            break;
-        if (vt_is_counted(allocation, device_index, instant->state.event_index))
-            instant->evidence[attribution->labels[i].evidence] += allocation->bytes;
-    }
-}
-
 void vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
                       struct vt_instant *instant)
 {
-    sum_evidence(grouper->attribution, device_index, instant);
+    const struct vt_attribution *attribution = grouper->attribution;
+    struct vt_counted counted = vt_counted_at(attribution->replay, device_index, instant->state.event_index);
+
+    for (size_t i = 0; i < counted.count; i++)
+        instant->evidence[attribution->labels[counted.items[i]].evidence] +=
+            attribution->replay->allocations[counted.items[i]].bytes;
     for (int by = 0; by < VT_BY_COUNT; by++)
         if (groups & 1u << by)
-            make_groups(grouper, device_index, (enum vt_by)by, instant);
+            make_groups(grouper, device_index, (enum vt_by)by, &counted, &instant->groups[by]);
+    free(counted.items);
 }
 
 struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth)

@@ -124,19 +124,16 @@ static int compare_rows(const void *left, const void *right)
 
 struct vt_peak_rows vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device)
 {
-    const struct vt_replay *replay = report->attribution->replay;
-    const uint32_t event = device->peak.state.event_index;
+    struct vt_counted counted =
+        vt_counted_at(report->attribution->replay, device->index, device->peak.state.event_index);
     struct vt_peak_rows rows = {0};
     struct summing summing = {.report = report, .rows = &rows};
 
     add_rest(&summing, device, VT_CATEGORY_CACHED);
     add_rest(&summing, device, VT_CATEGORY_CONTEXT);
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
-        if (replay->allocations[i].alloc_event > event)
-            break;
-        if (vt_is_counted(&replay->allocations[i], device->index, event))
-            add_allocation(&summing, i);
-    }
+    for (size_t i = 0; i < counted.count; i++)
+        add_allocation(&summing, counted.items[i]);
+    free(counted.items);
     vt_index_free(&summing.index);
     vt_sort(rows.items, rows.count, sizeof *rows.items, compare_rows);
     return rows;
