@@ -342,7 +342,7 @@ static void drop_in_passes(const struct search *search)
     }
 }
 
-static void advise(struct search *search)
+static void advise_on_gradients(struct search *search)
 {
     struct vt_adviser *adviser = search->adviser;
     uint64_t times = 0, bytes = 0;
@@ -372,7 +372,7 @@ void vt_advise_zero_grad(struct vt_adviser *adviser)
     struct search search = {.adviser = adviser,
                             .spans = adviser->attribution->spans,
                             .span_count = adviser->attribution->span_count};
-    advise(&search);
+    advise_on_gradients(&search);
     free(search.passes);
     free(search.waits);
     free(search.makers);

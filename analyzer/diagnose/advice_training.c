@@ -166,7 +166,7 @@ static const struct {
 #include "trace/frameworks.def"
 };
 
-static bool begins(const char *text, const char *word)
+static bool begins_with(const char *text, const char *word)
 {
     for (; *word; text++, word++)
         if ((*text | 0x20) != *word)
@@ -196,7 +196,7 @@ static const char *optimizer_file(const struct vt_adviser *adviser, uint32_t sta
 static size_t known_optimizer(const char *name)
 {
     size_t i = 0;
-    while (i < sizeof optimizers / sizeof *optimizers && !begins(name, optimizers[i].name))
+    while (i < sizeof optimizers / sizeof *optimizers && !begins_with(name, optimizers[i].name))
         i++;
     return i;
 }

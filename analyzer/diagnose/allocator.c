@@ -48,7 +48,7 @@ static size_t place_of(const struct vt_allocator *allocator, const struct pool *
     return low;
 }
 
-static void put(struct vt_allocator *allocator, uint32_t index)
+static void put_free(struct vt_allocator *allocator, uint32_t index)
 {
     struct block *block = &allocator->blocks[index];
     struct pool *pool = &allocator->pools[block->small];
@@ -110,7 +110,7 @@ static void empty_cache(struct vt_allocator *allocator)
     }
 }
 
-static uint64_t rounded(uint64_t bytes, uint64_t to)
+static uint64_t round_up(uint64_t bytes, uint64_t to)
 {
     return (bytes + to - 1) / to * to;
 }
@@ -120,7 +120,7 @@ static uint64_t segment_bytes_for(uint64_t bytes)
     if (bytes <= VT_TORCH_SMALL_BYTES)
         return VT_TORCH_SMALL_SEGMENT_BYTES;
     return bytes < VT_TORCH_OWN_SEGMENT_BYTES ? VT_TORCH_LARGE_SEGMENT_BYTES
-                                              : rounded(bytes, VT_TORCH_SEGMENT_ROUND_BYTES);
+                                              : round_up(bytes, VT_TORCH_SEGMENT_ROUND_BYTES);
 }
 
 /* A new segment, as one block that is in no pool; VT_NO_BLOCK if the driver refuses. */
@@ -139,7 +139,7 @@ static uint32_t add_segment(struct vt_allocator *allocator, uint64_t bytes, bool
                                                .small = small});
 }
 
-static void split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
+static void split_block(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
 {
     const struct block whole = allocator->blocks[index];
     uint64_t rest = whole.bytes - bytes;
@@ -154,12 +154,12 @@ static void split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes
     allocator->blocks[index].after = made;
     if (whole.after != VT_NO_BLOCK)
         allocator->blocks[whole.after].before = made;
-    put(allocator, made);
+    put_free(allocator, made);
 }
 
 uint32_t vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes)
 {
-    bytes = bytes < VT_TORCH_ROUND_BYTES ? VT_TORCH_ROUND_BYTES : rounded(bytes, VT_TORCH_ROUND_BYTES);
+    bytes = bytes < VT_TORCH_ROUND_BYTES ? VT_TORCH_ROUND_BYTES : round_up(bytes, VT_TORCH_ROUND_BYTES);
     bool small = bytes <= VT_TORCH_SMALL_BYTES;
     const struct pool *pool = &allocator->pools[small];
     size_t place = place_of(allocator, pool, bytes, 0);
@@ -171,12 +171,12 @@ uint32_t vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes)
         block = add_segment(allocator, segment_bytes_for(bytes), small);
     }
     if (block != VT_NO_BLOCK)
-        split(allocator, block, bytes);
+        split_block(allocator, block, bytes);
     return block;
 }
 
 /* `index` takes in the block after it. */
-static void merge(struct vt_allocator *allocator, uint32_t index)
+static void merge_next(struct vt_allocator *allocator, uint32_t index)
 {
     struct block *block = &allocator->blocks[index];
     uint32_t taken = block->after;
@@ -192,14 +192,14 @@ void vt_allocator_give(struct vt_allocator *allocator, uint32_t index)
     uint32_t before = allocator->blocks[index].before, after = allocator->blocks[index].after;
     if (after != VT_NO_BLOCK && allocator->blocks[after].free) {
         take_out(allocator, after);
-        merge(allocator, index);
+        merge_next(allocator, index);
     }
     if (before != VT_NO_BLOCK && allocator->blocks[before].free) {
         take_out(allocator, before);
-        merge(allocator, before);
+        merge_next(allocator, before);
         index = before;
     }
-    put(allocator, index);
+    put_free(allocator, index);
 }
 
 uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t allocation)
@@ -210,7 +210,8 @@ uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t alloca
 /* ---- The state of a trace ---- */
 
 /* A block of the trace, or a hole if it is VT_NEVER, behind the last one of the segment. */
-static void append(struct vt_allocator *allocator, uint32_t *last, struct block block, uint32_t allocation)
+static void append_block(struct vt_allocator *allocator, uint32_t *last, struct block block,
+                         uint32_t allocation)
 {
     if (block.bytes == 0)
         return;
@@ -221,7 +222,7 @@ static void append(struct vt_allocator *allocator, uint32_t *last, struct block 
         allocator->blocks[*last].after = made;
     *last = made;
     if (allocation == VT_NEVER)
-        put(allocator, made);
+        put_free(allocator, made);
     else
         vt_index_put(&allocator->of_allocation, allocation, made);
 }
@@ -236,15 +237,16 @@ static void read_segment(struct vt_allocator *allocator, const struct vt_segment
         const struct vt_block *block = &segment->blocks[i];
         if (block->address < place || block->address + block->bytes > end)
             break;
-        append(allocator, &last,
-               (struct block){.address = place, .bytes = block->address - place, .small = small}, VT_NEVER);
-        append(allocator, &last,
-               (struct block){.address = block->address, .bytes = block->bytes, .small = small},
-               block->allocation);
+        append_block(allocator, &last,
+                     (struct block){.address = place, .bytes = block->address - place, .small = small},
+                     VT_NEVER);
+        append_block(allocator, &last,
+                     (struct block){.address = block->address, .bytes = block->bytes, .small = small},
+                     block->allocation);
         place = block->address + block->bytes;
     }
-    append(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
-           VT_NEVER);
+    append_block(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
+                 VT_NEVER);
     allocator->next_address = end > allocator->next_address ? end : allocator->next_address;
 }
 

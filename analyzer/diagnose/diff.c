@@ -51,7 +51,7 @@ static int compare_functions(const void *left, const void *right)
     int order = strcmp(a->file, b->file);
 
     order = order ? order : strcmp(a->name, b->name);
-    return order ? order : (a->first_line > b->first_line) - (a->first_line < b->first_line);
+    return order ? order : vt_order_signed(a->first_line, b->first_line);
 }
 
 static void list_functions(const struct vt_trace *trace, struct functions *functions)
@@ -153,7 +153,7 @@ static int compare_entries(const void *left, const void *right)
     if (a->group->place && b->group->place &&
         (order = strcmp(a->group->place->frame.file, b->group->place->frame.file)))
         return order;
-    order = 2 * ((a->line > b->line) - (a->line < b->line)) + vt_order(a->group->phase, b->group->phase);
+    order = 2 * vt_order_signed(a->line, b->line) + vt_order(a->group->phase, b->group->phase);
     return order ? order : strcmp(a->group->name, b->group->name);
 }
 
@@ -222,8 +222,8 @@ static uint32_t likeness(const struct entries *entries, const struct entry *a, c
 
 /* Pairs the entries of one key in their order so that the pairs are as alike as possible: best[i][j] is the
  * highest likeness of the last i of A and the last j of B. */
-static void align(const struct entries *entries, const struct entry *a, size_t a_count, const struct entry *b,
-                  size_t b_count, struct vt_diff_rows *rows)
+static void pair_alike(const struct entries *entries, const struct entry *a, size_t a_count,
+                       const struct entry *b, size_t b_count, struct vt_diff_rows *rows)
 {
     size_t width = b_count + 1, i = a_count, j = b_count;
     uint32_t *best = vt_allocate_zeros((a_count + 1) * width, sizeof *best);
@@ -260,15 +260,15 @@ static void match_run(const struct entries *entries, const struct entry *run, si
         a_count++;
     b_count = count - a_count;
     if (b_count && a_count < MOST_PAIRS / b_count) {
-        align(entries, run, a_count, run + a_count, b_count, rows);
+        pair_alike(entries, run, a_count, run + a_count, b_count, rows);
         return;
     }
     for (size_t i = 0; i < a_count || i < b_count; i++)
         add_pair(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
 }
 
-static void match(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
-                  const struct vt_groups *b, struct vt_diff_rows *rows)
+static void match_groups(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
+                         const struct vt_groups *b, struct vt_diff_rows *rows)
 {
     size_t most = a->count + b->count;
     struct entries entries = {.items = vt_allocate_zeros(most + 1, sizeof *entries.items), .by = by};
@@ -310,7 +310,7 @@ static void compare_device(const struct vt_diff *diff, unsigned groups, struct v
         if (by == VT_BY_CATEGORY)
             match_categories(device, rows);
         else if (groups & 1u << by)
-            match(diff, (enum vt_by)by, a, b, rows);
+            match_groups(diff, (enum vt_by)by, a, b, rows);
         if (by == VT_BY_MODULE || by == VT_BY_OWNER)
             vt_diff_collapse(rows, (enum vt_by)by, a, b);
         vt_sort(rows->items, rows->count, sizeof *rows->items, compare_rows);

@@ -319,7 +319,7 @@ static void add_advice(struct vt_fragmentation *found, const char *begin, const 
     found->advice[found->advice_count++] = vt_print_text("%s%s", begin, rest);
 }
 
-static void advise(const struct vt_report *report, struct vt_fragmentation *found)
+static void advise_on_cache(const struct vt_report *report, struct vt_fragmentation *found)
 {
     bool expands = false;
 
@@ -344,6 +344,6 @@ void vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmen
 {
     for (size_t i = 0; i < found->block_count; i++)
         vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
-    advise(report, found);
+    advise_on_cache(report, found);
     group_pins(found);
 }

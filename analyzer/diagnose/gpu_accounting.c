@@ -43,7 +43,7 @@ static struct vt_gpu_row *find_row(const struct maker *maker, const char *kind, 
 }
 
 /* Adds to the row of that kind and name. */
-static void add(struct maker *maker, const char *kind, const char *name, int64_t bytes)
+static void add_bytes(struct maker *maker, const char *kind, const char *name, int64_t bytes)
 {
     struct vt_gpu_table *table = maker->table;
     struct vt_gpu_row *row = find_row(maker, kind, name);
@@ -56,19 +56,19 @@ static void add(struct maker *maker, const char *kind, const char *name, int64_t
 }
 
 /* Adds to what is reported beside the rows. */
-static void tell(struct maker *maker, const struct vt_gpu_row *row)
+static void add_beside(struct maker *maker, const struct vt_gpu_row *row)
 {
     struct vt_gpu_table *table = maker->table;
 
     VT_APPEND(table->told, table->told_count, maker->told_capacity, *row);
 }
 
-static void tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
+static void add_bytes_beside(struct maker *maker, const char *kind, uint64_t bytes)
 {
     const struct vt_gpu_row row = {.kind = kind, .bytes = (int64_t)bytes, .known = true};
 
     if (bytes && bytes != UINT64_MAX)
-        tell(maker, &row);
+        add_beside(maker, &row);
 }
 
 /* ---- What this process has ---- */
@@ -98,7 +98,7 @@ static void add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_C
             continue;
         if (allocation->kind == VT_ALLOCATION_GRAPH) {
             categories[attribution->labels[i].category] -= allocation->bytes;
-            add(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
+            add_bytes(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
             continue;
         }
         if (allocation->flags & VT_FLAG_FOREIGN)
@@ -109,7 +109,7 @@ static void add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_C
         if (!name || !may_be_its_own(attribution->labels[i].category))
             continue;
         categories[attribution->labels[i].category] -= allocation->bytes;
-        add(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);
+        add_bytes(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);
     }
 }
 
@@ -123,7 +123,7 @@ static void add_silents(struct maker *maker)
         const struct vt_silent *silent = &silents.items[i];
         struct vt_gpu_row *row;
 
-        add(maker, silent->kind, silent->name, silent->bytes);
+        add_bytes(maker, silent->kind, silent->name, silent->bytes);
         row = silent->of_module ? find_row(maker, silent->kind, silent->name) : NULL;
         if (row)
             row->module_bytes += silent->bytes;
@@ -141,9 +141,9 @@ static void add_own(struct maker *maker)
     add_libraries(maker, categories);
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_CONTEXT && c != VT_CATEGORY_HOST_PINNED)
-            add(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
-                c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
-    add(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
+            add_bytes(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
+                      c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
+    add_bytes(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
     add_silents(maker);
 }
 
@@ -171,7 +171,7 @@ static void add_processes(struct maker *maker)
         if (known && has_bytes)
             VT_APPEND(maker->table->rows, maker->table->row_count, maker->capacity, row);
         else
-            tell(maker, &row);
+            add_beside(maker, &row);
     }
 }
 
@@ -212,16 +212,16 @@ static void add_rest(struct maker *maker)
     table->moved_bytes = find_moved(maker, context_bytes);
     if (vt_gpu_same_own(moment)) {
         table->returned_bytes = returned_bytes;
-        add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
+        add_bytes(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
     } else if (!vt_gpu_contexts_differ(moment)) {
         table->moved_bytes += (int64_t)returned_bytes;
     }
     table->device_bytes = moment->reading->used_bytes + (uint64_t)table->moved_bytes;
     if (moment->own_known) {
-        add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
+        add_bytes(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
         find_own_unexplained(maker);
     } else {
-        add(maker, KIND_TOGETHER, NULL, (int64_t)moment->state->context_bytes - maker->silent_bytes);
+        add_bytes(maker, KIND_TOGETHER, NULL, (int64_t)moment->state->context_bytes - maker->silent_bytes);
     }
     add_processes(maker);
     for (size_t i = 0; i < table->row_count; i++)
@@ -267,9 +267,9 @@ static void make_table(const struct vt_gpu_history *history, struct vt_measured_
                                    .total_bytes = reading->total_bytes};
     add_own(&maker);
     add_rest(&maker);
-    tell_bytes(&maker, "foreign", maker.foreign_bytes);
-    tell_bytes(&maker, "host", state->host_pinned_bytes);
-    tell_bytes(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
+    add_bytes_beside(&maker, "foreign", maker.foreign_bytes);
+    add_bytes_beside(&maker, "host", state->host_pinned_bytes);
+    add_bytes_beside(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
     bound_modules(table);
     vt_gpu_advise(history->report, table);
 }

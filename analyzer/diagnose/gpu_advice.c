@@ -106,10 +106,10 @@ static struct rows find_rows(const struct vt_gpu_table *table, share_of *share)
     return rows;
 }
 
-static void advise(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
-                   const char *why, ...) __attribute__((format(printf, 5, 6)));
-static void advise(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
-                   const char *why, ...)
+static void add_advice(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                       const char *why, ...) __attribute__((format(printf, 5, 6)));
+static void add_advice(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                       const char *why, ...)
 {
     va_list arguments;
 
@@ -129,7 +129,7 @@ static void about_processes(struct gpu_adviser *adviser)
         snprintf(what, sizeof what, "%s on another card, or at another time", rows.first);
     else
         snprintf(what, sizeof what, "the %zu other processes on other cards, or at another time", rows.count);
-    advise(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
+    add_advice(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
 }
 
 static void about_modules(struct gpu_adviser *adviser)
@@ -139,35 +139,36 @@ static void about_modules(struct gpu_adviser *adviser)
     const bool lazy = adviser->loading && !strcmp(adviser->loading, "LAZY");
 
     if (lazy)
-        advise(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
-               "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
+        add_advice(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
+                   "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
     else
-        advise(adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
-               "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
-               "take memory",
-               adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)" : "",
-               whole.named);
-    advise(adviser, "kernels", used.bytes,
-           "fewer libraries with kernels of their own, and one process on the card",
-           "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
+        add_advice(adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
+                   "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
+                   "take memory",
+                   adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)"
+                                                                          : "",
+                   whole.named);
+    add_advice(adviser, "kernels", used.bytes,
+               "fewer libraries with kernels of their own, and one process on the card",
+               "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
 }
 
 static void about_contexts(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_further_context);
 
-    advise(adviser, "contexts", rows.bytes,
-           "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
-           "Further contexts of this process were made by %s", rows.named);
+    add_advice(adviser, "contexts", rows.bytes,
+               "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
+               "Further contexts of this process were made by %s", rows.named);
 }
 
 static void about_settings(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_setting);
 
-    advise(adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
-           "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
-           "the buffer of printf");
+    add_advice(adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
+               "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
+               "the buffer of printf");
 }
 
 /* Why others' bytes may be among what nothing explains. */
@@ -207,21 +208,22 @@ static void about_unexplained(struct gpu_adviser *adviser)
     vt_format_bytes((uint64_t)own, own_text);
     vt_format_bytes((uint64_t)(bytes - own), rest_text);
     if (own == bytes) {
-        advise(
+        add_advice(
             adviser, "unexplained", bytes, "not seen: what this process took by other ways",
             "NVML charges this process with all of it: calls before the recorder was loaded or that it has "
             "no hook for (graphics, video), or memory that the driver took later by itself");
         return;
     }
     if (own) {
-        advise(adviser, "unexplained", bytes, "not seen: what this process took by other ways, and others",
-               "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
-               "driver by itself). The other %s: %s",
-               own_text, rest_text, why_unexplained(table));
+        add_advice(adviser, "unexplained", bytes,
+                   "not seen: what this process took by other ways, and others",
+                   "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
+                   "driver by itself). The other %s: %s",
+                   own_text, rest_text, why_unexplained(table));
         return;
     }
-    advise(adviser, "unexplained", bytes, "not seen: what others took",
-           "None of it is known to be of this process: %s", why_unexplained(table));
+    add_advice(adviser, "unexplained", bytes, "not seen: what others took",
+               "None of it is known to be of this process: %s", why_unexplained(table));
 }
 
 void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table)

@@ -115,7 +115,7 @@ bool vt_gpu_same_own(const struct vt_measured_moment *moment)
     return has_as_much(moment, moment->reading);
 }
 
-static uint64_t distance(const struct vt_gpu_reading *reading, uint64_t t_ns)
+static uint64_t time_apart(const struct vt_gpu_reading *reading, uint64_t t_ns)
 {
     return t_ns < reading->begin_ns  ? reading->begin_ns - t_ns
            : t_ns > reading->held_ns ? t_ns - reading->held_ns
@@ -156,7 +156,7 @@ static const struct vt_gpu_reading *choose_reading(const struct vt_gpu_history *
         const unsigned rank = rank_of(history, moment, reading);
 
         if (is_too_much(reading, moment->state) || (best && rank > best_rank) ||
-            (best && rank == best_rank && !last && distance(reading, t_ns) >= distance(best, t_ns)))
+            (best && rank == best_rank && !last && time_apart(reading, t_ns) >= time_apart(best, t_ns)))
             continue;
         best = reading;
         best_rank = rank;

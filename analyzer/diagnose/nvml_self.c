@@ -17,7 +17,7 @@ static const struct vt_trace_card_process *own_of(const struct vt_gpu_reading *r
 }
 
 /* That process can be this one. */
-static bool fits(const struct vt_gpu_reading *reading, const struct vt_trace_card_process *own)
+static bool can_be_own(const struct vt_gpu_reading *reading, const struct vt_trace_card_process *own)
 {
     return own->bytes >= reading->own_bytes - reading->spare_bytes && own->bytes <= reading->used_bytes;
 }
@@ -33,7 +33,7 @@ struct vt_nvml_self vt_nvml_self_find(const struct vt_gpu_readings *readings)
 
         use.listed |= own && own->bytes != UINT64_MAX;
         if (own && readings->items[i].steady && own->bytes != UINT64_MAX)
-            *(fits(&readings->items[i], own) ? &right : &wrong) += 1;
+            *(can_be_own(&readings->items[i], own) ? &right : &wrong) += 1;
     }
     use.trusted = right >= wrong;
     return use;
@@ -59,7 +59,7 @@ const char *vt_nvml_self_processes(const struct vt_nvml_self *use, const struct 
         return has_nothing(use, reading) ? VT_PROCESSES_TOLD : VT_PROCESSES_WITHOUT_THIS;
     if (own->bytes == UINT64_MAX)
         return VT_PROCESSES_WITHOUT_BYTES;
-    return use->trusted && fits(reading, own) ? VT_PROCESSES_TOLD : VT_PROCESSES_DO_NOT_FIT;
+    return use->trusted && can_be_own(reading, own) ? VT_PROCESSES_TOLD : VT_PROCESSES_DO_NOT_FIT;
 }
 
 bool vt_nvml_self_told(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading)
@@ -85,7 +85,7 @@ struct walk {
     uint64_t bytes; /* of the latest level */
 };
 
-static void step(struct walk *walk, uint64_t t_ns, uint64_t bytes)
+static void add_level(struct walk *walk, uint64_t t_ns, uint64_t bytes)
 {
     const struct vt_level level = {t_ns, bytes};
 
@@ -104,7 +104,7 @@ static void end_eras(struct walk *walk, uint32_t last_event)
         while (walk->next_event < walk->events->count && walk->events->items[walk->next_event] <= event)
             walk->next_event++;
         if (walk->bytes)
-            step(walk, vt_event_time(walk->trace, event), 0);
+            add_level(walk, vt_event_time(walk->trace, event), 0);
     }
 }
 
@@ -132,7 +132,7 @@ static void read_one(struct walk *walk, int device_index, const struct vt_gpu_re
     }
     /* what pools returned is not part of the context */
     if (bytes > walk->bytes || (bytes < walk->bytes && !reading->spare_bytes))
-        step(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
+        add_level(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
 }
 
 struct vt_context_levels vt_context_levels_find(const struct vt_report *report, int device_index,

@@ -40,7 +40,7 @@ static void add_unseen(struct vt_state *state, uint64_t bytes)
     state->categories[VT_CATEGORY_CACHED] -= bytes;
 }
 
-static void note(struct walk *walk, uint32_t event_index, struct vt_state state)
+static void note_state(struct walk *walk, uint32_t event_index, struct vt_state state)
 {
     struct vt_step *step = &walk->items[vt_span_at(walk->attribution, event_index)->step];
     step->end = state;
@@ -60,11 +60,11 @@ static void note_between(struct walk *walk, const struct vt_event_bytes *bytes, 
         return;
     add_unseen(&most, bytes->between - known);
     add_unseen(&end, before - known);
-    note(walk, most.event_index, most);
-    note(walk, end.event_index, end);
+    note_state(walk, most.event_index, most);
+    note_state(walk, end.event_index, end);
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
+static int visit_event(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
     const struct vt_trace *trace = walk->attribution->trace;
@@ -79,7 +79,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
     }
     walk->last = state;
     add_unseen(&state, walk->unseen_bytes);
-    note(walk, event_index, state);
+    note_state(walk, event_index, state);
     return 0;
 }
 
@@ -107,7 +107,7 @@ static bool is_whole(const struct vt_trace *trace, const struct vt_step *step)
 
 /* Leaves out numbers that no span has, and steps that are not whole; a step without an event of this device
  * keeps what was there. */
-static void finish(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
+static void finish_steps(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
 {
     const struct vt_trace *trace = report->trace;
     struct vt_state before = {0};
@@ -211,8 +211,8 @@ struct vt_steps vt_steps_make(const struct vt_report *report, int device_index)
         steps.items[i].first_event = VT_NEVER;
     set_bounds(attribution, steps.items);
     if (attribution->span_count)
-        vt_category_walk(attribution, device_index, visit, &walk);
-    finish(report, &steps, number_count);
+        vt_category_walk(attribution, device_index, visit_event, &walk);
+    finish_steps(report, &steps, number_count);
     find_outstanding(&steps);
     return steps;
 }

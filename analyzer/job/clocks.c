@@ -36,8 +36,8 @@ static int compare_signed(const void *left, const void *right)
 }
 
 /* `differences` and `sizes` have space for one of each step. */
-static struct apart measure(const struct vt_job_process *one, const struct vt_job_process *other,
-                            int64_t *differences, uint64_t *sizes)
+static struct apart measure_apart(const struct vt_job_process *one, const struct vt_job_process *other,
+                                  int64_t *differences, uint64_t *sizes)
 {
     struct apart apart;
     size_t count = one->step_start_count;
@@ -76,7 +76,7 @@ static void compare_group(struct vt_job *job, const struct vt_job_group *group)
         if (other->node == first->node || node->clock_ahead_ns || first->step_start_count < LEAST_STEPS ||
             other->step_count != first->step_count || other->step_start_count != first->step_start_count)
             continue;
-        apart = measure(first, other, differences, sizes);
+        apart = measure_apart(first, other, differences, sizes);
         if (apart.spread_ns <= apart.step_ns / 2 &&
             size_of(apart.ahead_ns) > apart.step_ns + 2 * apart.spread_ns) {
             node->clock_ahead_ns = apart.ahead_ns;
@@ -88,7 +88,7 @@ static void compare_group(struct vt_job *job, const struct vt_job_group *group)
 }
 
 /* All times as if the clocks had agreed; the job's own begins with the first process. */
-static void correct(struct vt_job *job)
+static void correct_times(struct vt_job *job)
 {
     int64_t least_ns = INT64_MAX;
 
@@ -114,7 +114,7 @@ static void correct(struct vt_job *job)
 }
 
 /* "each node's own clock …; b's was 12.5 s ahead" */
-static const char *describe(struct vt_job_maker *maker)
+static const char *describe_clock(struct vt_job_maker *maker)
 {
     const struct vt_job *job = &maker->job;
     const char *text = NULL;
@@ -148,7 +148,7 @@ void vt_job_fit_clocks(struct vt_job_maker *maker)
     for (size_t i = 0; i < job->node_count; i++)
         any |= job->nodes[i].clock_ahead_ns != 0;
     if (any)
-        correct(job);
-    job->clock = describe(maker);
+        correct_times(job);
+    job->clock = describe_clock(maker);
     job->clock_corrected = any;
 }

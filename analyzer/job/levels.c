@@ -27,7 +27,7 @@ struct reading {
 };
 
 /* The larger of each two, from the earlier one's time on. */
-static void halve(struct reading *reading)
+static void halve_levels(struct reading *reading)
 {
     size_t kept = 0;
 
@@ -41,7 +41,7 @@ static void halve(struct reading *reading)
     reading->device->levels_are_coarse = true;
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
+static int visit_event(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct reading *reading = context;
     struct vt_job_device *device = reading->device;
@@ -56,28 +56,28 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
         return 0;
     reading->own_bytes = own;
     if (reading->count == MOST_LEVELS)
-        halve(reading);
+        halve_levels(reading);
     VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_level){t_ns, own});
     return 0;
 }
 
-static bool tells_card(const struct vt_event *event, const struct vt_job_device *device)
+static bool is_gpu_reading(const struct vt_event *event, const struct vt_job_device *device)
 {
     return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&
            event->bytes <= event->total_bytes;
 }
 
 /* The first of them; a process asks the driver now and then only. */
-static void read_card_levels(const struct vt_trace *trace, struct vt_arena *arena,
-                             struct vt_job_device *device)
+static void read_gpu_levels(const struct vt_trace *trace, struct vt_arena *arena,
+                            struct vt_job_device *device)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < trace->event_count && count < MOST_CARD_LEVELS; i++)
-        count += tells_card(&trace->events[i], device);
+        count += is_gpu_reading(&trace->events[i], device);
     device->card_levels = vt_job_take(arena, count, sizeof *device->card_levels);
     for (uint32_t i = 0; device->card_level_count < count; i++)
-        if (tells_card(&trace->events[i], device))
+        if (is_gpu_reading(&trace->events[i], device))
             device->card_levels[device->card_level_count++] = (struct vt_level){
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
 }
@@ -164,12 +164,12 @@ static void read_context_begin(const struct vt_trace *trace, struct vt_job_devic
 void vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)
 {
     struct reading reading = {.trace = report->trace, .device = device};
-    const struct vt_replay_visitor visitor = {.visit = visit, .context = &reading};
+    const struct vt_replay_visitor visitor = {.visit = visit_event, .context = &reading};
 
     vt_replay_walk(report->attribution->replay, device->index, &visitor);
     read_context_begin(report->trace, device);
     device->levels = vt_job_copy_items(arena, reading.items, reading.count, sizeof *device->levels);
     device->level_count = reading.count;
     free(reading.items);
-    read_card_levels(report->trace, arena, device);
+    read_gpu_levels(report->trace, arena, device);
 }

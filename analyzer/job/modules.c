@@ -31,7 +31,7 @@ const struct vt_job_part *vt_job_find_part(const struct vt_job_parts *parts, con
 }
 
 /* With a first item for what is outside any module, which sorts first. */
-static void copy(struct vt_job_maker *maker, const struct vt_job_parts *from, struct vt_job_parts *to)
+static void copy_modules(struct vt_job_maker *maker, const struct vt_job_parts *from, struct vt_job_parts *to)
 {
     const bool has = from->count && !from->items[0].name[0];
 
@@ -89,7 +89,7 @@ static bool shares_names(const struct vt_job_parts *parts, const struct vt_job_p
 }
 
 /* The first whose names half of the others have, else the first. */
-static size_t choose(const struct vt_job_parts *parts, size_t count)
+static size_t choose_usual(const struct vt_job_parts *parts, size_t count)
 {
     for (size_t k = 0; k < count && k < CANDIDATES; k++) {
         size_t like = 0;
@@ -159,9 +159,9 @@ void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device
     size_t usual;
 
     for (size_t i = 0; i < count; i++)
-        copy(maker, &devices[i]->modules, &parts[i]);
+        copy_modules(maker, &devices[i]->modules, &parts[i]);
     take_out_unnamed(parts, count);
-    usual = choose(parts, count);
+    usual = choose_usual(parts, count);
     for (size_t i = 0; i < count; i++)
         if (i != usual && !shares_names(&parts[i], &parts[usual]))
             rename_modules(maker, &parts[i], &parts[usual]);

@@ -12,7 +12,7 @@ void vt_gpu_others_free(struct vt_gpu_others *others)
     *others = (struct vt_gpu_others){0};
 }
 
-static void set(struct vt_gpu_others *others, struct vt_gpu_telling *telling, uint64_t bytes)
+static void set_telling(struct vt_gpu_others *others, struct vt_gpu_telling *telling, uint64_t bytes)
 {
     struct vt_gpu_other *process = &others->processes[telling->process];
 
@@ -50,12 +50,12 @@ void vt_gpu_others_tell(struct vt_gpu_others *others, uint32_t user, uint32_t pi
         vt_index_put(&others->firsts, user, telling);
         others->processes[process].first = telling;
     }
-    set(others, &others->items[telling], bytes);
+    set_telling(others, &others->items[telling], bytes);
 }
 
 void vt_gpu_others_leave(struct vt_gpu_others *others, uint32_t user)
 {
     for (uint32_t i = vt_index_get(&others->firsts, user); i != VT_INDEX_NONE;
          i = others->items[i].next_of_user)
-        set(others, &others->items[i], 0);
+        set_telling(others, &others->items[i], 0);
 }

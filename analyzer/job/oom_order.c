@@ -21,8 +21,7 @@ static int by_time(const void *left, const void *right)
 {
     const struct vt_job_fall *a = left, *b = right;
 
-    return a->t_ns != b->t_ns ? (a->t_ns > b->t_ns) - (a->t_ns < b->t_ns)
-                              : (a->process > b->process) - (a->process < b->process);
+    return 2 * vt_order(a->t_ns, b->t_ns) + vt_order(a->process, b->process);
 }
 
 /* The failed request that ended a process's work, else NULL: attempts that it survived do not count. */
@@ -188,7 +187,7 @@ static const struct vt_job_device *refused_device(const struct vt_job *job, cons
     return device ? device : vt_job_main_device(process);
 }
 
-static void find_same_card(struct vt_job *job)
+static void find_same_gpu(struct vt_job *job)
 {
     const struct vt_job_device *first = refused_device(job, &job->falls[0]);
 
@@ -236,11 +235,11 @@ void vt_job_find_oom_order(struct vt_job_maker *maker)
     if (!job->fall_count)
         return;
     find_ended(job);
-    find_same_card(job);
+    find_same_gpu(job);
     device = refused_device(job, &job->falls[0]);
     if (device) {
         job->first_card = vt_job_take(&maker->arena, 1, sizeof *job->first_card);
-        vt_job_card_at(maker, device->card, job->falls[0].t_ns, job->first_card);
+        vt_job_gpu_at(maker, device->card, job->falls[0].t_ns, job->first_card);
         job->first_card_count = 1;
     }
     find_neighbours(maker);

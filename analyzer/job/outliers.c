@@ -38,7 +38,7 @@ static uint64_t bytes_of(const struct vt_job_process *process)
 
 /* ---- Differences ---- */
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t bytes_apart(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
@@ -46,7 +46,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 static int by_distance(const void *left, const void *right)
 {
     const struct vt_job_difference *a = left, *b = right;
-    uint64_t of_a = distance(a->bytes, a->usual_bytes), of_b = distance(b->bytes, b->usual_bytes);
+    uint64_t of_a = bytes_apart(a->bytes, a->usual_bytes), of_b = bytes_apart(b->bytes, b->usual_bytes);
 
     return of_a != of_b ? vt_order(of_b, of_a) : 2 * strcmp(a->name, b->name) + vt_order(a->phase, b->phase);
 }
@@ -237,7 +237,7 @@ void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct v
 static int by_oddness(const void *left, const void *right)
 {
     const struct vt_job_odd *a = left, *b = right;
-    uint64_t of_a = distance(a->bytes, a->usual_bytes), of_b = distance(b->bytes, b->usual_bytes);
+    uint64_t of_a = bytes_apart(a->bytes, a->usual_bytes), of_b = bytes_apart(b->bytes, b->usual_bytes);
 
     return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
 }
@@ -248,7 +248,7 @@ static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, u
                    uint64_t usual_distance)
 {
     uint64_t bytes = bytes_of(&job->processes[process]), least = group->median_bytes / ODD_PART,
-             far = distance(bytes, group->median_bytes);
+             far = bytes_apart(bytes, group->median_bytes);
 
     least = least < ODD_BYTES ? ODD_BYTES : least;
     if (group->member_count == 2)
@@ -282,7 +282,7 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
 
     group->odd = vt_job_take(&maker->arena, group->member_count, sizeof *group->odd);
     for (size_t i = 0; i < group->member_count; i++)
-        values[i] = distance(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
+        values[i] = bytes_apart(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
     usual = vt_median(values, group->member_count);
     free(values);
     for (size_t i = 0; i < group->member_count; i++) {
@@ -299,8 +299,8 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
 }
 
 /* Median, most and imbalance of some processes. */
-static void measure(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
-                    uint64_t *most, uint32_t *most_process, double *imbalance)
+static void measure_members(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
+                            uint64_t *most, uint32_t *most_process, double *imbalance)
 {
     uint64_t *values = vt_allocate_zeros(count + 1, sizeof *values);
 
@@ -324,13 +324,13 @@ void vt_job_find_outliers(struct vt_job_maker *maker)
     for (size_t r = 0; r < job->run_count; r++) {
         struct vt_job_run *run = &job->runs[r];
 
-        measure(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
-                &run->most_process, &run->imbalance);
+        measure_members(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
+                        &run->most_process, &run->imbalance);
         for (size_t g = 0; g < run->group_count; g++) {
             struct vt_job_group *group = &run->groups[g];
 
-            measure(job, group->members, group->member_count, &group->median_bytes, &group->most_bytes,
-                    &group->most_process, &group->imbalance);
+            measure_members(job, group->members, group->member_count, &group->median_bytes,
+                            &group->most_bytes, &group->most_process, &group->imbalance);
             find_odd(maker, group);
         }
     }

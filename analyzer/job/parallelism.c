@@ -5,6 +5,7 @@
 
 #include "base/allocate.h"
 #include "base/hash.h"
+#include "base/index.h"
 #include "base/memory_stream.h"
 #include "base/sort.h"
 #include "job/job_maker.h"
@@ -162,7 +163,7 @@ static int by_unit(const void *left, const void *right)
     const struct unit *a = left, *b = right;
     int order = strcmp(a->prefix, b->prefix);
 
-    return order ? order : (a->number > b->number) - (a->number < b->number);
+    return order ? order : vt_order_signed(a->number, b->number);
 }
 
 /* "embed, layers.0–3": what a process has parameters of. */
@@ -325,7 +326,7 @@ static void judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
 }
 
 /* Sets layout and basis of a group of several processes with names. */
-static void judge(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
+static void judge_group(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
 {
     const struct vt_job *job = &maker->job;
     const uint32_t first_index = first_named(job, group);
@@ -375,7 +376,7 @@ static void describe_group(struct vt_job_maker *maker, const struct vt_job_run *
     if (group->member_count == 1)
         return;
     if (first->parameter_count) {
-        judge(maker, run, group);
+        judge_group(maker, run, group);
         return;
     }
     group->layout = VT_LAYOUT_UNKNOWN;

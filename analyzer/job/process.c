@@ -3,6 +3,8 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/format.h"
+#include "base/index.h"
 #include "base/sort.h"
 #include "job/levels.h"
 #include "job/job_maker.h"
@@ -103,24 +105,18 @@ static uint32_t nvml_pid_of(const struct vt_trace *trace)
 }
 
 /* What the trace says about the device itself. */
-static void read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+static void read_gpu(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
 {
-    const struct vt_trace_device *of = trace->devices;
-    char text[33];
+    const struct vt_trace_device *gpu = vt_trace_device_of(trace, device->index);
+    char text[48];
 
-    while (of < trace->devices + trace->device_count && of->index != device->index)
-        of++;
     device->name = "";
     device->nvml_pid = nvml_pid_of(trace);
-    if (of == trace->devices + trace->device_count)
+    if (!gpu)
         return;
-    device->total_bytes = of->total_bytes;
-    device->name = vt_job_copy(arena, of->name);
-    for (unsigned k = 0; k < sizeof of->uuid; k++)
-        snprintf(text + 2 * k, 3, "%02x", of->uuid[k]);
-    if (of->has_uuid)
-        device->uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text, text + 8, text + 12,
-                                    text + 16, text + 20);
+    device->total_bytes = gpu->total_bytes;
+    device->name = vt_job_copy(arena, gpu->name);
+    device->uuid = gpu->has_uuid ? vt_job_copy(arena, vt_format_uuid(gpu->uuid, text)) : NULL;
 }
 
 static void read_device(const struct vt_report *report, const struct vt_device_report *from,
@@ -140,7 +136,7 @@ static void read_device(const struct vt_report *report, const struct vt_device_r
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
     };
-    read_card(report->trace, arena, device);
+    read_gpu(report->trace, arena, device);
     read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
     read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
     read_columns(arena, &from->timeline, device);
@@ -163,7 +159,7 @@ static void read_bare_context(const struct vt_report *report, const struct vt_em
                                .context_ns = from->t_ns,
                                .context_end_ns = from->ended ? from->end_ns : 0,
                                .context_line = vt_job_copy(arena, from->place ? from->place->name : "")};
-    read_card(report->trace, arena, device);
+    read_gpu(report->trace, arena, device);
     vt_job_read_others(report->trace, arena, device);
 }
 
@@ -210,7 +206,7 @@ static int compare_parameters(const void *left, const void *right)
     int order = strcmp(a->name, b->name);
 
     order = order ? order : strcmp(a->shape, b->shape);
-    return order ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+    return order ? order : vt_order(a->bytes, b->bytes);
 }
 
 static bool is_parameter(const struct vt_inspection_tensor *tensor)
@@ -282,7 +278,7 @@ static void read_shares(const struct vt_report *report, struct vt_arena *arena,
     }
 }
 
-static bool gathers(const struct vt_attribution *attribution)
+static bool any_gathered(const struct vt_attribution *attribution)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++)
         if (attribution->labels[i].gathered)
@@ -338,7 +334,7 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     memcpy(process->boot_id, header->process.boot_id, sizeof process->boot_id);
     memcpy(process->identity, header->identity, sizeof process->identity);
     process->pid_namespace = header->process.pid_namespace;
-    process->gathers = gathers(report->attribution);
+    process->gathers = any_gathered(report->attribution);
 }
 
 /* ---- How it was launched ---- */
@@ -405,7 +401,7 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
 
         device->index = report->devices[i].index;
         device->peak = report->devices[i].peak.state;
-        read_card(report->trace, arena, device);
+        read_gpu(report->trace, arena, device);
     }
     read_refusals(report, arena, process);
     read_launch(report->trace, arena, process);

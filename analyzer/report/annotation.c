@@ -51,7 +51,7 @@ struct walk {
 };
 
 /* Notes the phases of the events before `event`. */
-static void pass(struct walk *walk, uint32_t event)
+static void pass_phases(struct walk *walk, uint32_t event)
 {
     const struct vt_attribution *attribution = walk->making->report->attribution;
 
@@ -67,7 +67,8 @@ static void pass(struct walk *walk, uint32_t event)
 }
 
 /* The bytes were there after each event from `since` to the one before `event`. */
-static void settle(const struct walk *walk, struct running *running, struct vt_line_use *use, uint32_t event)
+static void settle_item(const struct walk *walk, struct running *running, struct vt_line_use *use,
+                        uint32_t event)
 {
     if (running->bytes) {
         use->peak_bytes = running->bytes > use->peak_bytes ? running->bytes : use->peak_bytes;
@@ -81,11 +82,11 @@ static void settle(const struct walk *walk, struct running *running, struct vt_l
 static void change_item(const struct walk *walk, struct running *running, struct vt_line_use *use,
                         uint32_t event, uint64_t change)
 {
-    settle(walk, running, use, event);
+    settle_item(walk, running, use, event);
     running->bytes += change;
 }
 
-static void change(void *context, uint32_t index, bool begins)
+static void change_lines(void *context, uint32_t index, bool begins)
 {
     struct walk *walk = context;
     const struct vt_attribution *attribution = walk->making->report->attribution;
@@ -97,7 +98,7 @@ static void change(void *context, uint32_t index, bool begins)
     if (!vt_is_grouped(allocation))
         return;
     lines = vt_line_table_read(walk->making->table, vt_telling_stack(attribution, allocation));
-    pass(walk, event);
+    pass_phases(walk, event);
     change_item(walk, &walk->all_running, walk->all, event, bytes);
     change_item(walk, &walk->own[lines.own], &walk->uses[lines.own].own, event, bytes);
     if (lines.own_file != VT_NO_FILE)
@@ -110,19 +111,20 @@ static void change(void *context, uint32_t index, bool begins)
 static void find_peaks(struct walk *walk, int device_index)
 {
     const struct vt_replay *replay = walk->making->report->attribution->replay;
-    const struct vt_replay_visitor visitor = {.change = change, .context = walk};
+    const struct vt_replay_visitor visitor = {.change = change_lines, .context = walk};
     uint32_t end = (uint32_t)replay->trace->event_count;
 
     vt_replay_walk(replay, device_index, &visitor);
-    pass(walk, end);
-    settle(walk, &walk->all_running, walk->all, end);
+    pass_phases(walk, end);
+    settle_item(walk, &walk->all_running, walk->all, end);
     for (size_t i = 0; i < walk->count; i++) {
-        settle(walk, &walk->own[i], &walk->uses[i].own, end);
-        settle(walk, &walk->through[i], &walk->uses[i].through, end);
+        settle_item(walk, &walk->own[i], &walk->uses[i].own, end);
+        settle_item(walk, &walk->through[i], &walk->uses[i].through, end);
     }
 }
 
-static void add(struct vt_line_use *use, const struct vt_allocation *allocation, uint8_t category, bool alive)
+static void add_use(struct vt_line_use *use, const struct vt_allocation *allocation, uint8_t category,
+                    bool alive)
 {
     use->allocations++;
     if (!alive)
@@ -133,7 +135,7 @@ static void add(struct vt_line_use *use, const struct vt_allocation *allocation,
 }
 
 /* Adds every allocation to the counts, and to the bytes if it is alive at the moment shown. */
-static void sum(struct making *making, struct vt_annotated_device *device, struct use *uses)
+static void sum_allocations(struct making *making, struct vt_annotated_device *device, struct use *uses)
 {
     const struct vt_attribution *attribution = making->report->attribution;
     const struct vt_replay *replay = attribution->replay;
@@ -150,12 +152,12 @@ static void sum(struct making *making, struct vt_annotated_device *device, struc
             continue;
         lines = vt_line_table_read(making->table, vt_telling_stack(attribution, allocation));
         device->has_backward |= attribution->labels[i].forward_stack_id != 0;
-        add(&device->all, allocation, category, alive);
-        add(&uses[lines.own].own, allocation, category, alive);
+        add_use(&device->all, allocation, category, alive);
+        add_use(&uses[lines.own].own, allocation, category, alive);
         if (lines.own_file != VT_NO_FILE)
-            add(&uses[lines.own_file].own, allocation, category, alive);
+            add_use(&uses[lines.own_file].own, allocation, category, alive);
         for (size_t k = 0; k < lines.through_count; k++)
-            add(&uses[lines.through[k]].through, allocation, category, alive);
+            add_use(&uses[lines.through[k]].through, allocation, category, alive);
     }
 }
 
@@ -179,7 +181,7 @@ static struct use *use_of_device(struct making *making, struct vt_annotated_devi
     walk.own = vt_allocate_zeros(walk.count, sizeof *walk.own);
     walk.through = vt_allocate_zeros(walk.count, sizeof *walk.through);
     find_peaks(&walk, device->report->index);
-    sum(making, device, walk.uses);
+    sum_allocations(making, device, walk.uses);
     device->nowhere = walk.uses[VT_NO_FILE].own;
     free(walk.own);
     free(walk.through);
@@ -190,9 +192,7 @@ static struct use *use_of_device(struct making *making, struct vt_annotated_devi
 
 static int by_bytes(const struct vt_line_use *a, const struct vt_line_use *b)
 {
-    return a->bytes != b->bytes             ? (a->bytes > b->bytes ? -1 : 1)
-           : a->peak_bytes != b->peak_bytes ? (a->peak_bytes > b->peak_bytes ? -1 : 1)
-                                            : 0;
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(b->peak_bytes, a->peak_bytes);
 }
 
 static int compare_files(const void *left, const void *right)
@@ -209,14 +209,14 @@ static int compare_weights(const void *left, const void *right)
     int order = by_bytes(&a->own, &b->own);
 
     order = order ? order : by_bytes(&a->through, &b->through);
-    return order ? order : (a->line > b->line) - (a->line < b->line);
+    return order ? order : vt_order_signed(a->line, b->line);
 }
 
 static int compare_lines(const void *left, const void *right)
 {
     const struct vt_annotated_line *a = left, *b = right;
 
-    return (a->line > b->line) - (a->line < b->line);
+    return vt_order_signed(a->line, b->line);
 }
 
 static void list_lines(const struct making *making, const struct use *uses, struct vt_annotated_file *file)
@@ -297,7 +297,7 @@ static int find_file(struct making *making, char *error, size_t error_bytes)
     return result;
 }
 
-static int make(struct making *making, char *error, size_t error_bytes)
+static int make_files(struct making *making, char *error, size_t error_bytes)
 {
     struct vt_annotation *annotation = making->annotation;
     size_t item_count;
@@ -341,7 +341,7 @@ int vt_annotation_make(const struct vt_report *report, const char *file, size_t 
 
     making.uses = vt_allocate_zeros(report->device_count + 1, sizeof *making.uses);
     making.annotation->has_file = file != NULL;
-    result = make(&making, error, error_bytes);
+    result = make_files(&making, error, error_bytes);
     for (size_t d = 0; d < report->device_count; d++)
         free(making.uses[d]);
     free(making.uses);

@@ -91,9 +91,7 @@ static int compare_blocks(const void *left, const void *right)
 {
     const struct vt_block *a = left, *b = right;
 
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(a->allocation, b->allocation);
 }
 
 void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant)

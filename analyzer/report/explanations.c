@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/index.h"
 #include "base/module_names.h"
 #include "base/sort.h"
 #include "report/blocks.h"
@@ -150,7 +151,7 @@ static int compare_reasons(const void *left, const void *right)
 {
     const struct vt_reason *a = left, *b = right;
 
-    return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : a->allocation < b->allocation ? -1 : 1;
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(a->allocation, b->allocation);
 }
 
 static void add_block(struct vt_explanation *explanation, const struct vt_attribution *attribution,
@@ -169,7 +170,7 @@ static void add_block(struct vt_explanation *explanation, const struct vt_attrib
 }
 
 /* Fills what is printed of a reason, except its sums. */
-static void describe(const struct vt_report *report, struct vt_reason *reason)
+static void describe_reason(const struct vt_report *report, struct vt_reason *reason)
 {
     const struct vt_attribution *attribution = report->attribution;
     const struct vt_label *label = &attribution->labels[reason->allocation];
@@ -216,7 +217,7 @@ void vt_explain(const struct vt_report *report, const char *what, struct vt_devi
     if (!explanation->blocks && wanted.category != VT_CATEGORY_COUNT)
         explanation->way = ways[0].name;
     for (size_t i = 0; i < explanation->count; i++)
-        describe(report, &explanation->reasons[i]);
+        describe_reason(report, &explanation->reasons[i]);
     vt_sort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
     free(counted.items);
 }

@@ -74,7 +74,7 @@ struct vt_leaks {
 
 struct vt_advice {
     const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "empty_cache"; of the card: gpu_advice.c */
+                         "foreach", "in_place", "empty_cache"; of the GPU: gpu_advice.c */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
@@ -288,7 +288,7 @@ struct vt_cause {
     const char *remedy;           /* in a sentence */
     char what[256];               /* in words, without its bytes */
     uint64_t bytes;               /* on the GPU then; for a request, what it requested */
-    double share;                 /* of the card */
+    double share;                 /* of the GPU */
     bool suffices;                /* without these bytes the request would have been granted */
     const struct vt_place *place; /* where they were made, NULL = not known or many */
     const char *holder;           /* the Python name that holds them, NULL = not known */

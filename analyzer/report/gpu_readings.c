@@ -82,7 +82,7 @@ struct walk {
     bool from_nvml;
 };
 
-static void fill(struct walk *walk, struct vt_gpu_reading *reading)
+static void fill_reading(struct walk *walk, struct vt_gpu_reading *reading)
 {
     reading->era = walk->era;
     reading->context_bytes = walk->counts.context_bytes;
@@ -91,7 +91,7 @@ static void fill(struct walk *walk, struct vt_gpu_reading *reading)
     reading->steady = !walk->changed_ns || walk->changed_ns + NEAR_NS < reading->begin_ns;
 }
 
-static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
+static void note_reading(struct walk *walk, uint32_t event_index, uint64_t t_ns)
 {
     const struct vt_event *event = &walk->trace->events[event_index];
     struct vt_gpu_reading reading = {.event_index = event_index,
@@ -101,7 +101,7 @@ static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
                                      .used_bytes = event->total_bytes - event->bytes,
                                      .total_bytes = event->total_bytes};
 
-    fill(walk, &reading);
+    fill_reading(walk, &reading);
     reading.steady = true; /* by the thread whose allocation came before */
     VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
 }
@@ -114,7 +114,7 @@ static void stop_holding(struct vt_gpu_reading *reading, uint64_t t_ns)
 }
 
 /* An answer like the one before was left out, so that one holds until shortly before the next. */
-static void hold(struct vt_gpu_readings *readings)
+static void set_held(struct vt_gpu_readings *readings)
 {
     for (size_t i = 0; i < readings->count; i++) {
         struct vt_gpu_reading *reading = &readings->items[i];
@@ -134,7 +134,7 @@ int64_t vt_spare_change(const struct vt_allocation *allocation)
                                                       : 0;
 }
 
-static void change(void *context, uint32_t allocation, bool begins)
+static void change_spare(void *context, uint32_t allocation, bool begins)
 {
     struct walk *walk = context;
     const int64_t bytes = vt_spare_change(&walk->replay->allocations[allocation]);
@@ -142,7 +142,7 @@ static void change(void *context, uint32_t allocation, bool begins)
     walk->next_spare_bytes += (uint64_t)(begins ? bytes : -bytes);
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
+static int visit_event(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct walk *walk = context;
     struct vt_gpu_readings *readings = walk->readings;
@@ -150,7 +150,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
 
     while (walk->from_nvml && walk->next < readings->count &&
            readings->items[walk->next].event_index < event_index)
-        fill(walk, &readings->items[walk->next++]);
+        fill_reading(walk, &readings->items[walk->next++]);
     if (walk->next && counts->driver_bytes != walk->counts.driver_bytes)
         stop_holding(&readings->items[walk->next - 1], t_ns);
     if (counts->driver_bytes != walk->counts.driver_bytes) {
@@ -165,7 +165,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     walk->counts = *counts;
     walk->spare_bytes = walk->next_spare_bytes;
     if (!walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index))
-        note(walk, event_index, t_ns);
+        note_reading(walk, event_index, t_ns);
     return 0;
 }
 
@@ -193,7 +193,7 @@ static void take_from_nvml(struct walk *walk)
             VT_APPEND(readings->items, readings->count, walk->capacity, reading);
     }
     vt_sort(readings->items, readings->count, sizeof *readings->items, by_time);
-    hold(readings);
+    set_held(readings);
     walk->from_nvml = readings->count > 0;
 }
 
@@ -204,13 +204,13 @@ struct vt_gpu_readings vt_gpu_readings_find(const struct vt_report *report, int 
                         .replay = report->attribution->replay,
                         .readings = &readings,
                         .device_index = device_index};
-    const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
+    const struct vt_replay_visitor visitor = {.change = change_spare, .visit = visit_event, .context = &walk};
 
     VT_APPEND(readings.era_starts, readings.era_count, walk.era_capacity, 0);
     take_from_nvml(&walk);
     vt_replay_walk(report->attribution->replay, device_index, &visitor);
     while (walk.from_nvml && walk.next < readings.count)
-        fill(&walk, &readings.items[walk.next++]);
+        fill_reading(&walk, &readings.items[walk.next++]);
     for (size_t i = 0; i < readings.count; i++)
         if (readings.items[i].use && readings.items[i].use->flags & VT_CARD_UNSTEADY)
             readings.items[i].steady = false;

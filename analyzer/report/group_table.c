@@ -85,7 +85,7 @@ struct temporaries {
     struct vt_groups *peaks;
 };
 
-static void change(void *context, uint32_t allocation, bool begins)
+static void change_temporaries(void *context, uint32_t allocation, bool begins)
 {
     const struct temporaries *temporaries = context;
     uint32_t at = temporaries->groups[allocation];
@@ -104,7 +104,7 @@ void vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned 
     const struct vt_replay *replay = attribution->replay;
     struct vt_group_table table = {.groups = peaks};
     struct temporaries temporaries = {.attribution = attribution, .peaks = peaks};
-    const struct vt_replay_visitor visitor = {.change = change, .context = &temporaries};
+    const struct vt_replay_visitor visitor = {.change = change_temporaries, .context = &temporaries};
 
     temporaries.groups = vt_allocate((replay->allocation_count + 1) * sizeof *temporaries.groups);
     for (size_t i = 0; i < replay->allocation_count; i++) {

@@ -230,9 +230,7 @@ static int compare_groups(const void *left, const void *right)
 {
     const struct vt_group *a = left, *b = right;
 
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->name, b->name);
 }
 
 static bool is_by_module(enum vt_by by)

@@ -60,7 +60,7 @@ static void keep_larger(const struct walk *walk, struct vt_state *state)
         *state = walk->last;
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
+static int visit_event(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
 
@@ -108,7 +108,7 @@ void vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
                         .has_blocks = vt_has_blocks(report->attribution->replay, device->index)};
 
     walk.has_reading = vt_last_reading_event(report->trace, device->index, &walk.reading_event);
-    vt_category_walk(report->attribution, device->index, visit, &walk);
+    vt_category_walk(report->attribution, device->index, visit_event, &walk);
     set_instant(report, &walk.peak, walk.peak.event_index, &device->peak);
     set_instant(report, &walk.last, last_event, &device->end);
     device->last_read = walk.last_read;

@@ -254,8 +254,8 @@ static int find_refusal(const struct vt_report *report, const char *at, size_t *
     return 0;
 }
 
-static int parse(const struct vt_report *report, const char *at, struct vt_moment *moment, const char **label,
-                 struct reason reason)
+static int parse_moment(const struct vt_report *report, const char *at, struct vt_moment *moment,
+                        const char **label, struct reason reason)
 {
     size_t index = 0;
     int result;
@@ -288,7 +288,7 @@ static int parse(const struct vt_report *report, const char *at, struct vt_momen
     return find_time(report, at, moment, reason);
 }
 
-static uint64_t apart(uint64_t a, uint64_t b)
+static uint64_t time_apart(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
@@ -305,7 +305,7 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
 
     if (!count || !strncmp(at, "oom", 3))
         return find_refusal(report, count ? at : "oom", index, reason);
-    result = parse(report, at, &moment, &label, reason);
+    result = parse_moment(report, at, &moment, &label, reason);
     if (result)
         return result;
     if (moment.peak || moment.end || moment.reserved)
@@ -317,8 +317,8 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
 
-        if (moment.t_ns && (chosen == count ||
-                            apart(refusals[i].t_ns, moment.t_ns) < apart(refusals[chosen].t_ns, moment.t_ns)))
+        if (moment.t_ns && (chosen == count || time_apart(refusals[i].t_ns, moment.t_ns) <
+                                                   time_apart(refusals[chosen].t_ns, moment.t_ns)))
             chosen = i;
         if (!moment.t_ns && event >= moment.first &&
             (moment.largest ? event <= moment.last : chosen == count))
@@ -359,7 +359,7 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
     at = at ? at : options->default_at;
     report->has_at = at != NULL;
     if (at)
-        result = parse(report, at, moment, &label, reason);
+        result = parse_moment(report, at, moment, &label, reason);
     if (at && !strncmp(at, "mark:", 5))
         snprintf(report->at_label, sizeof report->at_label, "mark '%.200s'", at + 5);
     else
@@ -376,8 +376,8 @@ int vt_find_range(const struct vt_report *report, const struct vt_report_options
 
     *range = (struct vt_range){.has_from = options->from != NULL, .has_to = options->to != NULL};
     if (range->has_from)
-        result = parse(report, options->from, &range->from, &label, reason);
+        result = parse_moment(report, options->from, &range->from, &label, reason);
     if (!result && range->has_to)
-        result = parse(report, options->to, &range->to, &label, reason);
+        result = parse_moment(report, options->to, &range->to, &label, reason);
     return result;
 }

@@ -120,8 +120,8 @@ static uint32_t last_gain(const struct vt_trace *trace)
     return VT_NEVER;
 }
 
-static void describe(const struct vt_report *report, const struct vt_failure *failure, uint32_t gain,
-                     struct vt_oom *refusal)
+static void describe_oom(const struct vt_report *report, const struct vt_failure *failure, uint32_t gain,
+                         struct vt_oom *refusal)
 {
     const uint32_t event_index = failure->event_index;
     const struct vt_event *event = &report->trace->events[event_index];
@@ -180,7 +180,7 @@ void vt_find_refusals(struct vt_report *report)
         const struct vt_failure *failure = &failures.items[i];
 
         if (failure->outcome == VT_FAILURE_FINAL)
-            describe(report, failure, gain, &report->refusals[report->refusal_count++]);
+            describe_oom(report, failure, gain, &report->refusals[report->refusal_count++]);
         else if (failure->outcome == VT_FAILURE_SURVIVED)
             add_survived(report, failure->event_index);
     }

@@ -50,7 +50,7 @@ static uint64_t hash_row(const struct vt_peak_row *row)
     return row->place ? hash_text(row->place->frame.file, hash_text(row->place->name, hash)) : hash;
 }
 
-static void add(struct summing *summing, const struct vt_peak_row *row)
+static void add_row(struct summing *summing, const struct vt_peak_row *row)
 {
     struct vt_peak_rows *rows = summing->rows;
     uint64_t hash;
@@ -99,7 +99,7 @@ static void add_allocation(struct summing *summing, uint32_t index)
         }
         row.module_class = row.module ? vt_module_class(attribution, row.module) : NULL;
         row.exact_bytes = label->evidence == VT_EVIDENCE_EXACT ? row.bytes : 0;
-        add(summing, &row);
+        add_row(summing, &row);
     }
 }
 
@@ -112,14 +112,14 @@ static void add_rest(struct summing *summing, const struct vt_device_report *dev
                                     .bytes = device->peak.state.categories[category]};
 
     if (row.bytes)
-        add(summing, &row);
+        add_row(summing, &row);
 }
 
 static int compare_rows(const void *left, const void *right)
 {
     const struct vt_peak_row *a = left, *b = right;
 
-    return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+    return vt_order(b->bytes, a->bytes);
 }
 
 struct vt_peak_rows vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device)

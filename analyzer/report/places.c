@@ -136,8 +136,8 @@ static bool is_folded(const struct vt_frame *frame)
 
 /* Folds a stack to a line or two of text: the innermost frame with a meaning, then those of the user's code.
  * Native frames are shown only without Python frames. */
-static void fold(struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames, size_t count,
-                 char *text, size_t bytes)
+static void fold_stack(struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames,
+                       size_t count, char *text, size_t bytes)
 {
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
@@ -178,7 +178,7 @@ static void name_stack(struct vt_places *places, uint32_t stack_id, struct vt_st
         hash = vt_hash_bytes(frames[i].file, strlen(frames[i].file) + 1, hash);
         hash = vt_hash_bytes(&frames[i].line, sizeof frames[i].line, hash);
     }
-    fold(places, stack_id, frames, count, text, sizeof text);
+    fold_stack(places, stack_id, frames, count, text, sizeof text);
     stack->hash = hash;
     stack->text = vt_places_text(places, text);
 }

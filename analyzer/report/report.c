@@ -24,8 +24,8 @@
 #define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
 
 /* Groups of the instants that are wanted, blocks and the explanation. */
-static void describe(struct vt_report *report, const struct vt_report_options *options,
-                     struct vt_grouper *grouper, struct vt_device_report *device)
+static void describe_device(struct vt_report *report, const struct vt_report_options *options,
+                            struct vt_grouper *grouper, struct vt_device_report *device)
 {
     struct vt_instant *instants[] = {&device->peak, &device->end, &device->at};
     unsigned groups = options->groups ? options->groups : (1u << VT_BY_COUNT) - 1;
@@ -83,7 +83,7 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
     device->shown = device->at.state.present ? &device->at : &device->peak;
     vt_free_near(report->trace, device->shown->state.event_index, device->index, &device->card_free_bytes,
                  &device->card_total_bytes);
-    describe(report, options, grouper, device);
+    describe_device(report, options, grouper, device);
     result = vt_task_end(&timeline);
     if (result)
         snprintf(wanted->error, wanted->error_bytes, "%s", work.error);
@@ -284,7 +284,7 @@ static bool is_whole(const struct vt_trace *trace, const struct vt_window *windo
     return true;
 }
 
-static void need(const struct vt_trace *trace, struct vt_window window, struct vt_needs *needs)
+static void need_window(const struct vt_trace *trace, struct vt_window window, struct vt_needs *needs)
 {
     if (!is_whole(trace, &window) && needs->count < VT_NEEDS)
         needs->items[needs->count++] = window;
@@ -300,8 +300,9 @@ static void need_reserved(const struct vt_report *report, const struct vt_moment
         if (!is_wanted(report, &(struct vt_report_options){.device_index = -1}, i))
             continue;
         vt_walk_device(report, at, &device);
-        need(report->trace,
-             window_with_step(report, device.at.state.event_index, device.at.state.event_index), needs);
+        need_window(report->trace,
+                    window_with_step(report, device.at.state.event_index, device.at.state.event_index),
+                    needs);
     }
 }
 
@@ -319,7 +320,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
     if (!result && wanted.at && at.reserved)
         need_reserved(report, &at, needs);
     else if (!result && wanted.at && !at.peak && !at.end)
-        need(report->trace, window_with_step(report, at.first, at.last), needs);
+        need_window(report->trace, window_with_step(report, at.first, at.last), needs);
     if (!result && (range->has_from || range->has_to)) {
         struct vt_window window = {.end = report->trace->recorded_events};
 
@@ -328,7 +329,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
         if (range->has_to && !range->to.peak && !range->to.end)
             window.end = window_of(report->trace, range->to.first, range->to.last).end;
         if (window.end > window.first && window.end - window.first <= WHOLE_RANGE_EVENTS)
-            need(report->trace, window, needs);
+            need_window(report->trace, window, needs);
     }
     vt_report_free(report);
 }

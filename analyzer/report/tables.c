@@ -86,7 +86,7 @@ struct walk {
 };
 
 /* The number of an event in the file: of a thinned trace, tables that have not each event are walked too. */
-static uint32_t numbered(const struct vt_report *report, uint32_t event_index)
+static uint32_t number_in_file(const struct vt_report *report, uint32_t event_index)
 {
     return (uint32_t)vt_report_event_number(report, event_index);
 }
@@ -263,7 +263,7 @@ static int walk_marks(struct walk *walk)
     for (size_t i = 0; i < report->mark_count && !result; i++) {
         struct vt_mark mark = report->marks[i];
 
-        mark.event_index = numbered(report, mark.event_index);
+        mark.event_index = number_in_file(report, mark.event_index);
         result = walk->visit(walk->context, &mark);
     }
     return result;
@@ -337,7 +337,7 @@ static int walk_out_of_memory(struct walk *walk)
     for (size_t i = 0; i < report->refusal_count && !result; i++) {
         struct vt_oom refusal = report->refusals[i];
 
-        refusal.event_index = numbered(report, refusal.event_index);
+        refusal.event_index = number_in_file(report, refusal.event_index);
         result = walk->visit(walk->context, &refusal);
     }
     return result;
@@ -351,19 +351,19 @@ static int walk_devices(struct walk *walk)
     for (size_t d = 0; d < report->device_count && !result; d++) {
         struct vt_device_report device = report->devices[d];
 
-        device.peak.state.event_index = numbered(report, device.peak.state.event_index);
-        device.end.state.event_index = numbered(report, device.end.state.event_index);
+        device.peak.state.event_index = number_in_file(report, device.peak.state.event_index);
+        device.end.state.event_index = number_in_file(report, device.end.state.event_index);
         result = walk->visit(walk->context, &device);
     }
     return result;
 }
 
-static int walk_card(struct walk *walk, struct vt_gpu_table_row row)
+static int walk_gpu_table(struct walk *walk, struct vt_gpu_table_row row)
 {
     struct vt_gpu_table table = *row.table;
     int result = 0;
 
-    table.event_index = numbered(walk->tables->report, table.event_index);
+    table.event_index = number_in_file(walk->tables->report, table.event_index);
     row.table = &table;
     for (size_t i = 0; i < table.row_count + table.told_count && !result; i++) {
         row.counted = i < table.row_count;
@@ -381,10 +381,10 @@ static int walk_cards(struct walk *walk)
     for (size_t d = 0; d < report->device_count && !result; d++) {
         const struct vt_device_report *device = &report->devices[d];
 
-        result =
-            walk_card(walk, (struct vt_gpu_table_row){device->index, "peak", &device->card, NULL, false});
+        result = walk_gpu_table(walk,
+                                (struct vt_gpu_table_row){device->index, "peak", &device->card, NULL, false});
         if (!result)
-            result = walk_card(
+            result = walk_gpu_table(
                 walk, (struct vt_gpu_table_row){device->index, "last", &device->last_card, NULL, false});
     }
     return result;

@@ -130,7 +130,7 @@ struct vt_column_row {
 };
 
 /* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; stacks number the frames, so take
- * both or neither. Steps, leaks and cards are those that vt_diagnose found (VT_FIND_STEPS and so on). */
+ * both or neither. Steps, leaks and the bytes of GPUs are those that vt_diagnose found. */
 struct vt_tables;
 struct vt_tables *vt_tables_make(const struct vt_report *report, unsigned wanted);
 bool vt_table_wanted(const struct vt_tables *tables, unsigned table);

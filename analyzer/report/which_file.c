@@ -54,8 +54,8 @@ static void list_files(const struct vt_file_search *search, const uint32_t *matc
 }
 
 /* If there are several: the only one that is not a library's. */
-static int choose(const struct vt_file_search *search, const uint32_t *matches, size_t count, uint32_t *file,
-                  char *error, size_t error_bytes)
+static int choose_file(const struct vt_file_search *search, const uint32_t *matches, size_t count,
+                       uint32_t *file, char *error, size_t error_bytes)
 {
     char text[LISTED * 256];
     size_t own = 0;
@@ -107,7 +107,7 @@ int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *erro
         if (exact)
             break;
     }
-    result = count ? choose(search, matches, count, file, error, error_bytes)
+    result = count ? choose_file(search, matches, count, file, error, error_bytes)
                    : no_file(search, error, error_bytes);
     free(matches);
     free(real);
