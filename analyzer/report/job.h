@@ -164,7 +164,13 @@ enum vt_job_layout {
     VT_LAYOUT_PIPELINE, /* of a run: groups with different modules */
     VT_LAYOUTS
 };
-const char *vt_job_layout_name(unsigned layout); /* "unknown", "single", "data_parallel", … */
+static inline const char *vt_job_layout_name(unsigned layout)
+{
+    static const char *const names[VT_LAYOUTS] = {
+        "unknown", "single", "data_parallel", "sharded_data_parallel", "tensor_parallel", "pipeline"};
+
+    return layout < VT_LAYOUTS ? names[layout] : "?";
+}
 
 /* Processes of a run that have the same work. */
 struct vt_job_group {
