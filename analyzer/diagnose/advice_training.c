@@ -92,8 +92,9 @@ static int compare_graph(const void *left, const void *right)
            vt_order(a->allocation, b->allocation);
 }
 
-/* One graph: all of it but what is read next would be freed sooner. A graph that is left when the run ends
- * may have been meant for a backward pass, unless the same stacks went without one before. */
+/* One graph: without gradients all of it would be freed sooner, but for what is read next. A graph that is
+ * left when the run ends may have been meant for a backward pass, unless the same stacks went without one
+ * before. */
 static void drop_graph(struct evaluation *evaluation, const struct graph_block *blocks, size_t count,
                        bool settled, uint32_t *stack_id)
 {

@@ -19,7 +19,7 @@ struct vt_adviser {
     const struct vt_attribution *attribution;
     const struct vt_replay *replay;
     struct vt_whatif whatif;
-    struct vt_advices *advices; /* of the kind that is looked for */
+    struct vt_advices *advices; /* of the kind that is searched for */
     uint32_t *passes;           /* by event: how many backward passes have begun */
 };
 

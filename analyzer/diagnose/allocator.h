@@ -1,5 +1,5 @@
-/* PyTorch's caching allocator, in thought: what it would do with further requests. Begins with the segments
- * and blocks that a trace shows at some moment, and a driver that has so many bytes left. */
+/* Simulates PyTorch's caching allocator: how it would serve further requests. It begins with the segments and
+ * blocks of a trace at some moment, and with what the driver has free. */
 #ifndef VT_ALLOCATOR_H
 #define VT_ALLOCATOR_H
 

@@ -12,10 +12,10 @@
 #include "format/allocator.h"
 
 #define LEAST_CALLS 4u      /* alike, to see how blocks grow */
-#define MOST_CALLS 4096u    /* looked at */
-#define MOST_TAKEN 4000000u /* blocks, in thought */
+#define MOST_CALLS 4096u    /* examined */
+#define MOST_TAKEN 4000000u /* simulated blocks */
 
-/* What one block of a call asks for: `bytes` in the call `at`, and `growth` more with each call. */
+/* The size of one block of a call: `bytes` in the call `at`, and `growth` more with each call. */
 struct line {
     double at, bytes, growth;
 };
@@ -35,7 +35,7 @@ struct fit {
     uint32_t *blocks; /* allocations of all calls, in order */
     size_t block_count, block_capacity;
     size_t *first;   /* by call: of its blocks; one more than calls */
-    size_t alike;    /* the last so many calls make the same */
+    size_t alike;    /* how many of the last calls make the same blocks */
     size_t per_call; /* blocks */
     struct line *lines;
     struct deed *deeds;

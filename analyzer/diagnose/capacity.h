@@ -7,7 +7,7 @@
 
 struct vt_capacity {
     bool known; /* false: the memory is not of such an allocator, or the calls are too few or too different */
-    bool ended; /* so many fit, and then the search was ended */
+    bool ended; /* the search was stopped there: more may fit */
     size_t count;                  /* that fit before the driver has no more */
     uint64_t cache_bytes_per_call; /* without what blocks have beyond their requests; 0 = not known */
 };

@@ -327,7 +327,8 @@ static void find_kv_cache(struct vt_cause_search *search)
                      "the caches of keys and values of the sequences so far");
 }
 
-/* What the program is about is not known, so neither is what is wrong: only who made the most of it. */
+/* Nothing is known of what the memory is for, so nothing can be called wrong: says only which call made the
+ * most. */
 static void find_unknown_use(struct vt_cause_search *search)
 {
     const struct vt_oom *refusal = search->refusal;

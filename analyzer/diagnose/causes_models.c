@@ -21,7 +21,7 @@ static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
     return key;
 }
 
-/* Where models are functions, each step makes its parameters anew. */
+/* Where models are functions, each step makes new parameters. */
 static bool may_be_modules(const struct vt_cause_search *search, uint32_t stack_id)
 {
     return stack_id < search->trace->stack_count &&

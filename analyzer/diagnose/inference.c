@@ -119,7 +119,7 @@ static bool is_steady(const struct vt_step *steps, size_t calls)
 }
 
 /* The last call of a run may have been cut short, so the one before it is repeated; the last is the first of
- * these. Without an allocator to ask, the room is divided. */
+ * these. Where the allocator cannot be simulated, the free bytes are divided by the growth. */
 static void find_calls_that_fit(const struct vt_report *report, const struct vt_device_report *device,
                                 const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {

@@ -6,6 +6,7 @@
 #include "base/index.h"
 #include "job/job_maker.h"
 #include "replay/walk.h"
+#include "report/gpu_readings.h"
 #include "report/job.h"
 #include "report/moments.h"
 #include "trace/trace.h"
@@ -61,23 +62,17 @@ static int visit_event(void *context, uint32_t event_index, const struct vt_coun
     return 0;
 }
 
-static bool is_gpu_reading(const struct vt_event *event, const struct vt_job_device *device)
-{
-    return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&
-           event->bytes <= event->total_bytes;
-}
-
-/* The first of them; a process asks the driver now and then only. */
+/* The first ones: a process queries the driver rarely. */
 static void read_gpu_levels(const struct vt_trace *trace, struct vt_arena *arena,
                             struct vt_job_device *device)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < trace->event_count && count < MOST_CARD_LEVELS; i++)
-        count += is_gpu_reading(&trace->events[i], device);
+        count += vt_reports_gpu(&trace->events[i], device->index);
     device->card_levels = vt_job_take(arena, count, sizeof *device->card_levels);
     for (uint32_t i = 0; device->card_level_count < count; i++)
-        if (is_gpu_reading(&trace->events[i], device))
+        if (vt_reports_gpu(&trace->events[i], device->index))
             device->card_levels[device->card_level_count++] = (struct vt_level){
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
 }
@@ -100,8 +95,7 @@ static size_t place_of(const struct vt_job_other *others, size_t count, uint32_t
 static void note_others(const struct vt_trace *trace, const struct vt_trace_card_use *use,
                         struct vt_job_other *known, size_t *known_count, struct vt_job_device *device)
 {
-    const uint64_t start = trace->header.start_monotonic_ns,
-                   t_ns = use->begin_ns > start ? use->begin_ns - start : 0;
+    const uint64_t t_ns = vt_since_start(trace, use->begin_ns);
     uint64_t told[VT_JOB_MOST_OTHERS] = {0};
 
     for (uint32_t k = 0; k < use->process_count; k++) {

@@ -61,7 +61,7 @@ static void take_out(struct vt_job_parts *parts, unsigned kind)
     }
 }
 
-/* Where one process has no names of it, it is in no module of any. */
+/* If one process has no names for a category, no process has that category in a module. */
 static void take_out_unnamed(struct vt_job_parts *parts, size_t count)
 {
     for (unsigned kind = 0; kind < VT_JOB_NAMED; kind++) {

@@ -313,7 +313,7 @@ static const char *describe_copies(struct vt_job_maker *maker, const struct vt_j
                         *rest ? "" : "all ", common, rest);
 }
 
-/* Without ranks the same names, of whatever shapes, may be those of a search over settings. */
+/* Without ranks, processes with the same names may be trials of a search over settings. */
 static void judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
                         const struct vt_job_process *first)
 {

@@ -10,6 +10,7 @@
 #include "job/job_maker.h"
 #include "job/modules.h"
 #include "report/launch_info.h"
+#include "report/moments.h"
 #include "report/report.h"
 #include "trace/rings.h"
 #include "trace/trace.h"
@@ -296,14 +297,14 @@ static void read_steps(const struct vt_report *report, struct vt_arena *arena, s
 }
 
 /* A process that was killed was there at NVML's last query, which may be long after its last event. */
-static uint64_t last_told_ns(const struct vt_trace *trace)
+static uint64_t last_listed_ns(const struct vt_trace *trace)
 {
-    uint64_t last_ns = trace->header.start_monotonic_ns;
+    uint64_t last_ns = 0;
 
     for (size_t i = 0; i < trace->card_use_count; i++)
         if (trace->card_uses[i].begin_ns > last_ns)
             last_ns = trace->card_uses[i].begin_ns;
-    return last_ns - trace->header.start_monotonic_ns;
+    return vt_since_start(trace, last_ns);
 }
 
 static void read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
@@ -311,9 +312,7 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     const struct vt_trace *trace = report->trace;
     const struct vt_file_header *header = &trace->header;
     const struct vt_trace_facts *facts = &report->facts;
-    uint64_t recorded_ns = header->end_monotonic_ns > header->start_monotonic_ns
-                               ? header->end_monotonic_ns - header->start_monotonic_ns
-                               : 0;
+    uint64_t recorded_ns = vt_since_start(trace, header->end_monotonic_ns);
 
     process->path = vt_job_copy(arena, facts->path);
     process->command = vt_job_copy(arena, vt_short_command(facts));
@@ -325,7 +324,7 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     process->ended = facts->ended;
     process->start_realtime_ns = header->start_realtime_ns;
     process->end_ns = report->duration_ns > recorded_ns ? report->duration_ns : recorded_ns;
-    process->end_ns = last_told_ns(trace) > process->end_ns ? last_told_ns(trace) : process->end_ns;
+    process->end_ns = last_listed_ns(trace) > process->end_ns ? last_listed_ns(trace) : process->end_ns;
     process->dropped_events = facts->dropped_events;
     process->omitted_events = facts->omitted_events;
     process->event_count = facts->event_count;

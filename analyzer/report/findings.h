@@ -308,7 +308,7 @@ struct vt_shortage {
     size_t cause_count;
     struct vt_freed_next *freed; /* soonest first */
     size_t freed_count;
-    bool freed_seen; /* as it happened; else by the lives of blocks of the same stacks before */
+    bool freed_seen; /* as it happened; else estimated from the lives of earlier blocks of the same stacks */
 };
 
 #endif

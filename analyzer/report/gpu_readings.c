@@ -17,19 +17,12 @@
 #define PERIOD_NS UINT64_C(1000000000)
 #define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
-static uint64_t since_start(const struct vt_trace *trace, uint64_t t_ns)
-{
-    const uint64_t start = trace->header.start_monotonic_ns;
-
-    return t_ns > start ? t_ns - start : 0;
-}
-
 static bool is_plausible(const struct vt_trace_card_use *use, int device_index)
 {
     return use->device_index == device_index && use->used_bytes < PLAUSIBLE_BYTES;
 }
 
-static bool is_told(const struct vt_event *event, int device_index)
+bool vt_reports_gpu(const struct vt_event *event, int device_index)
 {
     return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device_index &&
            event->bytes <= event->total_bytes && event->total_bytes < PLAUSIBLE_BYTES;
@@ -60,7 +53,7 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
     }
     for (size_t i = trace->rare_event_count; i-- > 0 && !any;) {
         *event_index = trace->rare_events[i];
-        if (is_told(&trace->events[*event_index], device_index) && is_seen(trace, *event_index))
+        if (vt_reports_gpu(&trace->events[*event_index], device_index) && is_seen(trace, *event_index))
             return true;
     }
     return false;
@@ -164,7 +157,7 @@ static int visit_event(void *context, uint32_t event_index, const struct vt_coun
     }
     walk->counts = *counts;
     walk->spare_bytes = walk->next_spare_bytes;
-    if (!walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index))
+    if (!walk->from_nvml && vt_reports_gpu(&walk->trace->events[event_index], walk->device_index))
         note_reading(walk, event_index, t_ns);
     return 0;
 }
@@ -184,8 +177,8 @@ static void take_from_nvml(struct walk *walk)
         const struct vt_trace_card_use *use = &trace->card_uses[i];
         const struct vt_gpu_reading reading = {.use = use,
                                                .event_index = vt_last_event_at(trace, use->begin_ns),
-                                               .begin_ns = since_start(trace, use->begin_ns),
-                                               .end_ns = since_start(trace, use->end_ns),
+                                               .begin_ns = vt_since_start(trace, use->begin_ns),
+                                               .end_ns = vt_since_start(trace, use->end_ns),
                                                .used_bytes = use->used_bytes,
                                                .total_bytes = use->total_bytes};
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
+struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {
     struct vt_groups *groups = table->groups;
     uint32_t at = vt_index_add(&table->index, hash, (uint32_t)groups->count);
@@ -21,14 +21,9 @@ static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, co
     return &groups->items[at];
 }
 
-struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name)
-{
-    return group_in(table, hash, name, strlen(name));
-}
-
 struct vt_group *vt_group_named(struct vt_group_table *table, const char *name, size_t bytes)
 {
-    return group_in(table, vt_hash_bytes(name, bytes, VT_HASH_START), name, bytes);
+    return vt_group_in(table, vt_hash_bytes(name, bytes, VT_HASH_START), name, bytes);
 }
 
 void vt_groups_free(struct vt_groups *groups)

@@ -38,7 +38,7 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
         hash = vt_hash_bytes(place->name, strlen(place->name) + 1, hash);
         hash = vt_hash_bytes(&phase, 1, hash);
     }
-    group = vt_group_in(table, hash, place ? place->name : "");
+    group = vt_group_in(table, hash, place ? place->name : "", place ? strlen(place->name) : 0);
     group->place = place;
     group->phase = phase;
     return group;
@@ -61,7 +61,7 @@ static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_gro
         hash = vt_hash_bytes(&forward->hash, sizeof hash, hash);
         name = forward->text[0] ? joined : name;
     }
-    group = vt_group_in(table, hash, name);
+    group = vt_group_in(table, hash, name, strlen(name));
     if (!group->forward_stack_id)
         group->forward_stack_id = forward_id;
     return group;
@@ -157,7 +157,8 @@ static void set_module(const struct vt_attribution *attribution, struct vt_group
 static void add_owner(const struct vt_attribution *attribution, const struct vt_owner *owner,
                       uint32_t stack_id, uint8_t category, struct vt_group_table *table)
 {
-    struct vt_group *group = vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name);
+    struct vt_group *group =
+        vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name, strlen(owner->name));
 
     if (!group->role) {
         group->role = owner->role;
@@ -204,7 +205,7 @@ static void add_nameless(const struct vt_attribution *attribution, struct vt_pla
         snprintf(name, sizeof name, "%s", label->owner);
     else
         name_nameless(attribution, places, allocation, name);
-    group = vt_group_in(table, hash_of(name, "", label->category), name);
+    group = vt_group_in(table, hash_of(name, "", label->category), name, strlen(name));
     set_module(attribution, group, vt_shown_module(label));
     add_owned(group, allocation->stack_id, label->category, allocation->bytes, 0, label->evidence);
 }

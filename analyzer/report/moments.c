@@ -11,14 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t vt_since_start(const struct vt_trace *trace, uint64_t t_ns)
+{
+    const uint64_t start = trace->header.start_monotonic_ns;
+
+    return t_ns > start ? t_ns - start : 0;
+}
+
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index)
 {
-    uint64_t start = trace->header.start_monotonic_ns, t_ns;
-
-    if (event_index >= trace->event_count)
-        return 0;
-    t_ns = trace->events[event_index].t_ns;
-    return t_ns > start ? t_ns - start : 0;
+    return event_index < trace->event_count ? vt_since_start(trace, trace->events[event_index].t_ns) : 0;
 }
 
 uint32_t vt_last_event_at(const struct vt_trace *trace, uint64_t t_ns)

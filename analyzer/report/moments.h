@@ -29,6 +29,8 @@ int vt_find_range(const struct vt_report *report, const struct vt_report_options
 
 /* The last event that is not after `t_ns`, a time as events have it; 0 = none. */
 uint32_t vt_last_event_at(const struct vt_trace *trace, uint64_t t_ns);
+/* A time as events have it, since recording began; 0 = before. */
+uint64_t vt_since_start(const struct vt_trace *trace, uint64_t t_ns);
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 

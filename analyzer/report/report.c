@@ -137,8 +137,7 @@ static int make_devices(struct vt_report *report, const struct wanted *wanted)
 
 static uint64_t duration_of(const struct vt_trace *trace)
 {
-    uint64_t start = trace->header.start_monotonic_ns, end = trace->header.end_monotonic_ns;
-    uint64_t duration = end > start ? end - start : 0;
+    uint64_t duration = vt_since_start(trace, trace->header.end_monotonic_ns);
     uint64_t last = trace->event_count ? vt_event_time(trace, (uint32_t)trace->event_count - 1) : 0;
 
     return duration > last ? duration : last;

@@ -72,10 +72,10 @@ struct vt_oom {
 
 /* A request that the driver refused, and granted after the framework had freed its cache. */
 struct vt_survived {
-    uint64_t t_ns, bytes; /* since recording began; asked for */
+    uint64_t t_ns, bytes; /* since recording began; requested */
     uint32_t step;
     uint8_t phase;
-    bool emptied;                 /* the framework is one that empties its cache then and asks again */
+    bool emptied;                 /* the framework is one that then empties its cache and tries again */
     const struct vt_place *place; /* NULL = not known */
 };
 

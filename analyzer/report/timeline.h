@@ -11,7 +11,7 @@ struct vt_report;
 struct vt_device_report;
 struct vt_range;
 
-/* What the columns are in proportion to. AUTO is for those who ask: it becomes TIME, without what is idle. */
+/* What the columns are in proportion to. AUTO is for callers only: it becomes TIME, without idle time. */
 enum vt_axis { VT_AXIS_TIME, VT_AXIS_EVENTS, VT_AXIS_STEPS, VT_AXIS_AUTO, VT_AXIS_COUNT };
 const char *vt_axis_name(unsigned axis); /* "time", "events", "steps", "auto" */
 
