@@ -66,39 +66,37 @@ static void name_row(const struct vt_gpu_row *row, char *text, size_t bytes)
         snprintf(text, bytes, "%.48s", row->name ? row->name : "the program");
 }
 
-/* The rows with a share, the largest first; the first few are named. */
+/* The rows with a share; the largest are named. */
 static struct rows find_rows(const struct vt_gpu_table *table, share_of *share)
 {
+    const struct vt_gpu_row *largest[NAMED];
     struct rows rows = {0};
-    const struct vt_gpu_row *last = NULL;
     int64_t left;
     char name[96], bytes[24];
     size_t used = 0;
 
-    for (size_t i = 0; i < table->row_count; i++) {
-        rows.bytes += share(&table->rows[i]) > 0 ? share(&table->rows[i]) : 0;
-        rows.count += share(&table->rows[i]) > 0;
+    for (const struct vt_gpu_row *row = table->rows; row < table->rows + table->row_count; row++) {
+        size_t at = rows.count < NAMED ? rows.count : NAMED;
+
+        if (share(row) <= 0)
+            continue;
+        for (; at > 0 && share(largest[at - 1]) < share(row); at--)
+            if (at < NAMED)
+                largest[at] = largest[at - 1];
+        if (at < NAMED)
+            largest[at] = row;
+        rows.bytes += share(row);
+        rows.count++;
     }
     left = rows.bytes;
-    for (size_t named = 0; named < NAMED && named < rows.count; named++) {
-        const struct vt_gpu_row *next = NULL;
-
-        for (const struct vt_gpu_row *row = table->rows; row < table->rows + table->row_count; row++) {
-            const bool after = !last || share(row) < share(last) || (share(row) == share(last) && row > last);
-
-            if (share(row) > 0 && after && (!next || share(row) > share(next)))
-                next = row;
-        }
-        if (!next)
-            break;
-        name_row(next, name, sizeof name);
-        if (!last)
+    for (size_t i = 0; i < NAMED && i < rows.count; i++) {
+        name_row(largest[i], name, sizeof name);
+        if (!i)
             snprintf(rows.first, sizeof rows.first, "%.60s", name);
-        used += (size_t)snprintf(rows.named + used, sizeof rows.named - used, "%s%s %s", last ? ", " : "",
-                                 name, vt_format_bytes((uint64_t)share(next), bytes));
+        used += (size_t)snprintf(rows.named + used, sizeof rows.named - used, "%s%s %s", i ? ", " : "", name,
+                                 vt_format_bytes((uint64_t)share(largest[i]), bytes));
         used = used < sizeof rows.named ? used : sizeof rows.named - 1;
-        left -= share(next);
-        last = next;
+        left -= share(largest[i]);
     }
     if (left > 0)
         snprintf(rows.named + used, sizeof rows.named - used, ", %zu more %s", rows.count - NAMED,

@@ -111,31 +111,20 @@ static size_t count_devices(const struct vt_job *job)
     return devices;
 }
 
-/* The k-th of them; NULL = it has no more. */
-static struct vt_job_device *device_of(struct vt_job_process *process, size_t k)
-{
-    return k < process->device_count ? &process->devices[k]
-           : k < process->device_count + process->bare_context_count
-               ? &process->bare_contexts[k - process->device_count]
-               : NULL;
-}
-
 static bool is_bare(const struct vt_gpu_user *user)
 {
-    return user->device >= user->process->bare_contexts &&
-           user->device < user->process->bare_contexts + user->process->bare_context_count;
+    return user->device >= user->process->devices + user->process->device_count;
 }
 
-static size_t find_users(struct vt_job *job, uint32_t card, struct vt_gpu_user *users)
+static size_t find_users(struct vt_job *job, uint32_t gpu, struct vt_gpu_user *users)
 {
-    struct vt_job_device *device;
     size_t count = 0;
 
     for (struct vt_job_process *process = job->processes; process < job->processes + job->process_count;
          process++)
-        for (size_t k = 0; (device = device_of(process, k)); k++)
-            if (device->card == card)
-                users[count++] = (struct vt_gpu_user){.process = process, .device = device};
+        for (size_t k = 0; k < process->device_count + process->bare_context_count; k++)
+            if (process->devices[k].card == gpu)
+                users[count++] = (struct vt_gpu_user){.process = process, .device = &process->devices[k]};
     return count;
 }
 
@@ -200,22 +189,25 @@ void vt_job_gpu_at(struct vt_job_maker *maker, uint32_t gpu_index, uint64_t t_ns
     fill_holders(maker, card, users, count);
 }
 
+/* Finds the GPU of each device, or adds it. */
+static void number_gpus(struct vt_job *job)
+{
+    for (struct vt_job_process *process = job->processes; process < job->processes + job->process_count;
+         process++)
+        for (size_t k = 0; k < process->device_count + process->bare_context_count; k++)
+            process->devices[k].card = (uint32_t)(find_gpu(job, process, &process->devices[k]) - job->cards);
+}
+
 void vt_job_find_gpus(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = count_devices(job);
-    struct vt_gpu_user *users;
-    struct vt_job_device *device;
+    struct vt_gpu_user *users = vt_job_take(&maker->arena, devices, sizeof *users);
 
     job->cards = vt_job_take(&maker->arena, devices, sizeof *job->cards);
-    users = vt_job_take(&maker->arena, devices, sizeof *users);
-    for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
-            find_gpu(job, &job->processes[i], device);
+    number_gpus(job);
     vt_sort(job->cards, job->card_count, sizeof *job->cards, by_number);
-    for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
-            device->card = (uint32_t)(find_gpu(job, &job->processes[i], device) - job->cards);
+    number_gpus(job); /* as they are sorted */
     for (uint32_t i = 0; i < job->card_count; i++)
         fill_gpu(maker, i, users);
 }

@@ -167,13 +167,15 @@ static void read_bare_context(const struct vt_report *report, const struct vt_em
 static void read_devices(const struct vt_report *report, struct vt_arena *arena,
                          struct vt_job_process *process)
 {
-    process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
-    process->bare_contexts = vt_job_take(arena, report->bare_context_count, sizeof *process->bare_contexts);
+    process->devices =
+        vt_job_take(arena, report->device_count + report->bare_context_count, sizeof *process->devices);
+    process->device_count = report->device_count;
+    process->bare_context_count = report->bare_context_count;
     for (size_t i = 0; i < report->device_count; i++)
-        read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
+        read_device(report, &report->devices[i], arena, &process->devices[i]);
     for (size_t i = 0; i < report->bare_context_count; i++)
         read_bare_context(report, &report->bare_contexts[i], arena,
-                          &process->bare_contexts[process->bare_context_count++]);
+                          &process->devices[report->device_count + i]);
 }
 
 static void read_refusals(const struct vt_report *report, struct vt_arena *arena,

@@ -120,11 +120,10 @@ struct vt_job_process {
     const char *visible_devices;        /* NULL = all */
     uint8_t boot_id[16];                /* zero = not known */
     uint64_t pid_namespace;
+    /* Those with memory, then those on which it has only a context: of these only the fields of contexts are
+     * set. */
     struct vt_job_device *devices;
-    size_t device_count;
-    struct vt_job_device
-        *bare_contexts; /* devices on which it has only a context: only the fields of contexts are set */
-    size_t bare_context_count;
+    size_t device_count, bare_context_count;
     struct vt_job_refusal *refusals;
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
