@@ -342,37 +342,31 @@ static void drop_in_passes(const struct search *search)
     }
 }
 
-static void advise_on_gradients(struct search *search)
+void vt_advise_zero_grad(struct vt_adviser *adviser)
 {
-    struct vt_adviser *adviser = search->adviser;
+    struct search search = {.adviser = adviser,
+                            .spans = adviser->attribution->spans,
+                            .span_count = adviser->attribution->span_count};
     uint64_t times = 0, bytes = 0;
     uint32_t stack_id = 0;
     char text[24];
-    list_backward(search);
-    read_spans(search);
-    for (size_t i = 0; i < search->count; i++) {
-        if (category_of(search, &search->list[i]) != VT_CATEGORY_GRADIENT ||
-            !drop_gradient(search, &search->list[i], &stack_id))
+    list_backward(&search);
+    read_spans(&search);
+    for (size_t i = 0; i < search.count; i++) {
+        if (category_of(&search, &search.list[i]) != VT_CATEGORY_GRADIENT ||
+            !drop_gradient(&search, &search.list[i], &stack_id))
             continue;
         times++;
-        bytes += allocation_of(search, &search->list[i])->bytes;
+        bytes += allocation_of(&search, &search.list[i])->bytes;
     }
-    drop_all_pairs(search);
-    drop_in_passes(search);
+    drop_all_pairs(&search);
+    drop_in_passes(&search);
     vt_advise(
         adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
         vt_clear_of(adviser->replay->trace, stack_id),
         "%llu gradients (%s) stay alive from the optimizer's step through the next forward pass, which does "
         "not use them",
         (unsigned long long)times, vt_format_bytes(bytes, text));
-}
-
-void vt_advise_zero_grad(struct vt_adviser *adviser)
-{
-    struct search search = {.adviser = adviser,
-                            .spans = adviser->attribution->spans,
-                            .span_count = adviser->attribution->span_count};
-    advise_on_gradients(&search);
     free(search.passes);
     free(search.waits);
     free(search.makers);
