@@ -278,8 +278,7 @@ void vt_gpu_account(const struct vt_report *report, struct vt_device_report *dev
 {
     struct vt_gpu_history history = vt_gpu_history_read(report, device->index);
 
-    device->context_levels =
-        vt_context_levels_find(report, device->index, &history.readings, &history.silent_events);
+    device->context_levels = vt_gpu_context_levels(&history);
     make_table(&history, vt_gpu_measure_moment(&history, &device->shown->state, false), &device->card);
     make_table(&history, vt_gpu_measure_moment(&history, &device->last_read, true), &device->last_card);
     vt_gpu_history_free(&history);

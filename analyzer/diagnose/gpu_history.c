@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "attribute/attribute.h"
+#include "base/index.h"
+#include "report/moments.h"
 #include "report/report.h"
 
 #define BEST_QUALITY 3u
@@ -93,6 +95,82 @@ uint64_t vt_gpu_returned_bytes(const struct vt_gpu_history *history, const struc
     if (missing <= 0)
         return 0;
     return (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
+}
+
+/* ---- The context over time ---- */
+
+struct walk {
+    const struct vt_gpu_history *history;
+    struct vt_context_levels *levels;
+    size_t capacity, next_event, next_era;
+    uint64_t bytes; /* of the latest level */
+};
+
+static void add_level(struct walk *walk, uint64_t t_ns, uint64_t bytes)
+{
+    const struct vt_level level = {t_ns, bytes};
+
+    walk->bytes = bytes;
+    VT_APPEND(walk->levels->items, walk->levels->count, walk->capacity, level);
+}
+
+/* All contexts of the device ended before `last_event`: each time they did. */
+static void end_eras(struct walk *walk, uint32_t last_event)
+{
+    for (; walk->next_era < walk->history->readings.era_count &&
+           walk->history->readings.era_starts[walk->next_era] <= last_event;
+         walk->next_era++) {
+        const uint32_t event = walk->history->readings.era_starts[walk->next_era];
+
+        while (walk->next_event < walk->history->silent_events.count &&
+               walk->history->silent_events.items[walk->next_event] <= event)
+            walk->next_event++;
+        if (walk->bytes)
+            add_level(walk, vt_event_time(walk->history->report->trace, event), 0);
+    }
+}
+
+/* More came with the first call since the reading before that makes or loads something, less with the last
+ * one; without one it is as the reading says. */
+static void read_one(struct walk *walk, const struct vt_gpu_reading *reading)
+{
+    const uint64_t used_bytes = vt_nvml_self_bytes(reading),
+                   bytes = used_bytes > reading->own_bytes ? used_bytes - reading->own_bytes : 0;
+    uint64_t first_ns = reading->begin_ns, last_ns = first_ns;
+    bool any = false;
+
+    end_eras(walk, reading->event_index);
+    for (; walk->next_event < walk->history->silent_events.count &&
+           walk->history->silent_events.items[walk->next_event] <= reading->event_index;
+         walk->next_event++) {
+        const uint32_t event = walk->history->silent_events.items[walk->next_event];
+        const int device = walk->history->report->trace->events[event].device_index;
+
+        if (device >= 0 && device != walk->history->device_index)
+            continue;
+        last_ns = vt_event_time(walk->history->report->trace, event);
+        first_ns = any ? first_ns : last_ns;
+        any = true;
+    }
+    /* what pools returned is not part of the context */
+    if (bytes > walk->bytes || (bytes < walk->bytes && !reading->spare_bytes))
+        add_level(walk, bytes > walk->bytes ? first_ns : last_ns, bytes);
+}
+
+struct vt_context_levels vt_gpu_context_levels(const struct vt_gpu_history *history)
+{
+    struct vt_context_levels levels = {0};
+    struct walk walk = {.history = history, .levels = &levels, .next_era = 1};
+
+    for (size_t i = 0; i < history->readings.count; i++) {
+        const struct vt_gpu_reading *reading = &history->readings.items[i];
+
+        if (reading->steady && vt_nvml_self_told(&history->own, reading))
+            read_one(&walk, reading);
+    }
+    if (levels.count)
+        end_eras(&walk, UINT32_MAX);
+    return levels;
 }
 
 /* ---- The reading of a moment ---- */

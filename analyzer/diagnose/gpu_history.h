@@ -10,6 +10,7 @@
 #include "diagnose/nvml_self.h"
 #include "report/gpu_readings.h"
 
+struct vt_context_levels;
 struct vt_report;
 struct vt_state;
 
@@ -47,6 +48,9 @@ uint64_t vt_gpu_context_at(const struct vt_gpu_history *history, const struct vt
 /* What pools had returned to the device by the reading, as NVML reports: they do so when the program waits
  * for the device, and events show it only with their next use. */
 uint64_t vt_gpu_returned_bytes(const struct vt_gpu_history *history, const struct vt_measured_moment *moment);
+/* What NVML charged this process with on the device beyond its own memory (contexts, code and the like, and
+ * memory that was not seen), from change to change. None where no steady reading reported it. */
+struct vt_context_levels vt_gpu_context_levels(const struct vt_gpu_history *history);
 /* Calls of an era up to an event. The caller frees the items. */
 struct vt_silents vt_gpu_silents(const struct vt_gpu_history *history, uint32_t era, uint32_t event_index);
 
