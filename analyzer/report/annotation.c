@@ -276,7 +276,7 @@ static void list_device(const struct making *making, const struct use *uses,
 /* ---- All ---- */
 
 /* What files hold on all devices, for a hint. */
-static int find_file(struct making *making, char *error, size_t error_bytes)
+static int find_file(struct making *making, struct vt_error_text reason)
 {
     size_t count;
     const struct vt_line_item *items = vt_line_table_items(making->table, &count);
@@ -291,13 +291,13 @@ static int find_file(struct making *making, char *error, size_t error_bytes)
             search.own_bytes[i] += making->uses[d][i].own.bytes;
             search.allocates[i] |= making->uses[d][i].own.allocations > 0;
         }
-    result = vt_file_find(&search, &making->file, error, error_bytes);
+    result = vt_file_find(&search, &making->file, reason);
     free(search.own_bytes);
     free(search.allocates);
     return result;
 }
 
-static int make_files(struct making *making, char *error, size_t error_bytes)
+static int make_files(struct making *making, struct vt_error_text reason)
 {
     struct vt_annotation *annotation = making->annotation;
     size_t item_count;
@@ -307,7 +307,7 @@ static int make_files(struct making *making, char *error, size_t error_bytes)
     for (size_t d = 0; d < annotation->device_count; d++)
         making->uses[d] = use_of_device(making, &annotation->devices[d]);
     if (making->asked) {
-        int result = find_file(making, error, error_bytes);
+        int result = find_file(making, reason);
 
         if (result)
             return result;
@@ -341,7 +341,7 @@ int vt_annotation_make(const struct vt_report *report, const char *file, size_t 
 
     making.uses = vt_allocate_zeros(report->device_count + 1, sizeof *making.uses);
     making.annotation->has_file = file != NULL;
-    result = make_files(&making, error, error_bytes);
+    result = make_files(&making, (struct vt_error_text){error, error_bytes});
     for (size_t d = 0; d < report->device_count; d++)
         free(making.uses[d]);
     free(making.uses);

@@ -15,7 +15,6 @@
 #include "report/oom_events.h"
 #include "trace/thin.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +43,7 @@ struct wanted {
     const struct vt_report_options *options;
     const struct vt_moment *at; /* NULL = none */
     struct vt_range range;
-    char *error;
-    size_t error_bytes;
+    struct vt_error_text reason;
 };
 
 /* A timeline is made while the instants are described. */
@@ -63,7 +61,7 @@ static int make_timeline(void *context)
     size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
 
     return vt_timeline_make(work->report, &work->wanted->range, options->axis, columns, work->device,
-                            work->error, sizeof work->error);
+                            (struct vt_error_text){work->error, sizeof work->error});
 }
 
 static int make_device(struct vt_report *report, const struct wanted *wanted, struct vt_grouper *grouper,
@@ -85,9 +83,7 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
                  &device->card_total_bytes);
     describe_device(report, options, grouper, device);
     result = vt_task_end(&timeline);
-    if (result)
-        snprintf(wanted->error, wanted->error_bytes, "%s", work.error);
-    return result;
+    return result ? vt_fail(wanted->reason, "%s", work.error) : 0;
 }
 
 bool vt_held_memory(const struct vt_report *report, int device_index)
@@ -210,11 +206,11 @@ static int find_moments(const struct vt_attribution *attribution, struct vt_repo
     list_marks(report);
     list_step_starts(report);
     vt_find_refusals(report);
-    result = vt_find_moment(report, options, at, wanted->error, wanted->error_bytes);
+    result = vt_find_moment(report, options, at, wanted->reason);
     if (result)
         return result;
     wanted->at = report->has_at ? at : NULL;
-    return vt_find_range(report, options, &wanted->range, wanted->error, wanted->error_bytes);
+    return vt_find_range(report, options, &wanted->range, wanted->reason);
 }
 
 /* ---- Gaps ---- */
@@ -310,7 +306,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
 {
     struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
     char error[512];
-    struct wanted wanted = {.options = options, .error = error, .error_bytes = sizeof error};
+    struct wanted wanted = {.options = options, .reason = {error, sizeof error}};
     const struct vt_range *range = &wanted.range;
     struct vt_moment at;
     int result = find_moments(attribution, report, &wanted, &at); /* what is wrong, vt_report_make says */
@@ -337,7 +333,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
                    struct vt_report **made, char *error, size_t error_bytes)
 {
     struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
-    struct wanted wanted = {.options = options, .error = error, .error_bytes = error_bytes};
+    struct wanted wanted = {.options = options, .reason = {error, error_bytes}};
     struct vt_moment at;
     int result = find_moments(attribution, report, &wanted, &at);
 
@@ -345,11 +341,9 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     list_gaps(report);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
-    if (!result && options->device_index >= known_devices(report)) {
-        snprintf(error, error_bytes, "no device %d in the trace; the highest is %d", options->device_index,
-                 known_devices(report) - 1);
-        result = -EINVAL;
-    }
+    if (!result && options->device_index >= known_devices(report))
+        result = vt_fail(wanted.reason, "no device %d in the trace; the highest is %d", options->device_index,
+                         known_devices(report) - 1);
     if (!result)
         result = make_devices(report, &wanted);
     if (result) {

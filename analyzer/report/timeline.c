@@ -9,9 +9,7 @@
 #include "report/moments.h"
 #include "trace/thin.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,7 +262,7 @@ static void make_steps(const struct vt_report *report, struct vt_timeline *timel
 }
 
 static int make_axis(const struct vt_report *report, int device_index, unsigned axis,
-                     struct vt_timeline *timeline, char *error, size_t error_bytes)
+                     struct vt_timeline *timeline, struct vt_error_text reason)
 {
     bool none = timeline->first_event > timeline->last_event; /* events in the range */
 
@@ -273,15 +271,11 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
         make_time(report, device_index, axis == VT_AXIS_AUTO && !none, timeline);
         return 0;
     }
-    if (axis == VT_AXIS_STEPS && !report->step_count) {
-        snprintf(error, error_bytes,
-                 "no training steps were recognised in the trace: use --axis time or --axis events");
-        return -EINVAL;
-    }
-    if (none || !report->trace->event_count) {
-        snprintf(error, error_bytes, "no event lies between --from and --to: use --axis time");
-        return -EINVAL;
-    }
+    if (axis == VT_AXIS_STEPS && !report->step_count)
+        return vt_fail(reason,
+                       "no training steps were recognised in the trace: use --axis time or --axis events");
+    if (none || !report->trace->event_count)
+        return vt_fail(reason, "no event lies between --from and --to: use --axis time");
     if (axis == VT_AXIS_STEPS)
         make_steps(report, timeline);
     else
@@ -292,8 +286,8 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
 /* ---- The range ---- */
 
 static int set_range(const struct vt_report *report, const struct vt_range *range,
-                     const struct vt_device_report *device, struct vt_timeline *timeline, char *error,
-                     size_t error_bytes)
+                     const struct vt_device_report *device, struct vt_timeline *timeline,
+                     struct vt_error_text reason)
 {
     const struct vt_trace *trace = report->trace;
     const struct vt_moment *from = &range->from, *to = &range->to;
@@ -318,11 +312,9 @@ static int set_range(const struct vt_report *report, const struct vt_range *rang
         (timeline->first_event <= timeline->last_event || from->timed || to->timed))
         return 0;
     if (from->peak || to->peak)
-        snprintf(error, error_bytes, "the peak of GPU %d is %s: nothing lies between --from and --to",
-                 device->index, from->peak ? "after --to" : "before --from");
-    else
-        snprintf(error, error_bytes, "--from is after --to: nothing lies between them");
-    return -EINVAL;
+        return vt_fail(reason, "the peak of GPU %d is %s: nothing lies between --from and --to",
+                       device->index, from->peak ? "after --to" : "before --from");
+    return vt_fail(reason, "--from is after --to: nothing lies between them");
 }
 
 /* ---- The columns ---- */
@@ -396,15 +388,15 @@ static void fill_columns(const struct vt_report *report, int device_index, struc
 }
 
 int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
-                     size_t columns, struct vt_device_report *device, char *error, size_t error_bytes)
+                     size_t columns, struct vt_device_report *device, struct vt_error_text reason)
 {
     struct vt_timeline *timeline = &device->timeline;
     int result;
 
     timeline->columns = columns;
-    result = set_range(report, range, device, timeline, error, error_bytes);
+    result = set_range(report, range, device, timeline, reason);
     if (!result)
-        result = make_axis(report, device->index, axis, timeline, error, error_bytes);
+        result = make_axis(report, device->index, axis, timeline, reason);
     if (!result)
         fill_columns(report, device->index, timeline);
     return result;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error_text.h"
 #include "base/words.h"
 
 struct vt_report;
@@ -47,10 +48,10 @@ struct vt_timeline {
  * cut. -1 = not in the range. */
 double vt_timeline_position(const struct vt_timeline *timeline, uint32_t event_index, uint64_t t_ns);
 
-/* Makes the timeline of a device whose peak is found. -EINVAL with a reason in `error` for a range or an axis
+/* Makes the timeline of a device whose peak is found. -EINVAL with the reason for a range or an axis
  * that has nothing in it. */
 int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
-                     size_t columns, struct vt_device_report *device, char *error, size_t error_bytes);
+                     size_t columns, struct vt_device_report *device, struct vt_error_text reason);
 void vt_timeline_free(struct vt_timeline *timeline);
 
 #endif
