@@ -85,6 +85,19 @@ char *vt_format_count(uint64_t count, char *text)
     return text;
 }
 
+char *vt_format_uuid(const uint8_t uuid[16], char *text)
+{
+    size_t digits = 0;
+
+    strcpy(text, "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
+    for (char *at = text; *at; at++)
+        if (*at == 'x') {
+            *at = "0123456789abcdef"[uuid[digits / 2] >> (digits % 2 ? 0 : 4) & 15];
+            digits++;
+        }
+    return text;
+}
+
 char *vt_format_end(uint32_t end_signal, char *text)
 {
     static const char *const names[] = {

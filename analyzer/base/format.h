@@ -20,6 +20,9 @@ char *vt_format_percent(uint64_t part, uint64_t whole, char *text);
 /* "5,700". `text` holds at least 32 bytes. */
 char *vt_format_count(uint64_t count, char *text);
 
+/* A GPU's UUID as NVIDIA's tools write it: "GPU-73746172-…". `text` holds at least 41 bytes. */
+char *vt_format_uuid(const uint8_t uuid[16], char *text);
+
 /* "interrupted (Ctrl-C)", "killed by SIGKILL", of end_signal as in a trace's header. `text` holds at least 32
  * bytes. */
 char *vt_format_end(uint32_t end_signal, char *text);

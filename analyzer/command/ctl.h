@@ -2,7 +2,7 @@
 #ifndef VT_COMMAND_CTL_H
 #define VT_COMMAND_CTL_H
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 struct vt_recorder;
 

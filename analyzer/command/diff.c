@@ -66,7 +66,7 @@ static int print_diff(const struct vt_arguments *arguments, const struct side si
     const struct vt_json_style json = {.top = arguments->top};
     struct vt_diff *diff;
 
-    vt_diff_make(sides[0].report, sides[1].report, groups_for(arguments), &diff);
+    diff = vt_diff_make(sides[0].report, sides[1].report, groups_for(arguments));
     if (arguments->json)
         vt_json_write(&vt_diff_document, diff, &json, output->stream);
     else

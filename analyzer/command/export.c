@@ -183,7 +183,7 @@ static int write_export(const struct vt_report *report, const struct vt_argument
         .report = report, .stream = stream, .path = path, .table = (unsigned)arguments->table};
     int result;
 
-    vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES, &export.tables);
+    export.tables = vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES);
     result = format->write(&export);
     vt_tables_free(export.tables);
     return result;

@@ -60,7 +60,7 @@ static void add_comparison(const struct vt_loaded sides[2], struct vt_html *page
 {
     struct vt_diff *diff;
 
-    vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP, &diff);
+    diff = vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP);
     vt_html_compare(page, diff);
     vt_diff_free(diff);
 }

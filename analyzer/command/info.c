@@ -63,7 +63,8 @@ static void print_events(FILE *out, const struct vt_trace *trace, const struct v
     struct vt_event_facts event;
 
     for (uint32_t i = 0; !ferror(out) && i < trace->event_count; i++) {
-        vt_event_facts_read(trace, i, arguments->stacks ? frames : NULL, &event);
+        vt_event_facts_read(trace, i, &event);
+        vt_event_frames_read(trace, arguments->stacks ? frames : NULL, &event);
         if (arguments->json)
             vt_json_write(&vt_event_document, &event, &style, out);
         else

@@ -183,8 +183,8 @@ static struct vt_job *make_job(struct reading *reading)
             unread[unread_count++] =
                 (struct vt_job_unread){path, without_path(reading->errors[i], path), is_copy[i]};
     }
-    vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
-                reading->request->brief, &job);
+    job = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
+                      reading->request->brief);
     reading->processes = NULL;
     free(unread);
     free(is_copy);

@@ -19,6 +19,11 @@ static int (*const functions[VT_COMMAND_COUNT])(struct vt_arguments *, struct vt
 #undef X
 };
 
+static const char rank_option_hint[] =
+#define VT_RANK_OPTION(hint) hint
+#include "trace/frameworks.def"
+    ;
+
 static int unknown_command(const char *name)
 {
     const char *names[VT_COMMAND_COUNT + 3] = {"--version", "--help"}, *nearest;
@@ -120,8 +125,6 @@ int main(int argc, char **argv)
         return VT_EXIT_WRONG_USE;
     }
     if (!strncmp(name, "--local_rank", 12) || !strncmp(name, "--local-rank", 12))
-        return vt_wrong_use("the launcher put %s before the command: deepspeed leaves it out with "
-                            "--no_local_rank, torch.distributed.launch with --use-env",
-                            name);
+        return vt_wrong_use("the launcher put %s before the command: %s", name, rank_option_hint);
     return unknown_command(name);
 }

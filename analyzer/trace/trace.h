@@ -222,6 +222,15 @@ static inline uint64_t vt_trace_event_number(const struct vt_trace *trace, uint3
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id);
 const char *vt_trace_function(const struct vt_trace *trace, uint16_t id);
 
+/* NULL = it is not described. */
+static inline const struct vt_trace_device *vt_trace_device_of(const struct vt_trace *trace, int device_index)
+{
+    for (size_t i = 0; i < trace->device_count; i++)
+        if (trace->devices[i].index == device_index)
+            return &trace->devices[i];
+    return NULL;
+}
+
 /* Name of a kernel thread id, "" if it is not known. */
 const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id);
 

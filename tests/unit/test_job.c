@@ -102,7 +102,7 @@ static void add_level(struct vt_job_process *process, uint64_t t_ns, uint64_t by
 
     if (!device->levels)
         device->levels = take(process, 8, sizeof *device->levels);
-    device->levels[device->level_count++] = (struct vt_job_level){t_ns, bytes};
+    device->levels[device->level_count++] = (struct vt_level){t_ns, bytes};
 }
 
 static void add_card_level(struct vt_job_process *process, uint64_t t_ns, uint64_t bytes)
@@ -111,14 +111,14 @@ static void add_card_level(struct vt_job_process *process, uint64_t t_ns, uint64
 
     if (!device->card_levels)
         device->card_levels = take(process, 8, sizeof *device->card_levels);
-    device->card_levels[device->card_level_count++] = (struct vt_job_level){t_ns, bytes};
+    device->card_levels[device->card_level_count++] = (struct vt_level){t_ns, bytes};
 }
 
 static struct vt_job *merge(struct made *made)
 {
     struct vt_job *job;
 
-    vt_job_make("job", made->processes, made->count, NULL, 0, false, &job);
+    job = vt_job_make("job", made->processes, made->count, NULL, 0, false);
     return job;
 }
 

@@ -97,8 +97,7 @@ static void add_allocations(struct vt_page_trace *page, const struct vt_page_all
 
 void vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocations *allocations)
 {
-    uint64_t rows = vt_table_rows(page->tables, VT_TABLE_ALLOCATIONS);
-    size_t events = vt_table_rows(page->tables, VT_TABLE_EVENTS);
+    size_t rows = page->report->allocation_count, events = page->report->event_count;
 
     *allocations =
         (struct vt_page_allocations){.tick_ns = tick_for(page->report->duration_ns),

@@ -170,7 +170,7 @@ void vt_page_trace_add(const struct vt_report *report, const struct vt_report *o
     size_t bytes;
 
     page.entries = vt_memory_stream(&page.entries_text, &bytes);
-    vt_tables_make(report, VT_ALL_TABLES, &page.tables);
+    page.tables = vt_tables_make(report, VT_ALL_TABLES);
     put_blobs(&page, &allocations, oom);
     fclose(page.entries);
     put_trace(json, &page, &allocations);

@@ -36,16 +36,6 @@ void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned categ
     fputs(VT_RESET, stream);
 }
 
-unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    unsigned largest = VT_CATEGORY_UNKNOWN;
-
-    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (categories[c] > categories[largest])
-            largest = c;
-    return largest;
-}
-
 /* ---- Terminal columns ---- */
 
 /* East Asian wide letters and emoji take two columns, combining marks none. Not the whole Unicode table: a

@@ -53,7 +53,6 @@ const struct vt_category_style *vt_category_style(unsigned category);
 /* One cell of a picture: the colour of `category`; without colour, the fill of the category `shape`. */
 void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, unsigned shape);
 /* VT_CATEGORY_UNKNOWN if all are 0. */
-unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);
 
 /* Where a view writes. */
 struct vt_print {

@@ -288,7 +288,7 @@ static void put_rank(struct vt_print *print)
 {
     struct vt_launch launch;
 
-    vt_launch_read(print->report->trace, &launch);
+    launch = vt_launch_read(print->report->trace);
     if (launch.rank >= 0 && launch.world_size > 1)
         fprintf(print->stream, "\nThis is rank %d of %d (%s): `job` tells of all of them together.\n",
                 (int)launch.rank, (int)launch.world_size, launch.launcher);
