@@ -77,8 +77,7 @@ static int analyze_trace(struct vt_loaded *loaded, const char *path, bool thinne
 {
     const struct vt_thinning thinning = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
                                          vt_stack_kinds_find, loaded->head_only};
-    int result =
-        vt_trace_open(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
+    int result = vt_trace_open(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
     if (result)
         return result;

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "vramtrace/ring.h"
 #include "base/format.h"
 #include "base/heap.h"
 #include "base/memory_stream.h"
