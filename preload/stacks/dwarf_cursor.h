@@ -13,15 +13,15 @@ struct vt_cursor {
     bool failed;
 };
 
-void vt_skip(struct vt_cursor *cursor, uint64_t bytes);
+void vt_skip_bytes(struct vt_cursor *cursor, uint64_t bytes);
 
 /* A number of 1 to 8 bytes. */
-uint64_t vt_take(struct vt_cursor *cursor, size_t bytes);
-int64_t vt_take_signed(struct vt_cursor *cursor, size_t bytes);
+uint64_t vt_read_uint(struct vt_cursor *cursor, size_t bytes);
+int64_t vt_read_int(struct vt_cursor *cursor, size_t bytes);
 
 /* A number of variable length (LEB128). */
-uint64_t vt_take_leb(struct vt_cursor *cursor);
-int64_t vt_take_signed_leb(struct vt_cursor *cursor);
+uint64_t vt_read_uleb(struct vt_cursor *cursor);
+int64_t vt_read_sleb(struct vt_cursor *cursor);
 
 /* A pointer in an "eh" encoding: the low four bits say how it is stored, the next three what it is relative
  * to. `index`: the start of .eh_frame_hdr. */
@@ -31,6 +31,6 @@ enum {
     VT_ENCODED_TO_INDEX = 0x30,
     VT_ENCODED_OMITTED = 0xff,
 };
-uint64_t vt_take_encoded(struct vt_cursor *cursor, uint8_t encoding, const uint8_t *index);
+uint64_t vt_read_pointer(struct vt_cursor *cursor, uint8_t encoding, const uint8_t *index);
 
 #endif

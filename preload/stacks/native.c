@@ -161,8 +161,8 @@ enum { OP_RBP_OFFSET = 0x70 + VT_REGISTER_RBP, OP_DEREFERENCE = 0x06 };
 static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, struct vt_cursor *rest)
 {
     *rest = (struct vt_cursor){rule->expression, rule->expression + rule->offset, false};
-    const bool is_base = vt_take(rest, 1) == OP_RBP_OFFSET;
-    *offset = vt_take_signed_leb(rest);
+    const bool is_base = vt_read_uint(rest, 1) == OP_RBP_OFFSET;
+    *offset = vt_read_sleb(rest);
     return is_base && !rest->failed;
 }
 

@@ -142,7 +142,7 @@ static bool rearrange_stack(struct machine *machine, uint8_t operation)
         push(machine, pick(machine, 1));
         return true;
     case OP_PICK:
-        push(machine, pick(machine, vt_take(&machine->code, 1)));
+        push(machine, pick(machine, vt_read_uint(&machine->code, 1)));
         return true;
     case OP_SWAP: {
         uint64_t top = pop(machine), below = pop(machine);
@@ -168,7 +168,7 @@ static void dereference(struct machine *machine, uint64_t bytes)
 
 static void take_branch(struct machine *machine, bool taken)
 {
-    int64_t distance = vt_take_signed(&machine->code, 2);
+    int64_t distance = vt_read_int(&machine->code, 2);
     if (!taken || machine->code.failed)
         return;
     if (distance < machine->start - machine->code.at || distance > machine->code.end - machine->code.at)
@@ -178,15 +178,15 @@ static void take_branch(struct machine *machine, bool taken)
 }
 
 /* `kind`: 0 = one byte unsigned, 1 = one byte signed, 2 = two bytes unsigned … */
-static uint64_t take_constant(struct vt_cursor *code, unsigned kind)
+static uint64_t read_constant(struct vt_cursor *code, unsigned kind)
 {
     const size_t bytes = (size_t)1 << kind / 2;
-    return kind & 1 ? (uint64_t)vt_take_signed(code, bytes) : vt_take(code, bytes);
+    return kind & 1 ? (uint64_t)vt_read_int(code, bytes) : vt_read_uint(code, bytes);
 }
 
 static void run_operation(struct machine *machine)
 {
-    uint8_t operation = (uint8_t)vt_take(&machine->code, 1);
+    uint8_t operation = (uint8_t)vt_read_uint(&machine->code, 1);
     uint64_t value;
     if (operation >= OP_LITERAL && operation < OP_LITERAL + 32) {
         push(machine, operation - OP_LITERAL);
@@ -194,28 +194,28 @@ static void run_operation(struct machine *machine)
     }
     if (operation >= OP_REGISTER_OFFSET && operation < OP_REGISTER_OFFSET + 32) {
         value = of_register(machine, operation - OP_REGISTER_OFFSET);
-        push(machine, value + (uint64_t)vt_take_signed_leb(&machine->code));
+        push(machine, value + (uint64_t)vt_read_sleb(&machine->code));
         return;
     }
     if (operation >= OP_CONSTANT_1U && operation < OP_CONSTANT_1U + 8) {
-        push(machine, take_constant(&machine->code, operation - OP_CONSTANT_1U));
+        push(machine, read_constant(&machine->code, operation - OP_CONSTANT_1U));
         return;
     }
     switch (operation) {
     case OP_ADDRESS:
-        push(machine, vt_take(&machine->code, 8));
+        push(machine, vt_read_uint(&machine->code, 8));
         break;
     case OP_DEREFERENCE:
         dereference(machine, 8);
         break;
     case OP_DEREFERENCE_BYTES:
-        dereference(machine, vt_take(&machine->code, 1));
+        dereference(machine, vt_read_uint(&machine->code, 1));
         break;
     case OP_CONSTANT_U:
-        push(machine, vt_take_leb(&machine->code));
+        push(machine, vt_read_uleb(&machine->code));
         break;
     case OP_CONSTANT_S:
-        push(machine, (uint64_t)vt_take_signed_leb(&machine->code));
+        push(machine, (uint64_t)vt_read_sleb(&machine->code));
         break;
     case OP_ABSOLUTE:
         value = pop(machine);
@@ -228,12 +228,12 @@ static void run_operation(struct machine *machine)
         push(machine, ~pop(machine));
         break;
     case OP_PLUS_CONSTANT:
-        value = vt_take_leb(&machine->code);
+        value = vt_read_uleb(&machine->code);
         push(machine, pop(machine) + value);
         break;
     case OP_REGISTER_X_OFFSET:
-        value = of_register(machine, vt_take_leb(&machine->code));
-        push(machine, value + (uint64_t)vt_take_signed_leb(&machine->code));
+        value = of_register(machine, vt_read_uleb(&machine->code));
+        push(machine, value + (uint64_t)vt_read_sleb(&machine->code));
         break;
     case OP_SKIP:
         take_branch(machine, true);

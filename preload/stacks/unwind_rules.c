@@ -25,12 +25,12 @@ static void restore_rule(struct program *program, uint64_t number)
         program->row.registers[number] = program->initial.registers[number];
 }
 
-static struct vt_rule take_expression(struct vt_cursor *code, enum vt_rule_kind kind)
+static struct vt_rule read_expression(struct vt_cursor *code, enum vt_rule_kind kind)
 {
-    const uint64_t bytes = vt_take_leb(code);
+    const uint64_t bytes = vt_read_uleb(code);
     const uint8_t *expression = code->at;
     code->failed |= bytes > INT32_MAX;
-    vt_skip(code, bytes);
+    vt_skip_bytes(code, bytes);
     return (struct vt_rule){.kind = (uint8_t)kind, .offset = (int32_t)bytes, .expression = expression};
 }
 
@@ -80,34 +80,34 @@ enum {
 };
 
 /* An offset operand, scaled by the table's unit. */
-static int64_t take_offset(const struct program *program, struct vt_cursor *code, bool is_signed)
+static int64_t read_offset(const struct program *program, struct vt_cursor *code, bool is_signed)
 {
-    return (is_signed ? vt_take_signed_leb(code) : (int64_t)vt_take_leb(code)) * program->common->data_factor;
+    return (is_signed ? vt_read_sleb(code) : (int64_t)vt_read_uleb(code)) * program->common->data_factor;
 }
 
 static void step_register(struct program *program, struct vt_cursor *code, uint8_t operation)
 {
     const bool is_signed = operation == OFFSET_EXTENDED_SIGNED || operation == VALUE_OFFSET_SIGNED;
-    const uint64_t number = vt_take_leb(code);
+    const uint64_t number = vt_read_uleb(code);
     struct vt_rule *rule = rule_of(program, number);
     switch (operation) {
     case OFFSET_EXTENDED:
     case OFFSET_EXTENDED_SIGNED:
-        *rule = offset_rule(code, VT_RULE_AT_OFFSET, take_offset(program, code, is_signed));
+        *rule = offset_rule(code, VT_RULE_AT_OFFSET, read_offset(program, code, is_signed));
         break;
     case GNU_NEGATIVE_OFFSET_EXTENDED:
-        *rule = offset_rule(code, VT_RULE_AT_OFFSET, -take_offset(program, code, false));
+        *rule = offset_rule(code, VT_RULE_AT_OFFSET, -read_offset(program, code, false));
         break;
     case VALUE_OFFSET:
     case VALUE_OFFSET_SIGNED:
-        *rule = offset_rule(code, VT_RULE_OFFSET, take_offset(program, code, is_signed));
+        *rule = offset_rule(code, VT_RULE_OFFSET, read_offset(program, code, is_signed));
         break;
     case REGISTER:
-        *rule = offset_rule(code, VT_RULE_REGISTER, (int64_t)vt_take_leb(code));
+        *rule = offset_rule(code, VT_RULE_REGISTER, (int64_t)vt_read_uleb(code));
         break;
     case EXPRESSION:
     case VALUE_EXPRESSION:
-        *rule = take_expression(code, operation == EXPRESSION ? VT_RULE_AT_EXPRESSION : VT_RULE_EXPRESSION);
+        *rule = read_expression(code, operation == EXPRESSION ? VT_RULE_AT_EXPRESSION : VT_RULE_EXPRESSION);
         break;
     case RESTORE_EXTENDED:
         restore_rule(program, number);
@@ -129,13 +129,13 @@ static void step_extended(struct program *program, struct vt_cursor *code, uint8
     case NOTHING:
         break;
     case SET_LOCATION:
-        program->location = vt_take_encoded(code, program->common->pointer_encoding, NULL);
+        program->location = vt_read_pointer(code, program->common->pointer_encoding, NULL);
         break;
     case ADVANCE_1:
     case ADVANCE_2:
     case ADVANCE_4:
         program->location +=
-            vt_take(code, (size_t)1 << (operation - ADVANCE_1)) * program->common->code_factor;
+            vt_read_uint(code, (size_t)1 << (operation - ADVANCE_1)) * program->common->code_factor;
         break;
     case REMEMBER_STATE:
         code->failed |= program->remembered_count == REMEMBERED_MAXIMUM;
@@ -148,27 +148,27 @@ static void step_extended(struct program *program, struct vt_cursor *code, uint8
             *row = program->remembered[--program->remembered_count];
         break;
     case DEFINE_CFA:
-        number = vt_take_leb(code);
-        set_cfa(program, code, number, (int64_t)vt_take_leb(code));
+        number = vt_read_uleb(code);
+        set_cfa(program, code, number, (int64_t)vt_read_uleb(code));
         break;
     case DEFINE_CFA_SIGNED:
-        number = vt_take_leb(code);
-        set_cfa(program, code, number, take_offset(program, code, true));
+        number = vt_read_uleb(code);
+        set_cfa(program, code, number, read_offset(program, code, true));
         break;
     case DEFINE_CFA_REGISTER:
-        set_cfa(program, code, vt_take_leb(code), row->cfa.offset);
+        set_cfa(program, code, vt_read_uleb(code), row->cfa.offset);
         break;
     case DEFINE_CFA_OFFSET:
-        set_cfa(program, code, row->cfa_register, (int64_t)vt_take_leb(code));
+        set_cfa(program, code, row->cfa_register, (int64_t)vt_read_uleb(code));
         break;
     case DEFINE_CFA_OFFSET_SIGNED:
-        set_cfa(program, code, row->cfa_register, take_offset(program, code, true));
+        set_cfa(program, code, row->cfa_register, read_offset(program, code, true));
         break;
     case DEFINE_CFA_EXPRESSION:
-        row->cfa = take_expression(code, VT_RULE_EXPRESSION);
+        row->cfa = read_expression(code, VT_RULE_EXPRESSION);
         break;
     case GNU_ARGUMENTS_SIZE:
-        vt_take_leb(code);
+        vt_read_uleb(code);
         break;
     default:
         step_register(program, code, operation);
@@ -179,14 +179,14 @@ static void step_extended(struct program *program, struct vt_cursor *code, uint8
 static bool run_until(struct program *program, struct vt_cursor *code)
 {
     while (!code->failed && code->at < code->end && program->location <= program->address) {
-        uint8_t byte = (uint8_t)vt_take(code, 1), operand = byte & 0x3f;
+        uint8_t byte = (uint8_t)vt_read_uint(code, 1), operand = byte & 0x3f;
         switch (byte >> 6) {
         case ADVANCE:
             program->location += operand * program->common->code_factor;
             break;
         case OFFSET:
             *rule_of(program, operand) =
-                offset_rule(code, VT_RULE_AT_OFFSET, take_offset(program, code, false));
+                offset_rule(code, VT_RULE_AT_OFFSET, read_offset(program, code, false));
             break;
         case RESTORE:
             restore_rule(program, operand);

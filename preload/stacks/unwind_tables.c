@@ -89,7 +89,7 @@ static bool open_entry(const struct image *image, const uint8_t *at, struct vt_c
     if (at < image->start || at >= image->end)
         return false;
     *body = (struct vt_cursor){at, image->end, false};
-    uint64_t bytes = vt_take(body, 4);
+    uint64_t bytes = vt_read_uint(body, 4);
     if (body->failed || bytes < 4 || bytes >= 0xfffffff0 || bytes > (size_t)(body->end - body->at))
         return false;
     body->end = body->at + bytes;
@@ -101,19 +101,19 @@ static bool read_augmentation(struct vt_unwind_common *common, struct vt_cursor 
     common->sized = *letters == 'z';
     if (!common->sized)
         return *letters == 0;
-    uint64_t bytes = vt_take_leb(body);
+    uint64_t bytes = vt_read_uleb(body);
     struct vt_cursor rest = *body;
-    vt_skip(&rest, bytes);
+    vt_skip_bytes(&rest, bytes);
     while (*++letters) {
         switch (*letters) {
         case 'R':
-            common->pointer_encoding = (uint8_t)vt_take(body, 1);
+            common->pointer_encoding = (uint8_t)vt_read_uint(body, 1);
             break;
         case 'L':
-            vt_take(body, 1);
+            vt_read_uint(body, 1);
             break;
         case 'P':
-            vt_take_encoded(body, vt_take(body, 1) & 0x0f, NULL);
+            vt_read_pointer(body, vt_read_uint(body, 1) & 0x0f, NULL);
             break;
         case 'S':
             common->signal_frame = true;
@@ -130,17 +130,17 @@ static bool read_common(const struct image *image, const uint8_t *at, struct vt_
 {
     struct vt_cursor body;
     *common = (struct vt_unwind_common){.pointer_encoding = VT_ENCODED_ABSOLUTE};
-    if (!open_entry(image, at, &body) || vt_take(&body, 4) != 0)
+    if (!open_entry(image, at, &body) || vt_read_uint(&body, 4) != 0)
         return false;
-    uint64_t version = vt_take(&body, 1);
+    uint64_t version = vt_read_uint(&body, 1);
     const char *letters = (const char *)body.at;
     size_t length = strnlen(letters, (size_t)(body.end - body.at));
-    vt_skip(&body, length + 1);
+    vt_skip_bytes(&body, length + 1);
     if (body.failed || (version != 1 && version != 3))
         return false;
-    common->code_factor = vt_take_leb(&body);
-    common->data_factor = vt_take_signed_leb(&body);
-    uint64_t return_register = version == 1 ? vt_take(&body, 1) : vt_take_leb(&body);
+    common->code_factor = vt_read_uleb(&body);
+    common->data_factor = vt_read_sleb(&body);
+    uint64_t return_register = version == 1 ? vt_read_uint(&body, 1) : vt_read_uleb(&body);
     if (body.failed || return_register != VT_REGISTER_RETURN || !read_augmentation(common, &body, letters))
         return false;
     common->instructions = body;
@@ -152,12 +152,14 @@ static const uint8_t *find_entry(const struct image *image, uintptr_t address)
 {
     struct vt_cursor head = {image->index, image->end, false};
     enum { VERSION = 1, TABLE_OF_OFFSETS = 0x3b };
-    uint64_t version = vt_take(&head, 1);
-    uint8_t start_encoding = (uint8_t)vt_take(&head, 1), count_encoding = (uint8_t)vt_take(&head, 1);
-    if (vt_take(&head, 1) != TABLE_OF_OFFSETS || version != VERSION || count_encoding == VT_ENCODED_OMITTED)
+    uint64_t version = vt_read_uint(&head, 1);
+    uint8_t start_encoding = (uint8_t)vt_read_uint(&head, 1),
+            count_encoding = (uint8_t)vt_read_uint(&head, 1);
+    if (vt_read_uint(&head, 1) != TABLE_OF_OFFSETS || version != VERSION ||
+        count_encoding == VT_ENCODED_OMITTED)
         return NULL;
-    vt_take_encoded(&head, start_encoding, image->index);
-    uint64_t count = vt_take_encoded(&head, count_encoding, image->index);
+    vt_read_pointer(&head, start_encoding, image->index);
+    uint64_t count = vt_read_pointer(&head, count_encoding, image->index);
     if (head.failed || count == 0 || count > (size_t)(head.end - head.at) / INDEX_ENTRY_BYTES)
         return NULL;
     int32_t wanted = (int32_t)((intptr_t)address - (intptr_t)image->index), entry[2];
@@ -185,13 +187,13 @@ bool vt_unwind_find(uintptr_t address, struct vt_unwind_row *row)
     if (!entry || !open_entry(&image, entry, &body))
         return false;
     const uint8_t *here = body.at;
-    uint64_t back = vt_take(&body, 4);
+    uint64_t back = vt_read_uint(&body, 4);
     if (back == 0 || back > (size_t)(here - image.start) || !read_common(&image, here - back, &common))
         return false;
-    uintptr_t start = vt_take_encoded(&body, common.pointer_encoding, image.index);
-    uint64_t bytes = vt_take_encoded(&body, common.pointer_encoding & 0x0f, image.index);
+    uintptr_t start = vt_read_pointer(&body, common.pointer_encoding, image.index);
+    uint64_t bytes = vt_read_pointer(&body, common.pointer_encoding & 0x0f, image.index);
     if (common.sized)
-        vt_skip(&body, vt_take_leb(&body));
+        vt_skip_bytes(&body, vt_read_uleb(&body));
     if (body.failed || address - start >= bytes)
         return false;
     return vt_unwind_run(&common, body, start, address, row);
