@@ -18,7 +18,8 @@ MOST_LINES, MOST_PAGE_LINES, MOST_FUNCTION_LINES = 500, 400, 64
 
 # What frameworks call their modules, functions, arguments, settings and libraries, in a string. In the analyzer it stands in tables
 # (*.def), not in C. OTHERS still have some; none may be added.
-FRAMEWORKS = re.compile(r"\b(?:torch|jax|jnp|tensorflow|tf|paddle|cupy|keras|numpy|np|transformers)\.\w|\b(?:torch|at|c10|tensorflow|xla|phi|aten)::"
+FRAMEWORKS = re.compile(r"\b(?:torch|jax|jnp|tensorflow|tf|paddle|cupy|keras|numpy|np|transformers)\.\w"
+                        r"|\b(?:torch|at|c10|tensorflow|xla|phi|aten)::"
                         r"|\b(?:PYTORCH|XLA|TF|JAX|FLAGS|RMM)_[A-Z]|\blib(?:torch|c10|tensorflow|jax|paddle|phi|onnxruntime|rmm|ggml)"
                         r"|\b(?:no_grad|inference_mode|zero_grad|clear_grad|empty_cache|backward|detach|clone|item|cpu|cuda|state_dict)\("
                         r"|\b(?:map_location|set_to_none|set_to_zero|retain_graph|inplace|foreach|fused)=")
