@@ -1,3 +1,3 @@
-# Python source as the lines of one C string: the body of a class, so that one compilation gives each file a code object.
+# Python source as the lines of one C string.
 s/[\\"]/\\&/g
-s/.*/" &\\n"/
+s/.*/"&\\n"/

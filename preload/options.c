@@ -11,7 +11,7 @@
 #include "log.h"
 #include "option_values.h"
 #include "text.h"
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 enum { FLIGHT_BYTES = 1 << 30 };
 

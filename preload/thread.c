@@ -1,13 +1,13 @@
 #include "thread.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "futex.h"
 #include "guard.h"
 
 /* What prctl said when our first thread was made; -1 = not made yet. */
@@ -31,6 +31,12 @@ int vt_thread_start(void *(*main)(void *), void *context)
     return error;
 }
 
+void vt_thread_begin(void)
+{
+    vt_guard.frame = VT_GUARD_OWN_THREAD;
+    prctl(PR_SET_NAME, "vramtrace");
+}
+
 bool vt_sandbox_is_the_first(void)
 {
     return prctl(PR_GET_SECCOMP) == atomic_load(&first_sandbox);
@@ -52,25 +58,23 @@ struct job {
     _Atomic int done; /* futex */
 };
 
-static void *run(void *context)
+static void *run_job(void *context)
 {
     struct job *job = context;
-    vt_guard.frame = VT_GUARD_OWN_THREAD;
-    prctl(PR_SET_NAME, "vramtrace");
+    vt_thread_begin();
     job->called = vt_part_from_descriptors();
     if (job->called)
         job->work(job->context);
-    atomic_store(&job->done, 1);
-    syscall(SYS_futex, &job->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    vt_futex_set(&job->done, 1);
     return NULL;
 }
 
 bool vt_run_apart(void (*work)(void *context), void *context)
 {
     struct job job = {.work = work, .context = context};
-    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run, &job))
+    if (vt_guard.frame != VT_GUARD_OWN_THREAD || vt_thread_start(run_job, &job))
         return false;
     while (!atomic_load(&job.done))
-        syscall(SYS_futex, &job.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+        vt_futex_wait(&job.done, 0, VT_NO_TIMEOUT);
     return job.called;
 }

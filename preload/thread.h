@@ -8,6 +8,9 @@
  * thread. */
 int vt_thread_start(void *(*main)(void *), void *context);
 
+/* The first call in such a thread: nothing that it does is recorded, and it gets our name. */
+void vt_thread_begin(void);
+
 /* True if no seccomp sandbox was installed since our first thread was made: a later one may kill for calls
  * that the host does not make. */
 bool vt_sandbox_is_the_first(void);

@@ -1,5 +1,5 @@
-/* Phases and steps of a script without marks: each event gets a label by its sign, runs of one label become
- * spans, and a step ends where an optimizer's work ends. */
+/* Each event gets a label by its sign, and runs of one label become spans. Without marks, a step ends where
+ * an optimizer's work ends. */
 #include "attribute/evaluation.h"
 #include "attribute/find_phases.h"
 
@@ -10,19 +10,19 @@
 #include "attribute/steps.h"
 #include "base/allocate.h"
 
-/* `call`: the stack of the call, 0 = it allocated nothing. Passes without a forward between them are of one
- * kind. */
+/* `call`: the stack of the call of backward, 0 = it allocated nothing. Without a forward in between, the pass
+ * is of the same kind (backward or autograd.grad) as the one before. */
 static void begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
 {
     struct vt_phases *phases = finder->phases;
-    bool asked = finder->asks && call == 0;
+    bool inner = finder->asks && call == 0;
     if (call != 0)
-        asked = (vt_finder_traits(finder, call) & VT_TRAIT(GRADIENT_CALL)) != 0;
+        inner = (vt_finder_traits(finder, call) & VT_TRAIT(GRADIENT_CALL)) != 0;
     finder->engine_seen = false;
-    finder->asks = asked;
+    finder->asks = inner;
     VT_APPEND(
         phases->passes, phases->pass_count, phases->pass_capacity,
-        (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
+        (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = inner});
 }
 
 /* Sets the label after an event; begins and extends passes. */
@@ -39,7 +39,7 @@ static void next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
         begin_pass(finder, event, finder->trace->events[event].stack_id);
         return;
     case SIGN_FREE_BACKWARD:
-        /* what an engine's thread frees after the call returned is no new pass */
+        /* frees of the engine's threads after the call returned begin no pass */
         if (*label == VT_PHASE_BACKWARD)
             phases->passes[phases->pass_count - 1].last_event = event;
         return;
@@ -81,9 +81,9 @@ static void next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
     }
 }
 
-/* In a program that calls backward(), what autograd.grad gives serves the pass after it, unless an optimizer
+/* In a program that calls backward(), a pass of autograd.grad is for the pass after it, unless an optimizer
  * comes first. */
-static void settle_inner(struct vt_finder *finder)
+static void settle_inner_passes(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     bool all = true;
@@ -99,7 +99,7 @@ static void settle_inner(struct vt_finder *finder)
         phases->passes[i].is_inner = false;
 }
 
-/* Frees, by the training thread, of what a pass left behind: gradients that zero_grad drops. */
+/* Marks frees, by the training thread, of blocks that a pass left behind: gradients that zero_grad drops. */
 static void find_gradient_frees(struct vt_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
@@ -116,7 +116,7 @@ static void find_gradient_frees(struct vt_finder *finder)
     }
 }
 
-/* Frees after a pass are the optimizer's if they free gradients or its step follows, else the pass's. */
+/* Frees after a pass belong to the optimizer if they free gradients or its step follows, else to the pass. */
 static void settle_tails(struct vt_finder *finder)
 {
     size_t count = finder->trace->event_count;
@@ -153,7 +153,8 @@ static void label_events(struct vt_finder *finder)
     }
     if (!has_phases(finder) && finder->trace->event_count > 0)
         memset(finder->labels, VT_PHASE_OTHER, finder->trace->event_count);
-    settle_inner(finder);
+    vt_phases_settle_passes(finder->phases, finder->trace->event_count);
+    settle_inner_passes(finder);
     find_gradient_frees(finder);
     settle_tails(finder);
 }
@@ -171,7 +172,7 @@ static void make_spans(struct vt_finder *finder)
     struct vt_phases *phases = finder->phases;
     size_t count = finder->trace->event_count;
     uint32_t *begins_step = vt_allocate_zeros(count + 1, sizeof *begins_step);
-    bool bare = !shows_phases(finder); /* then steps are what the program marks */
+    bool bare = !shows_phases(finder); /* then only the program's marks make steps */
     vt_steps_find(finder, begins_step);
     uint32_t step = 0;
     struct vt_span *span = NULL;
@@ -195,9 +196,9 @@ static void make_spans(struct vt_finder *finder)
     free(begins_step);
 }
 
-/* A node that is made in backward, but not by a checkpoint that runs forward again there. Where nodes have no
- * numbers, any pass may make some. */
-static void find_second_orders(struct vt_finder *finder)
+/* A pass of higher order makes nodes itself, not through a checkpoint that runs forward again. If nodes have
+ * no numbers, any pass may make some. */
+static void find_higher_orders(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     const struct vt_event *events = finder->trace->events;
@@ -229,11 +230,11 @@ static void find_recomputes(struct vt_finder *finder)
     }
 }
 
-void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *sites,
+void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *traits,
                     struct vt_phases *phases)
 {
     size_t count = replay->trace->event_count;
-    struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = sites, .phases = phases};
+    struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = traits, .phases = phases};
     finder.holds = vt_allocate_zeros(count + 1, 1);
     finder.signs = vt_allocate_zeros(count + 1, 1);
     finder.labels = vt_allocate_zeros(count + 1, 1);
@@ -241,7 +242,7 @@ void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *s
     phases->grad_mode = vt_allocate_zeros(count + 1, 1);
     vt_signs_read(&finder);
     label_events(&finder);
-    find_second_orders(&finder);
+    find_higher_orders(&finder);
     vt_evaluation_find(&finder);
     find_recomputes(&finder);
     make_spans(&finder);

@@ -6,9 +6,9 @@ struct vt_phases;
 struct vt_replay;
 struct vt_traits_by_stack;
 
-/* Finds all; adds the trait `backward` to all stacks of the engine's threads. The caller frees
- * the phases. */
-void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *sites,
+/* Finds them all, and adds the trait `backward` to all stacks of the engine's threads. The caller frees the
+ * phases. */
+void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *traits,
                     struct vt_phases *phases);
 
 #endif

@@ -1,4 +1,3 @@
-/* Lookups by event in phases. */
 #include "attribute/phases.h"
 
 #include <stddef.h>
@@ -26,67 +25,56 @@ _Static_assert(offsetof(struct vt_pass, first_event) == 0 &&
                    offsetof(struct vt_recompute, first_event) == 0 &&
                    offsetof(struct vt_span, first_event) == 0,
                "first_event_of");
-static inline uint32_t first_event_of(const void *items, size_t item_bytes, size_t i)
+static inline uint32_t first_event_of(const struct vt_begun *begun, size_t i)
 {
-    return *(const uint32_t *)((const char *)items + i * item_bytes);
+    return *(const uint32_t *)((const char *)begun->items + i * begun->item_bytes);
 }
 
 /* How many of the items begin at or before the event. A block of events begins with few of them. */
-static inline size_t count_begun(const void *items, size_t count, size_t item_bytes,
-                                 const struct vt_begun *begun, uint32_t event)
+static inline size_t count_begun(const struct vt_begun *begun, uint32_t event)
 {
-    size_t low = 0, block = event / VT_BEGUN_EVENTS;
-    if (begun->counts) {
-        if (block >= begun->blocks)
-            return count;
-        for (low = begun->counts[block]; low < count && first_event_of(items, item_bytes, low) <= event;)
-            low++;
-        return low;
-    }
-    while (low < count) {
-        size_t middle = low + (count - low) / 2;
-        if (first_event_of(items, item_bytes, middle) <= event)
-            low = middle + 1;
-        else
-            count = middle;
-    }
-    return low;
+    const size_t block = event / VT_BEGUN_EVENTS;
+    size_t count = block < begun->blocks ? begun->counts[block] : begun->item_count;
+    while (count < begun->item_count && first_event_of(begun, count) <= event)
+        count++;
+    return count;
 }
 
-static void count_blocks(const void *items, size_t count, size_t item_bytes, size_t events,
-                         struct vt_begun *begun)
+static struct vt_begun count_blocks(const void *items, size_t item_count, size_t item_bytes, size_t events)
 {
+    struct vt_begun begun = {items, item_count, item_bytes, .blocks = events / VT_BEGUN_EVENTS + 1};
     size_t next = 0;
-    begun->blocks = events / VT_BEGUN_EVENTS + 1;
-    begun->counts = vt_allocate(begun->blocks * sizeof *begun->counts);
-    for (size_t i = 0; i < begun->blocks; i++) {
-        while (next < count && first_event_of(items, item_bytes, next) < i * VT_BEGUN_EVENTS)
+    begun.counts = vt_allocate(begun.blocks * sizeof *begun.counts);
+    for (size_t i = 0; i < begun.blocks; i++) {
+        while (next < item_count && first_event_of(&begun, next) < i * VT_BEGUN_EVENTS)
             next++;
-        begun->counts[i] = (uint32_t)next;
+        begun.counts[i] = (uint32_t)next;
     }
+    return begun;
 }
 
-#define COUNT_BLOCKS(items, count, events, begun) count_blocks(items, count, sizeof *(items), events, begun)
+#define COUNT_BLOCKS(items, count, events) count_blocks(items, count, sizeof *(items), events)
+
+void vt_phases_settle_passes(struct vt_phases *phases, size_t events)
+{
+    phases->begun_passes = COUNT_BLOCKS(phases->passes, phases->pass_count, events);
+}
+
 void vt_phases_settle(struct vt_phases *phases, size_t events)
 {
-    COUNT_BLOCKS(phases->passes, phases->pass_count, events, &phases->begun_passes);
-    COUNT_BLOCKS(phases->recomputes, phases->recompute_count, events, &phases->begun_recomputes);
-    COUNT_BLOCKS(phases->spans, phases->span_count, events, &phases->begun_spans);
-    COUNT_BLOCKS(phases->module_events, phases->module_event_count, events, &phases->begun_modules);
+    phases->begun_recomputes = COUNT_BLOCKS(phases->recomputes, phases->recompute_count, events);
+    phases->begun_spans = COUNT_BLOCKS(phases->spans, phases->span_count, events);
+    phases->begun_modules = COUNT_BLOCKS(phases->module_events, phases->module_event_count, events);
 }
 
 long vt_pass_before(const struct vt_phases *phases, uint32_t event)
 {
-    return (long)count_begun(phases->passes, phases->pass_count, sizeof *phases->passes,
-                             &phases->begun_passes, event) -
-           1;
+    return (long)count_begun(&phases->begun_passes, event) - 1;
 }
 
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
 {
-    return (long)count_begun(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes,
-                             &phases->begun_recomputes, event) -
-           1;
+    return (long)count_begun(&phases->begun_recomputes, event) - 1;
 }
 
 bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block)
@@ -98,8 +86,7 @@ bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation
 
 size_t vt_span_index(const struct vt_phases *phases, uint32_t event)
 {
-    size_t begun =
-        count_begun(phases->spans, phases->span_count, sizeof *phases->spans, &phases->begun_spans, event);
+    size_t begun = count_begun(&phases->begun_spans, event);
     return begun > 0 ? begun - 1 : 0;
 }
 
@@ -110,7 +97,6 @@ uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event)
 
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)
 {
-    size_t next = count_begun(phases->module_events, phases->module_event_count,
-                              sizeof *phases->module_events, &phases->begun_modules, event);
+    size_t next = count_begun(&phases->begun_modules, event);
     return next < phases->module_event_count ? phases->module_events[next] : VT_NEVER;
 }

@@ -8,21 +8,22 @@
 struct vt_pass {
     uint32_t first_event;
     uint32_t last_event; /* of the engine's threads */
-    uint32_t
-        work_event;   /* the engine's first allocation: what its threads free before is the pass before's */
-    bool makes_nodes; /* create_graph: what it makes is part of a graph, and another pass may need it */
-    bool is_inner;    /* autograd.grad called it, for the forward of another pass */
+    uint32_t work_event; /* the engine's first allocation: frees before it belong to the previous pass */
+    bool makes_nodes;    /* create_graph: its blocks are part of a graph, and another pass may need them */
+    bool is_inner;       /* autograd.grad called it, for the forward of another pass */
 };
 
-/* A maximal run of allocations that a checkpoint makes again in backward. */
+/* A run of allocations, as long as possible, that a checkpoint makes again in backward. */
 struct vt_recompute {
     uint32_t first_event, last_event;
 };
 
-/* For look-ups by event: for each block of events, how many items begin before it. */
+/* For lookups by event: for each block of events, how many of the items begin before it. */
 #define VT_BEGUN_EVENTS 64u
 struct vt_begun {
-    uint32_t *counts; /* NULL until all phases are found */
+    const void *items;
+    size_t item_count, item_bytes;
+    uint32_t *counts;
     size_t blocks;
 };
 
@@ -34,15 +35,15 @@ struct vt_phases {
     size_t pass_count, pass_capacity;
     struct vt_recompute *recomputes;
     size_t recompute_count, recompute_capacity;
-    uint32_t *module_events; /* at which a module call allocated */
+    uint32_t *module_events; /* events in which a module call allocated */
     size_t module_event_count, module_event_capacity;
     struct vt_begun begun_passes, begun_recomputes, begun_spans, begun_modules;
     uint8_t *grad_mode; /* by event: autograd made a node for it */
     bool has_blocks;    /* a framework recorded its blocks */
 };
 
-/* Whether tensors lie in it: true for a framework's blocks, or, if no framework records blocks (PyTorch over
- * cudaMallocAsync), for what the program takes from the driver. */
+/* Whether it holds tensors: true for a framework's blocks, or, if no framework records blocks (PyTorch over
+ * cudaMallocAsync), for driver memory. */
 static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct vt_allocation *allocation)
 {
     if (phases->has_blocks)
@@ -51,7 +52,8 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
 }
 
 void vt_phases_free(struct vt_phases *phases);
-/* phases.c: makes the look-ups below fast; call it when everything is found. */
+/* Call these before the lookups below: the first once all passes are known, the second once everything is. */
+void vt_phases_settle_passes(struct vt_phases *phases, size_t events);
 void vt_phases_settle(struct vt_phases *phases, size_t events);
 
 /* True if a backward pass freed the block, whichever made it. */

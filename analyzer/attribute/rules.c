@@ -1,4 +1,3 @@
-/* Parses rule tables. */
 #include "attribute/rules.h"
 
 #include <errno.h>
@@ -99,8 +98,8 @@ static char *next_word(char **line)
     return word;
 }
 
-/* The index of a pattern; a new pattern is added. */
-static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char *text, uint32_t *index)
+/* Sets *index to that of a pattern, which is added if it is new. */
+static int find_pattern(struct parser *parser, enum vt_pattern_kind kind, char *text, uint32_t *index)
 {
     struct vt_patterns *patterns = &parser->rules->patterns[kind];
     char *function = kind == VT_PATTERN_PYTHON ? strrchr(text, ':') : NULL;
@@ -131,7 +130,7 @@ static int parse_patterns(struct parser *parser, struct vt_condition *condition,
     condition->first = (uint32_t)rules->alternative_count;
     for (char *word; (word = next_word(&line)); condition->count++) {
         uint32_t index = 0;
-        int error = pattern_index(parser, (enum vt_pattern_kind)condition->kind, word, &index);
+        int error = find_pattern(parser, (enum vt_pattern_kind)condition->kind, word, &index);
         if (error)
             return error;
         VT_APPEND(rules->alternatives, rules->alternative_count, rules->alternative_capacity, index);
@@ -239,7 +238,7 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
     return found < 0 ? fail(parser, "'%s' is not a known class of code", name) : 0;
 }
 
-/* The witness that a condition is, WITNESS_COUNT = none. */
+/* Which witness a condition is, WITNESS_COUNT = none. */
 static enum witness witness_of(const struct vt_condition *condition)
 {
     const uint64_t sizes = VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(DOUBTFUL) | VT_LIFE(MATCHES_PARAMETER) |
@@ -395,8 +394,8 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* Moves the rules after the first `count` before these. The rules of a user come after the built-in ones in
- * the text, so that they can use the built-in traits, but are tried first. */
+/* Moves the rules after the first `count` to the front. A user's rules are read after the built-in ones, so
+ * that they can use the built-in traits, but are tried first. */
 static void put_last_first(struct vt_clauses *rules, size_t count)
 {
     size_t last = rules->count - count;

@@ -3,10 +3,10 @@
 #define VT_STACK_TRAITS_H
 
 #include "attribute/attribute.h"
-#include "base/arena.h"
+#include "base/strings.h"
 
-/* Traits that the analysis itself asks for. rules.def defines each of them but those that code sets and says
- * what it is; the rules of a user may add to them. */
+/* Traits that the analysis itself uses. rules.def defines and describes them, except for those that code
+ * sets; a user's rules may add alternatives. */
 #define VT_OWN_TRAITS(X)                                                                                     \
     X(BACKWARD, "backward")                                                                                  \
     X(BACKWARD_CALL, "backward-call")                                                                        \
@@ -56,7 +56,7 @@ enum vt_own_trait {
 #define VT_TRAIT_LIMIT 64u
 #define VT_TRAIT(id) (UINT64_C(1) << VT_TRAIT_BIT_##id)
 
-/* Classes of Python functions, one by one; rules.def defines each and says what it is. */
+/* Classes of Python functions. rules.def defines and describes them, except for those that code sets. */
 #define VT_CODE_CLASSES(X)                                                                                   \
     X(FORWARD, "forward")                                                                                    \
     X(BACKWARD, "backward")                                                                                  \
@@ -88,20 +88,21 @@ struct vt_stack_traits {
     uint64_t traits;           /* VT_TRAIT and beyond */
 };
 
-/* The site of a stack; an empty one where the id is of no stack. Lives as long as the attribution. */
+/* What a stack shows; nothing if there is no stack with this id. Lives as long as the attribution. */
 const struct vt_stack_traits *vt_stack_traits_of(const struct vt_attribution *attribution, uint32_t stack_id);
-/* Whether a Python function is of a class; false where the id is of no code object. */
+/* Whether a Python function is of a class; false if there is no code object with this id. */
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
 
-/* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
- * no module. */
+/* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called from. 0 =
+ * in no module.
+ */
 uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
 
 /* ---- Private to attribution ---- */
 
 struct vt_traits_by_stack {
     const struct vt_trace *trace;
-    struct vt_arena arena;
+    struct vt_strings operators;   /* their names */
     struct vt_stack_traits *items; /* by stack id */
     uint32_t *code_classes;        /* by code id: bits by enum vt_code_class */
     uint32_t
@@ -110,21 +111,21 @@ struct vt_traits_by_stack {
 
 struct vt_rules;
 struct vt_matcher;
-/* Finds all sites. The caller frees the matcher, which knows the stacks then. */
+/* Finds the traits of all stacks. The caller frees the matcher, which then knows the stacks. */
 struct vt_matcher *vt_traits_by_stack_make(const struct vt_trace *trace, const struct vt_rules *rules,
-                                           struct vt_traits_by_stack *sites);
-void vt_traits_by_stack_free(struct vt_traits_by_stack *sites);
+                                           struct vt_traits_by_stack *traits);
+void vt_traits_by_stack_free(struct vt_traits_by_stack *traits);
 
-bool vt_traits_by_stack_code_is(const struct vt_traits_by_stack *sites, uint32_t code_id,
+bool vt_traits_by_stack_code_is(const struct vt_traits_by_stack *traits, uint32_t code_id,
                                 enum vt_code_class code_class);
 
-/* Hash of the Python frames of a stack up to the call of a model, which is that of its outermost module or of
- * model_function; 0 = in none. *outer: hash of whose call it is and of what is beyond. */
-uint64_t vt_call_code(const struct vt_traits_by_stack *sites, uint32_t stack_id, uint64_t *outer);
+/* Hash of the Python frames of a stack up to the call of a model: of its outermost module, or of
+ * model_function; 0 = in none. *outer: hash of the model and of the frames outside it. */
+uint64_t vt_call_code(const struct vt_traits_by_stack *traits, uint32_t stack_id, uint64_t *outer);
 
 /* The innermost frame of an optimizer's own code, NULL if there is no step; *closure: whether a closure that
  * it called runs. */
-const struct vt_python_frame *vt_optimizer_frame(const struct vt_traits_by_stack *sites, uint32_t stack_id,
+const struct vt_python_frame *vt_optimizer_frame(const struct vt_traits_by_stack *traits, uint32_t stack_id,
                                                  bool *closure);
 
 #endif

@@ -48,7 +48,7 @@ void vt_end_out_of_memory(void)
     _exit(VT_EXIT_OUT_OF_MEMORY);
 }
 
-static void *must(void *memory)
+static void *not_null(void *memory)
 {
     if (!memory)
         vt_end_out_of_memory();
@@ -57,22 +57,22 @@ static void *must(void *memory)
 
 void *vt_allocate(size_t bytes)
 {
-    return must(malloc(bytes ? bytes : 1));
+    return not_null(malloc(bytes ? bytes : 1));
 }
 
 void *vt_allocate_zeros(size_t count, size_t item_bytes)
 {
-    return must(calloc(count ? count : 1, item_bytes ? item_bytes : 1));
+    return not_null(calloc(count ? count : 1, item_bytes ? item_bytes : 1));
 }
 
 void *vt_resize(void *memory, size_t count, size_t item_bytes)
 {
-    return must(reallocarray(memory, count ? count : 1, item_bytes ? item_bytes : 1));
+    return not_null(reallocarray(memory, count ? count : 1, item_bytes ? item_bytes : 1));
 }
 
 char *vt_copy_text(const char *text)
 {
-    return must(strdup(text));
+    return not_null(strdup(text));
 }
 
 char *vt_copy_bytes(const void *text, size_t bytes)

@@ -83,3 +83,11 @@ const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes
     *out = '\0';
     return copy;
 }
+
+const char *vt_arena_next_text(struct vt_arena *arena, const char **at, const char *end)
+{
+    const char *text = *at;
+    const size_t bytes = strnlen(text, (size_t)(end - text));
+    *at += bytes + (text + bytes < end);
+    return vt_arena_text(arena, text, bytes);
+}

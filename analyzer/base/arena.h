@@ -19,4 +19,8 @@ void vt_arena_free(struct vt_arena *arena);
  * newline (they would reach a terminal), become U+FFFD. */
 const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes);
 
+/* The same for the first of several texts in [*at, end), each with a NUL behind it; the last one may lack
+ * that. Moves *at to the next text. "" at the end. */
+const char *vt_arena_next_text(struct vt_arena *arena, const char **at, const char *end);
+
 #endif

@@ -85,6 +85,19 @@ char *vt_format_count(uint64_t count, char *text)
     return text;
 }
 
+char *vt_format_uuid(const uint8_t uuid[16], char *text)
+{
+    size_t digits = 0;
+
+    strcpy(text, "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
+    for (char *at = text; *at; at++)
+        if (*at == 'x') {
+            *at = "0123456789abcdef"[uuid[digits / 2] >> (digits % 2 ? 0 : 4) & 15];
+            digits++;
+        }
+    return text;
+}
+
 char *vt_format_end(uint32_t end_signal, char *text)
 {
     static const char *const names[] = {
@@ -111,4 +124,11 @@ const char *vt_without_folder(const char *command)
     const char *slash = memrchr(command, '/', word);
 
     return slash ? slash + 1 : command;
+}
+
+size_t vt_stem_bytes(const char *name)
+{
+    const size_t bytes = strlen(name);
+
+    return bytes > 4 && !strcmp(name + bytes - 4, ".vrt") ? bytes - 4 : bytes;
 }

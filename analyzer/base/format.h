@@ -1,7 +1,8 @@
-/* Numbers and commands for people. Each function but the last writes to `text`, which it returns. */
+/* Numbers and names for people. The first functions write to `text`, which they return. */
 #ifndef VT_FORMAT_TEXT_H
 #define VT_FORMAT_TEXT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* "38.21 GiB", "512 B": the largest binary unit, two decimals. `text` holds at least 24 bytes. */
@@ -19,11 +20,16 @@ char *vt_format_percent(uint64_t part, uint64_t whole, char *text);
 /* "5,700". `text` holds at least 32 bytes. */
 char *vt_format_count(uint64_t count, char *text);
 
+/* A GPU's UUID as NVIDIA's tools write it: "GPU-73746172-…". `text` holds at least 41 bytes. */
+char *vt_format_uuid(const uint8_t uuid[16], char *text);
+
 /* "interrupted (Ctrl-C)", "killed by SIGKILL", of end_signal as in a trace's header. `text` holds at least 32
  * bytes. */
 char *vt_format_end(uint32_t end_signal, char *text);
 
 /* A command without the folder of its program: a part of `command`. */
 const char *vt_without_folder(const char *command);
+/* Bytes of a file's name without ".vrt"; all of another name. */
+size_t vt_stem_bytes(const char *name);
 
 #endif

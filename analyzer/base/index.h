@@ -3,6 +3,7 @@
 #ifndef VT_INDEX_H
 #define VT_INDEX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,9 +67,37 @@ static inline void vt_index_put(struct vt_index *index, uint64_t key, uint32_t v
     }
 }
 
+static inline bool vt_index_has(const struct vt_index *index, uint64_t key)
+{
+    return vt_index_get(index, key) != VT_INDEX_NONE;
+}
+
+/* Sets a key's value if it has none. Returns the one that it has then. */
+static inline uint32_t vt_index_add(struct vt_index *index, uint64_t key, uint32_t value)
+{
+    uint32_t known = vt_index_get(index, key);
+
+    if (known != VT_INDEX_NONE)
+        return known;
+    vt_index_put(index, key, value);
+    return value;
+}
+
 /* -1, 0 or 1, as comparators return. With two keys, the first of which decides: 2 * vt_order(a, b) +
  * vt_order(c, d). */
 static inline int vt_order(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
+/* By how much two numbers differ. */
+static inline uint64_t vt_distance(uint64_t left, uint64_t right)
+{
+    return left > right ? left - right : right - left;
+}
+
+/* vt_order of numbers that may be negative. */
+static inline int vt_order_signed(int64_t left, int64_t right)
 {
     return (left > right) - (left < right);
 }

@@ -79,7 +79,7 @@ static uint32_t take_node(struct vt_intervals *set)
 }
 
 /* Moves items from `from` on by `by` places, to make room or to close a gap. */
-static void shift(struct vt_interval_node *node, unsigned from, int by)
+static void shift_items(struct vt_interval_node *node, unsigned from, int by)
 {
     const unsigned to = (unsigned)((int)from + by), count = node->count - from;
     memmove(node->values + to, node->values + from, count * sizeof *node->values);
@@ -91,7 +91,7 @@ static void shift(struct vt_interval_node *node, unsigned from, int by)
 }
 
 /* Moves the upper half of a full node to a new one. */
-static uint32_t split(struct vt_intervals *set, struct vt_interval_node *node)
+static uint32_t split_node(struct vt_intervals *set, struct vt_interval_node *node)
 {
     const uint32_t made = take_node(set);
     struct vt_interval_node *upper = &set->nodes[made];
@@ -104,15 +104,15 @@ static uint32_t split(struct vt_intervals *set, struct vt_interval_node *node)
 }
 
 /* Puts an item into a node in its order. Returns the node's new upper half, 0 = it was not full. */
-static uint32_t put(struct vt_intervals *set, uint32_t index, const struct vt_interval *item)
+static uint32_t put_item(struct vt_intervals *set, uint32_t index, const struct vt_interval *item)
 {
     struct vt_interval_node *node = &set->nodes[index];
-    uint32_t upper = node->count == ITEMS ? split(set, node) : 0;
+    uint32_t upper = node->count == ITEMS ? split_node(set, node) : 0;
     if (upper && item->start > set->nodes[upper].starts[0])
         node = &set->nodes[upper];
     unsigned at = item_at(node, item->start);
     at += at < node->count && node->starts[at] < item->start;
-    shift(node, at, 1);
+    shift_items(node, at, 1);
     node->starts[at] = item->start;
     node->ends[at] = item->end;
     node->values[at] = item->value;
@@ -170,7 +170,7 @@ int vt_intervals_insert(struct vt_intervals *set, uint64_t start, uint64_t end, 
         *lowest = start < *lowest ? start : *lowest;
     }
     for (unsigned level = set->height;; level--) {
-        const uint32_t upper = put(set, path.nodes[level], &item);
+        const uint32_t upper = put_item(set, path.nodes[level], &item);
         if (!upper)
             return 0;
         item = (struct vt_interval){.start = set->nodes[upper].starts[0], .value = upper};
@@ -180,8 +180,8 @@ int vt_intervals_insert(struct vt_intervals *set, uint64_t start, uint64_t end, 
     const struct vt_interval lower = {.start = set->nodes[set->root].starts[0], .value = set->root};
     set->root = take_node(set);
     set->height++;
-    put(set, set->root, &lower);
-    put(set, set->root, &item);
+    put_item(set, set->root, &lower);
+    put_item(set, set->root, &item);
     return 0;
 }
 
@@ -196,7 +196,7 @@ void vt_intervals_remove(struct vt_intervals *set, uint64_t start, uint32_t valu
     if (at >= leaf->count || leaf->starts[at] != start || leaf->values[at] != value)
         return;
     unsigned level = set->height;
-    shift(leaf, at + 1, -1);
+    shift_items(leaf, at + 1, -1);
     for (; set->nodes[path.nodes[level]].count == 0; level--) { /* then the node goes, too */
         set->nodes[path.nodes[level]].values[0] = set->free_nodes;
         set->free_nodes = path.nodes[level];
@@ -205,7 +205,7 @@ void vt_intervals_remove(struct vt_intervals *set, uint64_t start, uint32_t valu
             set->height = 0;
             return;
         }
-        shift(&set->nodes[path.nodes[level - 1]], path.items[level - 1] + 1, -1);
+        shift_items(&set->nodes[path.nodes[level - 1]], path.items[level - 1] + 1, -1);
     }
     for (; level-- > 0;)
         set->nodes[path.nodes[level]].starts[path.items[level]] = set->nodes[path.nodes[level + 1]].starts[0];

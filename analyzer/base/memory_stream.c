@@ -12,7 +12,7 @@ struct memory {
     size_t capacity, at;
 };
 
-static ssize_t put(void *cookie, const char *data, size_t bytes)
+static ssize_t put_bytes(void *cookie, const char *data, size_t bytes)
 {
     struct memory *memory = cookie;
 
@@ -25,7 +25,7 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 }
 
 /* The size follows the position: what is written then is shorter or longer than what was there. */
-static int seek(void *cookie, off64_t *position, int from)
+static int seek_back(void *cookie, off64_t *position, int from)
 {
     struct memory *memory = cookie;
     int64_t to = (from == SEEK_CUR ? (int64_t)memory->at : 0) + *position;
@@ -37,7 +37,7 @@ static int seek(void *cookie, off64_t *position, int from)
     return 0;
 }
 
-static int end(void *cookie)
+static int end_stream(void *cookie)
 {
     free(cookie);
     return 0;
@@ -50,8 +50,9 @@ FILE *vt_memory_stream(char **text, size_t *bytes)
 
     *text = NULL;
     *memory = (struct memory){.text = text, .bytes = bytes};
-    put(memory, "", 0);
-    stream = fopencookie(memory, "w", (cookie_io_functions_t){.write = put, .seek = seek, .close = end});
+    put_bytes(memory, "", 0);
+    stream = fopencookie(memory, "w",
+                         (cookie_io_functions_t){.write = put_bytes, .seek = seek_back, .close = end_stream});
     if (!stream)
         vt_end_out_of_memory();
     return stream;

@@ -24,7 +24,7 @@ void vt_ranges_free(struct vt_ranges *ranges)
     memset(ranges, 0, sizeof *ranges);
 }
 
-static void update(struct vt_range_node *nodes, uint32_t at)
+static void update_sums(struct vt_range_node *nodes, uint32_t at)
 {
     struct vt_range_node *node = &nodes[at];
     node->covered = node->end - node->start + nodes[node->left].covered + nodes[node->right].covered;
@@ -32,31 +32,32 @@ static void update(struct vt_range_node *nodes, uint32_t at)
 }
 
 /* Splits a subtree into what starts before `start` and the rest. */
-static void split(struct vt_range_node *nodes, uint32_t at, uint64_t start, uint32_t *before, uint32_t *rest)
+static void split_tree(struct vt_range_node *nodes, uint32_t at, uint64_t start, uint32_t *before,
+                       uint32_t *rest)
 {
     if (at == 0) {
         *before = *rest = 0;
     } else if (nodes[at].start < start) {
         *before = at;
-        split(nodes, nodes[at].right, start, &nodes[at].right, rest);
-        update(nodes, at);
+        split_tree(nodes, nodes[at].right, start, &nodes[at].right, rest);
+        update_sums(nodes, at);
     } else {
         *rest = at;
-        split(nodes, nodes[at].left, start, before, &nodes[at].left);
-        update(nodes, at);
+        split_tree(nodes, nodes[at].left, start, before, &nodes[at].left);
+        update_sums(nodes, at);
     }
 }
 
-static uint32_t merge(struct vt_range_node *nodes, uint32_t before, uint32_t rest)
+static uint32_t merge_trees(struct vt_range_node *nodes, uint32_t before, uint32_t rest)
 {
     if (before == 0 || rest == 0)
         return before ? before : rest;
     uint32_t top = nodes[before].priority > nodes[rest].priority ? before : rest;
     if (top == before)
-        nodes[top].right = merge(nodes, nodes[top].right, rest);
+        nodes[top].right = merge_trees(nodes, nodes[top].right, rest);
     else
-        nodes[top].left = merge(nodes, before, nodes[top].left);
-    update(nodes, top);
+        nodes[top].left = merge_trees(nodes, before, nodes[top].left);
+    update_sums(nodes, top);
     return top;
 }
 
@@ -69,9 +70,9 @@ static void insert_node(struct vt_range_node *nodes, uint32_t *at, uint32_t fres
         nodes[*at].open_below += node->open;
         at = node->start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right;
     }
-    split(nodes, *at, node->start, &node->left, &node->right);
+    split_tree(nodes, *at, node->start, &node->left, &node->right);
     *at = fresh;
-    update(nodes, fresh);
+    update_sums(nodes, fresh);
 }
 
 void vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value)
@@ -94,20 +95,11 @@ void vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, 
     insert_node(ranges->nodes, root, fresh);
 }
 
-const struct vt_range_node *vt_ranges_at(const struct vt_ranges *ranges, uint32_t root, uint64_t start)
-{
-    const struct vt_range_node *nodes = ranges->nodes;
-    uint32_t at = root;
-    while (at && nodes[at].start != start)
-        at = start < nodes[at].start ? nodes[at].left : nodes[at].right;
-    return at ? &nodes[at] : NULL;
-}
-
 void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start)
 {
     struct vt_range_node *nodes = ranges->nodes;
-    const struct vt_range_node *node = vt_ranges_at(ranges, *root, start);
-    if (!node)
+    const struct vt_range_node *node = vt_ranges_overlap(ranges, *root, start, start + 1);
+    if (!node || node->start != start)
         return;
     uint32_t found = (uint32_t)(node - nodes), *at = root;
     while (*at != found) {
@@ -115,7 +107,7 @@ void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start)
         nodes[*at].open_below -= node->open;
         at = start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right;
     }
-    *at = merge(nodes, nodes[found].left, nodes[found].right);
+    *at = merge_trees(nodes, nodes[found].left, nodes[found].right);
     nodes[found].left = ranges->free_nodes;
     ranges->free_nodes = found;
 }
@@ -176,6 +168,6 @@ uint32_t vt_ranges_close_one(struct vt_ranges *ranges, uint32_t root, uint64_t s
     if (value == VT_RANGE_NONE && node->end < end)
         value = vt_ranges_close_one(ranges, node->right, start, end);
     if (value != VT_RANGE_NONE)
-        update(nodes, root);
+        update_sums(nodes, root);
     return value;
 }

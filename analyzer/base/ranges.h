@@ -35,8 +35,6 @@ void vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, 
 /* Takes out the range that starts there, if there is one. */
 void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start);
 
-/* The range that starts there, or NULL; valid until the next change. */
-const struct vt_range_node *vt_ranges_at(const struct vt_ranges *ranges, uint32_t root, uint64_t start);
 /* The lowest range that overlaps [start, end), or NULL; valid until the next change. */
 const struct vt_range_node *vt_ranges_overlap(const struct vt_ranges *ranges, uint32_t root, uint64_t start,
                                               uint64_t end);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/index.h"
 
 struct keyed {
     uint64_t key;
@@ -80,4 +81,20 @@ void vt_sort_by_key(void *items, size_t count, size_t item_bytes, uint64_t (*key
         memcpy(all, copy, count * item_bytes);
     }
     free(keyed);
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
+}
+
+void vt_sort_numbers(uint64_t *numbers, size_t count)
+{
+    vt_sort(numbers, count, sizeof *numbers, compare_numbers);
+}
+
+uint64_t vt_median(uint64_t *numbers, size_t count)
+{
+    vt_sort_numbers(numbers, count);
+    return count ? numbers[(count - 1) / 2] : 0;
 }

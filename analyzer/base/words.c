@@ -61,6 +61,16 @@ const uint8_t vt_stacked_categories[] = {
 };
 const size_t vt_stacked_category_count = sizeof vt_stacked_categories;
 
+unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    unsigned largest = VT_CATEGORY_UNKNOWN;
+
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (categories[c] > categories[largest])
+            largest = c;
+    return largest;
+}
+
 uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT])
 {
     uint64_t bytes = 0;

@@ -12,10 +12,10 @@
     X(BUFFER, "buffer")                                                                                      \
     X(CHECKPOINT_COPY, "checkpoint_copy")                                                                    \
     X(GRADIENT, "gradient")                                                                                  \
-    X(OPTIMIZER_STATE, "optimizer_state") X(ACTIVATION, "activation") X(KV_CACHE, "kv_cache")                \
-        X(INPUT, "input") X(TEMPORARY, "temporary") X(WORKSPACE, "workspace")                                \
-            X(COMMUNICATION, "communication") X(CONTEXT, "context") X(CACHED, "cached")                      \
-                X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
+    X(OPTIMIZER_STATE, "optimizer_state")                                                                    \
+    X(ACTIVATION, "activation") X(KV_CACHE, "kv_cache") X(INPUT, "input") X(TEMPORARY, "temporary")          \
+        X(WORKSPACE, "workspace") X(COMMUNICATION, "communication") X(CONTEXT, "context")                    \
+            X(CACHED, "cached") X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
 enum vt_category {
 #define X(id, name) VT_CATEGORY_##id,
     VT_CATEGORIES(X)
@@ -66,6 +66,9 @@ const char *vt_category_many(unsigned category);
  * memory are not part of it. */
 extern const uint8_t vt_stacked_categories[];
 extern const size_t vt_stacked_category_count;
+
+/* The category with the most bytes; UNKNOWN if none has any. */
+unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);
 
 /* Bytes in use: what a device's categories hold without the cache and the context. */
 uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT]);

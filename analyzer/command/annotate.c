@@ -1,5 +1,6 @@
 /* annotate: source with the memory of each line beside it, or the table of files. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/pager.h"
 
 #include <errno.h>
 
@@ -8,18 +9,19 @@
 
 #define REASON_BYTES 2048
 
-static int print(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
-                 struct vt_output *output)
+static void print_annotation(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
+                             struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
 
-    return arguments->json ? vt_json_write(&vt_annotation_document, annotation, &json, output->stream)
-                           : vt_text_annotate(annotation, &style, output->stream);
+    if (arguments->json)
+        vt_json_write(&vt_annotation_document, annotation, &json, output->stream);
+    else
+        vt_text_annotate(annotation, &style, output->stream);
 }
 
-int vt_command_annotate(const struct vt_command *command, struct vt_arguments *arguments,
-                        struct vt_output *output)
+int vt_command_annotate(struct vt_arguments *arguments, struct vt_output *output)
 {
     const struct vt_report_options options = {.device_index = arguments->device,
                                               .at = arguments->at,
@@ -31,18 +33,19 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
     struct vt_annotation *annotation;
     struct vt_loaded loaded;
     char reason[REASON_BYTES];
-    int result = vt_load_report(command, arguments, path, &options, 0, &loaded);
+    int result = vt_load_report(arguments, path, &options, 0, &loaded);
 
     if (result)
         return result;
     result =
         vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
     if (!result) {
-        vt_pager_begin(command, arguments, output);
-        result = vt_written(command, output, print(annotation, arguments, output));
+        vt_pager_begin(arguments, output);
+        print_annotation(annotation, arguments, output);
+        result = vt_written(output, 0);
         vt_annotation_free(annotation);
     } else {
-        vt_say(command, "%s: %s", path, reason);
+        vt_say("%s: %s", path, reason);
         result = result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
     }
     vt_unload(&loaded);

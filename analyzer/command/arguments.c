@@ -1,27 +1,13 @@
-/* The commands' names, and the options of those that read traces: parsing and help. */
-#include "command/command.h"
+#include "command/arguments.h"
+
+#include "command/export.h"
+#include "command/output.h"
+#include "report/tables.h"
+#include "report/top.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "report/tables.h"
-#include "report/top.h"
-
-const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
-#define X(id, group, name, function, takes, arguments, summary)                                              \
-    {name, arguments, summary, VT_GROUP_##group, VT_TAKES_##takes, 1u << VT_COMMAND_##id},
-    VT_COMMANDS(X)
-#undef X
-};
-
-const struct vt_command *vt_find_command(const char *name)
-{
-    for (int i = 0; i < VT_COMMAND_COUNT; i++)
-        if (!strcmp(vt_commands[i].name, name))
-            return &vt_commands[i];
-    return NULL;
-}
 
 static const char *table_name(unsigned table)
 {
@@ -127,60 +113,14 @@ static const struct {
 
 /* ---- Parsing ---- */
 
-/* Edit distance: letters inserted, deleted, replaced, or swapped with a neighbour. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[3][48], n = strlen(a), m = strlen(b);
-    size_t *before = rows[0], *last = rows[1], *now = rows[2];
-
-    if (n > 40 || m > 40)
-        return 100;
-    for (size_t j = 0; j <= m; j++)
-        last[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t *spare = before;
-        now[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            now[j] = last[j - 1] + (a[i - 1] != b[j - 1]);
-            now[j] = last[j] + 1 < now[j] ? last[j] + 1 : now[j];
-            now[j] = now[j - 1] + 1 < now[j] ? now[j - 1] + 1 : now[j];
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < now[j])
-                now[j] = before[j - 2] + 1;
-        }
-        before = last;
-        last = now;
-        now = spare;
-    }
-    return last[m];
-}
-
-const char *vt_nearest(const char *word, const char *const *candidates)
-{
-    const char *nearest = NULL;
-    size_t least = strlen(word) < 5 ? 2 : 3; /* the distance must be smaller */
-
-    for (; *candidates; candidates++) {
-        size_t apart = distance(word, *candidates);
-        size_t length = strlen(word);
-        if (length > 3 && !strncmp(word, *candidates, length)) /* a prefix */
-            apart = 1;
-        if (apart < least) {
-            least = apart;
-            nearest = *candidates;
-        }
-    }
-    return nearest;
-}
-
 static int not_an_option(const struct vt_command *command, const struct option *option)
 {
     for (size_t i = 0; i < sizeof without_at / sizeof *without_at; i++)
         if (!strcmp(option->name, "--at") && command->bit == 1u << without_at[i].command)
-            return vt_wrong_use(command, "--at is not available for this command: %s", without_at[i].why);
+            return vt_wrong_use("--at is not available for this command: %s", without_at[i].why);
     for (int i = 0; i < VT_COMMAND_COUNT; i++)
         if (option->commands & vt_commands[i].bit)
             return vt_wrong_use(
-                command,
                 "%s is an option of `vramtrace %s`, not of `vramtrace %s`; vramtrace help %s lists its "
                 "options",
                 option->name, vt_commands[i].name, command->name, command->name);
@@ -204,15 +144,14 @@ static int unknown_option(const struct vt_command *command, const char *text)
     }
     nearest = vt_nearest(name, names);
     if (nearest)
-        vt_say(command, "unknown option '%s'; did you mean %s?", name, nearest);
+        vt_say("unknown option '%s'; did you mean %s?", name, nearest);
     else
-        vt_say(command, "unknown option '%s'; vramtrace help %s lists them", name, command->name);
+        vt_say("unknown option '%s'; vramtrace help %s lists them", name, command->name);
     free(name);
     return VT_EXIT_WRONG_USE;
 }
 
-static int read_number(const struct vt_command *command, const struct option *option, const char *text,
-                       int *number)
+static int read_number(const struct option *option, const char *text, int *number)
 {
     char *end;
     long value;
@@ -220,14 +159,13 @@ static int read_number(const struct vt_command *command, const struct option *op
     errno = 0;
     value = strtol(text, &end, 10);
     if (end == text || *end || errno || value < option->low || value > option->high)
-        return vt_wrong_use(command, "%s must be a number from %d to %d, not '%s'", option->name, option->low,
+        return vt_wrong_use("%s must be a number from %d to %d, not '%s'", option->name, option->low,
                             option->high, text);
     *number = (int)value;
     return 0;
 }
 
-static int read_choice(const struct vt_command *command, const struct option *option, const char *text,
-                       int *choice)
+static int read_choice(const struct option *option, const char *text, int *choice)
 {
     char words[256] = "";
     size_t used = 0;
@@ -243,21 +181,19 @@ static int read_choice(const struct vt_command *command, const struct option *op
                                                          : " or ",
                                  option->word(i));
     }
-    return vt_wrong_use(command, "%s takes %s, not '%s'", option->name, words, text);
+    return vt_wrong_use("%s takes %s, not '%s'", option->name, words, text);
 }
 
-static int read_amount(const struct vt_command *command, const struct option *option, const char *text,
-                       struct vt_amount *amount)
+static int read_amount(const struct option *option, const char *text, struct vt_amount *amount)
 {
     if (vt_amount_parse(text, option->forms, amount))
         return 0;
-    return vt_wrong_use(command, "%s takes a size such as 20GiB%s%s, not '%s'", option->name,
+    return vt_wrong_use("%s takes a size such as 20GiB%s%s, not '%s'", option->name,
                         option->forms & VT_AMOUNT_PER_STEP ? " or 64KiB/step" : "",
                         option->forms & VT_AMOUNT_PERCENT ? " or a percentage such as 2%" : "", text);
 }
 
-static int set_option(const struct vt_command *command, const struct option *option, const char *text,
-                      struct vt_arguments *arguments)
+static int set_option(const struct option *option, const char *text, struct vt_arguments *arguments)
 {
     void *member = (char *)arguments + option->offset;
 
@@ -269,11 +205,11 @@ static int set_option(const struct vt_command *command, const struct option *opt
         *(const char **)member = text;
         return 0;
     case TYPE_NUMBER:
-        return read_number(command, option, text, member);
+        return read_number(option, text, member);
     case TYPE_CHOICE:
-        return read_choice(command, option, text, member);
+        return read_choice(option, text, member);
     case TYPE_AMOUNT:
-        return read_amount(command, option, text, member);
+        return read_amount(option, text, member);
     }
     return 0;
 }
@@ -288,9 +224,9 @@ static const struct option *find_option(const struct vt_command *command, const 
 }
 
 /* --name, --name value, --name=value, -h, -o value, -ovalue. */
-static int parse_option(const struct vt_command *command, int argc, char **argv, int *i,
-                        struct vt_arguments *arguments)
+static int parse_option(int argc, char **argv, int *i, struct vt_arguments *arguments)
 {
+    const struct vt_command *command = arguments->command;
     const char *text = argv[*i], *value = NULL;
     const char *full = text[1] != '-' ? name_of_letter(text[1]) : NULL;
     size_t length = strcspn(text, "=");
@@ -304,45 +240,44 @@ static int parse_option(const struct vt_command *command, int argc, char **argv,
     if (!option)
         return unknown_option(command, text);
     if (!option->value[0] && value)
-        return vt_wrong_use(command, "%s takes no value", option->name);
+        return vt_wrong_use("%s takes no value", option->name);
     if (option->value[0] && !value && *i + 1 >= argc)
-        return vt_wrong_use(command, "%s needs a value: %s %s", text, text, option->value);
+        return vt_wrong_use("%s needs a value: %s %s", text, text, option->value);
     if (option->value[0] && !value)
         value = argv[++*i];
-    return set_option(command, option, value, arguments);
+    return set_option(option, value, arguments);
 }
 
 /* Checks what no option can check by itself. */
-static int check_together(const struct vt_command *command, const struct vt_arguments *arguments)
+static int check_together(const struct vt_arguments *arguments)
 {
+    const struct vt_command *command = arguments->command;
     const struct vt_limits *limits = &arguments->limits;
 
     if (arguments->stacks && !arguments->events)
-        return vt_wrong_use(command, "--stacks needs --events");
+        return vt_wrong_use("--stacks needs --events");
     if (arguments->verify && (arguments->events || arguments->json))
-        return vt_wrong_use(command, "--verify has no %s: its exit status is the result",
+        return vt_wrong_use("--verify has no %s: its exit status is the result",
                             arguments->json ? "--json" : "--events");
     if (command->takes == VT_TAKES_NOTHING && arguments->operand_count)
-        return vt_wrong_use(command, "unexpected argument '%s'", arguments->operands[0]);
+        return vt_wrong_use("unexpected argument '%s'", arguments->operands[0]);
     if (command->takes == VT_TAKES_TWO && (arguments->operand_count < 1 || arguments->operand_count > 2))
-        return vt_wrong_use(command,
-                            "expected two traces, or two moments of one: vramtrace diff A B, vramtrace diff "
+        return vt_wrong_use("expected two traces, or two moments of one: vramtrace diff A B, vramtrace diff "
                             "TRACE@step:2 TRACE@step:9; without B, it is the newest trace here");
     if (command->takes == VT_TAKES_FILE && arguments->operand_count > 2)
-        return vt_wrong_use(command, "expected a trace and a source file; unexpected argument '%s'",
+        return vt_wrong_use("expected a trace and a source file; unexpected argument '%s'",
                             arguments->operands[2]);
     if (command->bit == DIFF && arguments->by >= VT_BY_COUNT)
-        return vt_wrong_use(command, "blocks cannot be matched between runs; choose another --by");
+        return vt_wrong_use("blocks cannot be matched between runs; choose another --by");
     if (command->bit != CHECK)
         return 0;
     if (arguments->json && arguments->check_format > VT_CHECK_JSON)
-        return vt_wrong_use(command, "--json is --format json: give one format");
+        return vt_wrong_use("--json is --format json: give one format");
     if (limits->tolerance.given && !arguments->baseline)
-        return vt_wrong_use(command, "--tolerance needs --baseline TRACE");
+        return vt_wrong_use("--tolerance needs --baseline TRACE");
     if (!arguments->baseline && !limits->max_peak.given && !limits->max_unknown.given &&
         !limits->max_cached.given && !limits->max_leak.given)
-        return vt_wrong_use(command,
-                            "nothing to check: give a limit such as --max-peak 20GiB; vramtrace help "
+        return vt_wrong_use("nothing to check: give a limit such as --max-peak 20GiB; vramtrace help "
                             "check lists them");
     return 0;
 }
@@ -352,21 +287,21 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments =
-        (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .sort = -1, .operands = argv};
+    *arguments = (struct vt_arguments){
+        .command = command, .device = -1, .by = -1, .axis = -1, .table = -1, .sort = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 
         if (!operands_only && !strcmp(argv[i], "--"))
             operands_only = true;
         else if (!operands_only && argv[i][0] == '-' && argv[i][1])
-            result = parse_option(command, argc, argv, &i, arguments);
+            result = parse_option(argc, argv, &i, arguments);
         else
             argv[arguments->operand_count++] = argv[i]; /* never ahead of i */
         if (result || arguments->help)
             return result;
     }
-    return check_together(command, arguments);
+    return check_together(arguments);
 }
 
 /* ---- Help ---- */
@@ -429,26 +364,4 @@ void vt_print_command_help(const struct vt_command *command, FILE *out)
             put_wrapped(option->help, (int)width + 8, columns, out);
         }
     }
-}
-
-void vt_print_help(FILE *out)
-{
-    static const char *const groups[] = {
-#define X(id, title) title,
-        VT_COMMAND_GROUPS(X)
-#undef X
-    };
-
-    fputs("vramtrace: GPU memory profiler for CUDA programs\n\n", out);
-    for (int i = 0; i < VT_COMMAND_COUNT; i++)
-        fprintf(out, "%-11s%-13s%s\n",
-                i && vt_commands[i].group == vt_commands[i - 1].group ? "" : groups[vt_commands[i].group],
-                vt_commands[i].name, vt_commands[i].summary);
-    fputs("\n"
-          "Examples   vramtrace run python train.py && vramtrace report\n"
-          "           vramtrace diff before.vrt after.vrt\n"
-          "           vramtrace export --format perfetto -o train.pftrace\n\n"
-          "Without a TRACE, the newest *.vrt in the current folder is used.\n"
-          "vramtrace help COMMAND lists the options of a command.\n",
-          out);
 }

@@ -1,5 +1,6 @@
 /* check: a trace against limits, for a job that must not grow. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/output.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +11,13 @@
 #include "view/json/json.h"
 #include "view/text/print.h"
 
-static int load_report(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const char *path, struct vt_loaded *loaded)
+static int load_report(const struct vt_arguments *arguments, const char *path, struct vt_loaded *loaded)
 {
     const struct vt_report_options options = {
         .device_index = arguments->device, .groups = VT_NO_GROUPS, .timeline_columns = VT_NO_TIMELINE};
 
-    return vt_load_report(command, arguments, path, &options,
-                          arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0, loaded);
+    return vt_load_report(arguments, path, &options, arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0,
+                          loaded);
 }
 
 static void put_breaches(const char *path, const struct vt_checks *checks, FILE *out)
@@ -32,11 +32,11 @@ static void put_breaches(const char *path, const struct vt_checks *checks, FILE 
     }
 }
 
-static int check_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                     const struct vt_report *baseline, struct vt_checks *checks)
+static int check_one(const struct vt_arguments *arguments, const char *path, const struct vt_report *baseline,
+                     struct vt_checks *checks)
 {
     struct vt_loaded loaded;
-    int result = load_report(command, arguments, path, &loaded);
+    int result = load_report(arguments, path, &loaded);
 
     if (result)
         return result;
@@ -75,8 +75,7 @@ static void put_measured(const struct vt_checks *checks, const struct vt_limits 
         fputs("; no GPU memory was recorded", out);
 }
 
-static void say_passed(const struct vt_command *command, const struct vt_limits *limits, const char *path,
-                       const struct vt_checks *checks)
+static void say_passed(const struct vt_limits *limits, const char *path, const struct vt_checks *checks)
 {
     char *text;
     size_t bytes;
@@ -84,26 +83,25 @@ static void say_passed(const struct vt_command *command, const struct vt_limits 
 
     put_measured(checks, limits, out);
     fclose(out);
-    vt_say(command, "%s: all limits hold%s", path, text);
+    vt_say("%s: all limits hold%s", path, text);
     free(text);
 }
 
-static int write_list(const struct vt_check_list *list, int format, FILE *out)
+static void write_list(const struct vt_check_list *list, int format, FILE *out)
 {
     const struct vt_json_style style = {0};
 
     if (format == VT_CHECK_JSON)
-        return vt_json_write(&vt_check_document, list, &style, out);
+        vt_json_write(&vt_check_document, list, &style, out);
     if (format == VT_CHECK_GITHUB)
         vt_ci_github(list, out);
     if (format == VT_CHECK_JUNIT)
         vt_ci_junit(list, out);
-    return 0;
 }
 
 /* Checks every trace; the status is the worst. Breaches are printed when found, other formats at the end. */
-static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
-                     const struct vt_report *baseline, struct vt_output *output)
+static int check_all(const struct vt_arguments *arguments, const struct vt_report *baseline,
+                     struct vt_output *output)
 {
     const size_t count = (size_t)arguments->operand_count;
     struct vt_check_list list = {.items = vt_allocate_zeros(count, sizeof *list.items),
@@ -114,7 +112,7 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
     for (size_t i = 0; i < count; i++) {
         const char *path = arguments->operands[i];
         struct vt_checks *checks = &list.items[list.count];
-        int result = check_one(command, arguments, path, baseline, checks);
+        int result = check_one(arguments, path, baseline, checks);
 
         worst = result > worst ? result : worst;
         if (result > VT_EXIT_CHECK_FAILED) {
@@ -125,10 +123,11 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
         if (format == VT_CHECK_TEXT)
             put_breaches(path, checks, output->stream);
         if (checks->passed && format != VT_CHECK_JSON)
-            say_passed(command, &arguments->limits, path, checks);
+            say_passed(&arguments->limits, path, checks);
     }
     list.passed = !worst;
-    written = vt_written(command, output, write_list(&list, format, output->stream));
+    write_list(&list, format, output->stream);
+    written = vt_written(output, 0);
     for (size_t i = 0; i < list.count; i++)
         vt_check_free(&list.items[i]);
     free(list.items);
@@ -136,16 +135,15 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
     return written > worst ? written : worst;
 }
 
-int vt_command_check(const struct vt_command *command, struct vt_arguments *arguments,
-                     struct vt_output *output)
+int vt_command_check(struct vt_arguments *arguments, struct vt_output *output)
 {
     struct vt_loaded baseline = {0};
     int result = 0;
 
     if (arguments->baseline)
-        result = load_report(command, arguments, arguments->baseline, &baseline);
+        result = load_report(arguments, arguments->baseline, &baseline);
     if (!result)
-        result = check_all(command, arguments, baseline.report, output);
+        result = check_all(arguments, baseline.report, output);
     vt_unload(&baseline);
     return result;
 }

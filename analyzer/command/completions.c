@@ -1,6 +1,7 @@
 /* completions: scripts that complete the command line in bash, zsh and fish, from the tables of commands and
  * options. */
-#include "command/command.h"
+#include "command/output.h"
+#include "command/run.h"
 
 #include <string.h>
 
@@ -66,14 +67,15 @@ static void put_names(FILE *out)
         fprintf(out, "%s%s", i ? " " : "", vt_commands[i].name);
 }
 
-static bool is(const struct vt_command *command, enum vt_command_id id)
+static bool is_command(const struct vt_command *command, enum vt_command_id id)
 {
     return command->bit == 1u << id;
 }
 
 static bool option_at(const struct vt_command *command, size_t index, struct vt_option_text *text)
 {
-    return is(command, VT_COMMAND_RUN) ? vt_run_option_at(index, text) : vt_option_at(command, index, text);
+    return is_command(command, VT_COMMAND_RUN) ? vt_run_option_at(index, text)
+                                               : vt_option_at(command, index, text);
 }
 
 /* What files follow the options: NULL = none, "" = any, ".vrt" = traces. */
@@ -153,7 +155,7 @@ static void put_bash_command(const struct vt_command *command, FILE *out)
     struct vt_option_text option;
 
     fprintf(out, "    %s)\n", command->name);
-    if (is(command, VT_COMMAND_RUN)) {
+    if (is_command(command, VT_COMMAND_RUN)) {
         fputs("        ! _vramtrace_run '-o", out);
         put_valued(command, out);
         fputs("' || return\n", out);
@@ -169,9 +171,9 @@ static void put_bash_command(const struct vt_command *command, FILE *out)
     fputs("'\n        ", out);
     if (files_of(command))
         fprintf(out, "else _vramtrace_files '%s'; fi ;;\n", files_of(command));
-    else if (is(command, VT_COMMAND_HELP))
+    else if (is_command(command, VT_COMMAND_HELP))
         fputs("elif [[ $COMP_CWORD -eq 2 ]]; then _vramtrace_words \"$commands\"; fi ;;\n", out);
-    else if (is(command, VT_COMMAND_COMPLETIONS))
+    else if (is_command(command, VT_COMMAND_COMPLETIONS))
         fputs("else _vramtrace_words 'bash zsh fish'; fi ;;\n", out);
     else
         fputs("fi ;;\n", out);
@@ -228,11 +230,11 @@ static void put_zsh_command(const struct vt_command *command, FILE *out)
     }
     if (files_of(command))
         fprintf(out, " \\\n            '*:trace:_files%s'", files_of(command)[0] ? " -g \"*.vrt(-.)\"" : "");
-    else if (is(command, VT_COMMAND_RUN))
+    else if (is_command(command, VT_COMMAND_RUN))
         fputs(" \\\n            '(-):command: _command_names -e' '*::arguments:_normal'", out);
-    else if (is(command, VT_COMMAND_HELP))
+    else if (is_command(command, VT_COMMAND_HELP))
         fputs(" \\\n            '1:command:{_describe command subcommands}'", out);
-    else if (is(command, VT_COMMAND_COMPLETIONS))
+    else if (is_command(command, VT_COMMAND_COMPLETIONS))
         fputs(" \\\n            '1:shell:(bash zsh fish)'", out);
     fputs(" ;;\n", out);
 }
@@ -315,21 +317,20 @@ static void put_fish(FILE *out)
         fprintf(out, "complete -c vramtrace -n '__vramtrace_command %s' ", command->name);
         if (files_of(command)) {
             fputs(files_of(command)[0] ? "-a '(__vramtrace_traces)'\n" : "-F\n", out);
-        } else if (is(command, VT_COMMAND_RUN)) {
+        } else if (is_command(command, VT_COMMAND_RUN)) {
             fputs("-a '(__fish_complete_subcommand --fcs-skip=2 -o", out);
             put_valued(command, out);
             fputs(")'\n", out);
         } else {
             fputs("-a '", out);
-            if (is(command, VT_COMMAND_HELP))
+            if (is_command(command, VT_COMMAND_HELP))
                 put_names(out);
-            fputs(is(command, VT_COMMAND_COMPLETIONS) ? "bash zsh fish'\n" : "'\n", out);
+            fputs(is_command(command, VT_COMMAND_COMPLETIONS) ? "bash zsh fish'\n" : "'\n", out);
         }
     }
 }
 
-int vt_command_completions(const struct vt_command *command, struct vt_arguments *arguments,
-                           struct vt_output *output)
+int vt_command_completions(struct vt_arguments *arguments, struct vt_output *output)
 {
     static const struct {
         const char *name;
@@ -338,14 +339,14 @@ int vt_command_completions(const struct vt_command *command, struct vt_arguments
     const char *name = arguments->operand_count == 1 ? arguments->operands[0] : "";
 
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
-        vt_print_command_help(command, output->stream);
-        return vt_written(command, output, 0);
+        vt_print_command_help(arguments->command, output->stream);
+        return vt_written(output, 0);
     }
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
         if (strcmp(name, shells[i].name) != 0)
             continue;
         shells[i].put(output->stream);
-        return vt_written(command, output, 0);
+        return vt_written(output, 0);
     }
-    return vt_wrong_use(command, "which shell? vramtrace completions bash, zsh or fish");
+    return vt_wrong_use("which shell? vramtrace completions bash, zsh or fish");
 }

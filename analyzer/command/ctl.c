@@ -1,5 +1,6 @@
 /* ctl: controls the recorder of a running process. */
-#include "command/command.h"
+#include "command/ctl.h"
+#include "command/output.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +47,7 @@ static void put_recorder(const struct vt_recorder *recorder, FILE *out)
     fputc('\n', out);
 }
 
-static int list(const struct vt_command *command, struct vt_output *output)
+static int list_recorders(struct vt_output *output)
 {
     struct vt_recorder *recorders;
     size_t count;
@@ -59,7 +60,7 @@ static int list(const struct vt_command *command, struct vt_output *output)
     for (size_t i = 0; i < count; i++)
         put_recorder(&recorders[i], output->stream);
     free(recorders);
-    return vt_written(command, output, 0);
+    return vt_written(output, 0);
 }
 
 static bool is_meant(const struct vt_recorder *recorder, const char *word)
@@ -70,7 +71,7 @@ static bool is_meant(const struct vt_recorder *recorder, const char *word)
            (realpath(word, path) && !strcmp(path, recorder->header.trace_path));
 }
 
-static const struct action *find_action(const struct vt_command *command, const char *word)
+static const struct action *find_action(const char *word)
 {
     const char *words[ACTION_COUNT + 1] = {0}, *nearest;
 
@@ -80,42 +81,38 @@ static const struct action *find_action(const struct vt_command *command, const 
             return &actions[i];
     }
     nearest = vt_nearest(word, words);
-    vt_say(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
+    vt_say("'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
            nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     return NULL;
 }
 
-int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
-                   char *error, size_t error_bytes)
+char *vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder)
 {
     const uint32_t pid = recorder->header.process.pid;
     bool recorded = false;
     int result = vt_recorder_ask(recorder, what, text, ANSWER_MS, &recorded);
 
     if (result == -ETIMEDOUT)
-        snprintf(
-            error, error_bytes,
+        return vt_print_text(
             "process %" PRIu32
             " does not answer: it is stopped, very busy, or ends; what was asked is done once it goes on",
             pid);
-    else if (result)
-        snprintf(error, error_bytes, "process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
-    else if (!recorded)
-        snprintf(error, error_bytes,
-                 "process %" PRIu32 ": not done: recording has ended, or its buffer was full; try again",
-                 pid);
-    return result || !recorded ? VT_EXIT_UNREADABLE : 0;
+    if (result)
+        return vt_print_text("process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
+    return recorded ? NULL
+                    : vt_print_text("process %" PRIu32
+                                    ": not done: recording has ended, or its buffer was full; try again",
+                                    pid);
 }
 
-static int ask(const struct vt_command *command, enum vt_control_command what, const char *text,
-               const struct vt_recorder *recorder)
+static int ask_recorder(enum vt_control_command what, const char *text, const struct vt_recorder *recorder)
 {
-    char error[512];
-    const int status = vt_control_ask(what, text, recorder, error, sizeof error);
+    char *error = vt_control_ask(what, text, recorder);
 
-    if (status)
-        vt_say(command, "%s", error);
-    return status;
+    if (!error)
+        return 0;
+    vt_say_text(error);
+    return VT_EXIT_UNREADABLE;
 }
 
 static void put_next(const char *options, const char *text, const char *trace, FILE *out)
@@ -128,14 +125,13 @@ static void put_next(const char *options, const char *text, const char *trace, F
 }
 
 /* A copy of the trace, with an inspection if the process gets to one. */
-static int snapshot(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
-                    FILE *out)
+static int copy_trace(const char *path, const struct vt_recorder *recorder, FILE *out)
 {
     const uint32_t pid = recorder->header.process.pid;
     struct vt_output copy = {.stream = NULL};
     char name[64];
     bool missing = false;
-    int status = ask(command, VT_CONTROL_INSPECT, "snapshot", recorder), result = 0;
+    int status = ask_recorder(VT_CONTROL_INSPECT, "snapshot", recorder), result = 0;
 
     if (status)
         return status;
@@ -144,25 +140,23 @@ static int snapshot(const struct vt_command *command, const char *path, const st
         path = name;
     }
     if (!vt_recorder_await_inspections(recorder, recorder->header.control.inspections + 1, ANSWER_MS))
-        vt_say(command,
-               "process %" PRIu32
+        vt_say("process %" PRIu32
                " did not inspect within %d s: recent tensors may lack names in the snapshot",
                pid, ANSWER_MS / 1000);
-    status = vt_output_begin(command, path, &copy);
+    status = vt_output_begin(path, &copy);
     if (!status)
         result = vt_recorder_copy(recorder, ANSWER_MS, copy.stream, &missing);
     if (!status && result) {
         copy.broken = true;
-        vt_say(command, "%s: %s", recorder->header.trace_path,
+        vt_say("%s: %s", recorder->header.trace_path,
                result == -ESTALE ? "the trace file was moved or deleted" : strerror(-result));
         status = VT_EXIT_UNREADABLE;
     }
-    status = vt_output_end(command, &copy, status);
+    status = vt_output_end(&copy, status);
     if (status)
         return status;
     if (missing)
-        vt_say(command,
-               "process %" PRIu32 " did not respond: its most recent events are missing from the snapshot",
+        vt_say("process %" PRIu32 " did not respond: its most recent events are missing from the snapshot",
                pid);
     fprintf(out, "%" PRIu32 ": ", pid);
     vt_put_clean(path, out);
@@ -171,15 +165,15 @@ static int snapshot(const struct vt_command *command, const char *path, const st
     return 0;
 }
 
-static int do_one(const struct vt_command *command, const struct action *action, const char *word,
-                  const struct vt_recorder *recorder, FILE *out)
+static int do_one(const struct action *action, const char *word, const struct vt_recorder *recorder,
+                  FILE *out)
 {
     const char *text = word ? word : action->default_text;
     int status;
 
     if (!strcmp(action->word, "snapshot"))
-        return snapshot(command, word, recorder, out);
-    status = ask(command, action->command, text, recorder);
+        return copy_trace(word, recorder, out);
+    status = ask_recorder(action->command, text, recorder);
     if (status)
         return status;
     fprintf(out, "%" PRIu32 ": %s\n", recorder->header.process.pid, action->done);
@@ -188,7 +182,7 @@ static int do_one(const struct vt_command *command, const struct action *action,
     return 0;
 }
 
-int vt_command_ctl(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_ctl(struct vt_arguments *arguments, struct vt_output *output)
 {
     const int words = arguments->operand_count;
     char *const *const operands = arguments->operands;
@@ -198,34 +192,30 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     int status = 0;
 
     if (!words)
-        return list(command, output);
+        return list_recorders(output);
     if (words == 1)
-        return vt_wrong_use(command, "missing action: vramtrace ctl %s start|stop|mark|inspect|snapshot",
-                            operands[0]);
-    action = find_action(command, operands[1]);
+        return vt_wrong_use("missing action: vramtrace ctl %s start|stop|mark|inspect|snapshot", operands[0]);
+    action = find_action(operands[1]);
     if (!action)
         return VT_EXIT_WRONG_USE;
     if (words > (action->takes ? 3 : 2))
-        return vt_wrong_use(command, "unexpected argument '%s': vramtrace ctl PID %s%s%s",
-                            operands[words - 1], action->word, action->takes ? " " : "",
-                            action->takes ? action->takes : "");
+        return vt_wrong_use("unexpected argument '%s': vramtrace ctl PID %s%s%s", operands[words - 1],
+                            action->word, action->takes ? " " : "", action->takes ? action->takes : "");
     vt_recorders_find(&recorders, &count);
     for (size_t i = 0; i < count; i++) {
         if (!is_meant(&recorders[i], operands[0]))
             continue;
-        const int result =
-            do_one(command, action, words > 2 ? operands[2] : NULL, &recorders[i], output->stream);
+        const int result = do_one(action, words > 2 ? operands[2] : NULL, &recorders[i], output->stream);
         status = result > status ? result : status;
         meant++;
     }
     free(recorders);
     if (!meant) {
-        vt_say(command,
-               "process %s is not being recorded (vramtrace ctl lists those that are; in a container, run it "
+        vt_say("process %s is not being recorded (vramtrace ctl lists those that are; in a container, run it "
                "there)",
                operands[0]);
         return VT_EXIT_UNREADABLE;
     }
-    status = vt_written(command, output, 0) ? VT_EXIT_NOT_WRITTEN : status;
+    status = vt_written(output, 0) ? VT_EXIT_NOT_WRITTEN : status;
     return status;
 }

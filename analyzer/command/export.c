@@ -1,7 +1,9 @@
 /* export: a trace in the formats of other tools. Each output file holds one trace. */
-#include "command/command.h"
-#include "command/files.h"
+#include "command/export.h"
+#include "command/load.h"
+#include "command/output.h"
 #include "command/python.h"
+#include "command/traces.h"
 #include "base/format.h"
 #include "diagnose/diagnose.h"
 #include "view/exports.h"
@@ -25,21 +27,20 @@ struct format {
     const char *usual_moment; /* without --at; NULL = the peak */
     const char *open;         /* how to open it; %s in it stands for its path, once */
     /* Turns what was written into the format; NULL = it already is. An exit status. */
-    int (*finish_folder)(const struct vt_command *command, const char *folder, const char *trace);
-    int (*finish)(const struct vt_command *command, FILE *written, const struct vt_output *output);
+    int (*finish_folder)(const char *folder, const char *trace);
+    int (*finish)(FILE *written, const struct vt_output *output);
 };
 
 /* pyarrow writes Parquet: systems have no C library for it. */
-static int make_parquet(const struct vt_command *command, const char *folder, const char *trace)
+static int make_parquet(const char *folder, const char *trace)
 {
-    const char *slash = strrchr(trace, '/'),
-               *arguments[] = {NULL, NULL, "--trace", slash ? slash + 1 : trace, "--", folder, NULL};
+    const char *arguments[] = {NULL, NULL, "--trace", basename(trace), "--", folder, NULL};
 
-    return vt_python_run(command, VT_PYTHON_PARQUET, arguments);
+    return vt_python_run(VT_PYTHON_PARQUET, arguments);
 }
 
 /* A pickle is Python's own. */
-static int make_pickle(const struct vt_command *command, FILE *written, const struct vt_output *output)
+static int make_pickle(FILE *written, const struct vt_output *output)
 {
     int from = dup(fileno(written)), to = dup(fileno(output->stream)); /* these stay open in the program */
     char numbers[2][16];
@@ -50,7 +51,7 @@ static int make_pickle(const struct vt_command *command, FILE *written, const st
     snprintf(numbers[0], sizeof numbers[0], "%d", from);
     snprintf(numbers[1], sizeof numbers[1], "%d", to);
     rewind(written);
-    status = vt_python_run(command, VT_PYTHON_MEMORY_VIZ, arguments);
+    status = vt_python_run(VT_PYTHON_MEMORY_VIZ, arguments);
     close(from);
     close(to);
     return status;
@@ -92,7 +93,7 @@ static const struct format one_table = {
     (1u << VT_TABLE_EVENTS | 1u << VT_TABLE_ALLOCATIONS | 1u << VT_TABLE_TENSORS | 1u << VT_TABLE_INSTANTS | \
      1u << VT_TABLE_STEPS | 1u << VT_TABLE_PHASES)
 
-static const struct format *find_format(const struct vt_command *command, const char *name)
+static const struct format *find_format(const char *name)
 {
     const char *names[VT_EXPORT_FORMATS + 1] = {0}, *nearest;
     char list[256] = "";
@@ -105,11 +106,11 @@ static const struct format *find_format(const struct vt_command *command, const 
     }
     nearest = name ? vt_nearest(name, names) : NULL;
     if (!name)
-        vt_say(command, "--format is required: %s", list);
+        vt_say("--format is required: %s", list);
     else if (nearest)
-        vt_say(command, "unknown format '%s'; did you mean %s?", name, nearest);
+        vt_say("unknown format '%s'; did you mean %s?", name, nearest);
     else
-        vt_say(command, "unknown format '%s'; --format takes %s", name, list);
+        vt_say("unknown format '%s'; --format takes %s", name, list);
     return NULL;
 }
 
@@ -118,21 +119,18 @@ static const struct format *find_format(const struct vt_command *command, const 
 /* The output of a trace: -o, or in the folder -o a file named after the trace. The caller frees it. */
 static char *target_of(const char *output, const char *trace, const struct format *format)
 {
-    const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
-    size_t stem = strlen(name), folder = strlen(output);
+    const char *name = basename(trace);
+    size_t folder = strlen(output);
 
     if (!vt_is_folder(output))
         return vt_copy_text(output);
     while (folder > 1 && output[folder - 1] == '/')
         folder--;
-    if (stem > 4 && !strcmp(name + stem - 4, ".vrt"))
-        stem -= 4;
-    return vt_print_text("%.*s/%.*s%s", (int)folder, output, (int)stem, name, format->suffix);
+    return vt_print_text("%.*s/%.*s%s", (int)folder, output, (int)vt_stem_bytes(name), name, format->suffix);
 }
 
 /* Two traces with the same name, in different folders, would get the same output file. */
-static int check_names(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const struct format *format)
+static int check_names(const struct vt_arguments *arguments, const struct format *format)
 {
     int result = 0;
 
@@ -141,8 +139,7 @@ static int check_names(const struct vt_command *command, const struct vt_argumen
         for (int k = 0; k < i && !result; k++) {
             char *last = target_of(arguments->export_path, arguments->operands[k], format);
             if (!strcmp(last, one))
-                result = vt_wrong_use(command,
-                                      "%s and %s would both become %s: export them into different folders",
+                result = vt_wrong_use("%s and %s would both become %s: export them into different folders",
                                       arguments->operands[k], arguments->operands[i], one);
             free(last);
         }
@@ -151,33 +148,30 @@ static int check_names(const struct vt_command *command, const struct vt_argumen
     return result;
 }
 
-static int check_target(const struct vt_command *command, const struct vt_arguments *arguments,
-                        const struct format *format)
+static int check_target(const struct vt_arguments *arguments, const struct format *format)
 {
     const char *output = arguments->export_path;
     bool to_stream = !output || !strcmp(output, "-");
 
     if (arguments->summary && (format->one_moment || arguments->table >= 0))
-        return vt_wrong_use(command, "--summary chooses tables of csv, sqlite and parquet; %s",
+        return vt_wrong_use("--summary chooses tables of csv, sqlite and parquet; %s",
                             format->one_moment ? "other formats have none" : "so does --table");
     if (arguments->at && !format->one_moment)
-        return vt_wrong_use(command, "no --at with --format %s, which holds the whole trace", format->name);
+        return vt_wrong_use("no --at with --format %s, which holds the whole trace", format->name);
     if (arguments->operand_count > 1 && !vt_is_folder(output))
-        return vt_wrong_use(command, "a file holds one trace; for %d, give a folder that exists: -o FOLDER",
+        return vt_wrong_use("a file holds one trace; for %d, give a folder that exists: -o FOLDER",
                             arguments->operand_count);
     if (arguments->table >= 0 && format != &one_table)
-        return vt_wrong_use(command, "--table chooses one table of --format csv; %s %s", format->name,
+        return vt_wrong_use("--table chooses one table of --format csv; %s %s", format->name,
                             format->one_moment ? "has no tables" : "always has all of them");
     if (to_stream && format->output == TO_FOLDER)
-        return vt_wrong_use(command, "%s writes one file per table: use -o FOLDER%s", format->name,
+        return vt_wrong_use("%s writes one file per table: use -o FOLDER%s", format->name,
                             format->finish_folder ? "" : ", or --table TABLE");
     if (to_stream && format->output == TO_FILE)
-        return vt_wrong_use(command, "%s cannot be written to a pipe: use -o x%s", format->name,
-                            format->suffix);
+        return vt_wrong_use("%s cannot be written to a pipe: use -o x%s", format->name, format->suffix);
     if (to_stream && format->binary && isatty(STDOUT_FILENO))
-        return vt_wrong_use(command, "refusing to write binary data to the terminal; use -o x%s",
-                            format->suffix);
-    return vt_is_folder(output) ? check_names(command, arguments, format) : 0;
+        return vt_wrong_use("refusing to write binary data to the terminal; use -o x%s", format->suffix);
+    return vt_is_folder(output) ? check_names(arguments, format) : 0;
 }
 
 /* ---- Writing ---- */
@@ -189,27 +183,27 @@ static int write_export(const struct vt_report *report, const struct vt_argument
         .report = report, .stream = stream, .path = path, .table = (unsigned)arguments->table};
     int result;
 
-    vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES, &export.tables);
+    export.tables = vt_tables_make(report, arguments->summary ? VT_SUMMARY_TABLES : VT_ALL_TABLES);
     result = format->write(&export);
     vt_tables_free(export.tables);
     return result;
 }
 
-static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                const struct format *format, struct vt_loaded *loaded)
+static int load_trace(const struct vt_arguments *arguments, const char *path, const struct format *format,
+                      struct vt_loaded *loaded)
 {
     struct vt_report_options options = {.device_index = arguments->device,
                                         .at = arguments->at ? arguments->at : format->usual_moment,
                                         .groups = VT_NO_GROUPS,
                                         .timeline_columns = 1};
 
-    return vt_load_report(command, arguments, path, &options,
-                          arguments->summary ? VT_FIND_LEAKS : format->findings, loaded);
+    return vt_load_report(arguments, path, &options, arguments->summary ? VT_FIND_LEAKS : format->findings,
+                          loaded);
 }
 
 /* Writes to a nameless file first, from which the format is made. */
-static int write_and_finish(const struct vt_command *command, const struct vt_arguments *arguments,
-                            const struct format *format, struct vt_loaded *loaded, struct vt_output *output)
+static int write_and_finish(const struct vt_arguments *arguments, const struct format *format,
+                            struct vt_loaded *loaded, struct vt_output *output)
 {
     FILE *written = tmpfile();
     int result = written ? write_export(loaded->report, arguments, format, written, NULL) : -errno, status;
@@ -217,9 +211,9 @@ static int write_and_finish(const struct vt_command *command, const struct vt_ar
     if (written && (fflush(written) || ferror(written)) && (!result || result == -EIO))
         result = write(fileno(written), "", 1) < 0 ? -errno : -EIO; /* the stream has forgotten why */
     vt_unload(loaded);                                              /* Python needs the memory */
-    status = vt_written(command, output, result);
+    status = vt_written(output, result);
     if (!status && !output->broken)
-        status = format->finish(command, written, output);
+        status = format->finish(written, output);
     output->broken |= status != 0;
     if (written)
         fclose(written);
@@ -227,7 +221,7 @@ static int write_and_finish(const struct vt_command *command, const struct vt_ar
 }
 
 /* One line on stderr: what was written, and what to do with it. */
-static void say_written(const struct vt_command *command, const struct format *format, const char *path)
+static void say_written(const struct format *format, const char *path)
 {
     struct stat status;
     char size[32] = "", *open;
@@ -236,87 +230,85 @@ static void say_written(const struct vt_command *command, const struct format *f
         return;
     open = vt_print_text(format->open, path);
     if (S_ISREG(status.st_mode))
-        vt_say(command, "wrote %s (%s) · %s", path, vt_format_bytes((uint64_t)status.st_size, size), open);
+        vt_say("wrote %s (%s) · %s", path, vt_format_bytes((uint64_t)status.st_size, size), open);
     else
-        vt_say(command, "wrote %s · %s", path, open);
+        vt_say("wrote %s · %s", path, open);
     free(open);
 }
 
-static int export_to_file(const struct vt_command *command, const struct vt_arguments *arguments,
-                          const char *path, const struct format *format, const char *target)
+static int export_to_file(const struct vt_arguments *arguments, const char *path, const struct format *format,
+                          const char *target)
 {
     struct vt_output output;
     struct vt_loaded loaded;
-    int status = vt_output_begin(command, target, &output);
+    int status = vt_output_begin(target, &output);
 
     if (!status && format->output == TO_FILE && !output.temporary) {
         output.broken = true;
-        status = vt_wrong_use(command, "%s needs a regular file, and %s is not one", format->name, target);
+        status = vt_wrong_use("%s needs a regular file, and %s is not one", format->name, target);
     }
     if (!status)
-        status = load(command, arguments, path, format, &loaded);
+        status = load_trace(arguments, path, format, &loaded);
     if (!status && format->finish) {
-        status = write_and_finish(command, arguments, format, &loaded, &output);
+        status = write_and_finish(arguments, format, &loaded, &output);
     } else if (!status) {
-        status = vt_written(command, &output,
+        status = vt_written(&output,
                             write_export(loaded.report, arguments, format, output.stream, output.temporary));
         vt_unload(&loaded);
     }
-    return vt_output_end(command, &output, status);
+    return vt_output_end(&output, status);
 }
 
-static int export_to_folder(const struct vt_command *command, const struct vt_arguments *arguments,
-                            const char *path, const struct format *format, const char *target)
+static int export_to_folder(const struct vt_arguments *arguments, const char *path,
+                            const struct format *format, const char *target)
 {
     struct vt_folder folder;
     struct vt_loaded loaded;
-    int status = vt_folder_begin(command, target, &folder), result = 0;
+    int status = vt_folder_begin(target, &folder), result = 0;
 
     if (status)
         return status;
-    status = load(command, arguments, path, format, &loaded);
+    status = load_trace(arguments, path, format, &loaded);
     if (!status) {
         result = write_export(loaded.report, arguments, format, NULL, folder.temporary);
         vt_unload(&loaded);
         if (!result && format->finish_folder)
-            status = format->finish_folder(command, folder.temporary, path);
+            status = format->finish_folder(folder.temporary, path);
     }
-    return vt_folder_end(command, &folder, status, result);
+    return vt_folder_end(&folder, status, result);
 }
 
-static int export_one(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path, const struct format *format)
+static int export_one(const struct vt_arguments *arguments, const char *path, const struct format *format)
 {
     char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
     const bool each_event = (format->each_event && !arguments->summary) ||
                             (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
-    int status = each_event ? vt_refuse_long(command, arguments, path, "this format holds") : 0;
+    int status = each_event ? vt_refuse_long(arguments, path, "this format holds") : 0;
 
     if (!status)
-        status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
-                                                                                   format, target);
+        status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(arguments, path, format,
+                                                                                   target);
     if (!status && target && strcmp(target, "-") != 0)
-        say_written(command, format, target);
+        say_written(format, target);
     free(target);
     return status;
 }
 
-int vt_command_export(const struct vt_command *command, struct vt_arguments *arguments,
-                      struct vt_output *output)
+int vt_command_export(struct vt_arguments *arguments, struct vt_output *output)
 {
-    const struct format *format = find_format(command, arguments->format);
+    const struct format *format = find_format(arguments->format);
     int worst;
 
     if (format && arguments->table >= 0 && !strcmp(format->name, one_table.name))
         format = &one_table;
-    worst = format ? check_target(command, arguments, format) : VT_EXIT_WRONG_USE;
+    worst = format ? check_target(arguments, format) : VT_EXIT_WRONG_USE;
 
-    (void)output; /* each trace has its own */
     if (worst)
         return worst;
     for (int i = 0; i < arguments->operand_count; i++) {
-        int result = export_one(command, arguments, arguments->operands[i], format);
+        int result = export_one(arguments, arguments->operands[i], format);
         worst = result > worst ? result : worst;
     }
+    output->broken = worst != 0; /* it has been said why */
     return worst;
 }

@@ -1,6 +1,8 @@
 /* html: one page about one trace, the traces of a job, or two to compare. */
-#include "command/command.h"
-#include "command/files.h"
+#include "command/load.h"
+#include "command/output.h"
+#include "command/temporary.h"
+#include "command/traces.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,40 +18,34 @@
 
 /* ---- Which traces, and where to ---- */
 
-static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                       struct vt_files *files)
+static int list_traces(const struct vt_arguments *arguments, struct vt_files *files)
 {
-    int status = vt_files_find(command, arguments, files);
+    int status = vt_files_find(arguments, files);
 
     if (!status && arguments->diff && files->count != 2)
-        status = vt_wrong_use(command, "--diff compares two traces, not %zu: vramtrace html --diff A B",
-                              files->count);
+        status = vt_wrong_use("--diff compares two traces, not %zu: vramtrace html --diff A B", files->count);
     return status;
 }
 
 /* "run.html" of "run.vrt"; of a folder, a file in it. The caller frees it. */
 static char *usual_output(const char *operand)
 {
-    size_t length = strlen(operand);
-
     if (vt_is_folder(operand))
-        return vt_print_text("%s%s" FOLDER_PAGE, operand, operand[length - 1] == '/' ? "" : "/");
-    if (length > 4 && !strcmp(operand + length - 4, ".vrt"))
-        length -= 4;
-    return vt_print_text("%.*s.html", (int)length, operand);
+        return vt_print_text("%s%s" FOLDER_PAGE, operand, operand[strlen(operand) - 1] == '/' ? "" : "/");
+    return vt_print_text("%.*s.html", (int)vt_stem_bytes(operand), operand);
 }
 
 /* ---- The page ---- */
 
 /* A loaded trace, with the report of the moment when memory ran out, if it did. */
-static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                struct vt_loaded *loaded, struct vt_report **oom)
+static int load_trace(const struct vt_arguments *arguments, const char *path, struct vt_loaded *loaded,
+                      struct vt_report **oom)
 {
     struct vt_report_options options = {.device_index = arguments->device,
                                         .shown_only = true,
                                         .oom = VT_AT_OOM_NEVER,
                                         .timeline_columns = VT_PAGE_COLUMNS};
-    int result = vt_load_report(command, arguments, path, &options,
+    int result = vt_load_report(arguments, path, &options,
                                 VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_STEPS | VT_FIND_CARD, loaded);
 
     *oom = NULL;
@@ -57,22 +53,22 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
         return result;
     options.oom = VT_AT_OOM_ONLY;
     options.timeline_columns = 1;
-    return vt_make_report(command, path, loaded, &options, VT_FIND_LEAKS | VT_FIND_SHORTAGE, oom);
+    return vt_make_report(path, loaded, &options, VT_FIND_LEAKS | VT_FIND_SHORTAGE, oom);
 }
 
-static void compare(const struct vt_loaded sides[2], struct vt_html *page)
+static void add_comparison(const struct vt_loaded sides[2], struct vt_html *page)
 {
     struct vt_diff *diff;
 
-    vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP, &diff);
+    diff = vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP);
     vt_html_compare(page, diff);
     vt_diff_free(diff);
 }
 
 /* A comparison needs both traces at once; otherwise each is freed before the next is read. Traces of a folder
  * that cannot be read are left out, and the page says so: a rank that died must not hide the others. */
-static int add_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct vt_files *files, size_t *left_out, struct vt_html *page)
+static int add_traces(const struct vt_arguments *arguments, const struct vt_files *files, size_t *left_out,
+                      struct vt_html *page)
 {
     struct vt_loaded loaded[2] = {{0}};
     int result = 0;
@@ -82,7 +78,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         struct vt_report *oom = NULL;
 
         vt_unload(at);
-        result = load(command, arguments, files->items[i].path, at, &oom);
+        result = load_trace(arguments, files->items[i].path, at, &oom);
         if (!result)
             vt_html_add(page, at->report, oom);
         vt_report_free(oom);
@@ -92,7 +88,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         result = ++*left_out < files->count ? 0 : result;
     }
     if (!result && arguments->diff)
-        compare(loaded, page);
+        add_comparison(loaded, page);
     vt_unload(&loaded[0]);
     vt_unload(&loaded[1]);
     return result;
@@ -100,7 +96,7 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
 
 /* Shows a page with $BROWSER, which may have arguments, else xdg-open. A browser in the terminal needs the
  * terminal, so this waits for it. */
-static void open_page(const struct vt_command *command, const char *path)
+static void open_page(const char *path)
 {
     const char *browser = getenv("BROWSER");
     const char *program = browser && browser[0] ? browser : "xdg-open";
@@ -110,70 +106,68 @@ static void open_page(const struct vt_command *command, const char *path)
     int ended = -1;
 
     if (full && (vt_temporary_run((char *[]){"sh", "-c", script, "sh", full, NULL}, &ended) || ended))
-        vt_say(command, "%s could not open %s; set BROWSER to a browser, or open it yourself", program, path);
+        vt_say("%s could not open %s; set BROWSER to a browser, or open it yourself", program, path);
     free(script);
     free(full);
 }
 
 /* The file is complete before anything is said about it. */
-static int finish(const struct vt_command *command, const struct vt_arguments *arguments,
-                  struct vt_output *output, size_t traces, int status)
+static int finish_page(const struct vt_arguments *arguments, struct vt_output *output, size_t traces,
+                       int status)
 {
     const char *next = arguments->open ? "" : "; open it in a browser, or add --open";
     const char *path = output->path;
     long bytes = !status && output->stream ? ftell(output->stream) : -1;
     char size[32];
 
-    status = vt_output_end(command, output, status);
+    status = vt_output_end(output, status);
     *output = (struct vt_output){.stream = stdout};
     if (!status && path && traces > 1)
-        vt_say(command, "wrote %s (%s, %zu traces)%s", path,
-               vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size), traces, next);
+        vt_say("wrote %s (%s, %zu traces)%s", path, vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size),
+               traces, next);
     else if (!status && path)
-        vt_say(command, "wrote %s (%s)%s", path, vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size),
-               next);
+        vt_say("wrote %s (%s)%s", path, vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size), next);
     if (!status && path && arguments->open)
-        open_page(command, path);
+        open_page(path);
     return status;
 }
 
-static int write_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct vt_files *files, struct vt_output *output)
+static int write_page(const struct vt_arguments *arguments, const struct vt_files *files,
+                      struct vt_output *output)
 {
     char *usual = arguments->output ? NULL : usual_output(arguments->operands[0]);
     struct vt_html *page = vt_html_make();
     size_t left_out = 0;
     int status;
 
-    status = add_traces(command, arguments, files, &left_out, page);
+    status = add_traces(arguments, files, &left_out, page);
     if (!status && usual)
-        status = vt_output_begin(command, usual, output);
+        status = vt_output_begin(usual, output);
     if (!status)
-        status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
+        status = vt_written(output, vt_html_write(page, arguments->title, output->stream));
     vt_html_free(page);
-    status = finish(command, arguments, output, files->count - left_out, status);
+    status = finish_page(arguments, output, files->count - left_out, status);
     if (!status && left_out) {
-        vt_say(command, "skipped %zu of %zu traces that could not be read", left_out, files->count);
+        vt_say("skipped %zu of %zu traces that could not be read", left_out, files->count);
         status = VT_EXIT_UNREADABLE;
     }
     free(usual);
     return status;
 }
 
-int vt_command_html(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_html(struct vt_arguments *arguments, struct vt_output *output)
 {
     struct vt_files files = {0};
     int status = 0;
 
     if (!output->path && arguments->output && isatty(fileno(output->stream)))
-        status = vt_wrong_use(command, "refusing to write HTML to the terminal; use -o report.html");
+        status = vt_wrong_use("refusing to write HTML to the terminal; use -o report.html");
     else if (arguments->open && arguments->output && !output->path)
-        status = vt_wrong_use(command, "--open needs a file: use -o report.html");
+        status = vt_wrong_use("--open needs a file: use -o report.html");
     if (!status)
-        status = list_traces(command, arguments, &files);
+        status = list_traces(arguments, &files);
     if (!status)
-        status = write_page(command, arguments, &files, output);
+        status = write_page(arguments, &files, output);
     vt_files_free(&files);
     return status;
 }

@@ -1,5 +1,6 @@
 /* info: what a trace contains, without judgement; and checks of our own reading of it. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/pager.h"
 
 #include <inttypes.h>
 
@@ -12,7 +13,6 @@
 #include "view/text/views.h"
 
 struct verification {
-    const struct vt_command *command;
     const struct vt_trace *trace;
     int device_index;
     uint64_t breaches;
@@ -29,13 +29,12 @@ static void say_breach(void *context, uint32_t event_index, const char *what)
     if (event_index != VT_NEVER)
         snprintf(event, sizeof event, "event %" PRIu32 " (%s), ", event_index,
                  vt_event_kind_name(verification->trace->events[event_index].kind));
-    vt_say(verification->command, "%s: %sdevice %d: %s", verification->trace->path, event,
-           verification->device_index, what);
+    vt_say("%s: %sdevice %d: %s", verification->trace->path, event, verification->device_index, what);
 }
 
-static int verify(const struct vt_command *command, const struct vt_loaded *loaded, struct vt_output *output)
+static int verify_trace(const struct vt_loaded *loaded, struct vt_output *output)
 {
-    struct verification verification = {.command = command, .trace = loaded->trace};
+    struct verification verification = {.trace = loaded->trace};
     struct vt_category_check check = {.breach = say_breach, .context = &verification};
     char count[32], wrong[256];
 
@@ -57,61 +56,61 @@ static int verify(const struct vt_command *command, const struct vt_loaded *load
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 
-static int print_events(FILE *out, const struct vt_trace *trace, const struct vt_arguments *arguments)
+static void print_events(FILE *out, const struct vt_trace *trace, const struct vt_arguments *arguments)
 {
     static struct vt_frame frames[VT_EVENT_FRAMES];
     const struct vt_json_style style = {.compact = true};
     struct vt_event_facts event;
-    int result = 0;
 
-    for (uint32_t i = 0; !result && i < trace->event_count; i++) {
-        vt_event_facts_read(trace, i, arguments->stacks ? frames : NULL, &event);
-        result = arguments->json ? vt_json_write(&vt_event_document, &event, &style, out)
-                                 : vt_text_event(&event, out);
+    for (uint32_t i = 0; !ferror(out) && i < trace->event_count; i++) {
+        vt_event_facts_read(trace, i, &event);
+        vt_event_frames_read(trace, arguments->stacks ? frames : NULL, &event);
+        if (arguments->json)
+            vt_json_write(&vt_event_document, &event, &style, out);
+        else
+            vt_text_event(&event, out);
     }
-    return result;
 }
 
-static int print_info(FILE *out, const struct vt_loaded *loaded, const struct vt_arguments *arguments)
+static void print_info(FILE *out, const struct vt_loaded *loaded, const struct vt_arguments *arguments)
 {
     const struct vt_json_style style = {.compact = arguments->operand_count > 1};
     struct vt_info info;
-    int result;
 
     vt_info_make(loaded->attribution, &info);
-    result =
-        arguments->json ? vt_json_write(&vt_info_document, &info, &style, out) : vt_text_info(&info, out);
+    if (arguments->json)
+        vt_json_write(&vt_info_document, &info, &style, out);
+    else
+        vt_text_info(&info, out);
     vt_info_free(&info);
-    return result;
 }
 
-static int info_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                    struct vt_output *output)
+static int info_one(const struct vt_arguments *arguments, const char *path, struct vt_output *output)
 {
     struct vt_loaded loaded;
-    int result = arguments->events ? vt_refuse_long(command, arguments, path, "--events prints") : 0;
+    int result = arguments->events ? vt_refuse_long(arguments, path, "--events prints") : 0;
 
     if (!result)
-        result = vt_load(command, arguments, path, &loaded);
-
+        result = vt_load(arguments, path, NULL, &loaded);
     if (result)
         return result;
     if (!arguments->verify)
-        vt_begin_page(command, arguments, output);
+        vt_begin_page(arguments, output);
     if (arguments->verify)
-        result = verify(command, &loaded, output);
+        result = verify_trace(&loaded, output);
     else if (arguments->events)
-        result = vt_written(command, output, print_events(output->stream, loaded.trace, arguments));
+        print_events(output->stream, loaded.trace, arguments);
     else
-        result = vt_written(command, output, print_info(output->stream, &loaded, arguments));
+        print_info(output->stream, &loaded, arguments);
+    if (!arguments->verify)
+        result = vt_written(output, 0);
     vt_unload(&loaded);
     return result;
 }
 
-int vt_command_info(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_info(struct vt_arguments *arguments, struct vt_output *output)
 {
     bool is_text = !arguments->json && !arguments->verify && !arguments->events;
 
-    return vt_for_each_trace(command, arguments, output, is_text ? "\n" : NULL, info_one);
+    return vt_for_each_trace(arguments, output, is_text ? "\n" : NULL, info_one);
 }

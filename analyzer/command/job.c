@@ -1,77 +1,63 @@
 /* report and oom for a folder or several traces, merged as one job; report.c does one trace. */
-#include "command/command.h"
-#include "command/files.h"
 #include "command/job_traces.h"
+#include "command/pager.h"
+#include "command/traces.h"
 #include "job/job.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static bool is_oom(const struct vt_command *command)
+static bool is_oom(const struct vt_arguments *arguments)
 {
-    return command->bit == 1u << VT_COMMAND_OOM;
+    return arguments->command->bit == 1u << VT_COMMAND_OOM;
 }
 
 /* ---- Printing ---- */
 
 /* The page of the process that ran out of memory first. */
-static int print_first(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const struct vt_job *job, struct vt_output *output)
+static int print_first(const struct vt_arguments *arguments, const struct vt_job *job,
+                       struct vt_output *output)
 {
-    const struct vt_view_style style = vt_style(arguments, output);
-    struct vt_loaded loaded;
-    char error[512];
-    int result;
+    char *path[] = {(char *)job->processes[job->falls[0].process].path};
+    struct vt_arguments alone = *arguments;
 
-    if (!job->fall_count)
-        return 0;
-    result = vt_open(job->processes[job->falls[0].process].path, arguments->rules, !arguments->all_events,
-                     &loaded, error, sizeof error);
-    if (!result) {
-        result = vt_report_page(command, arguments, &loaded, &style, output->stream, error, sizeof error);
-        vt_unload(&loaded);
-    }
-    if (ferror(output->stream)) /* a reader that went away, say */
-        return vt_written(command, output, 0);
-    if (result)
-        vt_say(command, "%s", error);
-    return result;
+    alone.operands = path;
+    alone.operand_count = 1;
+    return vt_command_report(&alone, output);
 }
 
 #define BRIEF_ITEMS 8 /* of each list, as data */
 
-static int print_brief(const struct vt_arguments *arguments, const struct vt_job *job, bool oom,
-                       struct vt_output *output)
+static void print_job(const struct vt_arguments *arguments, const struct vt_job *job,
+                      struct vt_output *output)
 {
+    const bool oom = is_oom(arguments);
     const struct vt_view_style style = vt_style(arguments, output);
-    const struct vt_json_style json = {.top = BRIEF_ITEMS, .compact = true, .brief = true};
-    int result = 0;
+    const struct vt_json_style json = {.top = arguments->top},
+                               brief = {.top = BRIEF_ITEMS, .compact = true, .brief = true};
 
-    if (arguments->json)
-        result = vt_json_write(oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job, &json,
-                               output->stream);
-    return result ? result : (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
+    if (arguments->json && arguments->brief)
+        vt_json_write(oom ? &vt_job_oom_summary_document : &vt_job_summary_document, job, &brief,
+                      output->stream);
+    else if (arguments->json)
+        vt_json_write(oom ? &vt_job_oom_document : &vt_job_document, job, &json, output->stream);
+    if (!arguments->json || arguments->brief)
+        (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream);
 }
 
-static int print(const struct vt_command *command, const struct vt_arguments *arguments,
-                 const struct vt_job *job, struct vt_output *output)
+static int print_pages(const struct vt_arguments *arguments, const struct vt_job *job,
+                       struct vt_output *output)
 {
-    const bool oom = is_oom(command);
-    const struct vt_view_style style = vt_style(arguments, output);
+    const bool is_page = !arguments->brief && !arguments->json;
     int result;
 
-    if (arguments->brief)
-        return vt_written(command, output, print_brief(arguments, job, oom, output));
-    if (arguments->json) {
-        result = vt_json_write(oom ? &vt_job_oom_document : &vt_job_document, job,
-                               &(struct vt_json_style){.top = arguments->top}, output->stream);
-        return vt_written(command, output, result);
-    }
-    vt_pager_begin(command, arguments, output);
-    result = vt_written(command, output, (oom ? vt_text_job_oom : vt_text_job)(job, &style, output->stream));
-    return !result && oom ? print_first(command, arguments, job, output) : result;
+    if (is_page)
+        vt_pager_begin(arguments, output);
+    print_job(arguments, job, output);
+    result = vt_written(output, 0);
+    return !result && is_page && is_oom(arguments) && job->fall_count ? print_first(arguments, job, output)
+                                                                      : result;
 }
 
 /* ---- The command ---- */
@@ -100,47 +86,33 @@ static const char *option_of_one(const struct vt_arguments *arguments)
                                     : NULL;
 }
 
-/* Reads what was named; says what cannot be read. */
-static int read_job(const struct vt_command *command, const struct vt_arguments *arguments,
-                    const struct vt_files *files, struct vt_job **job)
+static int read_job(const struct vt_arguments *arguments, const struct vt_files *files, struct vt_job **job)
 {
     const char *first = arguments->operands[0];
     const bool one = arguments->operand_count == 1;
-    const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
     char *what = one ? NULL : vt_print_text("%s and %d more", first, arguments->operand_count - 1);
     int status;
 
-    for (size_t i = 0; i < files->count; i++)
-        paths[i] = files->items[i].path;
-    status = vt_job_traces_read(&(struct vt_job_request){.paths = paths,
+    status = vt_job_traces_read(&(struct vt_job_request){.paths = (const char *const *)files->paths,
                                                          .count = files->count,
                                                          .what = one ? first : what,
                                                          .rules = arguments->rules,
                                                          .all_events = arguments->all_events,
-                                                         .oom = is_oom(command)},
+                                                         .oom = is_oom(arguments)},
                                 job);
-    free(paths);
     free(what);
     (*job)->operand = one ? first : NULL;
-    for (size_t i = 0; i < (*job)->unread_count; i++) {
-        const struct vt_job_unread *unread = &(*job)->unread[i];
-
-        if (unread->is_copy)
-            continue;
-        vt_say(command, "%s: %s", unread->path, unread->why);
-        status = status ? status : VT_EXIT_UNREADABLE;
-    }
     return status;
 }
 
-static int report_merged(const struct vt_command *command, struct vt_arguments *arguments,
-                         struct vt_output *output, const struct vt_files *files)
+static int report_merged(struct vt_arguments *arguments, struct vt_output *output,
+                         const struct vt_files *files)
 {
     struct vt_job *job;
-    int status = read_job(command, arguments, files, &job);
+    int status = read_job(arguments, files, &job);
 
     if (job->process_count) {
-        int printed = print(command, arguments, job, output);
+        int printed = print_pages(arguments, job, output);
 
         status = printed > status ? printed : status;
     }
@@ -148,26 +120,26 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
     return status;
 }
 
-int vt_command_job(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_job(struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *option = arguments->each ? NULL : option_of_one(arguments);
     struct vt_files files = {.once = true};
     int status;
 
     if (!is_job(arguments))
-        return vt_command_report(command, arguments, output);
+        return vt_command_report(arguments, output);
     if (option)
-        return vt_wrong_use(command, "%s works on one trace: name one, or add --each for a %s of each trace",
-                            option, command->name);
+        return vt_wrong_use("%s works on one trace: name one, or add --each for a %s of each trace", option,
+                            arguments->command->name);
     if (arguments->each) {
         files.once = false;
-        status = vt_files_to_operands(command, arguments, &files);
+        status = vt_files_to_operands(arguments, &files);
         if (!status)
-            status = vt_command_report(command, arguments, output);
+            status = vt_command_report(arguments, output);
     } else {
-        status = vt_files_find(command, arguments, &files);
+        status = vt_files_find(arguments, &files);
         if (!status)
-            status = report_merged(command, arguments, output, &files);
+            status = report_merged(arguments, output, &files);
     }
     vt_files_free(&files);
     return status;

@@ -1,22 +1,22 @@
 /* Reads the traces of a job, several at a time. */
 #include "command/job_traces.h"
+#include "command/load.h"
+#include "command/output.h"
+#include "command/progress.h"
 
+#include "base/allocate.h"
 #include "base/progress.h"
 #include "base/task.h"
-#include "command/command.h"
 #include "diagnose/diagnose.h"
 #include "job/job.h"
 #include "job/oom_order.h"
 #include "job/process.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ERROR_BYTES (2 * PATH_MAX)
 
 /* What the threads share. */
 struct reading {
@@ -62,25 +62,25 @@ static void begin_reading(struct reading *reading, const struct vt_job_request *
                                 .one_done = PTHREAD_COND_INITIALIZER};
 }
 
-static int read_one(struct reading *reading, size_t index, char *error)
+static int read_one(struct reading *reading, size_t index)
 {
-    struct vt_report_options options = reading->options;
-    struct vt_loaded loaded;
-    char at[32];
     const bool *brief = reading->request->brief;
-    int result = brief && brief[index] ? vt_open_head(reading->paths[index], &loaded, error, ERROR_BYTES)
-                                       : vt_open(reading->paths[index], reading->request->rules,
-                                                 !reading->request->all_events, &loaded, error, ERROR_BYTES);
+    char **error = &reading->errors[index], at[32];
+    struct vt_report_options options = reading->options;
+    struct vt_loaded loaded = {.rules = reading->request->rules,
+                               .all_events = reading->request->all_events,
+                               .head_only = brief && brief[index]};
+    int result = vt_open(reading->paths[index], &loaded, error);
 
     if (result)
         return result;
     if (reading->own_ns) {
         snprintf(at, sizeof at, "%" PRIu64 "ns", reading->own_ns[index]);
         options.at = at;
-        result = vt_reach(&loaded, &options, error, ERROR_BYTES);
+        result = vt_reach(&loaded, &options, error);
     }
     if (!result)
-        result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error, ERROR_BYTES);
+        result = vt_try_report(&loaded, &options, reading->findings, &loaded.report, error);
     if (!result && brief)
         vt_job_process_read_brief(loaded.report, brief[index], &reading->processes[index]);
     else if (!result)
@@ -93,21 +93,15 @@ static int read_one(struct reading *reading, size_t index, char *error)
 static void *read_traces(void *context)
 {
     struct reading *reading = context;
-    char *error = vt_allocate(ERROR_BYTES);
 
     for (size_t i; (i = atomic_fetch_add(&reading->next, 1)) < reading->count;) {
-        int result = read_one(reading, i, error);
-
-        if (result == VT_EXIT_WRONG_USE)
+        if (read_one(reading, i) == VT_EXIT_WRONG_USE)
             atomic_store(&reading->wrong_use, 1);
-        if (result)
-            reading->errors[i] = vt_copy_text(error);
         pthread_mutex_lock(&reading->lock);
         reading->done++;
         pthread_cond_signal(&reading->one_done);
         pthread_mutex_unlock(&reading->lock);
     }
-    free(error);
     return NULL;
 }
 
@@ -136,7 +130,7 @@ static void read_all(struct reading *reading)
 }
 
 /* Without the path that it begins with. */
-static const char *reason(const char *error, const char *path)
+static const char *without_path(const char *error, const char *path)
 {
     size_t bytes = strlen(path);
 
@@ -172,7 +166,7 @@ static void drop_copies(struct reading *reading, bool *is_copy)
 }
 
 /* Moves what was read to the front, lists what was not, and makes the job of both. */
-static struct vt_job *merge(struct reading *reading)
+static struct vt_job *make_job(struct reading *reading)
 {
     size_t read = 0, unread_count = 0;
     struct vt_job_unread *unread = vt_allocate_zeros(reading->count, sizeof *unread);
@@ -187,10 +181,10 @@ static struct vt_job *merge(struct reading *reading)
             reading->processes[read++] = reading->processes[i];
         else
             unread[unread_count++] =
-                (struct vt_job_unread){path, reason(reading->errors[i], path), is_copy[i]};
+                (struct vt_job_unread){path, without_path(reading->errors[i], path), is_copy[i]};
     }
-    vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
-                reading->request->brief, &job);
+    job = vt_job_make(reading->request->what, reading->processes, read, unread, unread_count,
+                      reading->request->brief);
     reading->processes = NULL;
     free(unread);
     free(is_copy);
@@ -221,9 +215,22 @@ static void read_neighbours(const struct vt_job_request *request, struct vt_job 
     vt_job_compare_first(job);
 }
 
+static int say_unread(const struct vt_job *job)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < job->unread_count; i++)
+        if (!job->unread[i].is_copy) {
+            vt_say("%s: %s", job->unread[i].path, job->unread[i].why);
+            status = VT_EXIT_UNREADABLE;
+        }
+    return status;
+}
+
 int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job)
 {
     struct reading reading;
+    int status;
 
     begin_reading(&reading, request, request->count);
     memcpy(reading.paths, request->paths, request->count * sizeof *reading.paths);
@@ -232,9 +239,10 @@ int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job
     reading.options.groups = request->brief ? VT_NO_GROUPS : reading.options.groups;
     reading.findings = request->brief ? 0 : VT_FIND_LEAKS | VT_FIND_CARD;
     read_all(&reading);
-    *job = merge(&reading);
+    *job = make_job(&reading);
     if (request->oom && (*job)->fall_count)
         read_neighbours(request, *job);
     end_reading(&reading);
-    return reading.wrong_use ? VT_EXIT_WRONG_USE : 0;
+    status = say_unread(*job);
+    return reading.wrong_use ? VT_EXIT_WRONG_USE : status;
 }

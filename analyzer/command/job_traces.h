@@ -18,8 +18,8 @@ struct vt_job_request {
 };
 
 /* Reads on as many threads as there are processors, which report their progress, and merges. A trace that
- * cannot be read is in (*job)->unread, and the job may have none that can. 0 or VT_EXIT_WRONG_USE; there is a
- * job either way. */
+ * cannot be read is in (*job)->unread, with a line on stderr, and the job may have none that can. An exit
+ * status; there is a job either way. */
 int vt_job_traces_read(const struct vt_job_request *request, struct vt_job **job);
 
 #endif

@@ -1,16 +1,15 @@
 /* list: the traces here, one row for each run. */
-#include "command/command.h"
-#include "command/files.h"
 #include "command/job_traces.h"
+#include "command/load.h"
+#include "command/pager.h"
+#include "command/traces.h"
 #include "job/job.h"
 #include "job/list.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The newest traces are read that have no more than that many times vt_thin_above() events together, which
  * takes some seconds; of the others, who was recorded. */
@@ -45,12 +44,12 @@ static int newest_first(const void *left, const void *right)
 }
 
 /* A brief job of all these traces. */
-static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
+static int read_traces(const struct vt_files *files, bool all_events, struct vt_job **job)
 {
     struct found *found = vt_allocate_zeros(files->count, sizeof *found);
     const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
     bool *head_only = vt_allocate_zeros(files->count, sizeof *head_only);
-    struct vt_job *job;
+    int status;
     uint64_t left = all_events ? UINT64_MAX : THIN_TRACES * vt_thin_above();
 
     for (size_t i = 0; i < files->count; i++)
@@ -61,50 +60,44 @@ static struct vt_job *read_traces(const struct vt_files *files, bool all_events)
         head_only[i] = found[i].events > left;
         left -= head_only[i] ? 0 : found[i].events;
     }
-    vt_job_traces_read(
-        &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only},
-        &job);
+    status = vt_job_traces_read(
+        &(struct vt_job_request){.paths = paths, .count = files->count, .what = "", .brief = head_only}, job);
     free(found);
     free(paths);
     free(head_only);
-    return job;
+    return status;
 }
 
-static int print(const struct vt_command *command, const struct vt_arguments *arguments,
-                 const struct vt_list *list, struct vt_output *output)
+static int print_list(const struct vt_arguments *arguments, const struct vt_list *list,
+                      struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->top};
 
-    if (!arguments->json)
-        vt_pager_begin(command, arguments, output);
-    return vt_written(command, output,
-                      arguments->json ? vt_json_write(&vt_list_document, list, &json, output->stream)
-                                      : vt_text_list(list, &style, output->stream));
+    vt_pager_begin(arguments, output);
+    if (arguments->json)
+        vt_json_write(&vt_list_document, list, &json, output->stream);
+    else
+        vt_text_list(list, &style, output->stream);
+    return vt_written(output, 0);
 }
 
-static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const struct vt_files *files, struct vt_output *output)
+static int list_traces(const struct vt_arguments *arguments, const struct vt_files *files,
+                       struct vt_output *output)
 {
-    struct vt_job *job = read_traces(files, arguments->all_events);
+    struct vt_job *job;
     struct vt_list list;
-    int status = 0, unread = 0;
+    int unread = read_traces(files, arguments->all_events, &job), status = 0;
 
     vt_list_make(job, &list);
-    for (size_t i = 0; i < job->unread_count; i++)
-        if (!job->unread[i].is_copy) {
-            vt_say(command, "%s: %s", job->unread[i].path, job->unread[i].why);
-            unread = VT_EXIT_UNREADABLE;
-        }
     if (list.row_count || arguments->json)
-        status = print(command, arguments, &list, output);
+        status = print_list(arguments, &list, output);
     vt_list_free(&list);
     vt_job_free(job);
     return status > unread ? status : unread;
 }
 
-int vt_command_list(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_list(struct vt_arguments *arguments, struct vt_output *output)
 {
     static char *here[] = {".", NULL};
     struct vt_files files = {.once = true, .by_name = !arguments->operand_count};
@@ -114,9 +107,9 @@ int vt_command_list(const struct vt_command *command, struct vt_arguments *argum
         arguments->operands = here;
         arguments->operand_count = 1;
     }
-    status = vt_files_find(command, arguments, &files);
+    status = vt_files_find(arguments, &files);
     if (!status)
-        status = list_traces(command, arguments, &files, output);
+        status = list_traces(arguments, &files, output);
     vt_files_free(&files);
     return status;
 }

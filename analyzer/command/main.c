@@ -1,7 +1,10 @@
 /* Finds the command and runs it: options, the traces meant, -o and the exit status of writing. */
+#include "base/format.h"
 #include "base/heap.h"
-#include "command/command.h"
-#include "command/files.h"
+#include "command/arguments.h"
+#include "command/pager.h"
+#include "command/run.h"
+#include "command/traces.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -10,48 +13,49 @@
 
 #include "vramtrace/format.h"
 
-static int (*const functions[VT_COMMAND_COUNT])(const struct vt_command *, struct vt_arguments *,
-                                                struct vt_output *) = {
+static int (*const functions[VT_COMMAND_COUNT])(struct vt_arguments *, struct vt_output *) = {
 #define X(id, group, name, function, takes, arguments, summary) function,
     VT_COMMANDS(X)
 #undef X
 };
 
-static int unknown_command(const struct vt_command *command, const char *name)
+static const char rank_option_hint[] =
+#define VT_RANK_OPTION(hint) hint
+#include "trace/frameworks.def"
+    ;
+
+static int unknown_command(const char *name)
 {
     const char *names[VT_COMMAND_COUNT + 3] = {"--version", "--help"}, *nearest;
     const char *kind = name[0] == '-' ? "option" : "command";
-    size_t length = strlen(name);
 
     for (int i = 0; i < VT_COMMAND_COUNT; i++)
         names[i + 2] = vt_commands[i].name;
     nearest = vt_nearest(name, names);
     if (nearest)
-        return vt_wrong_use(command, "unknown %s '%s'; did you mean vramtrace %s?", kind, name, nearest);
-    if (length > 4 && !strcmp(name + length - 4, ".vrt"))
-        return vt_wrong_use(command, "'%s' is not a command; did you mean vramtrace report %s?", name, name);
-    return vt_wrong_use(command,
-                        name[0] == '-' ? "unknown %s '%s'; a command comes first: vramtrace COMMAND [OPTIONS]"
+        return vt_wrong_use("unknown %s '%s'; did you mean vramtrace %s?", kind, name, nearest);
+    if (name[vt_stem_bytes(name)])
+        return vt_wrong_use("'%s' is not a command; did you mean vramtrace report %s?", name, name);
+    return vt_wrong_use(name[0] == '-' ? "unknown %s '%s'; a command comes first: vramtrace COMMAND [OPTIONS]"
                                        : "unknown %s '%s'; vramtrace help lists them",
                         kind, name);
 }
 
-int vt_command_help(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output)
+int vt_command_help(struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *name = arguments->operands[0];
     bool named = arguments->operand_count && name[0] != '-';
     const struct vt_command *about = named ? vt_find_command(name) : NULL;
 
     if (named && !about)
-        return unknown_command(command, name);
+        return unknown_command(name);
     if (!about)
         vt_print_help(output->stream);
     else if (about->bit == 1u << VT_COMMAND_RUN)
-        vt_print_run_help(about, output->stream);
+        vt_print_run_help(output->stream);
     else
         vt_print_command_help(about, output->stream);
-    return vt_written(command, output, 0);
+    return vt_written(output, 0);
 }
 
 /* A command whose options are in options.def: everything but its own work. */
@@ -66,17 +70,17 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
         return status;
     if (arguments.help) {
         vt_print_command_help(command, stdout);
-        return vt_output_end(command, &output, 0);
+        return vt_output_end(&output, 0);
     }
-    status = vt_find_traces(command, &arguments);
+    status = vt_find_traces(&arguments);
     if (!status && command->takes == VT_TAKES_TRACES)
-        status = vt_files_to_operands(command, &arguments, &files);
+        status = vt_files_to_operands(&arguments, &files);
     if (!status) {
-        status = vt_output_begin(command, arguments.output, &output);
+        status = vt_output_begin(arguments.output, &output);
         if (!status)
-            status = functions[command - vt_commands](command, &arguments, &output);
-        status = vt_output_end(command, &output, status);
-        status = vt_pager_end(command, &output, status);
+            status = functions[command - vt_commands](&arguments, &output);
+        status = vt_output_end(&output, status);
+        status = vt_pager_end(&output, status);
     }
     vt_files_free(&files);
     free(arguments.found_path);
@@ -85,9 +89,10 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
 
 static int run_command(const struct vt_command *command, int argc, char **argv)
 {
-    struct vt_arguments words = {.operands = argv + 1, .operand_count = argc - 1};
+    struct vt_arguments words = {.command = command, .operands = argv + 1, .operand_count = argc - 1};
     struct vt_output output = {.stream = stdout};
 
+    vt_say_as(command);
     if (command->bit != 1u << VT_COMMAND_RUN) { /* the traced command inherits signals unchanged */
         vt_heap_prepare();
         signal(SIGPIPE, SIG_IGN); /* a write gives an error instead */
@@ -95,7 +100,7 @@ static int run_command(const struct vt_command *command, int argc, char **argv)
     }
     if (command->takes != VT_TAKES_WORDS)
         return run_parsed(command, argc, argv);
-    return functions[command - vt_commands](command, &words, &output);
+    return functions[command - vt_commands](&words, &output);
 }
 
 int main(int argc, char **argv)
@@ -109,20 +114,17 @@ int main(int argc, char **argv)
         return run_command(command, argc - 1, argv + 1);
     if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
         printf("vramtrace %s (trace format %u)\n", VRAMTRACE_VERSION, VT_FORMAT_VERSION);
-        return vt_output_end(NULL, &output, 0);
+        return vt_output_end(&output, 0);
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
         vt_print_help(stdout);
-        return vt_output_end(NULL, &output, 0);
+        return vt_output_end(&output, 0);
     }
     if (argc < 2) {
         vt_print_help(stderr);
         return VT_EXIT_WRONG_USE;
     }
     if (!strncmp(name, "--local_rank", 12) || !strncmp(name, "--local-rank", 12))
-        return vt_wrong_use(NULL,
-                            "the launcher put %s before the command: deepspeed leaves it out with "
-                            "--no_local_rank, torch.distributed.launch with --use-env",
-                            name);
-    return unknown_command(NULL, name);
+        return vt_wrong_use("the launcher put %s before the command: %s", name, rank_option_hint);
+    return unknown_command(name);
 }

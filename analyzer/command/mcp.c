@@ -1,10 +1,11 @@
 /* mcp: a server of the Model Context Protocol; it is written in Python. */
-#include "command/command.h"
+#include "command/output.h"
 #include "command/python.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
-int vt_command_mcp(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_mcp(struct vt_arguments *arguments, struct vt_output *output)
 {
     size_t count = (size_t)arguments->operand_count;
     const char **words;
@@ -12,7 +13,7 @@ int vt_command_mcp(const struct vt_command *command, struct vt_arguments *argume
 
     (void)output;
     if (!realpath("/proc/self/exe", program)) {
-        vt_say(command, "/proc is not mounted");
+        vt_say("/proc is not mounted");
         return VT_EXIT_UNREADABLE;
     }
     words = vt_allocate_zeros(count + 5, sizeof *words);
@@ -20,7 +21,7 @@ int vt_command_mcp(const struct vt_command *command, struct vt_arguments *argume
     words[3] = "--";
     for (size_t i = 0; i < count; i++)
         words[4 + i] = arguments->operands[i];
-    count = (size_t)vt_python_become(command, VT_PYTHON_MCP, words);
+    count = (size_t)vt_python_become(VT_PYTHON_MCP, words);
     free(words);
     return (int)count;
 }

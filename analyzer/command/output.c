@@ -1,6 +1,9 @@
-/* Where and how commands write: to standard output, or to the file of -o, which gets its name only when it is
- * complete. */
-#include "command/command.h"
+#include "command/output.h"
+
+#include "base/memory_stream.h"
+#include "command/temporary.h"
+#include "view/text/print.h"
+#include "vramtrace/format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,20 +15,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory_stream.h"
-#include "view/text/print.h"
-#include "vramtrace/format.h"
-
 #define WIDEST 240 /* longer lines are hard to read */
 
+static const struct vt_command *speaker; /* NULL = none */
+
+void vt_say_as(const struct vt_command *command)
+{
+    speaker = command;
+}
+
 /* By one write: all ranks of a job may say it at once, into one terminal. */
-void vt_say_text(const struct vt_command *command, char *text)
+void vt_say_text(char *text)
 {
     char *line;
     size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
-    fprintf(out, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
+    fprintf(out, speaker ? "vramtrace %s: " : "vramtrace: ", speaker ? speaker->name : "");
     vt_put_clean(text, out); /* it may quote a trace, or a file's name */
     fputc('\n', out);
     fclose(out);
@@ -75,7 +81,7 @@ struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct
 
 /* ---- The file ---- */
 
-static const char *advice(int error)
+static const char *advice_for(int error)
 {
     if (error == ENOSPC || error == EDQUOT)
         return "; free some space, or write elsewhere with -o FILE";
@@ -84,23 +90,24 @@ static const char *advice(int error)
     return error == ENOENT ? "; create its folder first" : "";
 }
 
-static int cannot_write(const struct vt_command *command, struct vt_output *output, int error)
+static int cannot_write(struct vt_output *output, int error)
 {
     if (error == ENOMEM)
         vt_end_out_of_memory();
     if (!output->broken) /* once is enough */
-        vt_say(command, "cannot write %s: %s%s", output->path ? output->path : "to the standard output",
-               strerror(error), advice(error));
+        vt_say("cannot write %s: %s%s", output->path ? output->path : "to the standard output",
+               strerror(error), advice_for(error));
     output->broken = true;
     return VT_EXIT_NOT_WRITTEN;
 }
 
-static mode_t new_file_mode(void)
+/* `mode` as it is for what a user makes. */
+static mode_t new_mode(mode_t mode)
 {
     mode_t mask = umask(0);
 
     umask(mask);
-    return 0666 & ~mask;
+    return mode & ~mask;
 }
 
 /* `vramtrace run -o` names a trace: the same habit must not overwrite one here. */
@@ -136,7 +143,7 @@ static int open_temporary(struct vt_output *output, mode_t mode)
     return -1;
 }
 
-int vt_output_begin(const struct vt_command *command, const char *path, struct vt_output *output)
+int vt_output_begin(const char *path, struct vt_output *output)
 {
     struct stat status;
     bool exists;
@@ -146,33 +153,33 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     if (!path || !strcmp(path, "-"))
         return 0;
     if (!path[0])
-        return vt_wrong_use(command, "-o needs a file name, or - for the standard output");
+        return vt_wrong_use("-o needs a file name, or - for the standard output");
     output->path = path;
     output->stream = NULL; /* until there is one */
     exists = !stat(path, &status);
     if (exists && S_ISDIR(status.st_mode)) {
-        vt_say(command, "cannot write %s: it is a folder; give a file in it: -o %s/%s", path, path,
-               strcmp(command->name, "html") ? "report.txt" : "report.html");
+        vt_say("cannot write %s: it is a folder; give a file in it: -o %s/%s", path, path,
+               speaker->bit == 1u << VT_COMMAND_HTML ? "report.html" : "report.txt");
         return VT_EXIT_NOT_WRITTEN;
     }
     if (exists && S_ISREG(status.st_mode) && is_trace(path))
-        return vt_wrong_use(command, "-o %s would overwrite a trace; give another file", path);
+        return vt_wrong_use("-o %s would overwrite a trace; give another file", path);
     /* Through links; a pipe or a device is written in place. */
     output->target = exists ? realpath(path, NULL) : vt_copy_text(path);
     if (!output->target)
-        return cannot_write(command, output, errno);
+        return cannot_write(output, errno);
     file = exists && !S_ISREG(status.st_mode)
                ? open(path, O_WRONLY | O_CLOEXEC)
-               : open_temporary(output, exists ? status.st_mode & 0777 : new_file_mode());
+               : open_temporary(output, exists ? status.st_mode & 0777 : new_mode(0666));
     output->stream = file < 0 ? NULL : fdopen(file, "w");
     if (output->stream)
         return 0;
-    return cannot_write(command, output, errno);
+    return cannot_write(output, errno);
 }
 
 /* Why a stream failed, where the call that failed was inside a writer and errno is gone. Only what nobody
  * will read is written again: a pipe's reader must not get a second part of what is already broken. */
-static int reason(const struct vt_output *output)
+static int failure_of(const struct vt_output *output)
 {
     static const char block[4096];
     int file = fileno(output->stream);
@@ -185,22 +192,22 @@ static int reason(const struct vt_output *output)
     return EIO;
 }
 
-int vt_written(const struct vt_command *command, struct vt_output *output, int result)
+int vt_written(struct vt_output *output, int result)
 {
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
-        result = errno ? -errno : result && result != -EIO ? result : -reason(output);
+        result = errno ? -errno : result && result != -EIO ? result : -failure_of(output);
     if (result == -EPIPE) { /* a reader that went away is no error */
         output->broken = true;
         return VT_EXIT_GOOD;
     }
     if (!result)
         return VT_EXIT_GOOD;
-    return cannot_write(command, output, -result);
+    return cannot_write(output, -result);
 }
 
 /* Gives the complete file its name. */
-static int keep(const struct vt_command *command, struct vt_output *output)
+static int keep_file(struct vt_output *output)
 {
     int file = fileno(output->stream), error = 0;
 
@@ -211,19 +218,19 @@ static int keep(const struct vt_command *command, struct vt_output *output)
     output->stream = NULL;
     if (!error && output->temporary)
         error = vt_temporary_keep(output->target);
-    return error ? cannot_write(command, output, error) : 0;
+    return error ? cannot_write(output, error) : 0;
 }
 
-int vt_output_end(const struct vt_command *command, struct vt_output *output, int status)
+int vt_output_end(struct vt_output *output, int status)
 {
     int result = 0;
 
     if (output->stream && !output->broken)
-        result = vt_written(command, output, 0);
+        result = vt_written(output, 0);
     /* A command that failed before it printed anything leaves the old file. */
     if (output->path && output->stream && !output->broken &&
         (status <= VT_EXIT_CHECK_FAILED || ftell(output->stream) > 0))
-        result = keep(command, output);
+        result = keep_file(output);
     else if (output->path && output->stream)
         output->broken = true;
     if (output->path && output->stream)
@@ -233,4 +240,54 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
     free(output->temporary);
     free(output->target);
     return result > status ? result : status;
+}
+
+/* ---- A folder ---- */
+
+static int cannot_make(const char *path, int error)
+{
+    const char *advice = error == ENOENT ? "; create the folder that it is in first"
+                         : error == ENOSPC || error == EDQUOT
+                             ? "; free some space, or write elsewhere with -o FOLDER"
+                         : error == EEXIST ? "; remove it, or give another folder with -o FOLDER"
+                                           : "";
+
+    if (error == ENOMEM)
+        vt_end_out_of_memory();
+    vt_say("cannot write %s: %s%s", path, strerror(error), advice);
+    return VT_EXIT_NOT_WRITTEN;
+}
+
+int vt_folder_begin(const char *path, struct vt_folder *folder)
+{
+    struct stat status;
+    size_t length = strlen(path);
+    int error;
+
+    *folder = (struct vt_folder){.path = path};
+    if (!length)
+        return vt_wrong_use("-o needs a folder's name");
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (!lstat(path, &status))
+        return cannot_make(path, EEXIST); /* known before the work, not after */
+    folder->temporary = vt_print_text("%.*s.XXXXXX", (int)length, path);
+    if (!vt_temporary_make(folder->temporary, true))
+        return 0;
+    error = errno;
+    free(folder->temporary);
+    folder->temporary = NULL;
+    return cannot_make(path, error);
+}
+
+int vt_folder_end(struct vt_folder *folder, int status, int result)
+{
+    if (!status && !result)
+        result = chmod(folder->temporary, new_mode(0777)) ? -errno : -vt_temporary_keep(folder->path);
+    vt_temporary_remove();
+    if (result)
+        status = cannot_make(folder->path, -result);
+    free(folder->temporary);
+    folder->temporary = NULL;
+    return status;
 }

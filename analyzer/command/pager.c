@@ -1,6 +1,6 @@
 /* Long text goes through a pager, as git's does: the pager is a child that reads a pipe, and we wait for it.
  */
-#include "command/command.h"
+#include "command/pager.h"
 
 #include "base/allocate.h"
 
@@ -59,7 +59,7 @@ static void die_after_pager(int number)
     raise(number);
 }
 
-static void handle(void (*handler)(int))
+static void handle_signals(void (*handler)(int))
 {
     static const int numbers[] = {SIGINT, SIGHUP, SIGTERM, SIGQUIT};
 
@@ -73,7 +73,7 @@ static void handle(void (*handler)(int))
 
 /* A command of plain words is run directly, so that a missing program is noticed at once; any other by the
  * shell. Returns 0 or an errno. */
-static int spawn(const char *pager, int input, pid_t *child)
+static int spawn_pager(const char *pager, int input, pid_t *child)
 {
     static const char shell_signs[] = "|&;<>()$`\\\"'*?[]#~=%{}\t\n";
     char *copy = vt_copy_text(pager), *words[WORDS + 1] = {"sh", "-c", copy, NULL}, *rest;
@@ -124,8 +124,7 @@ static int join_pipe(struct vt_output *output, int end)
     return 0;
 }
 
-void vt_pager_begin(const struct vt_command *command, const struct vt_arguments *arguments,
-                    struct vt_output *output)
+void vt_pager_begin(const struct vt_arguments *arguments, struct vt_output *output)
 {
     bool named = false;
     const char *pager =
@@ -137,12 +136,11 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
         return;
     setenv("LESS", "FRX", 0);
     setenv("LV", "-c", 0);
-    error = spawn(pager, ends[0], &child);
+    error = spawn_pager(pager, ends[0], &child);
     close(ends[0]);
     if (error) {
         if (named)
-            vt_say(command,
-                   "cannot run the pager '%s': %s; set VRAMTRACE_PAGER to another, or to cat for none", pager,
+            vt_say("cannot run the pager '%s': %s; set VRAMTRACE_PAGER to another, or to cat for none", pager,
                    strerror(error));
         close(ends[1]);
         return;
@@ -154,11 +152,11 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
             ;
         return;
     }
-    handle(die_after_pager);
+    handle_signals(die_after_pager);
     vt_undo_out_of_memory(wait_for_pager);
 }
 
-int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status)
+int vt_pager_end(struct vt_output *output, int status)
 {
     int ended = 0;
 
@@ -173,14 +171,35 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
     }
     while (waitpid(running, &ended, 0) < 0 && errno == EINTR)
         ;
-    handle(SIG_DFL);
+    handle_signals(SIG_DFL);
     running = 0;
     pipe_end = standard_error = -1;
     /* The shell's word for a command that it could not run; any other status is the pager's own affair. */
     if (!WIFEXITED(ended) || (WEXITSTATUS(ended) != 126 && WEXITSTATUS(ended) != 127))
         return status;
-    vt_say(command,
-           "the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
+    vt_say("the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
            "cat for none");
     return VT_EXIT_NOT_WRITTEN;
+}
+
+void vt_begin_page(const struct vt_arguments *arguments, struct vt_output *output)
+{
+    vt_pager_begin(arguments, output);
+    if (output->has_page && output->separator)
+        fputs(output->separator, output->stream);
+    output->has_page = true;
+}
+
+int vt_for_each_trace(const struct vt_arguments *arguments, struct vt_output *output, const char *separator,
+                      vt_trace_command *run)
+{
+    int worst = 0;
+
+    output->separator = separator;
+    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
+        int result = run(arguments, arguments->operands[i], output);
+
+        worst = result > worst ? result : worst;
+    }
+    return worst;
 }

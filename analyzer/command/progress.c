@@ -1,5 +1,5 @@
 /* Shows how far the analysis is, on one line of the terminal that stderr is. */
-#include "command/command.h"
+#include "command/progress.h"
 
 #include <langinfo.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command/output.h"
 #include "view/text/progress.h"
 
 #define ERASE "\r\033[K"
@@ -29,7 +30,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void put(const char *text, size_t bytes)
+static void put_text(const char *text, size_t bytes)
 {
     ssize_t written = write(STDERR_FILENO, text, bytes);
 
@@ -38,12 +39,12 @@ static void put(const char *text, size_t bytes)
 
 static void erase_and_die(int number)
 {
-    put(ERASE, sizeof ERASE - 1);
+    put_text(ERASE, sizeof ERASE - 1);
     sigaction(number, &shown.interrupt, NULL); /* which may remove what is not complete */
     raise(number);
 }
 
-static void draw(const struct vt_progress *progress, uint64_t t_ns)
+static void draw_line(const struct vt_progress *progress, uint64_t t_ns)
 {
     struct sigaction action = {.sa_handler = erase_and_die};
     char line[sizeof ERASE + VT_PROGRESS_BYTES] = ERASE;
@@ -57,10 +58,10 @@ static void draw(const struct vt_progress *progress, uint64_t t_ns)
     }
     shown.drawn = true;
     shown.drawn_ns = t_ns;
-    put(line, sizeof ERASE - 1 + bytes);
+    put_text(line, sizeof ERASE - 1 + bytes);
 }
 
-static void listen(const struct vt_progress *progress)
+static void note_progress(const struct vt_progress *progress)
 {
     uint64_t t_ns = now_ns();
 
@@ -70,7 +71,7 @@ static void listen(const struct vt_progress *progress)
     }
     if (shown.at_once ||
         t_ns - (shown.drawn ? shown.drawn_ns : shown.began_ns) >= (shown.drawn ? AGAIN_NS : WAIT_NS))
-        draw(progress, t_ns);
+        draw_line(progress, t_ns);
 }
 
 void vt_progress_begin(bool new_trace)
@@ -85,7 +86,7 @@ void vt_progress_begin(bool new_trace)
         shown.work = VT_WORK_READ;
     }
     if (shown.wanted)
-        vt_progress_listen(listen);
+        vt_progress_listen(note_progress);
 }
 
 void vt_progress_end(void)
@@ -93,7 +94,7 @@ void vt_progress_end(void)
     vt_progress_listen(NULL);
     if (!shown.drawn)
         return;
-    put(ERASE, sizeof ERASE - 1);
+    put_text(ERASE, sizeof ERASE - 1);
     sigaction(SIGINT, &shown.interrupt, NULL);
     shown.drawn = false;
 }

@@ -1,7 +1,9 @@
 #include "command/python.h"
-#include "command/command.h"
+#include "command/output.h"
+#include "command/temporary.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,7 +41,7 @@ static const struct text {
 };
 
 /* `beside` has room for PATH_MAX and 16 bytes. */
-static const char *interpreter(char *beside)
+static const char *find_interpreter(char *beside)
 {
     const char *chosen = getenv("VRAMTRACE_PYTHON");
 
@@ -77,59 +79,57 @@ static int open_text(const struct text *text)
 }
 
 /* What waits for it has room: `path` 32 bytes, `beside` as interpreter(). The file, or -errno. */
-static int begin(const struct text *text, const char *arguments[], char *path, char *beside)
+static int begin_program(const struct text *text, const char *arguments[], char *path, char *beside)
 {
     int file = open_text(text);
 
     sprintf(path, "/proc/self/fd/%d", file);
-    arguments[0] = interpreter(beside);
+    arguments[0] = find_interpreter(beside);
     arguments[1] = path;
     return file;
 }
 
-static void say_not_started(const struct vt_command *command, const struct text *text, const char *python,
-                            int error)
+static void say_not_started(const struct text *text, const char *python, int error)
 {
     if (error == ENOMEM)
         vt_end_out_of_memory();
-    vt_say(command, "cannot start %s: %s; %s", python, strerror(error), text->needs);
+    vt_say("cannot start %s: %s; %s", python, strerror(error), text->needs);
 }
 
-int vt_python_run(const struct vt_command *command, enum vt_python_program program, const char *arguments[])
+int vt_python_run(enum vt_python_program program, const char *arguments[])
 {
     const struct text *text = &texts[program];
     char path[32], beside[PATH_MAX + 16];
-    int status, file = begin(text, arguments, path, beside),
+    int status, file = begin_program(text, arguments, path, beside),
                 error = file < 0 ? -file : vt_temporary_run((char *const *)arguments, &status);
 
     if (file >= 0)
         close(file);
     if (error) {
-        say_not_started(command, text, arguments[0], error);
+        say_not_started(text, arguments[0], error);
         return VT_EXIT_NOT_WRITTEN;
     }
     if (WIFSIGNALED(status))
-        vt_say(command, "%s was killed by signal %d; %s", arguments[0], WTERMSIG(status), text->needs);
+        vt_say("%s was killed by signal %d; %s", arguments[0], WTERMSIG(status), text->needs);
     else if (!WEXITSTATUS(status) || WEXITSTATUS(status) == VT_EXIT_NOT_WRITTEN ||
              WEXITSTATUS(status) == VT_EXIT_OUT_OF_MEMORY)
         return WEXITSTATUS(status); /* it has said why */
     else
-        vt_say(command, "%s ended with status %d; %s", arguments[0], WEXITSTATUS(status), text->needs);
+        vt_say("%s ended with status %d; %s", arguments[0], WEXITSTATUS(status), text->needs);
     return VT_EXIT_NOT_WRITTEN;
 }
 
-int vt_python_become(const struct vt_command *command, enum vt_python_program program,
-                     const char *arguments[])
+int vt_python_become(enum vt_python_program program, const char *arguments[])
 {
     const struct text *text = &texts[program];
     char path[32], beside[PATH_MAX + 16];
-    int file = begin(text, arguments, path, beside), error = -file;
+    int file = begin_program(text, arguments, path, beside), error = -file;
 
     if (file >= 0) {
         execvp(arguments[0], (char *const *)arguments);
         error = errno;
         close(file);
     }
-    say_not_started(command, text, arguments[0], error);
+    say_not_started(text, arguments[0], error);
     return VT_EXIT_WRONG_USE;
 }

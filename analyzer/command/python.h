@@ -3,15 +3,12 @@
 #ifndef VT_COMMAND_PYTHON_H
 #define VT_COMMAND_PYTHON_H
 
-struct vt_command;
-
 enum vt_python_program { VT_PYTHON_PARQUET, VT_PYTHON_MEMORY_VIZ, VT_PYTHON_MCP };
 
 /* Runs it with `arguments`; the first two are set here, and NULL ends them. 0, or VT_EXIT_NOT_WRITTEN or
  * VT_EXIT_OUT_OF_MEMORY with a line on stderr: its own, or how it ended and what it needs. */
-int vt_python_run(const struct vt_command *command, enum vt_python_program program, const char *arguments[]);
+int vt_python_run(enum vt_python_program program, const char *arguments[]);
 /* Becomes it. Returns if it cannot: VT_EXIT_WRONG_USE with a line on stderr. */
-int vt_python_become(const struct vt_command *command, enum vt_python_program program,
-                     const char *arguments[]);
+int vt_python_become(enum vt_python_program program, const char *arguments[]);
 
 #endif

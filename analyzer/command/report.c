@@ -1,6 +1,7 @@
 /* report, timeline, and the commands that print a section of the report: a report in memory, printed as text
  * or JSON. */
-#include "command/command.h"
+#include "command/load.h"
+#include "command/pager.h"
 #include "diagnose/diagnose.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
@@ -49,13 +50,13 @@ static const struct page summary = {VT_COMMAND_REPORT,
                                     NULL,
                                     VT_NO_TIMELINE};
 
-static const struct page *page_of(const struct vt_command *command, const struct vt_arguments *arguments)
+static const struct page *page_of(const struct vt_arguments *arguments)
 {
     const struct page *page = pages;
 
     if (arguments->summary)
         return &summary;
-    while (command->bit != 1u << page->command)
+    while (arguments->command->bit != 1u << page->command)
         page++;
     return page;
 }
@@ -110,20 +111,21 @@ static unsigned findings_for(const struct vt_arguments *arguments, const struct 
            (arguments->brief && page->command == VT_COMMAND_OOM ? VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS : 0);
 }
 
-static int print_brief(const struct vt_report *report, const struct vt_arguments *arguments,
-                       const struct page *page, struct vt_output *output)
+static void print_brief(const struct vt_report *report, const struct vt_arguments *arguments,
+                        const struct page *page, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.top = arguments->summary ? style.top : (style.top + 1) / 2,
                                        .compact = true,
                                        .brief = !arguments->summary};
-    int result = arguments->json ? vt_json_write(page->json, report, &json, output->stream) : 0;
 
-    return result ? result : page->text(report, &style, output->stream);
+    if (arguments->json)
+        vt_json_write(page->json, report, &json, output->stream);
+    page->text(report, &style, output->stream);
 }
 
-static int print(const struct vt_report *report, const struct vt_arguments *arguments,
-                 const struct page *page, struct vt_output *output)
+static void print_page(const struct vt_report *report, const struct vt_arguments *arguments,
+                       const struct page *page, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
     const struct vt_json_style json = {.places = report->places,
@@ -132,47 +134,32 @@ static int print(const struct vt_report *report, const struct vt_arguments *argu
                                        .compact = arguments->operand_count > 1};
 
     if (arguments->brief)
-        return print_brief(report, arguments, page, output);
-    return arguments->json ? vt_json_write(page->json, report, &json, output->stream)
-                           : page->text(report, &style, output->stream);
+        print_brief(report, arguments, page, output);
+    else if (arguments->json)
+        vt_json_write(page->json, report, &json, output->stream);
+    else
+        page->text(report, &style, output->stream);
 }
 
-static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path, struct vt_output *output)
+static int report_one(const struct vt_arguments *arguments, const char *path, struct vt_output *output)
 {
-    const struct page *page = page_of(command, arguments);
+    const struct page *page = page_of(arguments);
     const struct vt_report_options options = options_for(arguments, page);
     struct vt_loaded loaded;
-    int result = vt_load_report(command, arguments, path, &options, findings_for(arguments, page), &loaded);
+    int result = vt_load_report(arguments, path, &options, findings_for(arguments, page), &loaded);
 
     if (result)
         return result;
-    vt_begin_page(command, arguments, output);
-    result = vt_written(command, output, print(loaded.report, arguments, page, output));
+    vt_begin_page(arguments, output);
+    print_page(loaded.report, arguments, page, output);
+    result = vt_written(output, 0);
     vt_unload(&loaded);
     return result;
 }
 
-int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
-                   size_t error_bytes)
-{
-    const struct page *page = page_of(command, arguments);
-    const struct vt_report_options options = options_for(arguments, page);
-    struct vt_report *report;
-    int result = vt_try_report(loaded, &options, findings_for(arguments, page), &report, error, error_bytes);
-
-    if (result)
-        return result;
-    page->text(report, style, out);
-    vt_report_free(report);
-    return 0;
-}
-
-int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
-                      struct vt_output *output)
+int vt_command_report(struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *separator = vt_style(arguments, output).unicode ? "\n────────\n\n" : "\n--------\n\n";
 
-    return vt_for_each_trace(command, arguments, output, arguments->json ? NULL : separator, report_one);
+    return vt_for_each_trace(arguments, output, arguments->json ? NULL : separator, report_one);
 }

@@ -1,5 +1,6 @@
 /* run: sets the preload and the recorder's settings, and runs the command. lib: where the library is. */
-#include "command/command.h"
+#include "command/output.h"
+#include "command/run.h"
 #include "command/run_line.h"
 #include "command/run_python.h"
 #include "command/run_wait.h"
@@ -81,16 +82,16 @@ static char *library_path(char *error, size_t error_bytes)
     return NULL;
 }
 
-int vt_command_lib(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_lib(struct vt_arguments *arguments, struct vt_output *output)
 {
     char error[PATH_MAX + 256], *path = library_path(error, sizeof error);
 
     (void)arguments;
     if (!path)
-        return vt_wrong_use(command, "%s", error);
+        return vt_wrong_use("%s", error);
     fprintf(output->stream, "%s\n", path); /* not cleaned: it goes into LD_PRELOAD */
     free(path);
-    return vt_written(command, output, 0);
+    return vt_written(output, 0);
 }
 
 /* The recorder's settings are its own table: each becomes an option here. */
@@ -123,9 +124,11 @@ bool vt_run_option_at(size_t index, struct vt_option_text *text)
     return true;
 }
 
-void vt_print_run_help(const struct vt_command *command, FILE *out)
+void vt_print_run_help(FILE *out)
 {
-    fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
+    const struct vt_command *run = &vt_commands[VT_COMMAND_RUN];
+
+    fprintf(out, "vramtrace %s %s\n    %s\n\n", run->name, run->arguments, run->summary);
     fputs(
         "COMMAND is a program, a Python script (FILE.py) or -m MODULE. It starts at the first word that is\n"
         "not an option, or after --.\n\n"
@@ -173,7 +176,7 @@ static void set_variable(const char *name, const char *value, bool overwrite)
 
 /* Where traces go, as `who` gave it. It becomes an absolute path, since the command may change its folder.
  * A path that ends with a slash is a folder, which is made; otherwise its folder must exist. */
-static int set_output(const struct vt_command *command, const char *who, const char *path)
+static int set_output(const char *who, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX] = "", reason[PATH_MAX * 2 + 128];
     const char *trouble = NULL;
@@ -181,10 +184,10 @@ static int set_output(const struct vt_command *command, const char *who, const c
     bool is_folder;
 
     if (path[0] != '/' && !getcwd(folder, sizeof folder))
-        return vt_wrong_use(command, "%s%s: %s", who, path, strerror(errno));
+        return vt_wrong_use("%s%s: %s", who, path, strerror(errno));
     snprintf(full, sizeof full, "%s%s%s", folder, folder[0] ? "/" : "", path);
     if (strlen(full) >= PATH_MAX)
-        return vt_wrong_use(command, "%s%s: the path is longer than %d bytes", who, path, PATH_MAX - 1);
+        return vt_wrong_use("%s%s: the path is longer than %d bytes", who, path, PATH_MAX - 1);
     if (path[0])
         set_variable("VRAMTRACE_OUT", full, true);
     is_folder = full[strlen(full) - 1] == '/';
@@ -198,27 +201,26 @@ static int set_output(const struct vt_command *command, const char *who, const c
         trouble = cannot_write(full, is_folder, reason, sizeof reason);
     if (!trouble)
         return 0;
-    vt_say(command, "%s%s%s%s", who, path, path[0] ? ": " : "", trouble);
+    vt_say("%s%s%s%s", who, path, path[0] ? ": " : "", trouble);
     return VT_EXIT_NOT_WRITTEN;
 }
 
-static int set_setting(const struct vt_command *command, const struct setting *setting, const char *option,
-                       const char *value)
+static int set_setting(const struct setting *setting, const char *option, const char *value)
 {
     const char *allowed = vt_value_refused(setting->name, value);
     char variable[96];
 
     if (!value[0])
-        return vt_wrong_use(command, "%s needs a value: %s %s", option, option, setting->kind);
+        return vt_wrong_use("%s needs a value: %s %s", option, option, setting->kind);
     if (allowed)
-        return vt_wrong_use(command, "%s takes %s, not '%s'", option, allowed, value);
+        return vt_wrong_use("%s takes %s, not '%s'", option, allowed, value);
     snprintf(variable, sizeof variable, "VRAMTRACE_%s", setting->name);
     set_variable(variable, value, true);
     return 0;
 }
 
 /* What the recorder will read, whoever set it. */
-static int check_settings(const struct vt_command *command)
+static int check_settings(void)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const char *allowed, *value;
@@ -228,12 +230,12 @@ static int check_settings(const struct vt_command *command)
         value = getenv(variable);
         allowed = value && value[0] ? vt_value_refused(settings[i].name, value) : NULL;
         if (allowed)
-            return vt_wrong_use(command, "%s takes %s, not '%s'", variable, allowed, value);
+            return vt_wrong_use("%s takes %s, not '%s'", variable, allowed, value);
     }
     return 0;
 }
 
-static int unknown_option(const struct vt_command *command, const char *text)
+static int unknown_option(const char *text)
 {
     static char names[SETTING_COUNT][64];
     const char *candidates[SETTING_COUNT + 2] = {"--help"}, *nearest;
@@ -245,12 +247,12 @@ static int unknown_option(const struct vt_command *command, const char *text)
     snprintf(word, sizeof word, "%.*s", length, text);
     nearest = vt_nearest(word, candidates);
     if (nearest)
-        return vt_wrong_use(command, "unknown option '%s'; did you mean %s?", word, nearest);
-    return vt_wrong_use(command, "unknown option '%s'; vramtrace help run lists them", word);
+        return vt_wrong_use("unknown option '%s'; did you mean %s?", word, nearest);
+    return vt_wrong_use("unknown option '%s'; vramtrace help run lists them", word);
 }
 
 /* --name=value, --name value, -o value. The word after a switch may be the command. */
-static int parse_option(const struct vt_command *command, char **words, int count, int *i)
+static int parse_option(char **words, int count, int *i)
 {
     const char *text = words[*i], *next = *i + 1 < count ? words[*i + 1] : NULL;
     size_t length = strcspn(text, "=");
@@ -261,27 +263,27 @@ static int parse_option(const struct vt_command *command, char **words, int coun
 
         option_name(&settings[s], name, sizeof name);
         if (is_short && text[2])
-            return set_setting(command, &settings[s], "-o", text + 2);
+            return set_setting(&settings[s], "-o", text + 2);
         if (!is_short && (strlen(name) != length || memcmp(name, text, length)))
             continue;
         if (!is_short && text[length])
-            return set_setting(command, &settings[s], name, text + length + 1);
+            return set_setting(&settings[s], name, text + length + 1);
         if (!strcmp(settings[s].kind, "SWITCH") && !(next && !vt_value_refused(settings[s].name, next)))
-            return set_setting(command, &settings[s], name, "1");
+            return set_setting(&settings[s], name, "1");
         if (!next || !strcmp(next, "--"))
-            return vt_wrong_use(command, "%s needs a value: %s %s", text, text, settings[s].kind);
-        return set_setting(command, &settings[s], text, words[++*i]);
+            return vt_wrong_use("%s needs a value: %s %s", text, text, settings[s].kind);
+        return set_setting(&settings[s], text, words[++*i]);
     }
-    return unknown_option(command, text);
+    return unknown_option(text);
 }
 
-static int set_preload(const struct vt_command *command)
+static int set_preload(void)
 {
     char error[PATH_MAX + 256], *library = library_path(error, sizeof error), *preload;
     const char *before = getenv("LD_PRELOAD");
 
     if (!library)
-        return vt_wrong_use(command, "%s", error);
+        return vt_wrong_use("%s", error);
     preload = vt_print_text("%s%s%s", library, before && before[0] ? ":" : "", before ? before : "");
     set_variable("LD_PRELOAD", preload, true);
     set_variable("NVTX_INJECTION64_PATH", library, false);
@@ -290,17 +292,17 @@ static int set_preload(const struct vt_command *command)
     return 0;
 }
 
-static int become(const struct vt_command *command, char **argv)
+static int become_command(char **argv)
 {
     int reason;
 
     execvp(argv[0], argv);
     reason = errno;
     if (reason == ENOENT && !strchr(argv[0], '/')) {
-        vt_say(command, "%s: command not found", argv[0]);
+        vt_say("%s: command not found", argv[0]);
         return EXIT_NOT_FOUND;
     }
-    vt_say(command, "cannot run %s: %s", argv[0], strerror(reason));
+    vt_say("cannot run %s: %s", argv[0], strerror(reason));
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
@@ -322,18 +324,18 @@ static void end_alike(void)
 }
 
 /* Stays to print the last line; if none is wanted, becomes the command. */
-static int start(const struct vt_command *command, char **words, bool records)
+static int start_command(char **words, bool records)
 {
     const bool silent = !records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner();
     int list = silent ? -1 : vt_run_make_list(), result;
 
     if (list < 0)
-        return become(command, words);
+        return become_command(words);
     result = vt_run_wait(list, &end);
     if (result) /* no process more is allowed */
-        return become(command, words);
+        return become_command(words);
     if (!end.pid) {
-        result = become(command, words);
+        result = become_command(words);
         vt_run_not_started(list);
         return result;
     }
@@ -342,31 +344,27 @@ static int start(const struct vt_command *command, char **words, bool records)
     return vt_run_end_alike(&end);
 }
 
-static int run(const struct vt_command *command, bool out_given, char **words)
+static int run_words(bool out_given, char **words)
 {
     char *variable = getenv("VRAMTRACE_OUT"), *out = variable ? vt_copy_text(variable) : NULL;
     const bool records = is_on("VRAMTRACE_ENABLE", true);
-    int result = check_settings(command);
+    int result = check_settings();
 
     if (!result && records)
-        result = set_output(command,
-                            out_given       ? "-o "
-                            : out && out[0] ? "VRAMTRACE_OUT="
-                                            : "",
-                            out ? out : "");
+        result = set_output(out_given ? "-o " : out && out[0] ? "VRAMTRACE_OUT=" : "", out ? out : "");
     free(out);
     if (!result)
-        result = set_preload(command);
+        result = set_preload();
     if (result)
         return result;
     words = vt_run_with_python(words);
     if (words)
-        return start(command, words, records);
-    vt_say(command, "neither python nor python3 is in PATH");
+        return start_command(words, records);
+    vt_say("neither python nor python3 is in PATH");
     return EXIT_NOT_FOUND;
 }
 
-int vt_command_run(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_run(struct vt_arguments *arguments, struct vt_output *output)
 {
     char **words = arguments->operands;
     int count = arguments->operand_count, i = 0, result;
@@ -378,17 +376,17 @@ int vt_command_run(const struct vt_command *command, struct vt_arguments *argume
             break;
         }
         if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
-            vt_print_run_help(command, output->stream);
-            return vt_written(command, output, 0);
+            vt_print_run_help(output->stream);
+            return vt_written(output, 0);
         }
         out_given |= !strncmp(words[i], "-o", 2) || !strncmp(words[i], "--out", 5);
-        result = parse_option(command, words, count, &i);
+        result = parse_option(words, count, &i);
         if (result)
             return result;
     }
     if (i >= count)
-        return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] COMMAND...");
+        return vt_wrong_use("which command? vramtrace run [OPTIONS] COMMAND...");
     if (!strcmp(words[i], "-m") && i + 1 == count)
-        return vt_wrong_use(command, "-m needs a value: -m MODULE");
-    return run(command, out_given, words + i);
+        return vt_wrong_use("-m needs a value: -m MODULE");
+    return run_words(out_given, words + i);
 }

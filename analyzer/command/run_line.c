@@ -1,8 +1,10 @@
 /* The last line: how the command ended, what matters in its trace, and what to read next. */
 #include "command/run_line.h"
-
-#include "command/command.h"
+#include "command/load.h"
+#include "command/output.h"
 #include "command/run_wait.h"
+#include "command/traces.h"
+
 #include "diagnose/diagnose.h"
 
 #include <dirent.h>
@@ -20,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "vramtrace/ring.h"
 #include "base/format.h"
 #include "base/heap.h"
 #include "base/memory_stream.h"
@@ -97,7 +100,7 @@ static void read_list(int list, struct traces *traces)
         if (sscanf(at, "%d %d %n", &trace->pid, &trace->of_job, &path_at) < 2)
             continue;
         trace->path = at + path_at;
-        if (vt_trace_start(trace->path, &status))
+        if (vt_trace_start(trace->path))
             traces->count++;
         else
             traces->incomplete = true;
@@ -124,7 +127,7 @@ static bool is_one_there(uint64_t begin_ns)
     bytes = strlen(path);
     while (folder && !found && (entry = readdir(folder))) {
         snprintf(path + bytes, sizeof path - bytes, "/%s", entry->d_name);
-        found = strstr(entry->d_name, ".vrt") && vt_trace_start(path, &status) >= begin_ns;
+        found = strstr(entry->d_name, ".vrt") && vt_trace_start(path) >= begin_ns;
     }
     if (folder)
         closedir(folder);
@@ -154,7 +157,7 @@ static void note_end(const char *path, const struct vt_run_end *end)
         return;
     if (header.pid == (uint32_t)end->pid && header.start_realtime_ns >= end->begin_real_ns &&
         pwrite(file, &end->signal, sizeof end->signal, offsetof(struct vt_file_header, end_signal)) < 0)
-        vt_say(NULL, "%s: %s", path, strerror(errno));
+        vt_say("%s: %s", path, strerror(errno));
     close(file);
 }
 
@@ -243,23 +246,23 @@ static void print_verdict(const struct vt_report *report, const struct vt_run_en
     }
 }
 
-static void judge(const char *path, const struct vt_run_end *end, FILE *out)
+static void judge_trace(const char *path, const struct vt_run_end *end, FILE *out)
 {
     const struct vt_report_options options = {
         .device_index = -1, .groups = VT_NO_GROUPS, .timeline_columns = VT_NO_TIMELINE};
-    char error[2 * PATH_MAX];
-    struct vt_loaded loaded;
+    struct vt_loaded loaded = {.rules = NULL};
+    char *error;
 
     vt_heap_prepare();
-    if (vt_open(path, NULL, true, &loaded, error, sizeof error))
+    if (vt_open(path, &loaded, &error))
         return;
-    if (!vt_try_report(&loaded, &options, VT_FIND_LEAKS, &loaded.report, error, sizeof error))
+    if (!vt_try_report(&loaded, &options, VT_FIND_LEAKS, &loaded.report, &error))
         print_verdict(loaded.report, end, out);
     fflush(out);
 }
 
 /* In a process of its own, which can be stopped when it takes too long. Bytes of `verdict`, 0 = none. */
-static size_t ask(const char *path, const struct vt_run_end *end, char verdict[VERDICT_BYTES])
+static size_t ask_judge(const char *path, const struct vt_run_end *end, char verdict[VERDICT_BYTES])
 {
     const char *patience = getenv("VRAMTRACE_LAST_LINE_MS");
     int ends[2], milliseconds = patience ? atoi(patience) : PATIENCE_MS;
@@ -274,7 +277,7 @@ static size_t ask(const char *path, const struct vt_run_end *end, char verdict[V
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (out)
-            judge(path, end, out);
+            judge_trace(path, end, out);
         _exit(0);
     }
     close(ends[1]);
@@ -325,7 +328,7 @@ static void put_one(const struct trace *trace, const struct vt_run_end *end, con
     if (read_header(trace->path, O_RDONLY, &file, &header))
         close(file);
     if (header.counters.events <= MOST_EVENTS)
-        bytes = ask(trace->path, end, verdict);
+        bytes = ask_judge(trace->path, end, verdict);
     if (bytes > strlen(verdict) + 1) {
         fputs(verdict + strlen(verdict) + 1, out);
     } else {
@@ -354,6 +357,7 @@ void vt_run_say(int list, const struct vt_run_end *end)
     size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
+    vt_say_as(NULL);
     read_list(list, &traces);
     if (!traces.count && !traces.incomplete)
         traces.incomplete = is_one_there(end->begin_real_ns);
@@ -367,7 +371,7 @@ void vt_run_say(int list, const struct vt_run_end *end)
         put_several(&traces, dot, out);
     fclose(out);
     if (traces.count || !traces.incomplete)
-        vt_say(NULL, "%s", line);
+        vt_say("%s", line);
     free(line);
     free(traces.items);
     free(traces.text);

@@ -1,6 +1,6 @@
 /* Incomplete output has a temporary name, and is removed when a signal ends the command. Nothing here
  * allocates: it also runs when memory is out. */
-#include "command/command.h"
+#include "command/temporary.h"
 
 #include "base/allocate.h"
 
@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,7 +23,7 @@ static const char *volatile unfinished; /* NULL = nothing */
 static volatile pid_t writer;           /* a child that writes there, 0 = none */
 
 /* Removes the files of a folder without subfolders. */
-static void empty(int folder)
+static void empty_folder(int folder)
 {
     _Alignas(struct dirent64) char entries[4096];
     bool any = true;
@@ -46,12 +47,12 @@ static void remove_all(const char *path)
         unlink(path);
         return;
     }
-    empty(folder);
+    empty_folder(folder);
     close(folder);
     rmdir(path);
 }
 
-static void undo(void)
+static void remove_unfinished(void)
 {
     if (writer) {
         kill(writer, SIGKILL);
@@ -64,13 +65,13 @@ static void undo(void)
 
 static void remove_and_die(int number)
 {
-    undo();
+    remove_unfinished();
     signal(number, SIG_DFL);
     raise(number);
 }
 
 /* Signals that were ignored stay so: nohup. */
-static void handle(const sigset_t *numbers)
+static void handle_signals(const sigset_t *numbers)
 {
     struct sigaction action = {.sa_handler = remove_and_die, .sa_mask = *numbers}, old;
 
@@ -79,7 +80,7 @@ static void handle(const sigset_t *numbers)
             sigaction(number, &action, NULL);
 }
 
-static void block(sigset_t *numbers, sigset_t *before)
+static void block_signals(sigset_t *numbers, sigset_t *before)
 {
     sigemptyset(numbers);
     sigaddset(numbers, SIGHUP);
@@ -94,13 +95,13 @@ int vt_temporary_make(char *name, bool folder)
     sigset_t numbers, before;
     int made, error;
 
-    block(&numbers, &before); /* it is made and known at once */
+    block_signals(&numbers, &before); /* it is made and known at once */
     made = folder ? (mkdtemp(name) ? 0 : -1) : mkostemp(name, O_CLOEXEC);
     error = errno;
     if (made >= 0) {
         unfinished = name;
-        handle(&numbers);
-        vt_undo_out_of_memory(undo);
+        handle_signals(&numbers);
+        vt_undo_out_of_memory(remove_unfinished);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = error;
@@ -115,7 +116,7 @@ int vt_temporary_run(char *const arguments[], int *status)
     pid_t child;
     int error;
 
-    block(&numbers, &before); /* it runs and is known at once */
+    block_signals(&numbers, &before); /* it runs and is known at once */
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &before);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);

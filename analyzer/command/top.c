@@ -1,5 +1,6 @@
 /* top: what the processes that record at this moment hold, on a screen or sample by sample. */
-#include "command/command.h"
+#include "command/ctl.h"
+#include "command/output.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +24,6 @@
 enum { SETTLE_MS = 300, MARK_BYTES = 200, MESSAGE_BYTES = 1024 };
 
 struct live {
-    const struct vt_command *command;
     const struct vt_arguments *arguments;
     struct vt_view_style style;
     struct vt_top top;
@@ -62,20 +63,19 @@ static bool is_wanted(const struct live *live, const struct vt_ring_header *head
 }
 
 /* Why a process is not among those that record. */
-static int say_why_not(const struct vt_command *command, const char *word)
+static int say_why_not(const char *word)
 {
     const unsigned long long pid = strtoull(word, NULL, 10);
     const struct passwd *user;
     uint32_t user_id;
     if (pid > INT_MAX || vt_process_user((uint32_t)pid, &user_id)) {
-        vt_say(command, "no such process %s (in a container, run vramtrace top there)", word);
+        vt_say("no such process %s (in a container, run vramtrace top there)", word);
     } else if (user_id != geteuid() && geteuid()) {
         user = getpwuid(user_id);
-        vt_say(command, "process %s is of user %s: only that user and root can see what it records", word,
+        vt_say("process %s is of user %s: only that user and root can see what it records", word,
                user ? user->pw_name : "another");
     } else {
-        vt_say(command,
-               "process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
+        vt_say("process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
                "yet, or "
                "has no "
                "ring in memory (--ring of vramtrace run); vramtrace ctl lists those that do",
@@ -93,14 +93,13 @@ static int check_words(const struct live *live)
         struct stat status;
         bool found = false;
         if (!is_number(word) && stat(word, &status))
-            return vt_wrong_use(live->command, "'%s' is not a PID, folder or trace: %s", word,
-                                strerror(errno));
+            return vt_wrong_use("'%s' is not a PID, folder or trace: %s", word, strerror(errno));
         for (size_t r = 0; r < live->recorder_count; r++)
             found = found || is_meant(&live->recorders[r].header, word);
         if (!found && is_number(word))
-            return say_why_not(live->command, word);
+            return say_why_not(word);
         if (!found && !S_ISDIR(status.st_mode)) {
-            vt_say(live->command, "no running process is writing to %s", word);
+            vt_say("no running process is writing to %s", word);
             return VT_EXIT_UNREADABLE;
         }
     }
@@ -110,7 +109,7 @@ static int check_words(const struct live *live)
 /* ---- Samples ---- */
 
 /* With `settle`, waits for the latest events. */
-static void take(struct live *live, bool settle)
+static void take_sample(struct live *live, bool settle)
 {
     struct vt_recorder *recorders;
     size_t count, kept = 0;
@@ -148,41 +147,35 @@ static bool is_over(const struct live *live)
 
 static int say_over(const struct live *live)
 {
-    vt_say(live->command, "%s ended; next: vramtrace report %s",
+    vt_say("%s ended; next: vramtrace report %s",
            live->arguments->operand_count > 1 ? "the processes have" : "the process has", live->ended);
     return 0;
 }
 
 /* ---- Printed ---- */
 
-static int print_sample(const struct live *live, bool only, FILE *out)
+static void print_sample(const struct live *live, bool only, FILE *out)
 {
+    const struct vt_json_style style = {.compact = !only};
     if (live->arguments->prometheus)
-        return vt_prometheus_write(&live->top, out);
-    if (live->arguments->json) {
-        const struct vt_json_style style = {.compact = !only};
-        return vt_json_write(&vt_top_document, &live->top, &style, out);
-    }
-    return vt_top_text(&live->top, &live->style, live->key, NULL, out);
+        vt_prometheus_write(&live->top, out);
+    else if (live->arguments->json)
+        vt_json_write(&vt_top_document, &live->top, &style, out);
+    else
+        vt_top_text(&live->top, &live->style, live->key, NULL, out);
 }
 
 /* To the standard output one after the other; a file is replaced each time. */
 static int write_sample(const struct live *live, bool only, struct vt_output *output)
 {
     const char *path = live->arguments->export_path;
-    const bool to_file = path && strcmp(path, "-") != 0;
     struct vt_output file;
-    if (!to_file)
-        return vt_written(live->command, output, print_sample(live, only, output->stream));
-    int status = vt_output_begin(live->command, path, &file);
+    int status = vt_output_begin(path, &file);
     if (!status)
-        status = vt_written(live->command, &file, print_sample(live, true, file.stream));
-    return vt_output_end(live->command, &file, status);
-}
-
-static void add_seconds(struct timespec *when, int seconds)
-{
-    when->tv_sec += seconds;
+        print_sample(live, only || file.path, file.stream);
+    if (status || file.path)
+        return vt_output_end(&file, status);
+    return vt_written(output, 0);
 }
 
 static int print_all(struct live *live, struct vt_output *output)
@@ -197,10 +190,10 @@ static int print_all(struct live *live, struct vt_output *output)
     clock_gettime(CLOCK_MONOTONIC, &next);
     for (int i = 0; i < samples && !status && !output->broken; i++) {
         if (i) {
-            add_seconds(&next, interval);
+            next.tv_sec += interval;
             while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
                 continue;
-            take(live, true);
+            take_sample(live, true);
             if (is_over(live))
                 return say_over(live);
             if (!arguments->json && !arguments->prometheus && !arguments->export_path)
@@ -262,7 +255,7 @@ static void select_row(struct shown *shown, long row)
     shown->device = top->rows[row].use ? top->rows[row].use->device : -1;
 }
 
-static void ask(struct shown *shown, enum vt_control_command what, const char *text)
+static void ask_recorder(struct shown *shown, enum vt_control_command what, const char *text)
 {
     const struct live *live = shown->live;
     const struct vt_screen *screen = &shown->screen;
@@ -279,19 +272,23 @@ static void ask(struct shown *shown, enum vt_control_command what, const char *t
     }
     snprintf(shown->message, sizeof shown->message, "Asking process %" PRIu32 " …", process->pid);
     vt_screen_draw(&shown->screen, &live->top, &live->style);
-    if (!vt_control_ask(what, text, recorder, shown->message, sizeof shown->message))
+    char *error = vt_control_ask(what, text, recorder);
+    if (error)
+        snprintf(shown->message, sizeof shown->message, "%s", error);
+    else
         snprintf(shown->message, sizeof shown->message, "%" PRIu32 ": report --at 'mark:%s'%s: %s",
                  process->pid, text, what == VT_CONTROL_MARK ? "" : ", inspected at a safe point",
                  process->trace);
+    free(error);
 }
 
 /* A key while the name of a mark is typed. */
-static void type(struct shown *shown, int key)
+static void type_key(struct shown *shown, int key)
 {
     const size_t length = strlen(shown->typed);
     if (key == VT_KEY_ENTER) {
         shown->screen.question = NULL;
-        ask(shown, VT_CONTROL_MARK, length ? shown->typed : "mark");
+        ask_recorder(shown, VT_CONTROL_MARK, length ? shown->typed : "mark");
     } else if (key == VT_KEY_ESCAPE) {
         shown->screen.question = NULL;
     } else if (key == VT_KEY_BACKSPACE) {
@@ -306,7 +303,7 @@ static void type(struct shown *shown, int key)
 }
 
 /* False if the key selects nothing. */
-static bool move(struct shown *shown, int key)
+static bool move_selection(struct shown *shown, int key)
 {
     static const struct {
         int key, letter;
@@ -324,7 +321,7 @@ static bool move(struct shown *shown, int key)
     return false;
 }
 
-static void obey(struct shown *shown, int key)
+static void obey_key(struct shown *shown, int key)
 {
     struct vt_screen *screen = &shown->screen;
     struct live *live = shown->live;
@@ -355,29 +352,29 @@ static void obey(struct shown *shown, int key)
         shown->typed[0] = 0;
         break;
     case 'i':
-        ask(shown, VT_CONTROL_INSPECT, "inspect");
+        ask_recorder(shown, VT_CONTROL_INSPECT, "inspect");
         break;
     }
     sort_again(shown);
 }
 
-static void press(struct shown *shown, int key)
+static void press_key(struct shown *shown, int key)
 {
     if (key == VT_KEY_NONE || key == VT_KEY_RESIZE)
         return;
     shown->quit = shown->quit || key == VT_KEY_GONE;
     if (shown->screen.question) {
-        type(shown, key);
+        type_key(shown, key);
         return;
     }
     shown->message[0] = 0;
     if (shown->screen.help)
         shown->screen.help = false;
-    else if (!move(shown, key))
-        obey(shown, key);
+    else if (!move_selection(shown, key))
+        obey_key(shown, key);
 }
 
-static void show(struct live *live)
+static void show_screen(struct live *live)
 {
     const int interval = live->arguments->interval ? live->arguments->interval : 1;
     struct shown shown = {.live = live, .screen = {.interval_s = (unsigned)interval}};
@@ -391,14 +388,14 @@ static void show(struct live *live)
         vt_screen_draw(&shown.screen, &live->top, &live->style);
         const uint64_t now = now_ms();
         const int key = vt_screen_key(now < next_ms ? (int)(next_ms - now) : 0);
-        press(&shown, key);
+        press_key(&shown, key);
         if (now_ms() < next_ms)
             continue;
         next_ms = now_ms() + (uint64_t)interval * 1000;
         if (live->arguments->count && samples++ >= live->arguments->count)
             break;
         if (!shown.screen.paused) {
-            take(live, false);
+            take_sample(live, false);
             sort_again(&shown);
             shown.quit = shown.quit || is_over(live);
         }
@@ -412,14 +409,14 @@ static int take_screen(struct live *live, bool *taken)
     const char *term = getenv("TERM");
     *taken = !result;
     if (result == -ENOENT)
-        vt_say(live->command, "terminal type TERM=%s is not supported; printing once", term ? term : "");
+        vt_say("terminal type TERM=%s is not supported; printing once", term ? term : "");
     if (result)
         return 0;
     const struct sigaction note = {.sa_handler = note_signal};
     sigaction(SIGINT, &note, NULL);
     sigaction(SIGTERM, &note, NULL);
     sigaction(SIGHUP, &note, NULL);
-    show(live);
+    show_screen(live);
     vt_screen_end();
     if (ended_by == SIGTERM || ended_by == SIGHUP) {
         signal(ended_by, SIG_DFL);
@@ -428,23 +425,23 @@ static int take_screen(struct live *live, bool *taken)
     return is_over(live) ? say_over(live) : 0;
 }
 
-static int check_together(const struct vt_command *command, const struct vt_arguments *arguments)
+static int check_together(const struct vt_arguments *arguments)
 {
     if (arguments->json && arguments->prometheus)
-        return vt_wrong_use(command, "--json or --prometheus, not both");
+        return vt_wrong_use("--json or --prometheus, not both");
     if (arguments->once && (arguments->count > 1 || arguments->interval))
         return vt_wrong_use(
-            command, "--once takes one sample; without it, --interval and --count say when and how many");
+            "--once takes one sample; without it, --interval and --count say when and how many");
     return 0;
 }
 
-int vt_command_top(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_top(struct vt_arguments *arguments, struct vt_output *output)
 {
     const bool printed =
         arguments->once || arguments->json || arguments->prometheus || arguments->export_path;
-    struct live live = {.command = command, .arguments = arguments};
+    struct live live = {.arguments = arguments};
     bool taken = false;
-    int status = check_together(command, arguments);
+    int status = check_together(arguments);
     if (status)
         return status;
     live.style = vt_style(arguments, output);
@@ -454,7 +451,7 @@ int vt_command_top(const struct vt_command *command, struct vt_arguments *argume
         live.style.colour = false;
         live.style.width = arguments->width ? arguments->width : 120;
     }
-    take(&live, true);
+    take_sample(&live, true);
     status = check_words(&live);
     if (!status && !printed)
         status = take_screen(&live, &taken);

@@ -1,41 +1,43 @@
-/* Which trace is meant (the newest of a folder where none is named), and opening it. */
-#include "command/command.h"
-#include "diagnose/diagnose.h"
+/* Which traces a command line means: those that it names, those in the folders that it names, or the newest
+ * of this folder. */
+#include "command/traces.h"
+
+#include "base/format.h"
+#include "base/index.h"
+#include "command/output.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/format.h"
-#include "vramtrace/format.h"
+#define FOLDER_DEPTH 8 /* of folders in folders; links to folders are not followed */
 
-#define TRACE_NAMES "*.vrt"
+bool vt_is_folder(const char *path)
+{
+    struct stat status;
 
-struct search {
-    const char *folder;
-    bool (*matches)(const struct search *search, const char *name);
-    const char *base;           /* of siblings: the name before the number */
-    const struct stat *without; /* a file to ignore; NULL = none */
-    char *path;                 /* the newest, NULL = none; the caller frees it */
-    uint64_t start_ns;          /* its start, CLOCK_REALTIME */
-    time_t written; /* a process's trace and its snapshots start together: the last one written counts */
-    unsigned count; /* traces that match */
-};
+    return path && !stat(path, &status) && S_ISDIR(status.st_mode);
+}
 
-uint64_t vt_trace_start(const char *path, struct stat *status)
+static bool has_trace_name(const char *name)
+{
+    return name[0] != '.' && name[vt_stem_bytes(name)];
+}
+
+uint64_t vt_trace_start(const char *path)
 {
     struct vt_file_header header;
+    struct stat status;
 
-    return vt_read_start(path, status, &header);
+    return vt_read_start(path, &status, &header);
 }
 
 uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header)
 {
+    static const char nothing[sizeof header->magic];
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t bytes = -1;
 
@@ -48,22 +50,46 @@ uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_hea
         return 0;
     if (!memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return header->start_realtime_ns;
-    for (size_t i = 0; i < sizeof header->magic; i++)
-        if (header->magic[i])
-            return 0;
-    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+    if (!memcmp(header->magic, nothing, sizeof nothing))
+        return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+    memset(header, 0, sizeof *header);
+    return 0;
 }
 
-static void consider(struct search *search, const char *name)
+/* ---- The newest of a folder ---- */
+
+struct search {
+    const char *folder;
+    const char *base;           /* only siblings: the name before their number; NULL = all traces */
+    const struct stat *without; /* a file to ignore; NULL = none */
+    char *path;                 /* the newest, NULL = none; the caller frees it */
+    uint64_t start_ns;          /* its start, CLOCK_REALTIME */
+    time_t written; /* a process's trace and its snapshots start together: the last one written counts */
+    unsigned count; /* traces that match */
+};
+
+/* "BASE.2.vrt": what the recorder calls a trace whose name is taken. */
+static bool is_sibling(const char *base, const char *name)
 {
+    size_t bytes = strlen(base), digits;
+
+    if (strncmp(name, base, bytes) || name[bytes] != '.')
+        return false;
+    digits = strspn(name + bytes + 1, "0123456789");
+    return digits && !strcmp(name + bytes + 1 + digits, ".vrt");
+}
+
+static void consider_file(struct search *search, const char *name)
+{
+    struct vt_file_header header;
     struct stat status;
     uint64_t start_ns;
     char *path;
 
-    if (!search->matches(search, name))
+    if (!(search->base ? is_sibling(search->base, name) : has_trace_name(name)))
         return;
     path = vt_print_text("%s%s%s", search->folder, search->folder[0] ? "/" : "", name);
-    start_ns = vt_trace_start(path, &status);
+    start_ns = vt_read_start(path, &status, &header);
     if (!start_ns || (search->without && status.st_dev == search->without->st_dev &&
                       status.st_ino == search->without->st_ino)) {
         free(path);
@@ -82,22 +108,15 @@ static void consider(struct search *search, const char *name)
     search->written = status.st_mtime;
 }
 
-static void find(struct search *search)
+static void search_folder(struct search *search)
 {
     DIR *folder = opendir(search->folder[0] ? search->folder : ".");
     struct dirent *entry;
 
     while (folder && (entry = readdir(folder)))
-        consider(search, entry->d_name);
+        consider_file(search, entry->d_name);
     if (folder)
         closedir(folder);
-}
-
-static bool exists(const char *path)
-{
-    struct stat status;
-
-    return !stat(path, &status);
 }
 
 char *vt_split_moment(const char *operand, const char **moment)
@@ -106,7 +125,7 @@ char *vt_split_moment(const char *operand, const char **moment)
     char *path = vt_copy_text(operand);
 
     *moment = NULL;
-    while (!exists(path)) {
+    while (access(path, F_OK)) {
         do
             at--;
         while (at > operand && *at != '@');
@@ -122,48 +141,38 @@ char *vt_split_moment(const char *operand, const char **moment)
     return path;
 }
 
-static bool is_called_trace(const struct search *search, const char *name)
-{
-    (void)search;
-    return !fnmatch(TRACE_NAMES, name, FNM_PERIOD);
-}
-
 /* A lone operand that is a source file, not a trace. */
-static bool is_lone_file(const struct vt_command *command, const struct vt_arguments *arguments)
+static bool is_lone_file(const struct vt_arguments *arguments)
 {
-    bool one = command->takes == VT_TAKES_FILE && arguments->operand_count == 1;
+    bool one = arguments->command->takes == VT_TAKES_FILE && arguments->operand_count == 1;
     const char *name = one ? arguments->operands[0] : "", *dot = strrchr(name, '.');
-    struct stat status;
 
-    return dot && strcmp(dot, ".vrt") != 0 && !vt_trace_start(name, &status);
+    return dot && strcmp(dot, ".vrt") != 0 && !vt_trace_start(name);
 }
 
-int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments)
+int vt_find_traces(struct vt_arguments *arguments)
 {
-    struct search search = {.folder = "", .matches = is_called_trace};
+    struct search search = {.folder = ""};
     struct stat given;
-    bool compares = command->takes == VT_TAKES_TWO, lone_file = is_lone_file(command, arguments);
+    bool compares = arguments->command->takes == VT_TAKES_TWO, lone_file = is_lone_file(arguments);
     const char *moment;
     char *first;
 
-    if (arguments->operand_count != (compares || lone_file ? 1 : 0) || command->takes == VT_TAKES_NOTHING ||
-        command->takes == VT_TAKES_PATHS)
+    if (arguments->operand_count != (compares || lone_file ? 1 : 0) ||
+        arguments->command->takes == VT_TAKES_NOTHING || arguments->command->takes == VT_TAKES_PATHS)
         return 0;
     first = compares ? vt_split_moment(arguments->operands[0], &moment) : NULL;
     if (first && !stat(first, &given))
         search.without = &given;
     free(first);
-    find(&search);
+    search_folder(&search);
     if (!search.path)
-        return vt_wrong_use(command,
-                            compares ? "no other trace (" TRACE_NAMES
-                                       ") in this folder to compare with; name two traces, or two "
-                                       "moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"
-                                     : "no trace (" TRACE_NAMES
-                                       ") in this folder; name one: vramtrace %s TRACE (record one with: "
-                                       "vramtrace run COMMAND)",
-                            command->name);
-    vt_say(command, "%s %s%s", compares ? "comparing with" : "reading", search.path,
+        return vt_wrong_use(compares ? "no other trace (*.vrt) in this folder to compare with; name two "
+                                       "traces, or two moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"
+                                     : "no trace (*.vrt) in this folder; name one: vramtrace %s TRACE "
+                                       "(record one with: vramtrace run COMMAND)",
+                            arguments->command->name);
+    vt_say("%s %s%s", compares ? "comparing with" : "reading", search.path,
            search.count > 1 ? ", the newest trace in this folder" : "");
     if (compares)
         arguments->found[0] = arguments->operands[0];
@@ -175,24 +184,7 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
     return 0;
 }
 
-/* "x" of "x.vrt"; NULL for another name. */
-static char *stem_of(const char *name)
-{
-    size_t length = strlen(name);
-
-    return length > 4 && !strcmp(name + length - 4, ".vrt") ? vt_copy_bytes(name, length - 4) : NULL;
-}
-
-/* "BASE.2.vrt": what the recorder calls a trace whose name is taken. */
-static bool is_sibling(const struct search *search, const char *name)
-{
-    size_t bytes = strlen(search->base), digits;
-
-    if (strncmp(name, search->base, bytes) || name[bytes] != '.')
-        return false;
-    digits = strspn(name + bytes + 1, "0123456789");
-    return digits && !strcmp(name + bytes + 1 + digits, ".vrt");
-}
+/* ---- A newer one of that name ---- */
 
 /* The base of "x.1.vrt" is "x" only where x.vrt is there too; else the number may be a rank. */
 static bool cut_number(const char *folder, char *stem)
@@ -221,279 +213,142 @@ static bool is_named(const struct vt_arguments *arguments, const char *path)
     return arguments->baseline && !strcmp(arguments->baseline, path);
 }
 
-/* A line on stderr if there is a newer trace of that name: a recorder whose "x.vrt" is taken writes
- * "x.1.vrt". */
-static void warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,
-                          const char *path)
+void vt_warn_of_newer(const struct vt_arguments *arguments, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = vt_copy_bytes(path, !slash          ? 0
                                        : slash == path ? 1
                                                        : (size_t)(slash - path)),
-         *stem = stem_of(name);
-    struct stat status;
-    uint64_t start_ns = stem ? vt_trace_start(path, &status) : 0;
-    struct search search = {.folder = folder, .matches = is_sibling, .base = stem};
+         *stem = vt_copy_bytes(name, vt_stem_bytes(name));
+    uint64_t start_ns = name[strlen(stem)] ? vt_trace_start(path) : 0;
+    struct search search = {.folder = folder, .base = stem};
     char later[32];
 
     if (start_ns) {
-        find(&search);
+        search_folder(&search);
         if (cut_number(folder, stem))
-            find(&search);
+            search_folder(&search);
     }
     if (search.path && search.start_ns > start_ns && !is_named(arguments, search.path))
-        vt_say(command, "note: %s is newer than %s (recorded %s later)", search.path, path,
+        vt_say("note: %s is newer than %s (recorded %s later)", search.path, path,
                vt_format_duration(search.start_ns - start_ns, later));
     free(search.path);
     free(folder);
     free(stem);
 }
 
-/* ---- Opening ---- */
+/* ---- Those in folders ---- */
 
-/* What to do about a trace that cannot be read. */
-static const char *advice(int error)
+static void add_file(struct vt_files *files, const char *path, const struct stat *status, bool found)
 {
-    switch (error) {
-    case -ENOENT:
-        return " (record one with: vramtrace run COMMAND)";
-    case -EACCES:
-        return "; only the user who recorded it may read it: chmod +r as that user";
-    case -ENODATA:
-        return "; run it again and look at its last line";
-    default:
-        return "";
-    }
+    struct vt_file file = {.device = status->st_dev, .inode = status->st_ino, .found = found};
+
+    for (size_t i = 0; files->once && status->st_ino && i < files->count; i++)
+        if (files->items[i].device == file.device && files->items[i].inode == file.inode)
+            return;
+    file.path = vt_copy_text(path);
+    VT_APPEND(files->items, files->count, files->capacity, file);
 }
 
-/* Traces with more events than this are thinned, except with --all-events. */
-#define THIN_ABOVE_EVENTS UINT64_C(2000000)
-#define BYTES_PER_EVENT 140u /* that an event takes in memory, at least */
-/* How often a trace is read again for the moments that are asked for: with the events around a moment known,
- * it may turn out to be another one. */
-#define MOST_TRIES 2
-
-/* Commands whose output needs every event; export knows which of its tables and formats do. */
-#define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
-
-/* The variable is for tests. */
-uint64_t vt_thin_above(void)
+/* By its first bytes: the file is not called *.vrt. */
+static bool looks_like_trace(const char *path)
 {
-    const char *above = getenv("VRAMTRACE_THIN_ABOVE");
-
-    return above && *above ? strtoull(above, NULL, 10) : THIN_ABOVE_EVENTS;
-}
-
-int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                   const char *what)
-{
-    struct vt_file_header header = {.start_realtime_ns = 0};
-    int file = arguments->all_events ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t bytes = file < 0 ? -1 : pread(file, &header, sizeof header, 0);
+    struct vt_file_header header;
     struct stat status;
-    const uint64_t file_bytes = file < 0 || fstat(file, &status) ? 0 : (uint64_t)status.st_size;
-    char events[32], memory[32];
 
-    if (file >= 0)
-        close(file);
-    /* What a damaged header says cannot be in the chunks. */
-    if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
-        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= vt_thin_above() ||
-        header.counters.events / VT_EVENTS_PER_BYTE > file_bytes)
-        return 0;
-    return vt_wrong_use(command,
-                        "%s has %s events, and %s each of them: give --all-events (%s of memory or more)",
-                        path, vt_format_count(header.counters.events, events), what,
-                        vt_format_bytes(header.counters.events * BYTES_PER_EVENT, memory));
+    vt_read_start(path, &status, &header);
+    return header.magic[0] != '\0';
 }
 
-static void close_trace(struct vt_loaded *loaded)
+static int add_folder(struct vt_files *files, const char *path, int depth);
+
+static void add_entry(struct vt_files *files, const char *folder, const char *name, int depth)
 {
-    vt_attribution_free(loaded->attribution);
-    vt_replay_free(loaded->replay);
-    vt_trace_close(loaded->trace);
-    loaded->attribution = NULL;
-    loaded->replay = NULL;
-    loaded->trace = NULL;
+    char *path = vt_print_text("%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    struct stat status;
+    bool is_link = false;
+
+    if (name[0] != '.' && !lstat(path, &status)) {
+        is_link = S_ISLNK(status.st_mode) && !stat(path, &status);
+        if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH) {
+            if (add_folder(files, path, depth + 1)) /* the attempt to read it says why */
+                add_file(files, path, &status, true);
+        } else if (!S_ISDIR(status.st_mode) &&
+                   (has_trace_name(name) || (!files->by_name && looks_like_trace(path)))) {
+            add_file(files, path, &status, true);
+        }
+    }
+    free(path);
 }
 
-static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
-                   size_t reason_bytes)
+/* 0 or an errno. */
+static int add_folder(struct vt_files *files, const char *path, int depth)
 {
-    const struct vt_reading reading = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
-                                       loaded->head_only};
-    int result = vt_trace_open_part(path, thinned ? &reading : NULL, &loaded->trace, reason, reason_bytes);
+    struct dirent **entries;
+    int count = scandir(path, &entries, NULL, versionsort);
 
-    if (result)
-        return result;
-    loaded->thinned = loaded->trace->omitted_events > loaded->trace->unkept_events;
-    vt_replay_make(loaded->trace, &loaded->replay);
-    return vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
-                        reason_bytes);
-}
-
-/* Reads a trace, with the events around the moments that are asked for. */
-static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, char *error,
-                      size_t error_bytes)
-{
-    char reason[PATH_MAX + 512] = "";
-    int result = analyze(loaded, path, thinned, reason, sizeof reason);
-    bool unread;
-
-    if (!result)
-        return 0;
-    if (result == -ENOMEM) /* to map the file */
+    if (count < 0 && errno == ENOMEM)
         vt_end_out_of_memory();
-    unread = !loaded->trace;
-    if (unread)
-        snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
-    else
-        snprintf(error, error_bytes, "--rules: %s", reason);
-    vt_unload(loaded);
-    return unread ? VT_EXIT_UNREADABLE : VT_EXIT_WRONG_USE;
-}
-
-int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
-            size_t error_bytes)
-{
-    *loaded = (struct vt_loaded){.rules = rules};
-    return open_again(loaded, path, thinned, error, error_bytes);
-}
-
-int vt_open_head(const char *path, struct vt_loaded *loaded, char *error, size_t error_bytes)
-{
-    *loaded = (struct vt_loaded){.head_only = true};
-    return open_again(loaded, path, true, error, error_bytes);
-}
-
-/* If there are too many, the oldest go. */
-static void add_needs(struct vt_needs *asked, const struct vt_needs *more)
-{
-    for (size_t i = 0; i < more->count; i++) {
-        if (asked->count == VT_NEEDS)
-            memmove(asked->items, asked->items + 1, --asked->count * sizeof *asked->items);
-        asked->items[asked->count++] = more->items[i];
+    if (count < 0)
+        return errno;
+    for (int i = 0; i < count; i++) {
+        add_entry(files, path, entries[i]->d_name, depth);
+        free(entries[i]);
     }
-}
-
-int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
-             size_t error_bytes)
-{
-    int status = 0;
-
-    for (int tries = 0; !status && loaded->thinned; tries++) {
-        struct vt_needs needs;
-        char *path;
-
-        vt_report_needs(loaded->attribution, options, &needs);
-        if (!needs.count)
-            break;
-        add_needs(&loaded->asked, &needs);
-        path = vt_copy_text(loaded->trace->path);
-        close_trace(loaded);
-        if (open_again(loaded, path, tries < MOST_TRIES, error, error_bytes))
-            status = VT_EXIT_UNREADABLE;
-        free(path);
-    }
-    return status;
-}
-
-/* Opens it, and with `options` has what they ask for. */
-static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                const struct vt_report_options *options, struct vt_loaded *loaded)
-{
-    char error[2 * PATH_MAX];
-    struct stat status;
-    int result;
-
-    *loaded = (struct vt_loaded){0};
-    if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
-        vt_say(command, "%s is a folder; name a trace in it", path);
-        return VT_EXIT_UNREADABLE;
-    }
-    warn_of_newer(command, arguments, path);
-    vt_progress_begin(true);
-    result = vt_open(path, arguments->rules, !arguments->all_events && !(command->bit & OF_EACH_EVENT),
-                     loaded, error, sizeof error);
-    if (!result && options)
-        result = vt_reach(loaded, options, error, sizeof error);
-    vt_progress_end();
-    if (result)
-        vt_say(command, "%s", error);
-    return result;
-}
-
-int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-            struct vt_loaded *loaded)
-{
-    return load(command, arguments, path, NULL, loaded);
-}
-
-void vt_unload(struct vt_loaded *loaded)
-{
-    vt_report_free(loaded->report);
-    close_trace(loaded);
-    *loaded = (struct vt_loaded){0};
-}
-
-int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
-                  struct vt_report **report, char *error, size_t error_bytes)
-{
-    if (vt_report_make(loaded->attribution, options, report, error, error_bytes)) {
-        *report = NULL;
-        return VT_EXIT_WRONG_USE;
-    }
-    vt_diagnose(*report, wanted);
+    free(entries);
     return 0;
 }
 
-int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
-                   const struct vt_report_options *options, unsigned wanted, struct vt_report **report)
+void vt_files_free(struct vt_files *files)
 {
-    char error[512];
-    int result;
-
-    vt_progress_begin(false);
-    result = vt_try_report(loaded, options, wanted, report, error, sizeof error);
-    vt_progress_end();
-    if (result)
-        vt_say(command, "%s: %s", path, error);
-    return result;
+    for (size_t i = 0; i < files->count; i++)
+        free(files->items[i].path);
+    free(files->items);
+    free(files->paths);
+    *files = (struct vt_files){0};
 }
 
-int vt_load_report(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                   const struct vt_report_options *options, unsigned wanted, struct vt_loaded *loaded)
+int vt_files_find(const struct vt_arguments *arguments, struct vt_files *files)
 {
-    int result = load(command, arguments, path, options, loaded);
+    for (int i = 0; i < arguments->operand_count; i++) {
+        const char *path = arguments->operands[i];
+        size_t before = files->count;
+        struct stat status = {0};
+        int error;
 
-    if (!result)
-        result = vt_make_report(command, path, loaded, options, wanted, &loaded->report);
-    if (result)
-        vt_unload(loaded);
-    return result;
-}
-
-void vt_begin_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   struct vt_output *output)
-{
-    vt_pager_begin(command, arguments, output);
-    if (output->has_page && output->separator)
-        fputs(output->separator, output->stream);
-    output->has_page = true;
-}
-
-int vt_for_each_trace(const struct vt_command *command, const struct vt_arguments *arguments,
-                      struct vt_output *output, const char *separator,
-                      int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
-                                 const char *path, struct vt_output *output))
-{
-    int worst = 0;
-
-    output->separator = separator;
-    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
-        int result = run(command, arguments, arguments->operands[i], output);
-
-        worst = result > worst ? result : worst;
+        if (stat(path, &status) || !S_ISDIR(status.st_mode)) {
+            add_file(files, path, &status, false); /* the attempt to read it says what is wrong */
+            continue;
+        }
+        error = add_folder(files, path, 0);
+        if (error || files->count == before) {
+            vt_say("%s: %s", path,
+                   error
+                       ? strerror(error)
+                       : "no traces found in this folder or below (record one with: vramtrace run -o FOLDER/ "
+                         "COMMAND)");
+            return VT_EXIT_UNREADABLE;
+        }
     }
-    return worst;
+    files->paths = vt_allocate_zeros(files->count + 1, sizeof *files->paths);
+    for (size_t i = 0; i < files->count; i++)
+        files->paths[i] = files->items[i].path;
+    return 0;
+}
+
+int vt_files_to_operands(struct vt_arguments *arguments, struct vt_files *files)
+{
+    bool any = false;
+    int status;
+
+    for (int i = 0; i < arguments->operand_count; i++)
+        any |= vt_is_folder(arguments->operands[i]);
+    if (!any)
+        return 0;
+    status = vt_files_find(arguments, files);
+    if (status)
+        return status;
+    arguments->operands = files->paths;
+    arguments->operand_count = (int)files->count;
+    return 0;
 }

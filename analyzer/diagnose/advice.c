@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/allocate.h"
 #include "base/task.h"
@@ -39,13 +38,13 @@ static uint64_t kept_bytes(const struct vt_adviser *adviser, const struct vt_lea
 /* What leaks hold at the peak. (Each what-if walks all events, so there is one for few leaks only.) */
 void vt_advise_leak(struct vt_adviser *adviser)
 {
-    const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
+    const struct vt_leaks *leaks = &vt_report_device(adviser->report, adviser->whatif.device_index)->leaks;
     uint32_t *ends = vt_allocate_zeros((size_t)adviser->attribution->step_count + 1, sizeof *ends);
 
-    for (size_t i = 0; leaks && i < leaks->leak_count; i++) {
+    for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
-        if (!vt_is_worth_advice(adviser, kept_bytes(adviser, leak)))
+        if (!vt_is_worth_advice(adviser->advices, kept_bytes(adviser, leak)))
             continue;
         find_ends(adviser, leak, ends);
         for (size_t k = 0; k < leak->kept_count; k++) {
@@ -65,9 +64,9 @@ void vt_advise_leak(struct vt_adviser *adviser)
  * is sure to return. */
 void vt_advise_empty_cache(struct vt_adviser *adviser)
 {
-    struct vt_fragmentation found;
+    struct vt_fragmentation found =
+        vt_fragmentation_find(adviser->replay, adviser->whatif.device_index, adviser->whatif.peak_event);
     char what[96];
-    vt_fragmentation_find(adviser->replay, adviser->whatif.device_index, adviser->whatif.peak_event, &found);
     snprintf(what, sizeof what, "%s before the peak", found.release ? found.release : "");
     vt_advise(
         adviser, VT_ADVICE_EMPTY_CACHE, found.returnable_bytes, 0, "", what,
@@ -76,19 +75,9 @@ void vt_advise_empty_cache(struct vt_adviser *adviser)
     vt_fragmentation_free(&found);
 }
 
-static int compare_advice(const void *left, const void *right)
-{
-    const struct vt_advice *a = left, *b = right;
-    bool leak = !strcmp(a->kind, "leak"), other = !strcmp(b->kind, "leak");
-    if (leak != other) /* it grows: nothing else helps for long */
-        return leak ? -1 : 1;
-    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
-}
-
 static void (*const finders[])(struct vt_adviser *) = {
-#define X(id, name, find) find,
-    VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) find,
+#include "diagnose/remedies.def"
 };
 
 #define KINDS (sizeof finders / sizeof *finders)
@@ -104,18 +93,17 @@ struct vt_advice_search {
     struct vt_task task;
 };
 
-static void find(struct vt_advice_search *search, struct vt_adviser *adviser, size_t kind)
+static void find_kind(struct vt_advice_search *search, struct vt_adviser *adviser, size_t kind)
 {
     struct vt_advices *found = &search->found[kind];
     found->peak_bytes = adviser->whatif.peak_bytes;
-    found->items = vt_allocate_zeros(VT_ADVICE_LIMIT, sizeof *found->items);
     adviser->advices = found;
     if (found->peak_bytes)
         finders[kind](adviser);
 }
 
 /* From the first kind on. */
-static int find_others(void *context)
+static int find_all_but_leaks(void *context)
 {
     struct vt_advice_search *search = context;
     vt_adviser_make(search->report, search->device_index, &search->adviser);
@@ -123,12 +111,12 @@ static int find_others(void *context)
     atomic_store(&search->ready, true);
     for (size_t i = VT_ADVICE_LEAK + 1; i < KINDS; i++)
         if (!atomic_exchange(&search->taken[i], true))
-            find(search, &own, i);
+            find_kind(search, &own, i);
     return 0;
 }
 
 /* From the last kind backwards, those that the other thread has not begun. */
-static void help(struct vt_advice_search *search)
+static void help_find(struct vt_advice_search *search)
 {
     if (!atomic_load(&search->ready))
         return;
@@ -139,7 +127,7 @@ static void help(struct vt_advice_search *search)
             continue;
         if (!own.whatif.changes)
             vt_whatif_begin(&own.whatif);
-        find(search, &own, i);
+        find_kind(search, &own, i);
     }
     free(own.whatif.changes);
 }
@@ -151,38 +139,32 @@ struct vt_advice_search *vt_advice_begin(const struct vt_report *report, int dev
     search->report = report;
     search->device_index = device_index;
     search->target = advices;
-    vt_task_begin(&search->task, find_others, search);
+    vt_task_begin(&search->task, find_all_but_leaks, search);
     return search;
 }
 
-/* Advice on leaks comes first. */
-static void collect(struct vt_advice_search *search, struct vt_advices *all)
+static void collect_advice(struct vt_advice_search *search, struct vt_advices *all)
 {
     *all = (struct vt_advices){.peak_bytes = search->adviser.whatif.peak_bytes,
                                .items = vt_allocate_zeros(VT_ADVICE_LIMIT, sizeof *all->items)};
     for (size_t kind = 0; kind < KINDS; kind++)
         for (size_t i = 0; i < search->found[kind].count && all->count < VT_ADVICE_LIMIT; i++)
             all->items[all->count++] = search->found[kind].items[i];
-}
-
-static void settle(const struct vt_report *report, struct vt_advices *advices)
-{
-    qsort(advices->items, advices->count, sizeof *advices->items, compare_advice);
-    for (size_t i = 0; i < advices->count; i++) {
-        struct vt_advice *advice = &advices->items[i];
+    vt_advices_sort(all);
+    for (size_t i = 0; i < all->count; i++) {
+        struct vt_advice *advice = &all->items[i];
         const struct vt_place *place =
-            advice->stack_id ? vt_place_of(report->places, advice->stack_id) : NULL;
+            advice->stack_id ? vt_place_of(search->report->places, advice->stack_id) : NULL;
         advice->where = place ? place->name : advice->module;
     }
 }
 
 void vt_advice_end(struct vt_advice_search *search)
 {
-    help(search);
+    help_find(search);
     vt_task_end(&search->task);
-    find(search, &search->adviser, VT_ADVICE_LEAK);
-    collect(search, search->target);
-    settle(search->report, search->target);
+    find_kind(search, &search->adviser, VT_ADVICE_LEAK);
+    collect_advice(search, search->target);
     for (size_t kind = 0; kind < KINDS; kind++)
         free(search->found[kind].items);
     vt_adviser_free(&search->adviser);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/allocate.h"
+#include "base/index.h"
 #include "base/sort.h"
 #include "diagnose/adviser.h"
 #include "trace/frameworks.h"
@@ -43,33 +44,13 @@ struct search {
     size_t count;
 };
 
-static uint64_t made_stack(const void *made)
+/* What several passes made at the same place comes together, in order of passes. */
+static int compare_made(const void *left, const void *right)
 {
-    return ((const struct made *)made)->stack_id;
-}
+    const struct made *a = left, *b = right;
 
-static uint64_t made_bytes(const void *made)
-{
-    return ((const struct made *)made)->bytes;
-}
-
-static uint64_t made_order(const void *made)
-{
-    return ((const struct made *)made)->order;
-}
-
-/* By stack, then by bytes, else as they were. */
-static void sort_by_code(struct search *search)
-{
-    vt_sort_by_key(search->list, search->count, sizeof *search->list, made_bytes);
-    vt_sort_by_key(search->list, search->count, sizeof *search->list, made_stack);
-}
-
-/* Groups what several passes made at the same place, in order of passes. */
-static void sort_by_place(struct search *search)
-{
-    vt_sort_by_key(search->list, search->count, sizeof *search->list, made_order);
-    sort_by_code(search);
+    return 8 * vt_order(a->stack_id, b->stack_id) + 4 * vt_order(a->bytes, b->bytes) +
+           2 * vt_order(a->order, b->order) + vt_order(a->allocation, b->allocation);
 }
 
 static const struct vt_allocation *allocation_of(const struct search *search, const struct made *made)
@@ -107,7 +88,7 @@ static void list_backward(struct search *search)
                 block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
     }
     free(makes);
-    sort_by_code(search);
+    vt_sort(list, search->count, sizeof *list, compare_made);
     for (size_t i = 1; i < search->count; i++)
         if (list[i].stack_id == list[i - 1].stack_id && list[i].bytes == list[i - 1].bytes &&
             list[i].pass == list[i - 1].pass)
@@ -324,9 +305,9 @@ static void drop_pairs(const struct search *search, const struct place *place)
 static void drop_all_pairs(struct search *search)
 {
     struct place place = {0};
-    const struct made *list = search->list;
+    struct made *list = search->list;
 
-    sort_by_place(search);
+    vt_sort(list, search->count, sizeof *list, compare_made);
     place.gradients = vt_allocate_zeros(search->count + 1, sizeof *place.gradients);
     place.agains = vt_allocate_zeros(search->count + 1, sizeof *place.agains);
     place.turns = vt_allocate_zeros(search->count * 4 + 1, sizeof *place.turns);
@@ -361,37 +342,31 @@ static void drop_in_passes(const struct search *search)
     }
 }
 
-static void advise(struct search *search)
+void vt_advise_zero_grad(struct vt_adviser *adviser)
 {
-    struct vt_adviser *adviser = search->adviser;
+    struct search search = {.adviser = adviser,
+                            .spans = adviser->attribution->spans,
+                            .span_count = adviser->attribution->span_count};
     uint64_t times = 0, bytes = 0;
     uint32_t stack_id = 0;
     char text[24];
-    list_backward(search);
-    read_spans(search);
-    for (size_t i = 0; i < search->count; i++) {
-        if (category_of(search, &search->list[i]) != VT_CATEGORY_GRADIENT ||
-            !drop_gradient(search, &search->list[i], &stack_id))
+    list_backward(&search);
+    read_spans(&search);
+    for (size_t i = 0; i < search.count; i++) {
+        if (category_of(&search, &search.list[i]) != VT_CATEGORY_GRADIENT ||
+            !drop_gradient(&search, &search.list[i], &stack_id))
             continue;
         times++;
-        bytes += allocation_of(search, &search->list[i])->bytes;
+        bytes += allocation_of(&search, &search.list[i])->bytes;
     }
-    drop_all_pairs(search);
-    drop_in_passes(search);
+    drop_all_pairs(&search);
+    drop_in_passes(&search);
     vt_advise(
         adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
         vt_clear_of(adviser->replay->trace, stack_id),
         "%llu gradients (%s) stay alive from the optimizer's step through the next forward pass, which does "
         "not use them",
         (unsigned long long)times, vt_format_bytes(bytes, text));
-}
-
-void vt_advise_zero_grad(struct vt_adviser *adviser)
-{
-    struct search search = {.adviser = adviser,
-                            .spans = adviser->attribution->spans,
-                            .span_count = adviser->attribution->span_count};
-    advise(&search);
     free(search.passes);
     free(search.waits);
     free(search.makers);

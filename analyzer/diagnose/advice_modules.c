@@ -5,6 +5,7 @@
 
 #include "base/allocate.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 #include "diagnose/adviser.h"
 
 /* ---- In place ---- */
@@ -57,7 +58,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
     }
     if (most == 0)
         return;
-    snprintf(what, sizeof what, "%s in place (inplace=True)", vt_operator_of(adviser->attribution, stack_id));
+    snprintf(what, sizeof what, "%s %s", vt_operator_of(adviser->attribution, stack_id), vt_remedy_in_place);
     vt_advise(
         adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif), stack_id, "", what,
         "The operator keeps its output (up to %s) beside an input of the same size. One of them is enough if "
@@ -184,12 +185,9 @@ static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
         piece.kept = is_kept(adviser, block);
         if (!piece.kept && (label->phase != VT_PHASE_BACKWARD || !label->forward_stack_id))
             continue;
-        piece.module = vt_index_get(&known, (uintptr_t)label->module);
-        if (piece.module == VT_INDEX_NONE) {
-            piece.module = (uint32_t)pieces->name_count;
+        piece.module = vt_index_add(&known, (uintptr_t)label->module, (uint32_t)pieces->name_count);
+        if (piece.module == pieces->name_count)
             VT_APPEND(pieces->names, pieces->name_count, pieces->name_capacity, label->module);
-            vt_index_put(&known, (uintptr_t)label->module, piece.module);
-        }
         pieces->items[pieces->count++] = piece;
     }
     vt_index_free(&known);
@@ -198,17 +196,16 @@ static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
 /* Sets `members`, by name: its member of the family plus one, 0 = none. Returns how many members. */
 static size_t number_members(const struct pieces *pieces, const struct family *family, uint32_t *members)
 {
-    struct vt_index known = {0}; /* hash of its name → member */
+    struct vt_index known = {0}; /* hash of its name → member plus one */
     size_t count = 0;
 
     for (size_t i = 0; i < pieces->name_count; i++) {
         size_t bytes = vt_module_match(family->pattern, pieces->names[i]);
-        uint64_t hash = bytes ? vt_hash_bytes(pieces->names[i], bytes, VT_HASH_START) : 0;
-        uint32_t member = bytes ? vt_index_get(&known, hash) : VT_INDEX_NONE;
 
-        if (bytes && member == VT_INDEX_NONE)
-            vt_index_put(&known, hash, member = (uint32_t)count++);
-        members[i] = bytes ? member + 1 : 0;
+        members[i] = bytes ? vt_index_add(&known, vt_hash_bytes(pieces->names[i], bytes, VT_HASH_START),
+                                          (uint32_t)count + 1)
+                           : 0;
+        count += members[i] > count;
     }
     vt_index_free(&known);
     return count;
@@ -319,7 +316,7 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
             weigh_family(adviser, &pieces, &families[i]);
     free(pieces.items);
     free(pieces.names);
-    qsort(families, count, sizeof *families, by_saves);
+    vt_sort(families, count, sizeof *families, by_saves);
     for (size_t i = 0; i < count && shown < SHOWN; i++) {
         bool inside = false;
 

@@ -1,8 +1,9 @@
-/* Advice on the training loop: evaluation, the optimizer. */
+/* Advice on the training loop: evaluation, copies of the weights, the optimizer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "diagnose/adviser.h"
 
 /* ---- Evaluation with gradients on ---- */
@@ -91,8 +92,9 @@ static int compare_graph(const void *left, const void *right)
            vt_order(a->allocation, b->allocation);
 }
 
-/* One graph: all of it but what is read next would be freed sooner. A graph that is left when the run ends
- * may have been meant for a backward pass, unless the same stacks went without one before. */
+/* One graph: without gradients all of it would be freed sooner, but for what is read next. A graph that is
+ * left when the run ends may have been meant for a backward pass, unless the same stacks went without one
+ * before. */
 static void drop_graph(struct evaluation *evaluation, const struct graph_block *blocks, size_t count,
                        bool settled, uint32_t *stack_id)
 {
@@ -127,7 +129,7 @@ static uint64_t weigh_graphs(struct evaluation *evaluation, uint32_t *stack_id)
 
     number_frees(evaluation);
     list_graphs(evaluation);
-    qsort(evaluation->blocks, evaluation->count, sizeof *blocks, compare_graph);
+    vt_sort(evaluation->blocks, evaluation->count, sizeof *blocks, compare_graph);
     for (size_t i = 0, end; i < evaluation->count; i = end) {
         for (end = i + 1; end < evaluation->count && blocks[end].run == blocks[i].run &&
                           blocks[end].step == blocks[i].step;
@@ -151,8 +153,54 @@ void vt_advise_no_grad(struct vt_adviser *adviser)
     free(evaluation.runs);
     free(evaluation.stacks);
     free(evaluation.blocks);
-    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", "torch.no_grad() around this forward pass",
+    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", vt_remedy_no_grad,
               "The forward pass keeps what a backward pass would need, but none follows");
+}
+
+/* ---- Copies of the weights that stay on the GPU ---- */
+
+/* Who keeps a block, as the latest census saw it; NULL = unknown. */
+static const struct vt_inspection_holder *holder_of(const struct vt_attribution *attribution,
+                                                    uint32_t allocation)
+{
+    for (size_t i = 0; i < attribution->held_count; i++)
+        if (attribution->held[i].allocation == allocation)
+            return attribution->held[i].holder;
+    return NULL;
+}
+
+void vt_advise_copies(struct vt_adviser *adviser)
+{
+    const struct vt_replay *replay = adviser->replay;
+    const struct vt_attribution *attribution = adviser->attribution;
+    uint64_t at_peak = 0, largest = 0;
+    uint32_t chosen = 0;
+    char bytes[24];
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (!vt_whatif_counts(&adviser->whatif, block) ||
+            attribution->labels[i].category != VT_CATEGORY_CHECKPOINT_COPY)
+            continue;
+        vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
+        if (!vt_alive_at(block, adviser->whatif.peak_event))
+            continue;
+        at_peak += block->bytes;
+        if (block->bytes > largest) {
+            largest = block->bytes;
+            chosen = i;
+        }
+    }
+    uint64_t saved = vt_whatif_saves(&adviser->whatif);
+    if (at_peak == 0)
+        return;
+    const struct vt_inspection_holder *holder = holder_of(attribution, chosen);
+    uint32_t stack_id = replay->allocations[chosen].stack_id;
+    bool loaded = vt_stack_traits_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
+    vt_advise(adviser, VT_ADVICE_COPIES, saved, stack_id, "",
+              loaded ? vt_remedy_load_on_host : vt_remedy_copy_on_host,
+              "A checkpoint copy%s%.200s takes %s at the peak beside the model. It is needed there only if "
+              "each step reads it (an average, an anchor)",
+              holder ? ", kept by " : "", holder ? holder->holder : "", vt_format_bytes(at_peak, bytes));
 }
 
 /* ---- The optimizer ---- */
@@ -165,7 +213,7 @@ static const struct {
 #include "trace/frameworks.def"
 };
 
-static bool begins(const char *text, const char *word)
+static bool begins_with(const char *text, const char *word)
 {
     for (; *word; text++, word++)
         if ((*text | 0x20) != *word)
@@ -195,7 +243,7 @@ static const char *optimizer_file(const struct vt_adviser *adviser, uint32_t sta
 static size_t known_optimizer(const char *name)
 {
     size_t i = 0;
-    while (i < sizeof optimizers / sizeof *optimizers && !begins(name, optimizers[i].name))
+    while (i < sizeof optimizers / sizeof *optimizers && !begins_with(name, optimizers[i].name))
         i++;
     return i;
 }
@@ -271,8 +319,7 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     size_t known = name && trained ? known_optimizer(name) : sizeof optimizers / sizeof *optimizers;
     if (known < sizeof optimizers / sizeof *optimizers)
         vt_advise(
-            adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "",
-            "an optimizer with one state per parameter instead of two (SGD with momentum, Lion)",
+            adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "", vt_remedy_fewer_states,
             "%.*s keeps %s at the peak, %.1f bytes per four bytes of parameters (%u by definition). One "
             "state takes half of that, an optimizer with 8-bit states a quarter. Either changes the training",
             (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
@@ -311,8 +358,7 @@ void vt_advise_foreach(struct vt_adviser *adviser)
         most = all > most ? all : most;
     }
     vt_advise(
-        adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif), stack_id, "",
-        "the optimizer with foreach=False, or fused=True",
+        adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif), stack_id, "", vt_remedy_not_foreach,
         "Its step makes %s of temporaries for all parameters at once; those of one parameter at a time are "
         "enough",
         vt_format_bytes(most, bytes));

@@ -1,10 +1,14 @@
 #include "diagnose/adviser.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/allocate.h"
+#include "base/sort.h"
+
+#define VT_REMEDY(id, text) const char vt_remedy_##id[] = text;
+#include "diagnose/remedies.def"
 
 static void count_passes(struct vt_adviser *adviser)
 {
@@ -27,45 +31,59 @@ void vt_adviser_make(const struct vt_report *report, int device_index, struct vt
     count_passes(adviser);
 }
 
-const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser)
-{
-    for (size_t i = 0; i < adviser->report->device_count; i++)
-        if (adviser->report->devices[i].index == adviser->whatif.device_index)
-            return &adviser->report->devices[i].leaks;
-    return NULL;
-}
-
 void vt_adviser_free(struct vt_adviser *adviser)
 {
     vt_whatif_free(&adviser->whatif);
     free(adviser->passes);
 }
 
-bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes)
+bool vt_is_worth_advice(const struct vt_advices *advices, uint64_t bytes)
 {
-    return bytes && bytes >= adviser->advices->peak_bytes / 100;
+    return bytes && bytes >= advices->peak_bytes / 100;
+}
+
+struct vt_advice *vt_advice_add(struct vt_advices *advices, const char *kind, uint64_t bytes,
+                                const char *what, const char *why, va_list arguments)
+{
+    if (!vt_is_worth_advice(advices, bytes) || advices->count == VT_ADVICE_LIMIT)
+        return NULL;
+    if (!advices->items)
+        advices->items = vt_allocate_zeros(VT_ADVICE_LIMIT, sizeof *advices->items);
+    struct vt_advice *advice = &advices->items[advices->count++];
+    *advice = (struct vt_advice){
+        .kind = kind, .where = "", .bytes = bytes, .share = (double)bytes / (double)advices->peak_bytes};
+    snprintf(advice->what, sizeof advice->what, "%s", what);
+    vsnprintf(advice->why, sizeof advice->why, why, arguments);
+    return advice;
 }
 
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
                const char *module, const char *what, const char *why, ...)
 {
     static const char *const names[] = {
-#define X(id, name, find) name,
-        VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) name,
+#include "diagnose/remedies.def"
     };
-    struct vt_advices *advices = adviser->advices;
     va_list arguments;
-    if (!vt_is_worth_advice(adviser, bytes) || advices->count == VT_ADVICE_LIMIT)
-        return;
-    struct vt_advice *advice = &advices->items[advices->count++];
-    *advice = (struct vt_advice){.kind = names[kind],
-                                 .stack_id = stack_id,
-                                 .bytes = bytes,
-                                 .share = (double)bytes / (double)advices->peak_bytes};
-    snprintf(advice->what, sizeof advice->what, "%s", what);
     va_start(arguments, why);
-    vsnprintf(advice->why, sizeof advice->why, why, arguments);
+    struct vt_advice *advice = vt_advice_add(adviser->advices, names[kind], bytes, what, why, arguments);
     va_end(arguments);
+    if (!advice)
+        return;
+    advice->stack_id = stack_id;
     snprintf(advice->module, sizeof advice->module, "%.150s", module);
+}
+
+static int compare_advice(const void *left, const void *right)
+{
+    const struct vt_advice *a = left, *b = right;
+    bool leak = !strcmp(a->kind, "leak"), other = !strcmp(b->kind, "leak");
+    if (leak != other) /* it grows: nothing else helps for long */
+        return leak ? -1 : 1;
+    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
+}
+
+void vt_advices_sort(struct vt_advices *advices)
+{
+    vt_sort(advices->items, advices->count, sizeof *advices->items, compare_advice);
 }

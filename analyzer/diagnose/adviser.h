@@ -2,6 +2,8 @@
 #ifndef VT_ADVISER_H
 #define VT_ADVISER_H
 
+#include <stdarg.h>
+
 #include "attribute/stack_traits.h"
 #include "base/format.h"
 #include "base/index.h"
@@ -17,36 +19,28 @@ struct vt_adviser {
     const struct vt_attribution *attribution;
     const struct vt_replay *replay;
     struct vt_whatif whatif;
-    struct vt_advices *advices; /* of the kind that is looked for */
+    struct vt_advices *advices; /* of the kind that is searched for */
     uint32_t *passes;           /* by event: how many backward passes have begun */
 };
 
-/* Id, name, and the function that adds advice of that kind. */
-#define VT_ADVICE_KINDS(X)                                                                                   \
-    X(LEAK, "leak", vt_advise_leak)                                                                          \
-    X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
-    X(NO_GRAD, "no_grad", vt_advise_no_grad)                                                                 \
-    X(COPIES, "checkpoint_copy", vt_advise_copies)                                                           \
-    X(OPTIMIZER, "optimizer", vt_advise_optimizer)                                                           \
-    X(FOREACH, "foreach", vt_advise_foreach)                                                                 \
-    X(IN_PLACE, "in_place", vt_advise_in_place)                                                              \
-    X(CHECKPOINT, "checkpoint", vt_advise_checkpoint)                                                        \
-    X(EMPTY_CACHE, "empty_cache", vt_advise_empty_cache)
 enum vt_advice_kind {
-#define X(id, name, find) VT_ADVICE_##id,
-    VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) VT_ADVICE_##id,
+#include "diagnose/remedies.def"
 };
-#define X(id, name, find) void find(struct vt_adviser *adviser);
-VT_ADVICE_KINDS(X)
-#undef X
+#define VT_ADVICE(id, name, find) void find(struct vt_adviser *adviser);
+#define VT_REMEDY(id, text) extern const char vt_remedy_##id[];
+#include "diagnose/remedies.def"
 
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
-/* The leaks of the device; NULL = none. */
-const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser);
 /* 1 % of the peak or more. */
-bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes);
+bool vt_is_worth_advice(const struct vt_advices *advices, uint64_t bytes);
+/* Adds advice, if it is worth it and there is space for it; else NULL. The caller frees the items. */
+struct vt_advice *vt_advice_add(struct vt_advices *advices, const char *kind, uint64_t bytes,
+                                const char *what, const char *why, va_list arguments)
+    __attribute__((format(printf, 5, 0)));
+/* Leaks first, then the largest. */
+void vt_advices_sort(struct vt_advices *advices);
 /* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that
  * is 0, about `module`. `why` and the rest say why. */
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,

@@ -1,13 +1,14 @@
 /* The rules are those of c10/cuda/CUDACachingAllocator.cpp, without options. */
 #include "diagnose/allocator.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "diagnose/fragmentation.h"
 #include "format/allocator.h"
+#include "report/report.h"
 
 struct block {
     uint64_t address, bytes;
@@ -47,7 +48,7 @@ static size_t place_of(const struct vt_allocator *allocator, const struct pool *
     return low;
 }
 
-static void put(struct vt_allocator *allocator, uint32_t index)
+static void put_free(struct vt_allocator *allocator, uint32_t index)
 {
     struct block *block = &allocator->blocks[index];
     struct pool *pool = &allocator->pools[block->small];
@@ -109,7 +110,7 @@ static void empty_cache(struct vt_allocator *allocator)
     }
 }
 
-static uint64_t rounded(uint64_t bytes, uint64_t to)
+static uint64_t round_up(uint64_t bytes, uint64_t to)
 {
     return (bytes + to - 1) / to * to;
 }
@@ -119,7 +120,7 @@ static uint64_t segment_bytes_for(uint64_t bytes)
     if (bytes <= VT_TORCH_SMALL_BYTES)
         return VT_TORCH_SMALL_SEGMENT_BYTES;
     return bytes < VT_TORCH_OWN_SEGMENT_BYTES ? VT_TORCH_LARGE_SEGMENT_BYTES
-                                              : rounded(bytes, VT_TORCH_SEGMENT_ROUND_BYTES);
+                                              : round_up(bytes, VT_TORCH_SEGMENT_ROUND_BYTES);
 }
 
 /* A new segment, as one block that is in no pool; VT_NO_BLOCK if the driver refuses. */
@@ -138,7 +139,7 @@ static uint32_t add_segment(struct vt_allocator *allocator, uint64_t bytes, bool
                                                .small = small});
 }
 
-static void split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
+static void split_block(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
 {
     const struct block whole = allocator->blocks[index];
     uint64_t rest = whole.bytes - bytes;
@@ -153,12 +154,12 @@ static void split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes
     allocator->blocks[index].after = made;
     if (whole.after != VT_NO_BLOCK)
         allocator->blocks[whole.after].before = made;
-    put(allocator, made);
+    put_free(allocator, made);
 }
 
 uint32_t vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes)
 {
-    bytes = bytes < VT_TORCH_ROUND_BYTES ? VT_TORCH_ROUND_BYTES : rounded(bytes, VT_TORCH_ROUND_BYTES);
+    bytes = bytes < VT_TORCH_ROUND_BYTES ? VT_TORCH_ROUND_BYTES : round_up(bytes, VT_TORCH_ROUND_BYTES);
     bool small = bytes <= VT_TORCH_SMALL_BYTES;
     const struct pool *pool = &allocator->pools[small];
     size_t place = place_of(allocator, pool, bytes, 0);
@@ -170,12 +171,12 @@ uint32_t vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes)
         block = add_segment(allocator, segment_bytes_for(bytes), small);
     }
     if (block != VT_NO_BLOCK)
-        split(allocator, block, bytes);
+        split_block(allocator, block, bytes);
     return block;
 }
 
 /* `index` takes in the block after it. */
-static void merge(struct vt_allocator *allocator, uint32_t index)
+static void merge_next(struct vt_allocator *allocator, uint32_t index)
 {
     struct block *block = &allocator->blocks[index];
     uint32_t taken = block->after;
@@ -191,14 +192,14 @@ void vt_allocator_give(struct vt_allocator *allocator, uint32_t index)
     uint32_t before = allocator->blocks[index].before, after = allocator->blocks[index].after;
     if (after != VT_NO_BLOCK && allocator->blocks[after].free) {
         take_out(allocator, after);
-        merge(allocator, index);
+        merge_next(allocator, index);
     }
     if (before != VT_NO_BLOCK && allocator->blocks[before].free) {
         take_out(allocator, before);
-        merge(allocator, before);
+        merge_next(allocator, before);
         index = before;
     }
-    put(allocator, index);
+    put_free(allocator, index);
 }
 
 uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t allocation)
@@ -209,7 +210,8 @@ uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t alloca
 /* ---- The state of a trace ---- */
 
 /* A block of the trace, or a hole if it is VT_NEVER, behind the last one of the segment. */
-static void append(struct vt_allocator *allocator, uint32_t *last, struct block block, uint32_t allocation)
+static void append_block(struct vt_allocator *allocator, uint32_t *last, struct block block,
+                         uint32_t allocation)
 {
     if (block.bytes == 0)
         return;
@@ -220,89 +222,60 @@ static void append(struct vt_allocator *allocator, uint32_t *last, struct block 
         allocator->blocks[*last].after = made;
     *last = made;
     if (allocation == VT_NEVER)
-        put(allocator, made);
+        put_free(allocator, made);
     else
         vt_index_put(&allocator->of_allocation, allocation, made);
 }
 
-struct reading {
-    const struct vt_replay *replay;
-    uint32_t *alive; /* segments and blocks, by address; a segment before its blocks */
-    size_t count;
-};
-
-static int by_address(const void *left, const void *right, void *replay)
+static void read_segment(struct vt_allocator *allocator, const struct vt_segment *segment)
 {
-    const struct vt_allocation *allocations = ((const struct vt_replay *)replay)->allocations;
-    const struct vt_allocation *a = &allocations[*(const uint32_t *)left],
-                               *b = &allocations[*(const uint32_t *)right];
-    return 2 * vt_order(a->address, b->address) +
-           vt_order(a->kind == VT_ALLOCATION_BLOCK, b->kind == VT_ALLOCATION_BLOCK);
-}
-
-static int list_alive(struct reading *reading, int device_index, uint32_t event_index)
-{
-    const struct vt_replay *replay = reading->replay;
-    reading->alive = vt_allocate((replay->allocation_count + 1) * sizeof *reading->alive);
-    bool any = false;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        bool segment = allocation->kind == VT_ALLOCATION_SEGMENT;
-        if (allocation->device_index != device_index || !vt_alive_at(allocation, event_index) ||
-            (!segment && (allocation->kind != VT_ALLOCATION_BLOCK || allocation->parent == VT_NEVER)))
-            continue;
-        if (!segment && allocation->flags & VT_FLAG_UNCOUNTED)
-            return -ENOTSUP; /* another allocator's */
-        if (segment && replay->trace->events[allocation->alloc_event].kind == VT_EVENT_HANDLE_CREATE)
-            return -ENOTSUP;
-        any |= segment;
-        reading->alive[reading->count++] = (uint32_t)i;
-    }
-    qsort_r(reading->alive, reading->count, sizeof *reading->alive, by_address, (void *)replay);
-    return any ? 0 : -ENOTSUP;
-}
-
-/* The segment at *next and what lies in it. */
-static void read_segment(struct vt_allocator *allocator, const struct reading *reading, size_t *next)
-{
-    const struct vt_allocation *segment = &reading->replay->allocations[reading->alive[(*next)++]];
     bool small = segment->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
     uint64_t place = segment->address, end = segment->address + segment->bytes;
     uint32_t last = VT_NO_BLOCK;
 
-    for (; *next < reading->count; ++*next) {
-        const struct vt_allocation *block = &reading->replay->allocations[reading->alive[*next]];
-        if (block->kind != VT_ALLOCATION_BLOCK || block->address < place ||
-            block->address + block->bytes > end)
+    for (uint32_t i = 0; i < segment->block_count; i++) {
+        const struct vt_block *block = &segment->blocks[i];
+        if (block->address < place || block->address + block->bytes > end)
             break;
-        append(allocator, &last,
-               (struct block){.address = place, .bytes = block->address - place, .small = small}, VT_NEVER);
-        append(allocator, &last,
-               (struct block){.address = block->address, .bytes = block->bytes, .small = small},
-               reading->alive[*next]);
+        append_block(allocator, &last,
+                     (struct block){.address = place, .bytes = block->address - place, .small = small},
+                     VT_NEVER);
+        append_block(allocator, &last,
+                     (struct block){.address = block->address, .bytes = block->bytes, .small = small},
+                     block->allocation);
         place = block->address + block->bytes;
     }
-    append(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
-           VT_NEVER);
+    append_block(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
+                 VT_NEVER);
     allocator->next_address = end > allocator->next_address ? end : allocator->next_address;
 }
 
-int vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                      uint64_t free_bytes, struct vt_allocator **made)
+/* Whether an allocator of this kind owns all of it. */
+static bool is_modelled(const struct vt_replay *replay, const struct vt_fragmentation *found)
 {
-    struct reading reading = {.replay = replay};
-    struct vt_allocator *allocator = *made = vt_allocate_zeros(1, sizeof **made);
-    allocator->free_bytes = free_bytes;
-    allocator->unused = VT_NO_BLOCK;
-    int error = list_alive(&reading, device_index, event_index);
-    for (size_t next = 0; !error && next < reading.count;) {
-        if (replay->allocations[reading.alive[next]].kind == VT_ALLOCATION_SEGMENT)
-            read_segment(allocator, &reading, &next);
-        else
-            next++; /* in no segment that is known */
+    for (size_t i = 0; i < found->segment_count; i++)
+        if (vt_is_mapping(replay, &replay->allocations[found->segments[i].allocation]))
+            return false;
+    for (size_t i = 0; i < found->block_count; i++)
+        if (replay->allocations[found->blocks[i].allocation].flags & VT_FLAG_UNCOUNTED)
+            return false;
+    return found->segment_count > 0;
+}
+
+struct vt_allocator *vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                                       uint64_t free_bytes)
+{
+    struct vt_fragmentation found = vt_fragmentation_find(replay, device_index, event_index);
+    struct vt_allocator *allocator =
+        is_modelled(replay, &found) ? vt_allocate_zeros(1, sizeof *allocator) : NULL;
+    if (allocator) {
+        allocator->free_bytes = free_bytes;
+        allocator->unused = VT_NO_BLOCK;
+        for (size_t i = 0; i < found.segment_count; i++)
+            read_segment(allocator, &found.segments[i]);
     }
-    free(reading.alive);
-    return error;
+    vt_fragmentation_free(&found);
+    return allocator;
 }
 
 void vt_allocator_free(struct vt_allocator *allocator)

@@ -2,7 +2,6 @@
  * event, with blocks that keep growing as they did, until a request fails. */
 #include "diagnose/capacity.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,10 @@
 #include "format/allocator.h"
 
 #define LEAST_CALLS 4u      /* alike, to see how blocks grow */
-#define MOST_CALLS 4096u    /* looked at */
-#define MOST_TAKEN 4000000u /* blocks, in thought */
+#define MOST_CALLS 4096u    /* examined */
+#define MOST_TAKEN 4000000u /* simulated blocks */
 
-/* What one block of a call asks for: `bytes` in the call `at`, and `growth` more with each call. */
+/* The size of one block of a call: `bytes` in the call `at`, and `growth` more with each call. */
 struct line {
     double at, bytes, growth;
 };
@@ -36,7 +35,7 @@ struct fit {
     uint32_t *blocks; /* allocations of all calls, in order */
     size_t block_count, block_capacity;
     size_t *first;   /* by call: of its blocks; one more than calls */
-    size_t alike;    /* the last so many calls make the same */
+    size_t alike;    /* how many of the last calls make the same blocks */
     size_t per_call; /* blocks */
     struct line *lines;
     struct deed *deeds;
@@ -176,7 +175,8 @@ static void list_deeds(struct fit *fit)
     }
 }
 
-static int learn(struct fit *fit)
+/* False if the calls are too few or too different. */
+static bool learn_calls(struct fit *fit)
 {
     list_blocks(fit);
     fit->alike = 1;
@@ -184,15 +184,15 @@ static int learn(struct fit *fit)
     while (fit->alike < fit->calls && are_alike(fit, fit->calls - 1, fit->calls - 1 - fit->alike))
         fit->alike++;
     if (fit->alike < LEAST_CALLS || fit->per_call == 0)
-        return -ENOTSUP;
+        return false;
     fit->lines = vt_allocate_zeros(fit->per_call, sizeof *fit->lines);
     list_deeds(fit);
     for (size_t i = 0; i < fit->per_call; i++) {
         fit_line(fit, i, &fit->lines[i]);
         if (fit->lines[i].growth > 0 && shrinks(fit, i))
-            return -ENOTSUP;
+            return false;
     }
-    return 0;
+    return true;
 }
 
 /* By how much what calls leave of keys and values grows with each. */
@@ -209,8 +209,8 @@ static double cache_growth(const struct fit *fit)
 }
 
 /* Repeats the last call until a request fails. held: by age and ordinal, as a ring. */
-static void repeat(const struct fit *fit, struct vt_allocator *allocator, uint32_t *held,
-                   struct vt_capacity *found)
+static void repeat_call(const struct fit *fit, struct vt_allocator *allocator, uint32_t *held,
+                        struct vt_capacity *found)
 {
     size_t ages = fit->oldest + 1u, taken = 0;
     for (size_t age = 0; age < ages; age++)
@@ -240,9 +240,8 @@ static void repeat(const struct fit *fit, struct vt_allocator *allocator, uint32
     }
 }
 
-void vt_capacity_calls(const struct vt_attribution *attribution, int device_index,
-                       const struct vt_step *steps, size_t calls, uint64_t free_bytes,
-                       struct vt_capacity *found)
+struct vt_capacity vt_capacity_calls(const struct vt_attribution *attribution, int device_index,
+                                     const struct vt_step *steps, size_t calls, uint64_t free_bytes)
 {
     size_t left_out = calls > MOST_CALLS ? calls - MOST_CALLS : 0;
     struct fit fit = {.attribution = attribution,
@@ -250,40 +249,37 @@ void vt_capacity_calls(const struct vt_attribution *attribution, int device_inde
                       .device_index = device_index,
                       .steps = steps + left_out,
                       .calls = calls - left_out};
-    struct vt_allocator *allocator = NULL;
-    uint32_t *held = NULL;
-    *found = (struct vt_capacity){0};
-    int error = fit.calls < LEAST_CALLS ? -ENOTSUP : learn(&fit);
-    if (!error)
-        error = vt_allocator_make(fit.replay, device_index, fit.steps[fit.calls - 1].last_event, free_bytes,
-                                  &allocator);
-    if (!error) {
-        held = vt_allocate((fit.oldest + 1u) * fit.per_call * sizeof *held);
-        found->cache_bytes_per_call = (uint64_t)(cache_growth(&fit) + 0.5);
-        repeat(&fit, allocator, held, found);
+    struct vt_allocator *allocator =
+        fit.calls >= LEAST_CALLS && learn_calls(&fit)
+            ? vt_allocator_make(fit.replay, device_index, fit.steps[fit.calls - 1].last_event, free_bytes)
+            : NULL;
+    struct vt_capacity found = {.known = allocator != NULL};
+    if (allocator) {
+        uint32_t *held = vt_allocate((fit.oldest + 1u) * fit.per_call * sizeof *held);
+        found.cache_bytes_per_call = (uint64_t)(cache_growth(&fit) + 0.5);
+        repeat_call(&fit, allocator, held, &found);
+        free(held);
     }
-    found->known = !error;
     vt_allocator_free(allocator);
-    free(held);
     free(fit.blocks);
     free(fit.first);
     free(fit.lines);
     free(fit.deeds);
+    return found;
 }
 
-void vt_capacity_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                        const uint64_t *bytes, size_t count, uint64_t free_bytes, struct vt_capacity *found)
+struct vt_capacity vt_capacity_copies(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                                      const uint64_t *bytes, size_t count, uint64_t free_bytes)
 {
-    struct vt_allocator *allocator = NULL;
+    struct vt_allocator *allocator =
+        count ? vt_allocator_make(replay, device_index, event_index, free_bytes) : NULL;
+    struct vt_capacity found = {.known = allocator != NULL};
     uint32_t block = 0;
-    *found = (struct vt_capacity){0};
-    int error =
-        count == 0 ? -ENOTSUP : vt_allocator_make(replay, device_index, event_index, free_bytes, &allocator);
-    for (size_t taken = 0; !error && block != VT_NO_BLOCK && !found->ended; taken++) {
+    for (size_t taken = 0; allocator && block != VT_NO_BLOCK && !found.ended; taken++) {
         block = vt_allocator_take(allocator, bytes[taken % count]);
-        found->count = taken / count;
-        found->ended = taken >= MOST_TAKEN;
+        found.count = taken / count;
+        found.ended = taken >= MOST_TAKEN;
     }
-    found->known = !error;
     vt_allocator_free(allocator);
+    return found;
 }

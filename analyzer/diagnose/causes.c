@@ -6,6 +6,7 @@
 #include "base/allocate.h"
 #include "base/format.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/causes_models.h"
 #include "trace/frameworks.h"
 
@@ -25,19 +26,18 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
     static const struct {
         const char *name, *remedy;
     } kinds[] = {
-#define X(id, name, remedy, find) {name, remedy},
-        VT_CAUSE_KINDS(X)
-#undef X
+#define VT_CAUSE(id, name, remedy, find) {name, remedy},
+#include "diagnose/remedies.def"
     };
     struct vt_shortage *shortage = search->shortage;
     va_list arguments;
-    if (bytes * LEAST_PART < search->card_bytes || shortage->cause_count == VT_CAUSES)
+    if (bytes * LEAST_PART < search->gpu_bytes || shortage->cause_count == VT_CAUSES)
         return NULL;
     struct vt_cause *cause = &shortage->causes[shortage->cause_count++];
     *cause = (struct vt_cause){.kind = kinds[kind].name,
                                .remedy = kinds[kind].remedy,
                                .bytes = bytes,
-                               .share = (double)bytes / (double)search->card_bytes,
+                               .share = (double)bytes / (double)search->gpu_bytes,
                                .place = stack_id ? vt_place_of(search->report->places, stack_id) : NULL,
                                .suffices = bytes >= shortage->missing_bytes};
     va_start(arguments, what);
@@ -155,12 +155,11 @@ static void find_failed_try(struct vt_cause_search *search)
     if (!failed || failed->stack_id >= search->trace->stack_count || is_repeated(search, failed))
         return;
     uint32_t calls = calls_to(search, failed->stack_id, search->refusal->stack_id);
-    for (uint32_t i = 0; i < search->replay->allocation_count && calls; i++) {
-        const struct vt_allocation *block = &search->replay->allocations[i];
-        const struct vt_label *label = &search->attribution->labels[i];
-        if (block->alloc_event < failed->event_index && vt_cause_is_there(search, i) &&
-            is_passing(label->category) && label->step == failed->step &&
-            block->stack_id < search->trace->stack_count &&
+    for (size_t i = 0; i < search->there.count && calls; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
+        const struct vt_label *label = &search->attribution->labels[search->there.items[i]];
+        if (block->alloc_event < failed->event_index && is_passing(label->category) &&
+            label->step == failed->step && block->stack_id < search->trace->stack_count &&
             shared_calls(search->trace, block->stack_id, failed->stack_id) >= calls)
             bytes += block->bytes;
     }
@@ -190,7 +189,7 @@ static void read_graphs(const struct vt_cause_search *search, struct graphs *gra
     for (size_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         if (block->stack_id >= trace->stack_count || !vt_made_node(search->attribution, block->alloc_event) ||
-            vt_index_get(&graphs->ran, block->sequence & ~UINT64_C(1)) == VT_INDEX_NONE)
+            !vt_index_has(&graphs->ran, block->sequence & ~UINT64_C(1)))
             continue;
         graphs->stack_trained[block->stack_id] = 1;
         vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id), 1);
@@ -208,7 +207,7 @@ static bool is_evaluation(const struct vt_cause_search *search, const struct gra
     uint64_t code = vt_module_code(search->trace, block->stack_id);
     return (vt_stack_traits_of(search->attribution, block->stack_id)->traits & VT_TRAIT(EVALUATION)) ||
            search->attribution->labels[index].phase == VT_PHASE_EVAL ||
-           (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);
+           (code && vt_index_has(&graphs->trained, code));
 }
 
 static void find_gradients_on(struct vt_cause_search *search)
@@ -217,9 +216,10 @@ static void find_gradients_on(struct vt_cause_search *search)
     read_graphs(search, &graphs);
     uint32_t most = 0, first = VT_NEVER, stack_id = 0;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
+    for (size_t k = 0; k < search->there.count; k++) {
+        const uint32_t i = search->there.items[k];
         const struct vt_allocation *block = &search->replay->allocations[i];
-        if (search->attribution->labels[i].step != search->refusal->step || !vt_cause_is_there(search, i) ||
+        if (search->attribution->labels[i].step != search->refusal->step ||
             !is_evaluation(search, &graphs, i))
             continue; /* what each step keeps is a leak */
         first = block->alloc_event < first ? block->alloc_event : first;
@@ -228,10 +228,11 @@ static void find_gradients_on(struct vt_cause_search *search)
             stack_id = block->stack_id;
         }
     }
-    for (uint32_t i = 0; i < search->replay->allocation_count && most > 1; i++)
-        if (search->replay->allocations[i].alloc_event >= first && vt_cause_is_there(search, i) &&
-            is_passing(search->attribution->labels[i].category))
-            bytes += search->replay->allocations[i].bytes;
+    for (size_t i = 0; i < search->there.count && most > 1; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
+        if (block->alloc_event >= first && is_passing(vt_label_of(search->attribution, block)->category))
+            bytes += block->bytes;
+    }
     const struct vt_place *place = vt_place_of(search->report->places, stack_id);
     for (size_t i = 0; i < search->shortage->cause_count && place; i++) /* a leak that is there already */
         if (search->shortage->causes[i].place &&
@@ -250,20 +251,26 @@ static void find_gradients_on(struct vt_cause_search *search)
 
 /* ---- The rest ---- */
 
+/* The bytes of some blocks, and the stack of the largest. */
+struct sum {
+    uint64_t bytes, largest;
+    uint32_t stack_id;
+};
+
+static void add_to_sum(struct sum *sum, const struct vt_allocation *block)
+{
+    sum->bytes += block->bytes;
+    sum->stack_id = block->bytes > sum->largest ? block->stack_id : sum->stack_id;
+    sum->largest = block->bytes > sum->largest ? block->bytes : sum->largest;
+}
+
 static void find_checkpoint_copy(struct vt_cause_search *search)
 {
-    uint64_t bytes = 0, largest = 0;
-    uint32_t stack_id = 0;
-    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &search->replay->allocations[i];
-        if (search->attribution->labels[i].category != VT_CATEGORY_CHECKPOINT_COPY ||
-            !vt_cause_is_there(search, i))
-            continue;
-        bytes += block->bytes;
-        stack_id = block->bytes > largest ? block->stack_id : stack_id;
-        largest = block->bytes > largest ? block->bytes : largest;
-    }
-    vt_cause_add(search, VT_CAUSE_CHECKPOINT_COPY, bytes, stack_id,
+    struct sum copies = {0};
+    for (size_t i = 0; i < search->there.count; i++)
+        if (search->attribution->labels[search->there.items[i]].category == VT_CATEGORY_CHECKPOINT_COPY)
+            add_to_sum(&copies, &search->replay->allocations[search->there.items[i]]);
+    vt_cause_add(search, VT_CAUSE_CHECKPOINT_COPY, copies.bytes, copies.stack_id,
                  "copies of weights or of a checkpoint on the card");
 }
 
@@ -275,7 +282,7 @@ static void find_fragmentation(struct vt_cause_search *search)
     char largest[24];
     if (!refusal->of_framework || refusal->asked_bytes <= cache->largest_hole_bytes ||
         cache->kept_bytes < search->shortage->missing_bytes ||
-        cache->kept_bytes * LEAST_FRAGMENTS < search->card_bytes)
+        cache->kept_bytes * LEAST_FRAGMENTS < search->gpu_bytes)
         return;
     struct vt_cause *cause = vt_cause_add(
         search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
@@ -287,24 +294,18 @@ static void find_fragmentation(struct vt_cause_search *search)
 
 static void find_earlier_steps(struct vt_cause_search *search)
 {
-    uint64_t bytes = 0, largest = 0;
-    uint32_t stack_id = 0;
+    struct sum earlier = {0};
     if (search->shortage->cause_count || search->refusal->step < 3)
         return;
-    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &search->replay->allocations[i];
-        const struct vt_label *label = &search->attribution->labels[i];
-        if (label->step == 0 || label->step + 2 > search->refusal->step || !is_passing(label->category) ||
-            !vt_cause_is_there(search, i))
-            continue;
-        bytes += block->bytes;
-        stack_id = block->bytes > largest ? block->stack_id : stack_id;
-        largest = block->bytes > largest ? block->bytes : largest;
+    for (size_t i = 0; i < search->there.count; i++) {
+        const struct vt_label *label = &search->attribution->labels[search->there.items[i]];
+        if (label->step > 0 && label->step + 2 <= search->refusal->step && is_passing(label->category))
+            add_to_sum(&earlier, &search->replay->allocations[search->there.items[i]]);
     }
-    struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, bytes, stack_id,
+    struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, earlier.bytes, earlier.stack_id,
                                           "tensors that earlier steps made are still held");
-    if (cause && search->trace->stacks[stack_id].native_count &&
-        !vt_shows_kind(search->trace, stack_id, VT_OBJECT_NODES))
+    if (cause && search->trace->stacks[earlier.stack_id].native_count &&
+        !vt_shows_kind(search->trace, earlier.stack_id, VT_OBJECT_NODES))
         cause->remedy = "Drop what earlier steps made, or keep copies on the CPU.";
 }
 
@@ -326,7 +327,8 @@ static void find_kv_cache(struct vt_cause_search *search)
                      "the caches of keys and values of the sequences so far");
 }
 
-/* What the program is about is not known, so neither is what is wrong: only who made the most of it. */
+/* Nothing is known of what the memory is for, so nothing can be called wrong: says only which call made the
+ * most. */
 static void find_unknown_use(struct vt_cause_search *search)
 {
     const struct vt_oom *refusal = search->refusal;
@@ -336,12 +338,13 @@ static void find_unknown_use(struct vt_cause_search *search)
     if (search->shortage->cause_count || unknown * 2 < refusal->driver_bytes)
         return;
     uint64_t *by_stack = vt_allocate_zeros(search->trace->stack_count + 1, sizeof *by_stack);
-    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
-        const uint32_t stack_id = search->replay->allocations[i].stack_id;
-        if (search->attribution->labels[i].category != VT_CATEGORY_UNKNOWN || !vt_cause_is_there(search, i) ||
+    for (size_t i = 0; i < search->there.count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
+        const uint32_t stack_id = block->stack_id;
+        if (vt_label_of(search->attribution, block)->category != VT_CATEGORY_UNKNOWN ||
             stack_id >= search->trace->stack_count)
             continue;
-        by_stack[stack_id] += vt_allocation_own_bytes(&search->replay->allocations[i]);
+        by_stack[stack_id] += vt_allocation_own_bytes(block);
         largest = by_stack[stack_id] > by_stack[largest] ? stack_id : largest;
     }
     vt_cause_add(search, VT_CAUSE_UNKNOWN_USE, unknown, largest,
@@ -381,7 +384,7 @@ static void find_size(struct vt_cause_search *search)
         cause->remedy = "Use a smaller batch or shorter inputs; of weights, lower precision or sharding.";
 }
 
-static int compare(const void *left, const void *right)
+static int compare_causes(const void *left, const void *right)
 {
     const struct vt_cause *a = left, *b = right;
     return 2 * vt_order(b->suffices, a->suffices) + vt_order(b->bytes, a->bytes);
@@ -390,9 +393,8 @@ static int compare(const void *left, const void *right)
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
     static void (*const finders[])(struct vt_cause_search *) = {
-#define X(id, name, remedy, find) find,
-        VT_CAUSE_KINDS(X)
-#undef X
+#define VT_CAUSE(id, name, remedy, find) find,
+#include "diagnose/remedies.def"
     };
     struct vt_cause_search search = {.report = report,
                                      .attribution = report->attribution,
@@ -400,10 +402,12 @@ void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage
                                      .replay = report->attribution->replay,
                                      .shortage = shortage,
                                      .refusal = shortage->refusal};
-    search.card_bytes =
+    search.gpu_bytes =
         shortage->refusal->free_known ? shortage->refusal->total_bytes : shortage->refusal->driver_bytes;
-    for (size_t i = 0; i < sizeof finders / sizeof *finders && search.card_bytes; i++)
+    search.there =
+        vt_counted_at(search.replay, shortage->refusal->device_index, shortage->refusal->event_index);
+    for (size_t i = 0; i < sizeof finders / sizeof *finders && search.gpu_bytes; i++)
         finders[i](&search);
-    if (shortage->cause_count > 1)
-        qsort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare);
+    free(search.there.items);
+    vt_sort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare_causes);
 }

@@ -21,7 +21,7 @@ static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
     return key;
 }
 
-/* Where models are functions, each step makes its parameters anew. */
+/* Where models are functions, each step makes new parameters. */
 static bool may_be_modules(const struct vt_cause_search *search, uint32_t stack_id)
 {
     return stack_id < search->trace->stack_count &&
@@ -36,38 +36,42 @@ void vt_cause_second_model(struct vt_cause_search *search)
 {
     const struct vt_label *labels = search->attribution->labels;
     const struct vt_allocation *allocations = search->replay->allocations;
-    uint32_t latest = 0, begin = VT_NEVER, count = (uint32_t)search->replay->allocation_count, stack_id = 0;
+    const struct vt_counted *there = &search->there;
+    uint32_t latest = 0, begin = VT_NEVER, stack_id = 0;
     uint64_t bytes = 0, weights = 0, similar = 0, made = 0;
     struct vt_index lines = {0}, own_lines = {0};
 
-    for (uint32_t i = 0; i < count; i++)
-        if (labels[i].category == VT_CATEGORY_PARAMETER && labels[i].step > latest &&
-            vt_cause_is_there(search, i))
-            latest = labels[i].step;
-    for (uint32_t i = 0; i < count && latest; i++) {
-        if (labels[i].category != VT_CATEGORY_PARAMETER || labels[i].step != latest ||
-            !vt_cause_is_there(search, i) || !may_be_modules(search, allocations[i].stack_id))
+    for (size_t i = 0; i < there->count; i++) {
+        const struct vt_label *label = &labels[there->items[i]];
+        if (label->category == VT_CATEGORY_PARAMETER && label->step > latest)
+            latest = label->step;
+    }
+    for (size_t i = 0; i < there->count && latest; i++) {
+        const struct vt_allocation *block = &allocations[there->items[i]];
+        const struct vt_label *label = &labels[there->items[i]];
+        if (label->category != VT_CATEGORY_PARAMETER || label->step != latest ||
+            !may_be_modules(search, block->stack_id))
             continue;
-        begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
-        stack_id = allocations[i].stack_id;
-        made += allocations[i].bytes;
+        begin = block->alloc_event < begin ? block->alloc_event : begin;
+        stack_id = block->stack_id;
+        made += block->bytes;
         vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
         vt_index_put(&own_lines, vt_trace_own_line_key(search->trace, stack_id), 1);
     }
-    for (uint32_t i = 0; i < count && begin != VT_NEVER; i++) {
-        uint8_t category = labels[i].category;
-        if (allocations[i].alloc_event >= begin || !vt_cause_is_there(search, i))
+    for (size_t i = 0; i < there->count && begin != VT_NEVER; i++) {
+        const struct vt_allocation *block = &allocations[there->items[i]];
+        const uint8_t category = labels[there->items[i]].category;
+        if (block->alloc_event >= begin)
             continue;
         if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
-            weights += allocations[i].bytes;
+            vt_index_has(&lines, lines_of(search->trace, block->stack_id)))
+            weights += block->bytes;
         if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&own_lines, vt_trace_own_line_key(search->trace, allocations[i].stack_id)) !=
-                VT_INDEX_NONE)
-            similar += allocations[i].bytes;
+            vt_index_has(&own_lines, vt_trace_own_line_key(search->trace, block->stack_id)))
+            similar += block->bytes;
         if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
             category == VT_CATEGORY_OPTIMIZER_STATE)
-            bytes += allocations[i].bytes;
+            bytes += block->bytes;
     }
     vt_index_free(&lines);
     vt_index_free(&own_lines);
@@ -112,7 +116,7 @@ static bool is_idle(const struct vt_cause_search *search, const struct use *use,
         return false;
     *last_step = vt_index_get(&use->last, key_of(label->module));
     return *last_step != VT_INDEX_NONE && search->refusal->step >= *last_step + IDLE_STEPS &&
-           vt_index_get(&use->trained, key_of(label->module)) == VT_INDEX_NONE;
+           !vt_index_has(&use->trained, key_of(label->module));
 }
 
 /* Only where nothing else is found: it may be wanted later. */
@@ -124,10 +128,9 @@ void vt_cause_idle_model(struct vt_cause_search *search)
     const char *first = NULL, *last = NULL;
     if (!search->shortage->cause_count)
         read_use(search, &use);
-    for (uint32_t i = 0; i < search->replay->allocation_count && use.last.count; i++) {
+    for (size_t k = 0; k < search->there.count && use.last.count; k++) {
+        const uint32_t i = search->there.items[k];
         const struct vt_allocation *block = &search->replay->allocations[i];
-        if (!vt_cause_is_there(search, i))
-            continue;
         all += search->attribution->labels[i].category == VT_CATEGORY_PARAMETER ? block->bytes : 0;
         if (!is_idle(search, &use, i, &step))
             continue;

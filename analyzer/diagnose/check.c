@@ -14,9 +14,10 @@
 static const struct vt_state nothing;
 
 /* Adds what was measured. `format` is the message of a breach. */
-static void add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static void add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
+static void add_check(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format,
+                      ...) __attribute__((format(printf, 4, 5)));
+static void add_check(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format,
+                      ...)
 {
     va_list arguments;
 
@@ -45,7 +46,7 @@ static const char *limit_text(const struct vt_amount *amount, uint64_t whole, ch
     return text;
 }
 
-static const char *when(const struct vt_state *state, char *text)
+static const char *describe_moment(const struct vt_state *state, char *text)
 {
     if (state->step)
         snprintf(text, 64, "step %u, %s", state->step, vt_phase_name(state->phase));
@@ -64,9 +65,10 @@ static void check_size(struct vt_checks *checks, const struct vt_device_report *
     if (!limit->given)
         return;
     checked.limit_bytes = vt_amount_bytes(limit, whole);
-    add(checks, checked, bytes > checked.limit_bytes, "GPU %d: %s %s at the peak (%s): %s over --max-%s %s",
-        device->index, vt_format_bytes(bytes, size), name, when(&device->peak.state, moment),
-        vt_format_bytes(bytes - checked.limit_bytes, over), what, limit_text(limit, whole, most));
+    add_check(checks, checked, bytes > checked.limit_bytes,
+              "GPU %d: %s %s at the peak (%s): %s over --max-%s %s", device->index,
+              vt_format_bytes(bytes, size), name, describe_moment(&device->peak.state, moment),
+              vt_format_bytes(bytes - checked.limit_bytes, over), what, limit_text(limit, whole, most));
 }
 
 /* "kept tensor at train.py:88 main" of the largest leak of device memory. */
@@ -88,8 +90,8 @@ static void check_leak(struct vt_checks *checks, const struct vt_device_report *
     if (!limit->given)
         return;
     if (!leaks->judged) {
-        add(checks, checked, true, "GPU %d: %u steps are too few to judge leaks (--max-leak needs %u)",
-            device->index, leaks->step_count, VT_LEAK_STEPS);
+        add_check(checks, checked, true, "GPU %d: %u steps are too few to judge leaks (--max-leak needs %u)",
+                  device->index, leaks->step_count, VT_LEAK_STEPS);
         return;
     }
     for (size_t i = 0; i < leaks->leak_count; i++) {
@@ -101,9 +103,10 @@ static void check_leak(struct vt_checks *checks, const struct vt_device_report *
         if (!name[0])
             name_leak(leak, name, sizeof name);
     }
-    add(checks, checked, checked.bytes > limit->bytes, "GPU %d: %s leaked%s, most by %s: over --max-leak %s",
-        device->index, vt_format_bytes(checked.bytes, size), per_step ? " per step" : "", name,
-        vt_format_bytes(limit->bytes, most));
+    add_check(checks, checked, checked.bytes > limit->bytes,
+              "GPU %d: %s leaked%s, most by %s: over --max-leak %s", device->index,
+              vt_format_bytes(checked.bytes, size), per_step ? " per step" : "", name,
+              vt_format_bytes(limit->bytes, most));
 }
 
 static void check_device(struct vt_checks *checks, const struct vt_device_report *device,
@@ -120,14 +123,6 @@ static void check_device(struct vt_checks *checks, const struct vt_device_report
     check_leak(checks, device, &limits->max_leak);
 }
 
-static const struct vt_state *peak_of(const struct vt_report *report, int device_index)
-{
-    for (size_t i = 0; i < report->device_count; i++)
-        if (report->devices[i].index == device_index)
-            return &report->devices[i].peak.state;
-    return &nothing;
-}
-
 static void compare_size(struct vt_checks *checks, int device_index, const char *part, const char *label,
                          uint64_t bytes, uint64_t before, uint64_t tolerance)
 {
@@ -138,10 +133,10 @@ static void compare_size(struct vt_checks *checks, int device_index, const char 
                                  .limit_bytes = before + tolerance};
     char size[24], was[24], more[24], allowed[24];
 
-    add(checks, checked, bytes > checked.limit_bytes,
-        "GPU %d: %s %s at the peak, %s in the baseline: %s more (--tolerance allows %s)", device_index,
-        vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
-        vt_format_bytes(bytes - before, more), vt_format_bytes(tolerance, allowed));
+    add_check(checks, checked, bytes > checked.limit_bytes,
+              "GPU %d: %s %s at the peak, %s in the baseline: %s more (--tolerance allows %s)", device_index,
+              vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
+              vt_format_bytes(bytes - before, more), vt_format_bytes(tolerance, allowed));
 }
 
 /* All categories of a device have one tolerance in bytes: a share of each one's own bytes would fail a run
@@ -149,7 +144,8 @@ static void compare_size(struct vt_checks *checks, int device_index, const char 
 static void compare_device(struct vt_checks *checks, const struct vt_device_report *device,
                            const struct vt_report *baseline, const struct vt_limits *limits)
 {
-    const struct vt_state *peak = &device->peak.state, *before = peak_of(baseline, device->index);
+    const struct vt_device_report *other = vt_report_device(baseline, device->index);
+    const struct vt_state *peak = &device->peak.state, *before = other ? &other->peak.state : &nothing;
     uint64_t used = peak->used_bytes, used_before = before->used_bytes;
     struct vt_amount usual = {.form = VT_AMOUNT_PERCENT, .part = DEFAULT_TOLERANCE};
     uint64_t tolerance = vt_amount_bytes(limits->tolerance.given ? &limits->tolerance : &usual, used_before);
@@ -170,9 +166,9 @@ static void check_losses(struct vt_checks *checks, const struct vt_trace_facts *
     struct vt_checked checked = {.what = "lost", .part = part, .device_index = -1};
     const struct vt_loss *worst = vt_worst_loss(facts);
 
-    add(checks, checked, worst && !allowed,
-        "%s%s: the limits are not reliable (--allow-lost checks them anyway)",
-        part ? "in the baseline, " : "", worst ? worst->text : "");
+    add_check(checks, checked, worst && !allowed,
+              "%s%s: the limits are not reliable (--allow-lost checks them anyway)",
+              part ? "in the baseline, " : "", worst ? worst->text : "");
 }
 
 void vt_check_make(const struct vt_report *report, const struct vt_report *baseline,

@@ -33,21 +33,21 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
     drop_forecasts(report, device);
     if (advice) {
         vt_advice_end(advice);
-        vt_inference_find(report, device, &device->inference);
+        device->inference = vt_inference_find(report, device);
     }
     if (wanted & VT_FIND_FRAGMENTATION) {
-        vt_fragmentation_find(report->attribution->replay, device->index, device->shown->state.event_index,
-                              &device->fragmentation);
+        device->fragmentation = vt_fragmentation_find(report->attribution->replay, device->index,
+                                                      device->shown->state.event_index);
         vt_fragmentation_describe(report, &device->fragmentation);
     }
     if (wanted)
         device->cache_release = vt_cache_release(report->attribution->replay, device->index);
     if (wanted & VT_FIND_GRAPH_POOLS)
-        vt_graph_pools_find(report, device->index, device->shown->state.event_index, &device->graph_pools);
+        device->graph_pools = vt_graph_pools_find(report, device->index, device->shown->state.event_index);
     if (wanted & VT_FIND_CARD)
         vt_gpu_account(report, device);
     if (wanted & VT_FIND_STEPS)
-        vt_steps_make(report, device->index, &device->steps);
+        device->steps = vt_steps_make(report, device->index);
 }
 
 void vt_diagnose(struct vt_report *report, unsigned wanted)
@@ -61,5 +61,5 @@ void vt_diagnose(struct vt_report *report, unsigned wanted)
         vt_gpu_account_oom(report);
     }
     if (wanted & VT_FIND_SHORTAGE)
-        vt_shortage_find(report, &report->shortage);
+        report->shortage = vt_shortage_find(report);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/sort.h"
 
 #define MOST_PAIRS 4000000u /* of lines of one function: above it, they are paired in order */
 
@@ -50,7 +51,7 @@ static int compare_functions(const void *left, const void *right)
     int order = strcmp(a->file, b->file);
 
     order = order ? order : strcmp(a->name, b->name);
-    return order ? order : (a->first_line > b->first_line) - (a->first_line < b->first_line);
+    return order ? order : vt_order_signed(a->first_line, b->first_line);
 }
 
 static void list_functions(const struct vt_trace *trace, struct functions *functions)
@@ -60,8 +61,7 @@ static void list_functions(const struct vt_trace *trace, struct functions *funct
     for (size_t i = 0; i < trace->code_count; i++)
         if (trace->codes[i].file && trace->codes[i].name && trace->codes[i].first_line > 0)
             functions->items[functions->count++] = &trace->codes[i];
-    if (functions->count)
-        qsort(functions->items, functions->count, sizeof *functions->items, compare_functions);
+    vt_sort(functions->items, functions->count, sizeof *functions->items, compare_functions);
 }
 
 /* For vt_lower_bound: finds the first function that is not before a line. */
@@ -153,7 +153,7 @@ static int compare_entries(const void *left, const void *right)
     if (a->group->place && b->group->place &&
         (order = strcmp(a->group->place->frame.file, b->group->place->frame.file)))
         return order;
-    order = 2 * ((a->line > b->line) - (a->line < b->line)) + vt_order(a->group->phase, b->group->phase);
+    order = 2 * vt_order_signed(a->line, b->line) + vt_order(a->group->phase, b->group->phase);
     return order ? order : strcmp(a->group->name, b->group->name);
 }
 
@@ -200,23 +200,13 @@ static void add_pair(struct vt_diff_rows *rows, const struct entry *a, const str
     add_row(rows, row, shown->name);
 }
 
-static unsigned main_category(const struct vt_group *group)
-{
-    unsigned largest = 0;
-
-    for (unsigned c = 1; c < VT_CATEGORY_COUNT; c++)
-        if (group->categories[c] > group->categories[largest])
-            largest = c;
-    return largest;
-}
-
 /* How much two entries of one key are alike; 0 = not at all. Lines of one function, and stacks through the
  * same functions, count as the same only if something else agrees; what they hold weighs more than their
  * position. */
 static uint32_t likeness(const struct entries *entries, const struct entry *a, const struct entry *b)
 {
     bool phase = a->group->phase == b->group->phase;
-    bool category = main_category(a->group) == main_category(b->group);
+    bool category = vt_largest_category(a->group->categories) == vt_largest_category(b->group->categories);
     bool name = !strcmp(a->group->name, b->group->name);
     uint32_t same = entries->by != VT_BY_LINE && entries->by != VT_BY_STACK;
 
@@ -232,8 +222,8 @@ static uint32_t likeness(const struct entries *entries, const struct entry *a, c
 
 /* Pairs the entries of one key in their order so that the pairs are as alike as possible: best[i][j] is the
  * highest likeness of the last i of A and the last j of B. */
-static void align(const struct entries *entries, const struct entry *a, size_t a_count, const struct entry *b,
-                  size_t b_count, struct vt_diff_rows *rows)
+static void pair_alike(const struct entries *entries, const struct entry *a, size_t a_count,
+                       const struct entry *b, size_t b_count, struct vt_diff_rows *rows)
 {
     size_t width = b_count + 1, i = a_count, j = b_count;
     uint32_t *best = vt_allocate_zeros((a_count + 1) * width, sizeof *best);
@@ -270,15 +260,15 @@ static void match_run(const struct entries *entries, const struct entry *run, si
         a_count++;
     b_count = count - a_count;
     if (b_count && a_count < MOST_PAIRS / b_count) {
-        align(entries, run, a_count, run + a_count, b_count, rows);
+        pair_alike(entries, run, a_count, run + a_count, b_count, rows);
         return;
     }
     for (size_t i = 0; i < a_count || i < b_count; i++)
         add_pair(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
 }
 
-static void match(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
-                  const struct vt_groups *b, struct vt_diff_rows *rows)
+static void match_groups(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
+                         const struct vt_groups *b, struct vt_diff_rows *rows)
 {
     size_t most = a->count + b->count;
     struct entries entries = {.items = vt_allocate_zeros(most + 1, sizeof *entries.items), .by = by};
@@ -286,7 +276,7 @@ static void match(const struct vt_diff *diff, enum vt_by by, const struct vt_gro
 
     add_entries(diff->a->trace, a, false, &entries);
     add_entries(diff->b->trace, b, true, &entries);
-    qsort(entries.items, entries.count, sizeof *entries.items, compare_entries);
+    vt_sort(entries.items, entries.count, sizeof *entries.items, compare_entries);
     for (size_t i = 0, end; i < entries.count; i = end) {
         for (end = i + 1; end < entries.count && !strcmp(entries.items[end].key, entries.items[i].key);)
             end++;
@@ -320,21 +310,12 @@ static void compare_device(const struct vt_diff *diff, unsigned groups, struct v
         if (by == VT_BY_CATEGORY)
             match_categories(device, rows);
         else if (groups & 1u << by)
-            match(diff, (enum vt_by)by, a, b, rows);
+            match_groups(diff, (enum vt_by)by, a, b, rows);
         if (by == VT_BY_MODULE || by == VT_BY_OWNER)
             vt_diff_collapse(rows, (enum vt_by)by, a, b);
-        if (rows->count)
-            qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
+        vt_sort(rows->items, rows->count, sizeof *rows->items, compare_rows);
         device->differs |= rows->count > 0;
     }
-}
-
-static const struct vt_device_report *device_of(const struct vt_report *report, int index)
-{
-    for (size_t i = 0; i < report->device_count; i++)
-        if (report->devices[i].index == index)
-            return &report->devices[i];
-    return NULL;
 }
 
 static void set_instant(const struct vt_report *report, const struct vt_device_report *device,
@@ -346,8 +327,7 @@ static void set_instant(const struct vt_report *report, const struct vt_device_r
     instant->state.event_index = (uint32_t)vt_report_event_number(report, instant->state.event_index);
 }
 
-void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups,
-                  struct vt_diff **made)
+struct vt_diff *vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups)
 {
     struct vt_diff *diff = vt_allocate_zeros(1, sizeof *diff);
 
@@ -355,7 +335,7 @@ void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned
     diff->b = b;
     diff->devices = vt_allocate_zeros(VT_MAX_DEVICES, sizeof *diff->devices);
     for (int index = 0; index < (int)VT_MAX_DEVICES; index++) {
-        const struct vt_device_report *of_a = device_of(a, index), *of_b = device_of(b, index);
+        const struct vt_device_report *of_a = vt_report_device(a, index), *of_b = vt_report_device(b, index);
         struct vt_diff_device *device = &diff->devices[diff->device_count];
 
         if (!of_a && !of_b)
@@ -367,7 +347,7 @@ void vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned
         set_instant(b, of_b, &device->b);
         compare_device(diff, groups, device);
     }
-    *made = diff;
+    return diff;
 }
 
 void vt_diff_free(struct vt_diff *diff)

@@ -9,6 +9,7 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 
 void vt_diff_measure(struct vt_diff_row *row)
 {
@@ -64,8 +65,7 @@ static void make_names(const struct vt_groups *groups, struct names *names)
         cut_role(name);
         names->items[names->count++] = name;
     }
-    if (names->count)
-        qsort(names->items, names->count, sizeof *names->items, compare_names);
+    vt_sort(names->items, names->count, sizeof *names->items, compare_names);
 }
 
 static void free_names(struct names *names)
@@ -167,9 +167,7 @@ void vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_
             name_place(&rows->items[i], by, rows->items[i].kind == VT_DIFF_ADDED ? &of_a : &of_b);
     free_names(&of_a);
     free_names(&of_b);
-    if (!rows->count)
-        return;
-    qsort(rows->items, rows->count, sizeof *rows->items, compare_places);
+    vt_sort(rows->items, rows->count, sizeof *rows->items, compare_places);
     for (size_t i = 0; i < rows->count; i++) {
         struct vt_diff_row *row = &rows->items[i], *last = kept ? &rows->items[kept - 1] : NULL;
 

@@ -82,7 +82,7 @@ static const char *caller_of(const struct vt_trace *trace, const struct vt_event
     return name ? name : slash ? slash + 1 : path;
 }
 
-static struct vt_silent describe(const struct vt_trace *trace, const struct vt_event *event)
+static struct vt_silent describe_event(const struct vt_trace *trace, const struct vt_event *event)
 {
     const char *function = vt_trace_function(trace, trace->stacks[event->stack_id].function);
     struct vt_silent made = {.kind = VT_SILENT_CONTEXT, .bytes = (int64_t)event->bytes};
@@ -114,7 +114,7 @@ struct vt_silents vt_silents_find(const struct vt_trace *trace, const struct vt_
         if (gone[i] || !is_silent(event, device_index) || events->items[i] < first_event)
             continue;
         silents.bytes += (int64_t)event->bytes;
-        VT_APPEND(silents.items, silents.count, capacity, describe(trace, event));
+        VT_APPEND(silents.items, silents.count, capacity, describe_event(trace, event));
     }
     free(gone);
     return silents;
@@ -132,7 +132,7 @@ bool vt_silents_alive(const struct vt_trace *trace, const struct vt_silent_event
         if (events->items[i] > last_event || event->kind == VT_EVENT_DELTA)
             continue;
         alive = event->kind == VT_EVENT_CONTEXT_CREATE && event->device_index == device_index &&
-                vt_index_get(&seen, event->address) == VT_INDEX_NONE;
+                !vt_index_has(&seen, event->address);
         vt_index_put(&seen, event->address, true);
     }
     vt_index_free(&seen);

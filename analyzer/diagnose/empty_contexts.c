@@ -16,7 +16,8 @@ struct walk {
     bool any[VT_MAX_DEVICES];
 };
 
-static void make(struct walk *walk, const struct vt_event *event, uint64_t t_ns, struct vt_places *places)
+static void make_context(struct walk *walk, const struct vt_event *event, uint64_t t_ns,
+                         struct vt_places *places)
 {
     const int device = event->device_index;
 
@@ -32,7 +33,7 @@ static void make(struct walk *walk, const struct vt_event *event, uint64_t t_ns,
     vt_index_put(&walk->devices, event->address, (uint32_t)device);
 }
 
-static void end(struct walk *walk, const struct vt_event *event, uint64_t t_ns)
+static void end_context(struct walk *walk, const struct vt_event *event, uint64_t t_ns)
 {
     const uint32_t device = vt_index_get(&walk->devices, event->address);
 
@@ -52,9 +53,9 @@ static void walk_through(struct walk *walk, struct vt_places *places)
         const struct vt_event *event = &walk->trace->events[index];
 
         if (event->kind == VT_EVENT_CONTEXT_CREATE)
-            make(walk, event, vt_event_time(walk->trace, index), places);
+            make_context(walk, event, vt_event_time(walk->trace, index), places);
         else if (event->kind == VT_EVENT_CONTEXT_DESTROY)
-            end(walk, event, vt_event_time(walk->trace, index));
+            end_context(walk, event, vt_event_time(walk->trace, index));
     }
 }
 
@@ -72,10 +73,10 @@ static bool is_own_trusted(const struct vt_report *report)
 /* By the last reading that lists this process. */
 static void read_bytes(const struct vt_trace *trace, struct vt_empty_context *context)
 {
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
 
-        if (use->device_index != context->device_index || !(use->flags & VT_CARD_PROCESSES) ||
+        if (use->device_index != context->device_index || !(use->flags & VT_GPU_PROCESSES) ||
             use->own >= use->process_count || use->processes[use->own].bytes > use->used_bytes)
             continue;
         context->bytes_known = true;

@@ -6,6 +6,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "replay/replay.h"
 #include "report/blocks.h"
 #include "report/report.h"
@@ -21,7 +22,7 @@ struct finding {
     int device_index;
     uint32_t event_index;
     struct vt_fragmentation *found;
-    uint64_t card_bytes; /* as good as endless = not known */
+    uint64_t gpu_bytes; /* as good as endless = not known */
 };
 
 static bool is_alive(const struct finding *finding, const struct vt_allocation *allocation)
@@ -63,7 +64,7 @@ static int by_address(const void *left, const void *right, void *replay)
                     allocations[*(const uint32_t *)right].address);
 }
 
-static bool is_mapping(const struct vt_replay *replay, const struct vt_allocation *segment)
+bool vt_is_mapping(const struct vt_replay *replay, const struct vt_allocation *segment)
 {
     return replay->trace->events[segment->alloc_event].kind == VT_EVENT_HANDLE_CREATE;
 }
@@ -78,9 +79,9 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
         struct vt_segment *last = found->segment_count ? &found->segments[found->segment_count - 1] : NULL;
 
         found->reserved_bytes += allocation->bytes;
-        if (last && is_mapping(finding->replay, allocation) &&
+        if (last && vt_is_mapping(finding->replay, allocation) &&
             last->address + last->bytes == allocation->address &&
-            is_mapping(finding->replay, &finding->replay->allocations[last->allocation]) &&
+            vt_is_mapping(finding->replay, &finding->replay->allocations[last->allocation]) &&
             last->small == is_small(finding, allocation)) {
             last->bytes += allocation->bytes;
             continue;
@@ -136,7 +137,7 @@ static void add_remedies(const struct finding *finding, const struct vt_segment 
         return;
     if (!found->setting)
         found->setting = cache->setting;
-    if (segment->bytes * 2 > finding->card_bytes && segment->free_bytes * 2 > segment->bytes)
+    if (segment->bytes * 2 > finding->gpu_bytes && segment->free_bytes * 2 > segment->bytes)
         found->grows = cache->grows;
     if (segment->block_count || !cache->release)
         return;
@@ -221,31 +222,23 @@ static struct alive list_alive(const struct finding *finding, bool segments)
     return list;
 }
 
-static void find(const struct finding *finding, const uint32_t *segments, size_t segment_count,
-                 const uint32_t *blocks, size_t block_count)
+static void find_all(const struct finding *finding, struct alive segments, struct alive blocks)
 {
     const struct vt_allocation *allocations = finding->replay->allocations;
     struct vt_fragmentation *found = finding->found;
     size_t next = 0;
-    found->segments = vt_allocate_zeros(segment_count + 1, sizeof *found->segments);
-    found->blocks = vt_allocate_zeros(block_count + 1, sizeof *found->blocks);
-    found->holes = vt_allocate_zeros(segment_count + block_count + 1, sizeof *found->holes);
-    for (size_t i = 0; i < block_count; i++)
-        found->blocks[found->block_count++] = (struct vt_block){.allocation = blocks[i],
-                                                                .address = allocations[blocks[i]].address,
-                                                                .bytes = allocations[blocks[i]].bytes};
-    make_segments(finding, segments, segment_count);
+    found->segments = vt_allocate_zeros(segments.count + 1, sizeof *found->segments);
+    found->blocks = vt_allocate_zeros(blocks.count + 1, sizeof *found->blocks);
+    found->holes = vt_allocate_zeros(segments.count + blocks.count + 1, sizeof *found->holes);
+    for (size_t i = 0; i < blocks.count; i++)
+        found->blocks[found->block_count++] =
+            (struct vt_block){.allocation = blocks.items[i],
+                              .address = allocations[blocks.items[i]].address,
+                              .bytes = allocations[blocks.items[i]].bytes};
+    make_segments(finding, segments.items, segments.count);
     find_requests(finding);
     for (size_t i = 0; i < found->segment_count; i++)
         fill_segment(finding, &found->segments[i], &next);
-}
-
-static uint64_t card_bytes_of(const struct vt_trace *trace, int device_index)
-{
-    for (size_t i = 0; i < trace->device_count; i++)
-        if (trace->devices[i].index == device_index && trace->devices[i].total_bytes)
-            return trace->devices[i].total_bytes;
-    return UINT64_MAX / 2;
 }
 
 const char *vt_cache_release(const struct vt_replay *replay, int device_index)
@@ -265,16 +258,18 @@ const char *vt_cache_release(const struct vt_replay *replay, int device_index)
     return NULL;
 }
 
-void vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                           struct vt_fragmentation *found)
+struct vt_fragmentation vt_fragmentation_find(const struct vt_replay *replay, int device_index,
+                                              uint32_t event_index)
 {
-    const struct finding finding = {replay, device_index, event_index, found,
-                                    card_bytes_of(replay->trace, device_index)};
+    const struct vt_trace_device *gpu = vt_trace_device_of(replay->trace, device_index);
+    struct vt_fragmentation found = {.has_pools = vt_counts_blocks(replay)};
+    const struct finding finding = {replay, device_index, event_index, &found,
+                                    gpu && gpu->total_bytes ? gpu->total_bytes : UINT64_MAX / 2};
     const struct alive segments = list_alive(&finding, true), blocks = list_alive(&finding, false);
-    *found = (struct vt_fragmentation){.has_pools = vt_counts_blocks(replay)};
-    find(&finding, segments.items, segments.count, blocks.items, blocks.count);
+    find_all(&finding, segments, blocks);
     free(segments.items);
     free(blocks.items);
+    return found;
 }
 
 static int by_kept(const void *left, const void *right)
@@ -287,14 +282,12 @@ static int by_kept(const void *left, const void *right)
 /* The pin of that name, made if it is new. */
 static struct vt_pin *pin_named(struct vt_fragmentation *found, struct vt_index *names, const char *name)
 {
-    uint64_t hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
-    uint32_t at = vt_index_get(names, hash);
+    uint32_t at =
+        vt_index_add(names, vt_hash_bytes(name, strlen(name), VT_HASH_START), (uint32_t)found->pin_count);
 
-    if (at != VT_INDEX_NONE)
-        return &found->pins[at];
-    vt_index_put(names, hash, (uint32_t)found->pin_count);
-    found->pins[found->pin_count].name = name;
-    return &found->pins[found->pin_count++];
+    found->pin_count += at == found->pin_count;
+    found->pins[at].name = name;
+    return &found->pins[at];
 }
 
 static void group_pins(struct vt_fragmentation *found)
@@ -316,7 +309,7 @@ static void group_pins(struct vt_fragmentation *found)
         pin->categories[block->category] += block->bytes;
     }
     vt_index_free(&names);
-    qsort(found->pins, found->pin_count, sizeof *found->pins, by_kept);
+    vt_sort(found->pins, found->pin_count, sizeof *found->pins, by_kept);
 }
 
 #define WORTH_PART 10u /* of the reserved bytes: what is less needs no advice */
@@ -326,13 +319,13 @@ static void add_advice(struct vt_fragmentation *found, const char *begin, const 
     found->advice[found->advice_count++] = vt_print_text("%s%s", begin, rest);
 }
 
-static void advise(const struct vt_report *report, struct vt_fragmentation *found)
+static void advise_on_cache(const struct vt_report *report, struct vt_fragmentation *found)
 {
     bool expands = false;
 
     for (size_t i = 0; i < found->segment_count; i++)
-        expands |= is_mapping(report->attribution->replay,
-                              &report->attribution->replay->allocations[found->segments[i].allocation]);
+        expands |= vt_is_mapping(report->attribution->replay,
+                                 &report->attribution->replay->allocations[found->segments[i].allocation]);
     if (found->grows)
         add_advice(found, found->grows,
                    " takes memory as it is needed, instead of most of the card at first.");
@@ -351,6 +344,6 @@ void vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmen
 {
     for (size_t i = 0; i < found->block_count; i++)
         vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
-    advise(report, found);
+    advise_on_cache(report, found);
     group_pins(found);
 }

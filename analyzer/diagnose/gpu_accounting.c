@@ -7,10 +7,8 @@
 
 #include "attribute/attribute.h"
 #include "base/index.h"
-#include "diagnose/driver_overhead.h"
 #include "diagnose/gpu_advice.h"
-#include "diagnose/nvml_self.h"
-#include "report/gpu_readings.h"
+#include "diagnose/gpu_history.h"
 #include "report/report.h"
 #include "trace/frameworks.h"
 
@@ -23,18 +21,13 @@
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_GRAPH_MEMORY "graph_memory"
 
-#define BEST_QUALITY 3u
-#define FIRST_READINGS 64u /* steady ones that report a context, and as many others */
-
 struct maker {
-    const struct vt_report *report;
-    const struct vt_gpu_readings *readings;
-    const struct vt_silent_events *silent_events;
-    int device_index;
+    const struct vt_gpu_history *history;
+    struct vt_measured_moment moment;
     struct vt_gpu_table *table;
     size_t capacity, told_capacity;
-    struct vt_nvml_self own;
-    uint64_t spare_bytes; /* free parts of pools at the moment of the table */
+    uint64_t foreign_bytes; /* of other processes, mapped here */
+    int64_t silent_bytes;   /* of calls that are rows of their own */
 };
 
 static struct vt_gpu_row *find_row(const struct maker *maker, const char *kind, const char *name)
@@ -50,7 +43,7 @@ static struct vt_gpu_row *find_row(const struct maker *maker, const char *kind, 
 }
 
 /* Adds to the row of that kind and name. */
-static void add(struct maker *maker, const char *kind, const char *name, int64_t bytes)
+static void add_bytes(struct maker *maker, const char *kind, const char *name, int64_t bytes)
 {
     struct vt_gpu_table *table = maker->table;
     struct vt_gpu_row *row = find_row(maker, kind, name);
@@ -63,19 +56,19 @@ static void add(struct maker *maker, const char *kind, const char *name, int64_t
 }
 
 /* Adds to what is reported beside the rows. */
-static void tell(struct maker *maker, const struct vt_gpu_row *row)
+static void add_beside(struct maker *maker, const struct vt_gpu_row *row)
 {
     struct vt_gpu_table *table = maker->table;
 
     VT_APPEND(table->told, table->told_count, maker->told_capacity, *row);
 }
 
-static void tell_bytes(struct maker *maker, const char *kind, uint64_t bytes)
+static void add_bytes_beside(struct maker *maker, const char *kind, uint64_t bytes)
 {
     const struct vt_gpu_row row = {.kind = kind, .bytes = (int64_t)bytes, .known = true};
 
     if (bytes && bytes != UINT64_MAX)
-        tell(maker, &row);
+        add_beside(maker, &row);
 }
 
 /* ---- What this process has ---- */
@@ -89,170 +82,83 @@ static bool may_be_its_own(uint8_t category)
 
 /* Memory that a library allocated itself, memory of graphs' nodes, and memory of other processes that is
  * mapped here. */
-static void add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT],
-                          uint64_t *foreign_bytes)
+static void add_libraries(struct maker *maker, uint64_t categories[VT_CATEGORY_COUNT])
 {
-    const struct vt_attribution *attribution = maker->report->attribution;
+    const struct vt_attribution *attribution = maker->history->report->attribution;
     const struct vt_replay *replay = attribution->replay;
 
-    *foreign_bytes = 0;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         const char *path, *name;
 
-        if (allocation->device_index != maker->device_index ||
+        if (allocation->device_index != maker->history->device_index ||
             (allocation->kind != VT_ALLOCATION_DRIVER && allocation->kind != VT_ALLOCATION_POOLED &&
              allocation->kind != VT_ALLOCATION_GRAPH) ||
             !vt_alive_at(allocation, maker->table->event_index))
             continue;
         if (allocation->kind == VT_ALLOCATION_GRAPH) {
             categories[attribution->labels[i].category] -= allocation->bytes;
-            add(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
+            add_bytes(maker, KIND_GRAPH_MEMORY, NULL, (int64_t)allocation->bytes);
             continue;
         }
         if (allocation->flags & VT_FLAG_FOREIGN)
-            *foreign_bytes += allocation->bytes;
-        path = vt_allocation_own_bytes(allocation)
-                   ? vt_cuda_caller(maker->report->trace, allocation->stack_id)
-                   : NULL;
+            maker->foreign_bytes += allocation->bytes;
+        path = vt_allocation_own_bytes(allocation) ? vt_cuda_caller(attribution->trace, allocation->stack_id)
+                                                   : NULL;
         name = path ? vt_cuda_library(path) : NULL;
         if (!name || !may_be_its_own(attribution->labels[i].category))
             continue;
         categories[attribution->labels[i].category] -= allocation->bytes;
-        add(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);
+        add_bytes(maker, KIND_LIBRARY, name, (int64_t)allocation->bytes);
     }
 }
 
-/* The calls of an era up to an event. */
-static struct vt_silents find_silents(const struct maker *maker, uint32_t era, uint32_t event_index)
+/* What calls took without an allocation. */
+static void add_silents(struct maker *maker)
 {
-    return vt_silents_find(maker->report->trace, maker->silent_events, maker->device_index,
-                           maker->readings->era_starts[era], event_index);
-}
-
-/* Returns the bytes of all. */
-static int64_t add_silent(struct maker *maker, uint32_t era, uint32_t event_index)
-{
-    struct vt_silents silents = find_silents(maker, era, event_index);
+    struct vt_silents silents =
+        vt_gpu_silents(maker->history, maker->moment.era, maker->moment.state->event_index);
 
     for (size_t i = 0; i < silents.count; i++) {
         const struct vt_silent *silent = &silents.items[i];
         struct vt_gpu_row *row;
 
-        add(maker, silent->kind, silent->name, silent->bytes);
+        add_bytes(maker, silent->kind, silent->name, silent->bytes);
         row = silent->of_module ? find_row(maker, silent->kind, silent->name) : NULL;
         if (row)
             row->module_bytes += silent->bytes;
     }
+    maker->silent_bytes = silents.bytes;
     free(silents.items);
-    return silents.bytes;
 }
 
-/* Free parts of pools after an event. */
-static uint64_t spare_at(const struct maker *maker, uint32_t event_index)
+static void add_own(struct maker *maker)
 {
-    const struct vt_replay *replay = maker->report->attribution->replay;
-    int64_t bytes = 0;
-
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if (replay->allocations[i].device_index == maker->device_index &&
-            vt_alive_at(&replay->allocations[i], event_index))
-            bytes += vt_spare_change(&replay->allocations[i]);
-    return bytes > 0 ? (uint64_t)bytes : 0;
-}
-
-static void add_own(struct maker *maker, const struct vt_state *state, uint32_t era, uint64_t *foreign_bytes,
-                    int64_t *silent_bytes)
-{
+    const struct vt_state *state = maker->moment.state;
     uint64_t categories[VT_CATEGORY_COUNT];
 
     memcpy(categories, state->categories, sizeof categories);
-    add_libraries(maker, categories, foreign_bytes);
+    add_libraries(maker, categories);
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_CONTEXT && c != VT_CATEGORY_HOST_PINNED)
-            add(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
-                c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
-    add(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
-    *silent_bytes = add_silent(maker, era, state->event_index);
+            add_bytes(maker, c == VT_CATEGORY_CACHED ? KIND_CACHED : KIND_CATEGORY,
+                      c == VT_CATEGORY_CACHED ? NULL : vt_category_name(c), (int64_t)categories[c]);
+    add_bytes(maker, KIND_CATEGORY, NULL, (int64_t)state->unseen_bytes);
+    add_silents(maker);
 }
 
 /* ---- Contexts and other processes ---- */
 
-static bool tells_own(const struct maker *maker, const struct vt_gpu_reading *reading)
-{
-    return vt_nvml_self_told(&maker->own, reading);
-}
-
-/* What NVML charged this process with beyond what was known at that reading. An allocation is recorded after
- * it was made, and a free before: on a busy machine that may be long, so it is at most too much. */
-static int64_t context_by(struct maker *maker, const struct vt_gpu_reading *reading)
-{
-    const struct vt_silents silents = find_silents(maker, reading->era, reading->event_index);
-    const int64_t before_bytes = (int64_t)reading->context_bytes - silents.bytes,
-                  bytes = (int64_t)(vt_nvml_self_bytes(reading) - reading->own_bytes) - silents.bytes;
-
-    free(silents.items);
-    /* what was in use on the GPU before the first allocation, once that was read */
-    return before_bytes > 0 && before_bytes < bytes ? before_bytes : bytes;
-}
-
-/* How much a reading says about a context: one from before it was made says nothing, and one during a
- * change of this process's memory says too much. */
-static unsigned quality_of(const struct vt_gpu_reading *reading)
-{
-    return 2 * (reading->context_bytes > 0) + reading->steady;
-}
-
-/* The least that one of the era's first readings reports, among the best ones. Where pools have free parts
- * it may be too little, so it counts only until a reading without free parts is found. */
-static uint64_t find_context(struct maker *maker, uint32_t era)
-{
-    int64_t least = INT64_MAX, bytes;
-    unsigned asked[BEST_QUALITY + 1] = {0}, best = 0;
-    bool without_spare = false;
-
-    for (size_t i = 0; i < maker->readings->count && asked[BEST_QUALITY] < FIRST_READINGS; i++) {
-        const struct vt_gpu_reading *reading = &maker->readings->items[i];
-        const unsigned quality = quality_of(reading);
-
-        if (reading->era != era || quality < best || !tells_own(maker, reading) ||
-            (quality == best && without_spare && reading->spare_bytes) || asked[quality]++ >= FIRST_READINGS)
-            continue;
-        bytes = context_by(maker, reading);
-        if (bytes < least || quality > best)
-            least = bytes;
-        without_spare = !reading->spare_bytes || (without_spare && quality == best);
-        best = quality;
-    }
-    return least > 0 && least != INT64_MAX ? (uint64_t)least : 0;
-}
-
-/* The era that a moment lies in. */
-static uint32_t era_of(const struct maker *maker, const struct vt_state *state)
-{
-    uint32_t era = 0;
-
-    while (era + 1 < maker->readings->era_count && maker->readings->era_starts[era + 1] <= state->event_index)
-        era++;
-    return era;
-}
-
-/* Some context of the device is alive after an event; where none was seen being made, by its memory. */
-static bool has_context(const struct maker *maker, const struct vt_state *state)
-{
-    return state->context_bytes || vt_silents_alive(maker->report->trace, maker->silent_events,
-                                                    maker->device_index, state->event_index);
-}
-
 /* Other processes have rows. Where it is not known which of them is this one, they are reported beside the
  * rows, and so is a process whose bytes are not reported. */
-static void add_processes(struct maker *maker, const struct vt_gpu_reading *reading)
+static void add_processes(struct maker *maker)
 {
-    const struct vt_trace_card_use *use = reading->use;
+    const struct vt_gpu_reading *reading = maker->moment.reading;
+    const struct vt_trace_gpu_use *use = reading->use;
     const bool known = maker->table->processes_known;
 
     for (uint32_t i = 0; use && i < use->process_count; i++) {
-        const struct vt_trace_card_process *process = &use->processes[i];
+        const struct vt_trace_gpu_process *process = &use->processes[i];
         const bool has_bytes = process->bytes <= reading->used_bytes;
         const struct vt_gpu_row row = {.kind = KIND_PROCESS,
                                        .command = process->command[0] ? process->command : NULL,
@@ -265,104 +171,59 @@ static void add_processes(struct maker *maker, const struct vt_gpu_reading *read
         if (known && has_bytes)
             VT_APPEND(maker->table->rows, maker->table->row_count, maker->capacity, row);
         else
-            tell(maker, &row);
+            add_beside(maker, &row);
     }
 }
 
 /* The part of the unexplained bytes that NVML charges this process with, beyond its rows. */
-static void find_own_unexplained(struct maker *maker, const struct vt_gpu_reading *reading)
+static void find_own_unexplained(struct maker *maker)
 {
     struct vt_gpu_table *table = maker->table;
     int64_t sum = 0;
 
     for (size_t i = 0; i < table->row_count; i++)
         sum += strcmp(table->rows[i].kind, KIND_PROCESS) ? table->rows[i].bytes : 0;
-    table->own_unexplained_bytes = (int64_t)vt_nvml_self_bytes(reading) + table->moved_bytes - sum;
-}
-
-/* What this process had beside its own memory at the moment, but for calls that are rows of their own. */
-static uint64_t find_moments_context(struct maker *maker, const struct vt_gpu_reading *reading,
-                                     const struct vt_state *state)
-{
-    const uint32_t era = era_of(maker, state);
-    uint64_t bytes;
-
-    if (!has_context(maker, state))
-        return 0;
-    bytes = find_context(maker, era);
-    return bytes || era == reading->era ? bytes : find_context(maker, reading->era);
-}
-
-/* One of them is from before the process used the device, or from after it had ended its contexts there. */
-static bool is_of_other_context(const struct maker *maker, const struct vt_gpu_reading *reading,
-                                const struct vt_state *state)
-{
-    return !reading->context_bytes != !state->context_bytes || reading->era != era_of(maker, state);
-}
-
-/* The reading shows the same state as the moment, by everything that this process's own events show. */
-static bool has_as_much(const struct maker *maker, const struct vt_gpu_reading *reading,
-                        const struct vt_state *state)
-{
-    return reading->own_bytes == state->driver_bytes - state->context_bytes &&
-           reading->context_bytes == state->context_bytes && reading->spare_bytes == maker->spare_bytes;
-}
-
-/* What pools had returned to the device by a reading, as NVML reports: they do so when the program waits
- * for the device, and events show it only with their next use. */
-static uint64_t find_returned(struct maker *maker, const struct vt_gpu_reading *reading)
-{
-    struct vt_silents silents;
-    int64_t missing;
-
-    if (!reading->spare_bytes || !reading->context_bytes || !maker->table->processes_known)
-        return 0;
-    silents = find_silents(maker, reading->era, reading->event_index);
-    free(silents.items);
-    missing =
-        (int64_t)(reading->own_bytes + find_context(maker, reading->era) - vt_nvml_self_bytes(reading)) +
-        silents.bytes;
-    if (missing <= 0)
-        return 0;
-    return (uint64_t)missing < reading->spare_bytes ? (uint64_t)missing : reading->spare_bytes;
+    table->own_unexplained_bytes =
+        (int64_t)vt_nvml_self_bytes(maker->moment.reading) + table->moved_bytes - sum;
 }
 
 /* How much more this process held at the moment than when the bytes in use were reported. */
-static int64_t moved(const struct maker *maker, const struct vt_gpu_reading *reading,
-                     const struct vt_state *state, uint64_t context_bytes, int64_t silent_bytes)
+static int64_t find_moved(const struct maker *maker, uint64_t context_bytes)
 {
-    const int64_t own_bytes = (int64_t)(state->driver_bytes - state->context_bytes);
+    const struct vt_measured_moment *moment = &maker->moment;
+    const struct vt_gpu_reading *reading = moment->reading;
+    const int64_t own_bytes = (int64_t)(moment->state->driver_bytes - moment->state->context_bytes);
 
-    if (!is_of_other_context(maker, reading, state))
-        return (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
-    return maker->table->processes_known
-               ? own_bytes + (int64_t)context_bytes + silent_bytes - (int64_t)vt_nvml_self_bytes(reading)
-               : own_bytes - (int64_t)reading->own_bytes;
+    if (!vt_gpu_contexts_differ(moment))
+        return (int64_t)(moment->state->driver_bytes - reading->own_bytes - reading->context_bytes);
+    return moment->own_known ? own_bytes + (int64_t)context_bytes + maker->silent_bytes -
+                                   (int64_t)vt_nvml_self_bytes(reading)
+                             : own_bytes - (int64_t)reading->own_bytes;
 }
 
-static void add_rest(struct maker *maker, const struct vt_gpu_reading *reading, const struct vt_state *state,
-                     int64_t silent_bytes)
+static void add_rest(struct maker *maker)
 {
     struct vt_gpu_table *table = maker->table;
-    uint64_t context_bytes = table->processes_known ? find_moments_context(maker, reading, state) : 0;
-    const uint64_t returned_bytes = find_returned(maker, reading);
+    const struct vt_measured_moment *moment = &maker->moment;
+    const uint64_t context_bytes = moment->own_known ? vt_gpu_context_at(maker->history, moment) : 0,
+                   returned_bytes = vt_gpu_returned_bytes(maker->history, moment);
     int64_t sum = 0;
 
-    table->moved_bytes = moved(maker, reading, state, context_bytes, silent_bytes);
-    if (has_as_much(maker, reading, state)) {
+    table->moved_bytes = find_moved(maker, context_bytes);
+    if (vt_gpu_same_own(moment)) {
         table->returned_bytes = returned_bytes;
-        add(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
-    } else if (!is_of_other_context(maker, reading, state)) {
+        add_bytes(maker, KIND_CACHED, NULL, -(int64_t)returned_bytes);
+    } else if (!vt_gpu_contexts_differ(moment)) {
         table->moved_bytes += (int64_t)returned_bytes;
     }
-    table->device_bytes = reading->used_bytes + (uint64_t)table->moved_bytes;
-    if (table->processes_known) {
-        add(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
-        find_own_unexplained(maker, reading);
+    table->device_bytes = moment->reading->used_bytes + (uint64_t)table->moved_bytes;
+    if (moment->own_known) {
+        add_bytes(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
+        find_own_unexplained(maker);
     } else {
-        add(maker, KIND_TOGETHER, NULL, (int64_t)state->context_bytes - silent_bytes);
+        add_bytes(maker, KIND_TOGETHER, NULL, (int64_t)moment->state->context_bytes - maker->silent_bytes);
     }
-    add_processes(maker, reading);
+    add_processes(maker);
     for (size_t i = 0; i < table->row_count; i++)
         sum += table->rows[i].bytes;
     /* also where it is 0: that is worth saying */
@@ -372,66 +233,6 @@ static void add_rest(struct maker *maker, const struct vt_gpu_reading *reading, 
 }
 
 /* ---- The table of a moment ---- */
-
-static uint64_t distance(const struct vt_gpu_reading *reading, uint64_t t_ns)
-{
-    return t_ns < reading->begin_ns  ? reading->begin_ns - t_ns
-           : t_ns > reading->held_ns ? t_ns - reading->held_ns
-                                     : 0;
-}
-
-/* 0 = the best: steady, this process had as much, and which process it is was known. */
-static unsigned rank_of(const struct maker *maker, const struct vt_gpu_reading *reading,
-                        const struct vt_state *state)
-{
-    const bool equal = has_as_much(maker, reading, state);
-
-    return (reading->steady && equal ? 0 : reading->steady ? 2 : 4) + !tells_own(maker, reading);
-}
-
-/* Moved to the moment, more would be in use than the GPU has: then the reading already had memory whose
- * allocation was not yet recorded, and does not belong to the events before it. */
-static bool is_too_much(const struct vt_gpu_reading *reading, const struct vt_state *state)
-{
-    const uint64_t own_bytes = reading->own_bytes + reading->context_bytes;
-
-    return reading->total_bytes && state->driver_bytes > own_bytes &&
-           reading->used_bytes + (state->driver_bytes - own_bytes) > reading->total_bytes;
-}
-
-static const struct vt_gpu_reading *choose(const struct maker *maker, const struct vt_state *state)
-{
-    const struct vt_gpu_reading *best = NULL;
-
-    for (size_t i = 0; i < maker->readings->count; i++) {
-        const struct vt_gpu_reading *reading = &maker->readings->items[i];
-        const unsigned rank = rank_of(maker, reading, state),
-                       best_rank = best ? rank_of(maker, best, state) : 0;
-
-        if (is_too_much(reading, state))
-            continue;
-        if (!best || rank < best_rank ||
-            (rank == best_rank && distance(reading, state->t_ns) < distance(best, state->t_ns)))
-            best = reading;
-    }
-    return best;
-}
-
-/* The last of the best. */
-static const struct vt_gpu_reading *choose_last(const struct maker *maker, const struct vt_state *state)
-{
-    const struct vt_gpu_reading *last = NULL;
-
-    for (size_t i = 0; i < maker->readings->count; i++) {
-        const struct vt_gpu_reading *reading = &maker->readings->items[i];
-
-        if (is_too_much(reading, state))
-            continue;
-        if (!last || rank_of(maker, reading, state) <= rank_of(maker, last, state))
-            last = reading;
-    }
-    return last;
-}
 
 static void bound_modules(struct vt_gpu_table *table)
 {
@@ -443,69 +244,55 @@ static void bound_modules(struct vt_gpu_table *table)
     }
 }
 
-static void make_table(const struct maker *of, const struct vt_state *state,
-                       const struct vt_gpu_reading *reading, struct vt_gpu_table *table)
+static void make_table(const struct vt_gpu_history *history, struct vt_measured_moment moment,
+                       struct vt_gpu_table *table)
 {
-    struct maker maker = *of;
-    int64_t silent_bytes = 0;
-    uint64_t foreign_bytes;
+    const struct vt_state *state = moment.state;
+    const struct vt_gpu_reading *reading = moment.reading;
+    struct maker maker = {.history = history, .moment = moment, .table = table};
 
     /* nobody reported the bytes of a GPU that the process did not use */
     if (!reading || !state->present ||
-        (!state->driver_bytes && !tells_own(of, reading) && is_of_other_context(of, reading, state)))
+        (!state->driver_bytes && !moment.own_known && vt_gpu_contexts_differ(&moment)))
         return;
-    maker.table = table;
     *table = (struct vt_gpu_table){.present = true,
                                    .event_index = state->event_index,
                                    .t_ns = state->t_ns,
                                    .source = reading->use ? "nvml" : "driver",
                                    .measured_ns = reading->begin_ns,
                                    .steady = reading->steady,
-                                   .nested = reading->use && reading->use->flags & VT_CARD_NESTED,
-                                   .processes = vt_nvml_self_processes(&of->own, reading),
-                                   .processes_known = tells_own(of, reading),
+                                   .nested = reading->use && reading->use->flags & VT_GPU_NESTED,
+                                   .processes = vt_nvml_self_processes(&history->own, reading),
+                                   .processes_known = moment.own_known,
                                    .total_bytes = reading->total_bytes};
-    add_own(&maker, state, era_of(of, state), &foreign_bytes, &silent_bytes);
-    add_rest(&maker, reading, state, silent_bytes);
-    tell_bytes(&maker, "foreign", foreign_bytes);
-    tell_bytes(&maker, "host", state->host_pinned_bytes);
-    tell_bytes(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
+    add_own(&maker);
+    add_rest(&maker);
+    add_bytes_beside(&maker, "foreign", maker.foreign_bytes);
+    add_bytes_beside(&maker, "host", state->host_pinned_bytes);
+    add_bytes_beside(&maker, "reserved", reading->use ? reading->use->reserved_bytes : 0);
     bound_modules(table);
-    vt_gpu_advise(maker.report, table);
+    vt_gpu_advise(history->report, table);
 }
 
 void vt_gpu_account(const struct vt_report *report, struct vt_device_report *device)
 {
-    const struct vt_state *shown = &device->shown->state, *last = &device->last_read;
-    struct vt_gpu_readings readings;
-    struct vt_silent_events silent_events = vt_silent_events_find(report->trace);
-    struct maker maker = {.report = report,
-                          .readings = &readings,
-                          .silent_events = &silent_events,
-                          .device_index = device->index};
+    struct vt_gpu_history history = vt_gpu_history_read(report, device->index);
 
-    vt_gpu_readings_find(report, device->index, &readings);
-    maker.own = vt_nvml_self_find(&readings);
-    vt_context_levels_find(report, device->index, &readings, &silent_events, &device->context_levels);
-    maker.spare_bytes = spare_at(&maker, shown->event_index);
-    make_table(&maker, shown, choose(&maker, shown), &device->card);
-    maker.spare_bytes = spare_at(&maker, last->event_index);
-    make_table(&maker, last, choose_last(&maker, last), &device->last_card);
-    free(silent_events.items);
-    vt_gpu_readings_free(&readings);
+    device->context_levels = vt_gpu_context_levels(&history);
+    make_table(&history, vt_gpu_measure_moment(&history, &device->shown->state, false), &device->card);
+    make_table(&history, vt_gpu_measure_moment(&history, &device->last_read, true), &device->last_card);
+    vt_gpu_history_free(&history);
 }
 
 void vt_gpu_account_oom(struct vt_report *report)
 {
     struct vt_oom *refusal = report->refusals + report->shown_refusal;
-    const struct vt_device_report *device = report->devices;
+    const struct vt_device_report *device =
+        report->refusal_count ? vt_report_device(report, refusal->device_index) : NULL;
     const struct vt_gpu_table *card;
     uint64_t told_bytes = 0, others_bytes;
 
-    while (device < report->devices + report->device_count &&
-           (!report->refusal_count || device->index != refusal->device_index))
-        device++;
-    if (device == report->devices + report->device_count)
+    if (!device)
         return;
     card = device->card.present && device->card.processes_known ? &device->card : &device->last_card;
     if (!card->present || !card->processes_known)

@@ -1,28 +1,23 @@
 /* What could be done about a GPU's bytes: those of other processes, of code, contexts and limits, and those
- * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use.
- * */
+ * that nothing explains. Each piece of advice has the bytes of its rows, at least 1 % of the bytes in use. */
 #include "diagnose/gpu_advice.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/format.h"
-#include "base/index.h"
+#include "diagnose/adviser.h"
 #include "diagnose/driver_overhead.h"
 #include "report/launch_info.h"
 #include "report/report.h"
 
 #define NAMED 3 /* rows that a sentence names */
 
-struct card_adviser {
+struct gpu_adviser {
     const struct vt_gpu_table *table;
     const char *loading; /* CUDA_MODULE_LOADING; NULL = it was not set */
     struct vt_advices *advices;
-    size_t capacity;
 };
 
 /* Rows of one kind of advice, and as what a sentence names them. */
@@ -71,39 +66,37 @@ static void name_row(const struct vt_gpu_row *row, char *text, size_t bytes)
         snprintf(text, bytes, "%.48s", row->name ? row->name : "the program");
 }
 
-/* The rows with a share, the largest first; the first few are named. */
+/* The rows with a share; the largest are named. */
 static struct rows find_rows(const struct vt_gpu_table *table, share_of *share)
 {
+    const struct vt_gpu_row *largest[NAMED];
     struct rows rows = {0};
-    const struct vt_gpu_row *last = NULL;
     int64_t left;
     char name[96], bytes[24];
     size_t used = 0;
 
-    for (size_t i = 0; i < table->row_count; i++) {
-        rows.bytes += share(&table->rows[i]) > 0 ? share(&table->rows[i]) : 0;
-        rows.count += share(&table->rows[i]) > 0;
+    for (const struct vt_gpu_row *row = table->rows; row < table->rows + table->row_count; row++) {
+        size_t at = rows.count < NAMED ? rows.count : NAMED;
+
+        if (share(row) <= 0)
+            continue;
+        for (; at > 0 && share(largest[at - 1]) < share(row); at--)
+            if (at < NAMED)
+                largest[at] = largest[at - 1];
+        if (at < NAMED)
+            largest[at] = row;
+        rows.bytes += share(row);
+        rows.count++;
     }
     left = rows.bytes;
-    for (size_t named = 0; named < NAMED && named < rows.count; named++) {
-        const struct vt_gpu_row *next = NULL;
-
-        for (const struct vt_gpu_row *row = table->rows; row < table->rows + table->row_count; row++) {
-            const bool after = !last || share(row) < share(last) || (share(row) == share(last) && row > last);
-
-            if (share(row) > 0 && after && (!next || share(row) > share(next)))
-                next = row;
-        }
-        if (!next)
-            break;
-        name_row(next, name, sizeof name);
-        if (!last)
+    for (size_t i = 0; i < NAMED && i < rows.count; i++) {
+        name_row(largest[i], name, sizeof name);
+        if (!i)
             snprintf(rows.first, sizeof rows.first, "%.60s", name);
-        used += (size_t)snprintf(rows.named + used, sizeof rows.named - used, "%s%s %s", last ? ", " : "",
-                                 name, vt_format_bytes((uint64_t)share(next), bytes));
+        used += (size_t)snprintf(rows.named + used, sizeof rows.named - used, "%s%s %s", i ? ", " : "", name,
+                                 vt_format_bytes((uint64_t)share(largest[i]), bytes));
         used = used < sizeof rows.named ? used : sizeof rows.named - 1;
-        left -= share(next);
-        last = next;
+        left -= share(largest[i]);
     }
     if (left > 0)
         snprintf(rows.named + used, sizeof rows.named - used, ", %zu more %s", rows.count - NAMED,
@@ -111,28 +104,21 @@ static struct rows find_rows(const struct vt_gpu_table *table, share_of *share)
     return rows;
 }
 
-static void advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
-                   const char *why, ...) __attribute__((format(printf, 5, 6)));
-static void advise(struct card_adviser *adviser, const char *kind, int64_t bytes, const char *what,
-                   const char *why, ...)
+static void add_advice(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                       const char *why, ...) __attribute__((format(printf, 5, 6)));
+static void add_advice(struct gpu_adviser *adviser, const char *kind, int64_t bytes, const char *what,
+                       const char *why, ...)
 {
-    struct vt_advices *advices = adviser->advices;
-    struct vt_advice advice = {.kind = kind, .where = "", .bytes = (uint64_t)bytes};
     va_list arguments;
 
-    if (bytes <= 0 || (uint64_t)bytes < advices->peak_bytes / 100)
-        return;
-    advice.share = (double)bytes / (double)advices->peak_bytes;
-    snprintf(advice.what, sizeof advice.what, "%s", what);
     va_start(arguments, why);
-    vsnprintf(advice.why, sizeof advice.why, why, arguments);
+    vt_advice_add(adviser->advices, kind, bytes > 0 ? (uint64_t)bytes : 0, what, why, arguments);
     va_end(arguments);
-    VT_APPEND(advices->items, advices->count, adviser->capacity, advice);
 }
 
 /* ---- Each kind ---- */
 
-static void about_processes(struct card_adviser *adviser)
+static void about_processes(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_process);
     char what[160];
@@ -141,45 +127,46 @@ static void about_processes(struct card_adviser *adviser)
         snprintf(what, sizeof what, "%s on another card, or at another time", rows.first);
     else
         snprintf(what, sizeof what, "the %zu other processes on other cards, or at another time", rows.count);
-    advise(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
+    add_advice(adviser, "other_processes", rows.bytes, what, "On this card: %s", rows.named);
 }
 
-static void about_modules(struct card_adviser *adviser)
+static void about_modules(struct gpu_adviser *adviser)
 {
     const struct rows whole = find_rows(adviser->table, of_whole_module),
                       used = find_rows(adviser->table, of_first_use);
     const bool lazy = adviser->loading && !strcmp(adviser->loading, "LAZY");
 
     if (lazy)
-        advise(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
-               "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
+        add_advice(adviser, "modules", whole.bytes, "fewer modules: libraries that are not needed left out",
+                   "Loading of modules took it, with CUDA_MODULE_LOADING=LAZY too: %s", whole.named);
     else
-        advise(adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
-               "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
-               "take memory",
-               adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)" : "",
-               whole.named);
-    advise(adviser, "kernels", used.bytes,
-           "fewer libraries with kernels of their own, and one process on the card",
-           "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
+        add_advice(adviser, "modules", whole.bytes, "CUDA_MODULE_LOADING=LAZY, at most",
+                   "Code that was loaded with its whole module%s: %s. Loaded lazily, only kernels that run "
+                   "take memory",
+                   adviser->loading && !strcmp(adviser->loading, "EAGER") ? " (CUDA_MODULE_LOADING=EAGER)"
+                                                                          : "",
+                   whole.named);
+    add_advice(adviser, "kernels", used.bytes,
+               "fewer libraries with kernels of their own, and one process on the card",
+               "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
 }
 
-static void about_contexts(struct card_adviser *adviser)
+static void about_contexts(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_further_context);
 
-    advise(adviser, "contexts", rows.bytes,
-           "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
-           "Further contexts of this process were made by %s", rows.named);
+    add_advice(adviser, "contexts", rows.bytes,
+               "the primary context (cuDevicePrimaryCtxRetain) in place of further ones (cuCtxCreate)",
+               "Further contexts of this process were made by %s", rows.named);
 }
 
-static void about_settings(struct card_adviser *adviser)
+static void about_settings(struct gpu_adviser *adviser)
 {
     const struct rows rows = find_rows(adviser->table, of_setting);
 
-    advise(adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
-           "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
-           "the buffer of printf");
+    add_advice(adviser, "settings", rows.bytes, "lower limits (cudaDeviceSetLimit, cuCtxSetLimit)",
+               "Limits beyond their defaults and the like took it: stacks of threads, the heap of kernels, "
+               "the buffer of printf");
 }
 
 /* Why others' bytes may be among what nothing explains. */
@@ -206,7 +193,7 @@ static const char *why_unexplained(const struct vt_gpu_table *table)
                : "no process that NVML lists has it: the driver itself, or a process that just ended";
 }
 
-static void about_unexplained(struct card_adviser *adviser)
+static void about_unexplained(struct gpu_adviser *adviser)
 {
     const struct vt_gpu_table *table = adviser->table;
     const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
@@ -219,41 +206,34 @@ static void about_unexplained(struct card_adviser *adviser)
     vt_format_bytes((uint64_t)own, own_text);
     vt_format_bytes((uint64_t)(bytes - own), rest_text);
     if (own == bytes) {
-        advise(
+        add_advice(
             adviser, "unexplained", bytes, "not seen: what this process took by other ways",
             "NVML charges this process with all of it: calls before the recorder was loaded or that it has "
             "no hook for (graphics, video), or memory that the driver took later by itself");
         return;
     }
     if (own) {
-        advise(adviser, "unexplained", bytes, "not seen: what this process took by other ways, and others",
-               "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
-               "driver by itself). The other %s: %s",
-               own_text, rest_text, why_unexplained(table));
+        add_advice(adviser, "unexplained", bytes,
+                   "not seen: what this process took by other ways, and others",
+                   "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
+                   "driver by itself). The other %s: %s",
+                   own_text, rest_text, why_unexplained(table));
         return;
     }
-    advise(adviser, "unexplained", bytes, "not seen: what others took",
-           "None of it is known to be of this process: %s", why_unexplained(table));
-}
-
-static int by_bytes(const void *left, const void *right)
-{
-    const struct vt_advice *a = left, *b = right;
-
-    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
+    add_advice(adviser, "unexplained", bytes, "not seen: what others took",
+               "None of it is known to be of this process: %s", why_unexplained(table));
 }
 
 void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table)
 {
-    static void (*const kinds[])(struct card_adviser *) = {about_processes, about_modules, about_contexts,
-                                                           about_settings, about_unexplained};
-    struct card_adviser adviser = {.table = table,
-                                   .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
-                                   .advices = &table->advices};
+    static void (*const kinds[])(struct gpu_adviser *) = {about_processes, about_modules, about_contexts,
+                                                          about_settings, about_unexplained};
+    struct gpu_adviser adviser = {.table = table,
+                                  .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
+                                  .advices = &table->advices};
 
     table->advices.peak_bytes = table->device_bytes;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         kinds[i](&adviser);
-    if (table->advices.count)
-        qsort(table->advices.items, table->advices.count, sizeof *table->advices.items, by_bytes);
+    vt_advices_sort(&table->advices);
 }

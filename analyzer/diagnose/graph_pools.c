@@ -7,6 +7,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/report.h"
 
 struct capture {
@@ -186,28 +187,25 @@ static int larger_first(const void *a, const void *b)
     return 2 * vt_order(right->bytes, left->bytes) + vt_order(left->first_event, right->first_event);
 }
 
-void vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
-                         struct vt_graph_pools *pools)
+struct vt_graph_pools vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event)
 {
-    const struct vt_replay *replay = report->attribution->replay;
     struct finder finder = {.report = report, .device_index = device_index, .event = event};
+    struct vt_graph_pools pools = {0};
 
-    *pools = (struct vt_graph_pools){0};
     for (size_t i = 0; i < report->trace->rare_event_count; i++)
         read_event(&finder, report->trace->rare_events[i]);
     if (finder.capture_count > 0) {
         finder.segment_captures =
-            vt_allocate_zeros(replay->allocation_count + 1, sizeof *finder.segment_captures);
-        pools->items = vt_allocate_zeros(finder.capture_count, sizeof *pools->items);
-    }
-    if (finder.capture_count > 0) {
+            vt_allocate_zeros(report->allocation_count + 1, sizeof *finder.segment_captures);
+        pools.items = vt_allocate_zeros(finder.capture_count, sizeof *pools.items);
         find_segments(&finder);
-        fill_pools(&finder, pools);
-        qsort(pools->items, pools->count, sizeof *pools->items, larger_first);
+        fill_pools(&finder, &pools);
+        vt_sort(pools.items, pools.count, sizeof *pools.items, larger_first);
     }
     vt_index_free(&finder.graphs);
     vt_index_free(&finder.current);
     free(finder.captures);
     free(finder.executables);
     free(finder.segment_captures);
+    return pools;
 }

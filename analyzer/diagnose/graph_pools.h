@@ -8,7 +8,6 @@ struct vt_graph_pools;
 struct vt_report;
 
 /* Those of one device just after an event. */
-void vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
-                         struct vt_graph_pools *pools);
+struct vt_graph_pools vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/capacity.h"
 #include "diagnose/steps.h"
 #include "format/allocator.h"
@@ -72,13 +73,6 @@ static struct run find_growth(const struct vt_steps *steps, struct vt_inference 
     return found;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 /* For each request: its peak above what was there before it. */
 static void find_requests(const struct vt_steps *steps, struct vt_inference *inference)
 {
@@ -93,7 +87,7 @@ static void find_requests(const struct vt_steps *steps, struct vt_inference *inf
             step->peak.used_bytes > step->before_bytes ? step->peak.used_bytes - step->before_bytes : 0;
     }
     if (inference->requests) {
-        qsort(bytes, inference->requests, sizeof *bytes, by_bytes);
+        vt_sort_numbers(bytes, inference->requests);
         inference->request_bytes = bytes[inference->requests / 2];
         inference->largest_request_bytes = bytes[inference->requests - 1];
     }
@@ -125,7 +119,7 @@ static bool is_steady(const struct vt_step *steps, size_t calls)
 }
 
 /* The last call of a run may have been cut short, so the one before it is repeated; the last is the first of
- * these. Without an allocator to ask, the room is divided. */
+ * these. Where the allocator cannot be simulated, the free bytes are divided by the growth. */
 static void find_calls_that_fit(const struct vt_report *report, const struct vt_device_report *device,
                                 const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {
@@ -134,8 +128,8 @@ static void find_calls_that_fit(const struct vt_report *report, const struct vt_
     const struct vt_step *items = &steps->items[run.begin];
 
     if (calls)
-        vt_capacity_calls(report->attribution, device->index, items, calls,
-                          free_at(device, &items[calls - 1].end), &fit);
+        fit = vt_capacity_calls(report->attribution, device->index, items, calls,
+                                free_at(device, &items[calls - 1].end));
     /* where several sequences take turns, each grows less than all together */
     if (inference->threads > 1 || fit.cache_bytes_per_call > 2 * inference->cache_bytes_per_call ||
         2 * fit.cache_bytes_per_call < inference->cache_bytes_per_call)
@@ -178,7 +172,7 @@ static size_t list_cache(const struct vt_report *report, const struct vt_device_
             block->device_index == device->index && vt_alive_at(block, device->shown->state.event_index))
             parts[count++] = (struct part){block->stack_id, block->bytes};
     }
-    qsort(parts, count, sizeof *parts, by_stack);
+    vt_sort(parts, count, sizeof *parts, by_stack);
     for (size_t i = 1; i < count; i++)
         if (parts[i].stack_id == parts[i - 1].stack_id && parts[i - 1].bytes > VT_TORCH_SMALL_BYTES &&
             parts[i].bytes - parts[i - 1].bytes <= VT_TORCH_SMALL_BYTES)
@@ -195,11 +189,11 @@ static void find_caches_that_fit(const struct vt_report *report, const struct vt
     struct part *parts = vt_allocate((replay->allocation_count + 1) * sizeof *parts);
     size_t count = list_cache(report, device, parts);
     uint64_t *bytes = vt_allocate((count + 1) * sizeof *bytes);
-    struct vt_capacity fit = {0};
+    struct vt_capacity fit;
 
     for (size_t i = 0; i < count; i++)
         bytes[i] = parts[i].bytes;
-    vt_capacity_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state), &fit);
+    fit = vt_capacity_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state));
     inference->caches_known = count > 0;
     if (inference->caches_known) {
         inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";
@@ -250,25 +244,25 @@ static uint64_t find_sequences(const struct vt_attribution *attribution, int dev
     return sequences;
 }
 
-void vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
-                       struct vt_inference *inference)
+struct vt_inference vt_inference_find(const struct vt_report *report, const struct vt_device_report *device)
 {
+    struct vt_inference inference = {0};
     struct vt_steps steps;
 
-    *inference = (struct vt_inference){0};
     if (!only_runs_models(report->attribution))
-        return;
-    vt_steps_make(report, device->index, &steps);
-    find_requests(&steps, inference);
-    inference->found = inference->requests > 0;
-    inference->concurrent = report->attribution->concurrent_calls;
-    inference->threads = report->attribution->calling_threads;
-    find_room(report, device, &steps, find_growth(&steps, inference), inference);
-    inference->sequences = find_sequences(report->attribution, device->index);
-    if (inference->sequences) {
-        inference->token_bytes = inference->cache_bytes_per_call / inference->sequences;
-        if (inference->threads == 1)
-            inference->sequence_bytes = inference->cache_bytes / inference->sequences;
+        return inference;
+    steps = vt_steps_make(report, device->index);
+    find_requests(&steps, &inference);
+    inference.found = inference.requests > 0;
+    inference.concurrent = report->attribution->concurrent_calls;
+    inference.threads = report->attribution->calling_threads;
+    find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
+    inference.sequences = find_sequences(report->attribution, device->index);
+    if (inference.sequences) {
+        inference.token_bytes = inference.cache_bytes_per_call / inference.sequences;
+        if (inference.threads == 1)
+            inference.sequence_bytes = inference.cache_bytes / inference.sequences;
     }
     free(steps.items);
+    return inference;
 }

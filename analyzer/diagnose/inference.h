@@ -7,7 +7,6 @@ struct vt_inference;
 struct vt_report;
 
 /* Of a device where nothing went backward. */
-void vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
-                       struct vt_inference *inference);
+struct vt_inference vt_inference_find(const struct vt_report *report, const struct vt_device_report *device);
 
 #endif

@@ -5,11 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct vt_context_levels;
 struct vt_gpu_readings;
 struct vt_gpu_reading;
-struct vt_report;
-struct vt_silent_events;
 
 struct vt_nvml_self {
     bool trusted; /* what NVML seems to report for this process mostly fitted it */
@@ -22,11 +19,5 @@ const char *vt_nvml_self_processes(const struct vt_nvml_self *own, const struct 
 bool vt_nvml_self_told(const struct vt_nvml_self *own, const struct vt_gpu_reading *reading);
 /* For a reading that reports it. */
 uint64_t vt_nvml_self_bytes(const struct vt_gpu_reading *reading);
-
-/* What NVML charged this process with on the device beyond its own memory (contexts, code and the like, and
- * memory that was not seen), from change to change. None where no steady reading reported it. */
-void vt_context_levels_find(const struct vt_report *report, int device_index,
-                            const struct vt_gpu_readings *readings, const struct vt_silent_events *events,
-                            struct vt_context_levels *levels);
 
 #endif

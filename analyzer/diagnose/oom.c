@@ -7,6 +7,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/causes.h"
 #include "diagnose/fragmentation.h"
 #include "report/blocks.h"
@@ -78,15 +79,15 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
     uint32_t now = shortage->refusal->event_index, *latest = freed_before(replay, now),
              last =
                  replay->allocation_count ? replay->allocations[replay->allocation_count - 1].alloc_event : 0;
-    struct end *ends = vt_allocate_zeros(replay->allocation_count + 1, sizeof *ends);
+    struct vt_counted counted = vt_counted_at(replay, shortage->device->index, now);
+    struct end *ends = vt_allocate_zeros(counted.count + 1, sizeof *ends);
     size_t count = 0;
 
     shortage->freed_seen = !shortage->refusal->ends_run;
-    for (uint32_t i = 0; i < replay->allocation_count; i++)
-        count += vt_is_counted(&replay->allocations[i], shortage->device->index, now) &&
-                 end_of(report, shortage, i, latest, last, &ends[count]);
+    for (size_t i = 0; i < counted.count; i++)
+        count += end_of(report, shortage, counted.items[i], latest, last, &ends[count]);
     shortage->freed = vt_allocate_zeros(count + 1, sizeof *shortage->freed);
-    qsort(ends, count, sizeof *ends, by_event);
+    vt_sort(ends, count, sizeof *ends, by_event);
     for (size_t i = 0; i < count; i++) {
         struct vt_freed_next *last =
             shortage->freed_count ? &shortage->freed[shortage->freed_count - 1] : NULL;
@@ -99,32 +100,33 @@ static void find_freed(const struct vt_report *report, struct vt_shortage *short
         last->bytes += replay->allocations[ends[i].allocation].bytes;
         last->blocks++;
     }
+    free(counted.items);
     free(latest);
     free(ends);
 }
 
-void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
+struct vt_shortage vt_shortage_find(const struct vt_report *report)
 {
     const struct vt_oom *refusal = &report->refusals[report->shown_refusal];
-    bool is_last = report->shown_refusal + 1 == report->refusal_count;
+    const struct vt_device_report *device =
+        report->refusal_count ? vt_report_device(report, refusal->device_index) : NULL;
+    struct vt_shortage shortage = {0};
 
-    *shortage = (struct vt_shortage){0};
-    for (size_t i = 0; i < report->device_count && report->refusal_count; i++)
-        if (report->devices[i].index == refusal->device_index && report->devices[i].at.state.present)
-            shortage->device = &report->devices[i];
-    if (!shortage->device)
-        return;
-    shortage->refusal = refusal;
-    shortage->at = &shortage->device->at;
-    shortage->number = report->shown_refusal + 1;
-    shortage->is_last = is_last;
-    shortage->is_chosen = !is_last;
+    if (!device || !device->at.state.present)
+        return shortage;
+    shortage.device = device;
+    shortage.refusal = refusal;
+    shortage.at = &shortage.device->at;
+    shortage.number = report->shown_refusal + 1;
+    shortage.is_last = report->shown_refusal + 1 == report->refusal_count;
+    shortage.is_chosen = !shortage.is_last;
     uint64_t needed =
         refusal->tried_bytes > refusal->asked_bytes ? refusal->tried_bytes : refusal->asked_bytes;
     if (refusal->free_known && needed > refusal->free_bytes)
-        shortage->missing_bytes = needed - refusal->free_bytes;
-    vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
-                          &shortage->cache);
-    find_freed(report, shortage);
-    vt_causes_find(report, shortage);
+        shortage.missing_bytes = needed - refusal->free_bytes;
+    shortage.cache =
+        vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index);
+    find_freed(report, &shortage);
+    vt_causes_find(report, &shortage);
+    return shortage;
 }

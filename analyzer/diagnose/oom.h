@@ -6,6 +6,6 @@ struct vt_report;
 struct vt_shortage;
 
 /* For the failed request that the report shows; all zero unless a device's `at` is that request. */
-void vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
+struct vt_shortage vt_shortage_find(const struct vt_report *report);
 
 #endif

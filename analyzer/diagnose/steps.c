@@ -4,6 +4,7 @@
 #include "attribute/sums.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "trace/digest_events.h"
@@ -60,7 +61,7 @@ static void note_between(struct walk *walk, const struct vt_event *landmark)
     note_peak(walk, step_of(walk, most.event_index), &most);
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
+static int visit_event(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
     const struct vt_event *event = &walk->attribution->trace->events[event_index];
@@ -98,7 +99,7 @@ static bool is_whole(const struct vt_trace *trace, const struct vt_step *step)
 
 /* Leaves out numbers that no span has, and steps that are not whole; a step without an event of this device
  * keeps what was there. */
-static void finish(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
+static void finish_steps(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
 {
     const struct vt_trace *trace = report->trace;
     struct vt_state before = {0};
@@ -127,14 +128,10 @@ static void finish(const struct vt_report *report, struct vt_steps *steps, size_
     }
 }
 
-static int compare_values(const void *left, const void *right)
+/* With the mean of the middle two. */
+static uint64_t exact_median(uint64_t *values, size_t count)
 {
-    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
-}
-
-static uint64_t median(uint64_t *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare_values);
+    vt_sort_numbers(values, count);
     return count % 2 ? values[count / 2] : values[count / 2 - 1] / 2 + values[count / 2] / 2;
 }
 
@@ -152,11 +149,11 @@ static double limit_of(uint64_t *values, size_t count, double part, uint64_t *mi
 {
     double spread, least, few;
 
-    *middle = median(values, count);
+    *middle = exact_median(values, count);
     few = (double)least_limit(values, count);
     for (size_t i = 0; i < count; i++)
         values[i] = values[i] > *middle ? values[i] - *middle : *middle - values[i];
-    spread = VT_STEP_SPREADS * DEVIATION * (double)median(values, count);
+    spread = VT_STEP_SPREADS * DEVIATION * (double)exact_median(values, count);
     least = part * (double)*middle;
     least = (double)*middle + (spread > least ? spread : least);
     return least > few ? least : few;
@@ -192,21 +189,22 @@ static void find_outstanding(struct vt_steps *steps)
     free(values);
 }
 
-void vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps)
+struct vt_steps vt_steps_make(const struct vt_report *report, int device_index)
 {
     const struct vt_attribution *attribution = report->attribution;
     size_t number_count = (size_t)attribution->step_count + 1;
+    struct vt_steps steps = {.items = vt_allocate_zeros(number_count, sizeof *steps.items)};
     struct walk walk = {.attribution = attribution,
+                        .items = steps.items,
                         .device_index = device_index,
                         .has_blocks = vt_has_blocks(attribution->replay, device_index)};
 
-    *steps = (struct vt_steps){.items = vt_allocate_zeros(number_count, sizeof *steps->items)};
     for (size_t i = 0; i < number_count; i++)
-        steps->items[i].first_event = VT_NEVER;
-    set_bounds(attribution, steps->items);
-    walk.items = steps->items;
+        steps.items[i].first_event = VT_NEVER;
+    set_bounds(attribution, steps.items);
     if (attribution->span_count)
-        vt_category_walk(attribution, device_index, visit, &walk);
-    finish(report, steps, number_count);
-    find_outstanding(steps);
+        vt_category_walk(attribution, device_index, visit_event, &walk);
+    finish_steps(report, &steps, number_count);
+    find_outstanding(&steps);
+    return steps;
 }

@@ -5,6 +5,7 @@
 struct vt_report;
 struct vt_steps;
 
-void vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps);
+/* The caller frees the items. */
+struct vt_steps vt_steps_make(const struct vt_report *report, int device_index);
 
 #endif

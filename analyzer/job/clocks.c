@@ -4,9 +4,9 @@
 
 #include "base/allocate.h"
 #include "base/format.h"
+#include "base/index.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
-#include "job/outliers.h"
 
 #include <stdlib.h>
 
@@ -32,28 +32,26 @@ static uint64_t size_of(int64_t value)
 
 static int compare_signed(const void *left, const void *right)
 {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a > b) - (a < b);
+    return vt_order_signed(*(const int64_t *)left, *(const int64_t *)right);
 }
 
 /* `differences` and `sizes` have space for one of each step. */
-static struct apart measure(const struct vt_job_process *one, const struct vt_job_process *other,
-                            int64_t *differences, uint64_t *sizes)
+static struct apart measure_apart(const struct vt_job_process *one, const struct vt_job_process *other,
+                                  int64_t *differences, uint64_t *sizes)
 {
     struct apart apart;
     size_t count = one->step_start_count;
 
     for (size_t i = 0; i < count; i++)
         differences[i] = (int64_t)(step_at(other, i) - step_at(one, i));
-    qsort(differences, count, sizeof *differences, compare_signed);
+    vt_sort(differences, count, sizeof *differences, compare_signed);
     apart.ahead_ns = differences[(count - 1) / 2];
     for (size_t i = 0; i < count; i++)
         sizes[i] = size_of(differences[i] - apart.ahead_ns);
-    apart.spread_ns = vt_job_median(sizes, count);
+    apart.spread_ns = vt_median(sizes, count);
     for (size_t i = 0; i + 1 < count; i++)
         sizes[i] = one->step_ns[i + 1] - one->step_ns[i];
-    apart.step_ns = vt_job_median(sizes, count - 1);
+    apart.step_ns = vt_median(sizes, count - 1);
     return apart;
 }
 
@@ -78,7 +76,7 @@ static void compare_group(struct vt_job *job, const struct vt_job_group *group)
         if (other->node == first->node || node->clock_ahead_ns || first->step_start_count < LEAST_STEPS ||
             other->step_count != first->step_count || other->step_start_count != first->step_start_count)
             continue;
-        apart = measure(first, other, differences, sizes);
+        apart = measure_apart(first, other, differences, sizes);
         if (apart.spread_ns <= apart.step_ns / 2 &&
             size_of(apart.ahead_ns) > apart.step_ns + 2 * apart.spread_ns) {
             node->clock_ahead_ns = apart.ahead_ns;
@@ -90,7 +88,7 @@ static void compare_group(struct vt_job *job, const struct vt_job_group *group)
 }
 
 /* All times as if the clocks had agreed; the job's own begins with the first process. */
-static void correct(struct vt_job *job)
+static void correct_times(struct vt_job *job)
 {
     int64_t least_ns = INT64_MAX;
 
@@ -116,7 +114,7 @@ static void correct(struct vt_job *job)
 }
 
 /* "each node's own clock …; b's was 12.5 s ahead" */
-static const char *describe(struct vt_job_maker *maker)
+static const char *describe_clock(struct vt_job_maker *maker)
 {
     const struct vt_job *job = &maker->job;
     const char *text = NULL;
@@ -150,7 +148,7 @@ void vt_job_fit_clocks(struct vt_job_maker *maker)
     for (size_t i = 0; i < job->node_count; i++)
         any |= job->nodes[i].clock_ahead_ns != 0;
     if (any)
-        correct(job);
-    job->clock = describe(maker);
+        correct_times(job);
+    job->clock = describe_clock(maker);
     job->clock_corrected = any;
 }

@@ -5,7 +5,6 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/sort.h"
-#include "job/outliers.h"
 
 /* A change, in the order in which those of one time are taken; the last kind is a reading of all. */
 enum kind { COMES, HAS, HAS_CONTEXT, OTHER_HAS, LEAVES, ENDS, READS };
@@ -20,7 +19,7 @@ uint64_t vt_gpu_user_from(const struct vt_gpu_user *user)
     return user->process->start_ns + user->device->context_ns;
 }
 
-uint64_t vt_gpu_user_until(const struct vt_gpu_user *user)
+static uint64_t user_until(const struct vt_gpu_user *user)
 {
     const uint64_t end_ns = user->device->context_end_ns;
 
@@ -31,7 +30,7 @@ uint64_t vt_gpu_user_until(const struct vt_gpu_user *user)
 
 static int compare_level(const void *level, const void *t_ns)
 {
-    return ((const struct vt_job_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
+    return ((const struct vt_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
 }
 
 uint64_t vt_gpu_user_bytes(const struct vt_gpu_user *user, uint64_t t_ns)
@@ -64,7 +63,7 @@ static size_t count_moments(const struct vt_gpu_user *users, size_t count)
     return moments;
 }
 
-static void add(struct vt_gpu_walk *walk, size_t user, enum kind kind, size_t index, uint64_t t_ns)
+static void add_moment(struct vt_gpu_walk *walk, size_t user, enum kind kind, size_t index, uint64_t t_ns)
 {
     walk->moments[walk->moment_count++] = (struct vt_gpu_moment){
         .t_ns = t_ns, .user = (uint32_t)user, .index = (uint32_t)index, .kind = (uint8_t)kind};
@@ -76,17 +75,17 @@ static void add_user(struct vt_gpu_walk *walk, size_t i)
     const struct vt_job_device *device = user->device;
     const uint64_t start_ns = user->process->start_ns;
 
-    add(walk, i, COMES, 0, vt_gpu_user_from(user));
+    add_moment(walk, i, COMES, 0, vt_gpu_user_from(user));
     for (size_t k = 0; k < device->level_count; k++)
-        add(walk, i, HAS, k, start_ns + device->levels[k].t_ns);
+        add_moment(walk, i, HAS, k, start_ns + device->levels[k].t_ns);
     for (size_t k = 0; walk->told && k < device->context_level_count; k++)
-        add(walk, i, HAS_CONTEXT, k, start_ns + device->context_levels[k].t_ns);
+        add_moment(walk, i, HAS_CONTEXT, k, start_ns + device->context_levels[k].t_ns);
     for (size_t k = 0; k < device->other_count; k++)
-        add(walk, i, OTHER_HAS, k, start_ns + device->others[k].t_ns);
+        add_moment(walk, i, OTHER_HAS, k, start_ns + device->others[k].t_ns);
     for (size_t k = 0; !walk->told && k < device->card_level_count; k++)
-        add(walk, i, READS, k, start_ns + device->card_levels[k].t_ns);
-    add(walk, i, LEAVES, 0, vt_gpu_user_until(user) + 1);
-    add(walk, i, ENDS, 0, user->process->gone_ns + 1);
+        add_moment(walk, i, READS, k, start_ns + device->card_levels[k].t_ns);
+    add_moment(walk, i, LEAVES, 0, user_until(user) + 1);
+    add_moment(walk, i, ENDS, 0, user->process->gone_ns + 1);
 }
 
 /* Drops what NVML reports for the users themselves: their memory is known better. */
@@ -101,14 +100,14 @@ static void drop_own(struct vt_gpu_walk *walk)
         const struct vt_gpu_moment *moment = &walk->moments[i];
 
         if (moment->kind != OTHER_HAS ||
-            vt_index_get(&pids, walk->users[moment->user].device->others[moment->index].pid) == VT_INDEX_NONE)
+            !vt_index_has(&pids, walk->users[moment->user].device->others[moment->index].pid))
             walk->moments[kept++] = *moment;
     }
     walk->moment_count = kept;
     vt_index_free(&pids);
 }
 
-static void take(struct vt_gpu_walk *walk, const struct vt_gpu_moment *moment)
+static void take_moment(struct vt_gpu_walk *walk, const struct vt_gpu_moment *moment)
 {
     struct vt_gpu_user *user = &walk->users[moment->user];
     const struct vt_job_device *device = user->device;
@@ -161,7 +160,7 @@ bool vt_gpu_walk_next(struct vt_gpu_walk *walk)
     walk->t_ns = walk->moments[walk->next].t_ns;
     for (; walk->next < walk->moment_count && walk->moments[walk->next].t_ns == walk->t_ns; walk->next++) {
         begins |= begins_epoch(&walk->moments[walk->next]);
-        take(walk, &walk->moments[walk->next]);
+        take_moment(walk, &walk->moments[walk->next]);
     }
     walk->beside_at += begins;
     return true;
@@ -203,7 +202,7 @@ static void close_epoch(struct vt_gpu_walk *walk, struct epoch *epoch, uint64_t 
 
     *bytes = 0;
     if (epoch->told)
-        *bytes = vt_job_median(values, epoch->told);
+        *bytes = vt_median(values, epoch->told);
     else if (walk->beside_count && *alive_before && epoch->alive)
         *bytes = bytes[-1] / *alive_before * (epoch->alive < *alive_before ? epoch->alive : *alive_before);
     *alive_before = epoch->alive;
@@ -211,7 +210,7 @@ static void close_epoch(struct vt_gpu_walk *walk, struct epoch *epoch, uint64_t 
     epoch->told = 0;
 }
 
-static void measure(struct vt_gpu_walk *walk)
+static void measure_epochs(struct vt_gpu_walk *walk)
 {
     uint64_t *values = vt_allocate((walk->moment_count + 1) * sizeof *values);
     struct epoch epoch = {0};
@@ -251,7 +250,7 @@ void vt_gpu_walk_begin(struct vt_gpu_walk *walk, struct vt_gpu_user *users, size
     drop_own(walk);
     vt_sort_by_key(walk->moments, walk->moment_count, sizeof *walk->moments, moment_key);
     if (!walk->told)
-        measure(walk);
+        measure_epochs(walk);
 }
 
 void vt_gpu_walk_end(struct vt_gpu_walk *walk)

@@ -15,9 +15,8 @@ struct vt_gpu_user {
     bool gone;
 };
 
-/* When it began to have a context there, and until when. */
+/* When it began to have a context there. */
 uint64_t vt_gpu_user_from(const struct vt_gpu_user *user);
-uint64_t vt_gpu_user_until(const struct vt_gpu_user *user);
 /* Driver memory without the context; 0 while it was not there. */
 uint64_t vt_gpu_user_bytes(const struct vt_gpu_user *user, uint64_t t_ns);
 

@@ -1,9 +1,10 @@
 /* Who holds what on each GPU, where several processes use one. */
 #include "job/gpus.h"
 
+#include "base/index.h"
+#include "base/sort.h"
 #include "job/gpu_epochs.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 /* The entry of CUDA_VISIBLE_DEVICES for a device, as a number; the device's own index if that is not a
  * number. */
-static int32_t card_number(const struct vt_job_process *process, int32_t index)
+static int32_t gpu_number(const struct vt_job_process *process, int32_t index)
 {
     const char *text = process->visible_devices;
 
@@ -26,10 +27,10 @@ static int32_t card_number(const struct vt_job_process *process, int32_t index)
     return index;
 }
 
-static struct vt_job_card *find_card(struct vt_job *job, const struct vt_job_process *process,
-                                     const struct vt_job_device *device)
+static struct vt_job_card *find_gpu(struct vt_job *job, const struct vt_job_process *process,
+                                    const struct vt_job_device *device)
 {
-    int32_t number = card_number(process, device->index);
+    int32_t number = gpu_number(process, device->index);
 
     for (size_t i = 0; i < job->card_count; i++) {
         struct vt_job_card *card = &job->cards[i];
@@ -52,12 +53,9 @@ static struct vt_job_card *find_card(struct vt_job *job, const struct vt_job_pro
 static int by_number(const void *left, const void *right)
 {
     const struct vt_job_card *a = left, *b = right;
+    int order = 2 * vt_order(a->node, b->node) + vt_order_signed(a->number, b->number);
 
-    if (a->node != b->node)
-        return (a->node > b->node) - (a->node < b->node);
-    if (a->number != b->number)
-        return (a->number > b->number) - (a->number < b->number);
-    return strcmp(a->uuid, b->uuid);
+    return order ? order : strcmp(a->uuid, b->uuid);
 }
 
 /* ---- The peak of a GPU ---- */
@@ -100,8 +98,7 @@ static int by_bytes(const void *left, const void *right)
 {
     const struct vt_job_holder *a = left, *b = right;
 
-    return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes)
-                                : (a->process > b->process) - (a->process < b->process);
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(a->process, b->process);
 }
 
 /* With those that have only a context. */
@@ -114,31 +111,20 @@ static size_t count_devices(const struct vt_job *job)
     return devices;
 }
 
-/* The k-th of them; NULL = it has no more. */
-static struct vt_job_device *device_of(struct vt_job_process *process, size_t k)
-{
-    return k < process->device_count ? &process->devices[k]
-           : k < process->device_count + process->bare_context_count
-               ? &process->bare_contexts[k - process->device_count]
-               : NULL;
-}
-
 static bool is_bare(const struct vt_gpu_user *user)
 {
-    return user->device >= user->process->bare_contexts &&
-           user->device < user->process->bare_contexts + user->process->bare_context_count;
+    return user->device >= user->process->devices + user->process->device_count;
 }
 
-static size_t find_users(struct vt_job *job, uint32_t card, struct vt_gpu_user *users)
+static size_t find_users(struct vt_job *job, uint32_t gpu, struct vt_gpu_user *users)
 {
-    struct vt_job_device *device;
     size_t count = 0;
 
     for (struct vt_job_process *process = job->processes; process < job->processes + job->process_count;
          process++)
-        for (size_t k = 0; (device = device_of(process, k)); k++)
-            if (device->card == card)
-                users[count++] = (struct vt_gpu_user){.process = process, .device = device};
+        for (size_t k = 0; k < process->device_count + process->bare_context_count; k++)
+            if (process->devices[k].card == gpu)
+                users[count++] = (struct vt_gpu_user){.process = process, .device = &process->devices[k]};
     return count;
 }
 
@@ -170,11 +156,10 @@ static void fill_holders(struct vt_job_maker *maker, struct vt_job_card *card,
                                                                          .path = user->process->path,
                                                                          .bytes = user->most_bytes};
     }
-    if (card->holder_count)
-        qsort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
+    vt_sort(card->holders, card->holder_count, sizeof *card->holders, by_bytes);
 }
 
-static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_gpu_user *users)
+static void fill_gpu(struct vt_job_maker *maker, uint32_t index, struct vt_gpu_user *users)
 {
     struct vt_job *job = &maker->job;
     struct vt_job_card *card = &job->cards[index];
@@ -188,13 +173,13 @@ static void fill_card(struct vt_job_maker *maker, uint32_t index, struct vt_gpu_
     job->nodes[card->node].card_count += card->holder_count > 0;
 }
 
-void vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_ns, struct vt_job_card *card)
+void vt_job_gpu_at(struct vt_job_maker *maker, uint32_t gpu_index, uint64_t t_ns, struct vt_job_card *card)
 {
     struct vt_job *job = &maker->job;
     struct vt_gpu_user *users = vt_job_take(&maker->arena, count_devices(job), sizeof *users);
-    size_t count = find_users(job, card_index, users);
+    size_t count = find_users(job, gpu_index, users);
 
-    *card = job->cards[card_index];
+    *card = job->cards[gpu_index];
     card->most_ns = t_ns;
     card->most_bytes = card->context_bytes = find_beside(users, count, t_ns);
     for (size_t i = 0; i < count; i++) {
@@ -204,23 +189,25 @@ void vt_job_card_at(struct vt_job_maker *maker, uint32_t card_index, uint64_t t_
     fill_holders(maker, card, users, count);
 }
 
+/* Finds the GPU of each device, or adds it. */
+static void number_gpus(struct vt_job *job)
+{
+    for (struct vt_job_process *process = job->processes; process < job->processes + job->process_count;
+         process++)
+        for (size_t k = 0; k < process->device_count + process->bare_context_count; k++)
+            process->devices[k].card = (uint32_t)(find_gpu(job, process, &process->devices[k]) - job->cards);
+}
+
 void vt_job_find_gpus(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     size_t devices = count_devices(job);
-    struct vt_gpu_user *users;
-    struct vt_job_device *device;
+    struct vt_gpu_user *users = vt_job_take(&maker->arena, devices, sizeof *users);
 
     job->cards = vt_job_take(&maker->arena, devices, sizeof *job->cards);
-    users = vt_job_take(&maker->arena, devices, sizeof *users);
-    for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
-            find_card(job, &job->processes[i], device);
-    if (job->card_count)
-        qsort(job->cards, job->card_count, sizeof *job->cards, by_number);
-    for (size_t i = 0; i < job->process_count; i++)
-        for (size_t k = 0; (device = device_of(&job->processes[i], k)); k++)
-            device->card = (uint32_t)(find_card(job, &job->processes[i], device) - job->cards);
+    number_gpus(job);
+    vt_sort(job->cards, job->card_count, sizeof *job->cards, by_number);
+    number_gpus(job); /* as they are sorted */
     for (uint32_t i = 0; i < job->card_count; i++)
-        fill_card(maker, i, users);
+        fill_gpu(maker, i, users);
 }

@@ -6,7 +6,6 @@
 #include "job/gpus.h"
 #include "job/job_maker.h"
 #include "job/job_timeline.h"
-#include "job/job_arena.h"
 #include "job/oom_order.h"
 #include "job/outliers.h"
 #include "job/parallelism.h"
@@ -66,8 +65,8 @@ static void make_parts(struct vt_job_maker *maker, bool brief)
         parts[i](maker);
 }
 
-void vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
-                 const struct vt_job_unread *unread, size_t unread_count, bool brief, struct vt_job **job)
+struct vt_job *vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
+                           const struct vt_job_unread *unread, size_t unread_count, bool brief)
 {
     struct vt_job_maker *maker = vt_allocate_zeros(1, sizeof *maker);
 
@@ -76,7 +75,7 @@ void vt_job_make(const char *what, struct vt_job_process *processes, size_t proc
     maker->job.what = vt_job_copy(&maker->arena, what);
     copy_unread(maker, unread, unread_count);
     make_parts(maker, brief);
-    *job = &maker->job;
+    return &maker->job;
 }
 
 void vt_job_free(struct vt_job *job)

@@ -6,8 +6,8 @@
 
 /* Merges. Takes the processes over (from malloc); `unread` is copied. `brief`: of processes that were read
  * so; only which were launched together is found. */
-void vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
-                 const struct vt_job_unread *unread, size_t unread_count, bool brief, struct vt_job **job);
+struct vt_job *vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
+                           const struct vt_job_unread *unread, size_t unread_count, bool brief);
 void vt_job_free(struct vt_job *job);
 
 #endif

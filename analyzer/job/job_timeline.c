@@ -2,7 +2,6 @@
 #include "job/job_timeline.h"
 
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <string.h>
 
@@ -15,7 +14,7 @@ static size_t column_of(const struct vt_job *job, uint64_t t_ns)
     return column < job->columns ? column : job->columns - 1;
 }
 
-/* Each column of the process raises those of the job that it lies in: what was there at the largest. */
+/* A column of the job shows the largest of the process's columns that overlap it. */
 static void fill_row(const struct vt_job *job, const struct vt_job_process *process,
                      const struct vt_job_device *device, struct vt_job_row *row)
 {

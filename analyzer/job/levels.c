@@ -4,8 +4,9 @@
 
 #include "attribute/attribute.h"
 #include "base/index.h"
-#include "job/job_arena.h"
+#include "job/job_maker.h"
 #include "replay/walk.h"
+#include "report/gpu_readings.h"
 #include "report/job.h"
 #include "report/moments.h"
 #include "trace/trace.h"
@@ -21,27 +22,27 @@
 struct reading {
     const struct vt_trace *trace;
     struct vt_job_device *device;
-    struct vt_job_level *items;
+    struct vt_level *items;
     size_t count, capacity;
     uint64_t own_bytes;
 };
 
 /* The larger of each two, from the earlier one's time on. */
-static void halve(struct reading *reading)
+static void halve_levels(struct reading *reading)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i + 1 < reading->count; i += 2, kept++) {
-        const struct vt_job_level *one = &reading->items[i], *other = &reading->items[i + 1];
+        const struct vt_level *one = &reading->items[i], *other = &reading->items[i + 1];
         uint64_t bytes = one->bytes > other->bytes ? one->bytes : other->bytes;
 
-        reading->items[kept] = (struct vt_job_level){one->t_ns, bytes};
+        reading->items[kept] = (struct vt_level){one->t_ns, bytes};
     }
     reading->count = kept;
     reading->device->levels_are_coarse = true;
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
+static int visit_event(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct reading *reading = context;
     struct vt_job_device *device = reading->device;
@@ -56,33 +57,28 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
         return 0;
     reading->own_bytes = own;
     if (reading->count == MOST_LEVELS)
-        halve(reading);
-    VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_job_level){t_ns, own});
+        halve_levels(reading);
+    VT_APPEND(reading->items, reading->count, reading->capacity, (struct vt_level){t_ns, own});
     return 0;
 }
 
-static bool tells_card(const struct vt_event *event, const struct vt_job_device *device)
-{
-    return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&
-           event->bytes <= event->total_bytes;
-}
-
-/* The first of them; a process asks the driver now and then only. */
-static void read_card_levels(const struct vt_trace *trace, struct vt_arena *arena,
-                             struct vt_job_device *device)
+/* The first ones: a process queries the driver rarely. */
+static void read_gpu_levels(const struct vt_trace *trace, struct vt_arena *arena,
+                            struct vt_job_device *device)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < trace->event_count && count < MOST_CARD_LEVELS; i++)
-        count += tells_card(&trace->events[i], device);
+        count += vt_reports_gpu(&trace->events[i], device->index);
     device->card_levels = vt_job_take(arena, count, sizeof *device->card_levels);
     for (uint32_t i = 0; device->card_level_count < count; i++)
-        if (tells_card(&trace->events[i], device))
-            device->card_levels[device->card_level_count++] = (struct vt_job_level){
+        if (vt_reports_gpu(&trace->events[i], device->index))
+            device->card_levels[device->card_level_count++] = (struct vt_level){
                 vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
 }
 
-size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t pid)
+/* The place of that process, else one that is free: without bytes, or after the last. */
+static size_t place_of(const struct vt_job_other *others, size_t count, uint32_t pid)
 {
     size_t free_place = count;
 
@@ -96,16 +92,15 @@ size_t vt_job_place_of(const struct vt_job_other *others, size_t count, uint32_t
 }
 
 /* What a list reports for others that the one before did not. */
-static void note_others(const struct vt_trace *trace, const struct vt_trace_card_use *use,
+static void note_others(const struct vt_trace *trace, const struct vt_trace_gpu_use *use,
                         struct vt_job_other *known, size_t *known_count, struct vt_job_device *device)
 {
-    const uint64_t start = trace->header.start_monotonic_ns,
-                   t_ns = use->begin_ns > start ? use->begin_ns - start : 0;
+    const uint64_t t_ns = vt_since_start(trace, use->begin_ns);
     uint64_t told[VT_JOB_MOST_OTHERS] = {0};
 
     for (uint32_t k = 0; k < use->process_count; k++) {
-        const struct vt_trace_card_process *process = &use->processes[k];
-        const size_t at = vt_job_place_of(known, *known_count, process->pid);
+        const struct vt_trace_gpu_process *process = &use->processes[k];
+        const size_t at = place_of(known, *known_count, process->pid);
 
         if (k == use->own || !process->bytes)
             continue;
@@ -136,16 +131,14 @@ void vt_job_read_others(const struct vt_trace *trace, struct vt_arena *arena, st
     size_t known_count = 0;
 
     device->others = levels;
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
 
-        if (use->device_index == device->index && use->flags & VT_CARD_PROCESSES &&
-            !(use->flags & VT_CARD_PROCESSES_CUT))
+        if (use->device_index == device->index && use->flags & VT_GPU_PROCESSES &&
+            !(use->flags & VT_GPU_PROCESSES_CUT))
             note_others(trace, use, known, &known_count, device);
     }
-    device->others = vt_job_take(arena, device->other_count, sizeof *device->others);
-    if (device->other_count)
-        memcpy(device->others, levels, device->other_count * sizeof *levels);
+    device->others = vt_job_copy_items(arena, levels, device->other_count, sizeof *levels);
 }
 
 /* When the first context of the device was made, where that was seen: before its first memory. */
@@ -165,14 +158,12 @@ static void read_context_begin(const struct vt_trace *trace, struct vt_job_devic
 void vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)
 {
     struct reading reading = {.trace = report->trace, .device = device};
-    const struct vt_replay_visitor visitor = {.visit = visit, .context = &reading};
+    const struct vt_replay_visitor visitor = {.visit = visit_event, .context = &reading};
 
     vt_replay_walk(report->attribution->replay, device->index, &visitor);
     read_context_begin(report->trace, device);
-    device->levels = vt_job_take(arena, reading.count, sizeof *device->levels);
+    device->levels = vt_job_copy_items(arena, reading.items, reading.count, sizeof *device->levels);
     device->level_count = reading.count;
-    if (reading.count)
-        memcpy(device->levels, reading.items, reading.count * sizeof *device->levels);
     free(reading.items);
-    read_card_levels(report->trace, arena, device);
+    read_gpu_levels(report->trace, arena, device);
 }

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/index.h"
 #include "base/memory_stream.h"
+#include "base/sort.h"
 #include "job/job.h"
 #include "report/list.h"
 
@@ -17,7 +19,7 @@ struct verdict {
     const struct vt_job_process *odd;  /* the first whose trace is not complete; NULL = all are */
 };
 
-static void judge(const struct vt_job_process *process, struct verdict *verdict)
+static void judge_process(const struct vt_job_process *process, struct verdict *verdict)
 {
     const struct vt_job_refusal *last =
         !process->head_only && process->refusal_count ? &process->refusals[process->refusal_count - 1] : NULL;
@@ -100,7 +102,7 @@ static void add_trace(struct vt_list_row *row, const struct vt_job_process *proc
         row->start_realtime_ns = process->start_realtime_ns;
     if (end_ns > row->start_realtime_ns + row->duration_ns)
         row->duration_ns = end_ns - row->start_realtime_ns;
-    judge(process, verdict);
+    judge_process(process, verdict);
 }
 
 /* Bytes of the path up to its last slash, with it. */
@@ -159,10 +161,9 @@ static void make_row(const struct vt_job *job, size_t first, size_t end, size_t 
 static int newest_first(const void *left, const void *right)
 {
     const struct vt_list_row *a = left, *b = right;
+    int order = vt_order(b->start_realtime_ns, a->start_realtime_ns);
 
-    if (a->start_realtime_ns != b->start_realtime_ns)
-        return a->start_realtime_ns > b->start_realtime_ns ? -1 : 1;
-    return strcmp(a->traces[0].path, b->traces[0].path);
+    return order ? order : strcmp(a->traces[0].path, b->traces[0].path);
 }
 
 void vt_list_make(const struct vt_job *job, struct vt_list *list)
@@ -181,8 +182,7 @@ void vt_list_make(const struct vt_job *job, struct vt_list *list)
         list->row_count++;
         list->unexamined += !row->examined;
     }
-    if (list->row_count)
-        qsort(list->rows, list->row_count, sizeof *list->rows, newest_first);
+    vt_sort(list->rows, list->row_count, sizeof *list->rows, newest_first);
 }
 
 void vt_list_free(struct vt_list *list)

@@ -2,8 +2,9 @@
  * because it has a second model, or no inspection named its optimizer state, its memory is no different. */
 #include "job/modules.h"
 
+#include "base/index.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +14,24 @@
 const uint8_t vt_job_named_categories[VT_JOB_NAMED] = {VT_CATEGORY_PARAMETER, VT_CATEGORY_GRADIENT,
                                                        VT_CATEGORY_OPTIMIZER_STATE};
 
-static int by_name(const void *left, const void *right)
+int vt_job_compare_parts(const void *left, const void *right)
 {
-    return strcmp(((const struct vt_job_part *)left)->name, ((const struct vt_job_part *)right)->name);
+    const struct vt_job_part *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+
+    return order ? order : vt_order(a->phase, b->phase);
 }
 
-static const struct vt_job_part *find(const struct vt_job_parts *parts, const char *name)
+const struct vt_job_part *vt_job_find_part(const struct vt_job_parts *parts, const char *name, uint8_t phase)
 {
-    const struct vt_job_part part = {.name = name};
+    const struct vt_job_part part = {.name = name, .phase = phase};
 
-    return parts->count ? bsearch(&part, parts->items, parts->count, sizeof part, by_name) : NULL;
+    return parts->count ? bsearch(&part, parts->items, parts->count, sizeof part, vt_job_compare_parts)
+                        : NULL;
 }
 
 /* With a first item for what is outside any module, which sorts first. */
-static void copy(struct vt_job_maker *maker, const struct vt_job_parts *from, struct vt_job_parts *to)
+static void copy_modules(struct vt_job_maker *maker, const struct vt_job_parts *from, struct vt_job_parts *to)
 {
     const bool has = from->count && !from->items[0].name[0];
 
@@ -56,7 +61,7 @@ static void take_out(struct vt_job_parts *parts, unsigned kind)
     }
 }
 
-/* Where one process has no names of it, it is in no module of any. */
+/* If one process has no names for a category, no process has that category in a module. */
 static void take_out_unnamed(struct vt_job_parts *parts, size_t count)
 {
     for (unsigned kind = 0; kind < VT_JOB_NAMED; kind++) {
@@ -78,13 +83,13 @@ static bool shares_names(const struct vt_job_parts *parts, const struct vt_job_p
 
     for (size_t i = 1; i < parts->count; i++) {
         all += parts->items[i].bytes;
-        shared += find(other, parts->items[i].name) ? parts->items[i].bytes : 0;
+        shared += vt_job_find_part(other, parts->items[i].name, 0) ? parts->items[i].bytes : 0;
     }
     return shared >= all / 2 + all % 2;
 }
 
 /* The first whose names half of the others have, else the first. */
-static size_t choose(const struct vt_job_parts *parts, size_t count)
+static size_t choose_usual(const struct vt_job_parts *parts, size_t count)
 {
     for (size_t k = 0; k < count && k < CANDIDATES; k++) {
         size_t like = 0;
@@ -116,7 +121,7 @@ static size_t find_model(const struct vt_job_parts *with, const struct vt_job_pa
             length = (size_t)(dot + 1 - name);
             bytes = 0;
         }
-        bytes += find(without, dot + 1) ? with->items[i].bytes : 0;
+        bytes += vt_job_find_part(without, dot + 1, 0) ? with->items[i].bytes : 0;
         if (bytes > most) {
             most = bytes;
             most_length = length;
@@ -142,10 +147,10 @@ static void rename_modules(struct vt_job_maker *maker, struct vt_job_parts *part
             name += length;
         else if (added)
             name = vt_job_print(&maker->arena, "%.*s%s", (int)added, model, name);
-        if (find(usual, name))
+        if (vt_job_find_part(usual, name, 0))
             part->name = name;
     }
-    qsort(parts->items, parts->count, sizeof *parts->items, by_name);
+    vt_sort(parts->items, parts->count, sizeof *parts->items, vt_job_compare_parts);
 }
 
 void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device *const *devices,
@@ -154,9 +159,9 @@ void vt_job_align_modules(struct vt_job_maker *maker, const struct vt_job_device
     size_t usual;
 
     for (size_t i = 0; i < count; i++)
-        copy(maker, &devices[i]->modules, &parts[i]);
+        copy_modules(maker, &devices[i]->modules, &parts[i]);
     take_out_unnamed(parts, count);
-    usual = choose(parts, count);
+    usual = choose_usual(parts, count);
     for (size_t i = 0; i < count; i++)
         if (i != usual && !shares_names(&parts[i], &parts[usual]))
             rename_modules(maker, &parts[i], &parts[usual]);

@@ -3,9 +3,9 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "job/gpus.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 #include "job/outliers.h"
 
 #include <stdlib.h>
@@ -21,8 +21,7 @@ static int by_time(const void *left, const void *right)
 {
     const struct vt_job_fall *a = left, *b = right;
 
-    return a->t_ns != b->t_ns ? (a->t_ns > b->t_ns) - (a->t_ns < b->t_ns)
-                              : (a->process > b->process) - (a->process < b->process);
+    return 2 * vt_order(a->t_ns, b->t_ns) + vt_order(a->process, b->process);
 }
 
 /* The failed request that ended a process's work, else NULL: attempts that it survived do not count. */
@@ -139,8 +138,7 @@ static void find_refused(struct vt_job *job)
             job->falls[job->fall_count++] =
                 (struct vt_job_fall){.process = i, .refusal = refusal, .t_ns = refused_ns(process, refusal)};
     }
-    if (job->fall_count)
-        qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);
+    vt_sort(job->falls, job->fall_count, sizeof *job->falls, by_time);
 }
 
 /* For a killed process only the last event is known, which may be long before: it waited for the others. */
@@ -167,7 +165,7 @@ static void find_ended(struct vt_job *job)
                 (struct vt_job_fall){.process = i, .killed = !process->ended, .t_ns = process->end_ns};
     }
     if (job->fall_count > refused)
-        qsort(job->falls + 1, job->fall_count - 1, sizeof *job->falls, by_time);
+        vt_sort(job->falls + 1, job->fall_count - 1, sizeof *job->falls, by_time);
     for (size_t i = 0; i < job->fall_count; i++)
         job->falls[i].after_ns = (int64_t)(job->falls[i].t_ns - first.t_ns);
 }
@@ -189,7 +187,7 @@ static const struct vt_job_device *refused_device(const struct vt_job *job, cons
     return device ? device : vt_job_main_device(process);
 }
 
-static void find_same_card(struct vt_job *job)
+static void find_same_gpu(struct vt_job *job)
 {
     const struct vt_job_device *first = refused_device(job, &job->falls[0]);
 
@@ -237,11 +235,11 @@ void vt_job_find_oom_order(struct vt_job_maker *maker)
     if (!job->fall_count)
         return;
     find_ended(job);
-    find_same_card(job);
+    find_same_gpu(job);
     device = refused_device(job, &job->falls[0]);
     if (device) {
         job->first_card = vt_job_take(&maker->arena, 1, sizeof *job->first_card);
-        vt_job_card_at(maker, device->card, job->falls[0].t_ns, job->first_card);
+        vt_job_gpu_at(maker, device->card, job->falls[0].t_ns, job->first_card);
         job->first_card_count = 1;
     }
     find_neighbours(maker);
@@ -273,7 +271,7 @@ static uint64_t usual_peak(const struct vt_job *job)
                 most = process->devices[k].peak.used_bytes;
         values[count++] = most;
     }
-    median = vt_job_median(values, count);
+    median = vt_median(values, count);
     free(values);
     return median;
 }

@@ -4,8 +4,8 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 #include "job/modules.h"
 
 #include <stdlib.h>
@@ -18,19 +18,6 @@
 #define ODD_TIMES 4u
 #define ODD_MOST 8u
 #define DIFFERENCES 100u
-
-static int compare_numbers(const void *left, const void *right)
-{
-    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
-}
-
-uint64_t vt_job_median(uint64_t *values, size_t count)
-{
-    if (!count)
-        return 0;
-    qsort(values, count, sizeof *values, compare_numbers);
-    return values[(count - 1) / 2];
-}
 
 const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process)
 {
@@ -51,7 +38,7 @@ static uint64_t bytes_of(const struct vt_job_process *process)
 
 /* ---- Differences ---- */
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t bytes_apart(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
@@ -59,7 +46,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 static int by_distance(const void *left, const void *right)
 {
     const struct vt_job_difference *a = left, *b = right;
-    uint64_t of_a = distance(a->bytes, a->usual_bytes), of_b = distance(b->bytes, b->usual_bytes);
+    uint64_t of_a = bytes_apart(a->bytes, a->usual_bytes), of_b = bytes_apart(b->bytes, b->usual_bytes);
 
     return of_a != of_b ? vt_order(of_b, of_a) : 2 * strcmp(a->name, b->name) + vt_order(a->phase, b->phase);
 }
@@ -72,30 +59,27 @@ struct others {
     size_t count;
 };
 
-static int compare_names(const void *left, const void *right)
-{
-    const struct vt_job_part *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-
-    return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
-}
-
 static uint64_t part_bytes(const struct vt_job_parts *parts, const struct vt_job_part *part)
 {
-    const struct vt_job_part *found =
-        parts->count ? bsearch(part, parts->items, parts->count, sizeof *part, compare_names) : NULL;
+    const struct vt_job_part *found = vt_job_find_part(parts, part->name, part->phase);
 
     return found ? found->bytes : 0;
 }
 
-static void add_difference(struct vt_job_difference **items, size_t *count, size_t *capacity,
-                           const struct others *others, const struct vt_job_part *part, uint64_t bytes)
+/* Differences while they are found. */
+struct list {
+    struct vt_job_difference *items;
+    size_t count, capacity;
+};
+
+static void add_difference(struct list *list, const struct others *others, const struct vt_job_part *part,
+                           uint64_t bytes)
 {
-    uint64_t usual = vt_job_median(others->values, others->count);
+    uint64_t usual = vt_median(others->values, others->count);
 
     if (bytes == usual)
         return;
-    VT_APPEND(*items, *count, *capacity,
+    VT_APPEND(list->items, list->count, list->capacity,
               (struct vt_job_difference){.name = part->name,
                                          .file = part->file,
                                          .line = part->line,
@@ -106,21 +90,21 @@ static void add_difference(struct vt_job_difference **items, size_t *count, size
 }
 
 /* Modules that differ only in their numbers, as one: each step of a model's depth differs alike. */
-static void fold(struct vt_job_maker *maker, struct vt_job_difference *items, size_t *count)
+static void fold_modules(struct vt_job_maker *maker, struct list *list)
 {
+    struct vt_job_difference *items = list->items;
     struct vt_index index = {0};
     size_t kept = 0;
 
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         char pattern[256];
         bool has = vt_module_pattern(items[i].name, strlen(items[i].name), pattern, sizeof pattern) &&
                    strchr(pattern, '*');
         uint64_t hash = vt_hash_bytes(has ? pattern : items[i].name, strlen(has ? pattern : items[i].name),
                                       VT_HASH_START);
-        uint32_t at = vt_index_get(&index, hash);
+        uint32_t at = vt_index_add(&index, hash, (uint32_t)kept);
 
-        if (at == VT_INDEX_NONE) {
-            vt_index_put(&index, hash, (uint32_t)kept);
+        if (at == kept) {
             items[kept++] = items[i];
             continue;
         }
@@ -130,61 +114,50 @@ static void fold(struct vt_job_maker *maker, struct vt_job_difference *items, si
         items[at].usual_bytes += items[i].usual_bytes;
     }
     vt_index_free(&index);
-    *count = kept;
+    list->count = kept;
 }
 
-/* Keeps the largest. Takes `items` over. */
-static void keep(struct vt_job_maker *maker, struct vt_job_difference *items, size_t count,
-                 struct vt_job_differences *kept)
+static struct vt_job_differences keep_largest(struct vt_job_maker *maker, struct list list)
 {
-    size_t most = count < DIFFERENCES ? count : DIFFERENCES;
+    struct vt_job_differences kept = {.count = list.count < DIFFERENCES ? list.count : DIFFERENCES};
 
-    if (count)
-        qsort(items, count, sizeof *items, by_distance);
-    kept->items = vt_job_take(&maker->arena, most, sizeof *kept->items);
-    if (most)
-        memcpy(kept->items, items, most * sizeof *items);
-    kept->count = most;
-    free(items);
+    vt_sort(list.items, list.count, sizeof *list.items, by_distance);
+    kept.items = vt_job_copy_items(&maker->arena, list.items, kept.count, sizeof *kept.items);
+    free(list.items);
+    return kept;
 }
 
 /* Every name that the process or one of the others has. */
-static void compare_parts(const struct vt_job_parts *own, const struct others *others,
-                          struct vt_job_difference **items, size_t *count)
+static struct list compare_parts(const struct vt_job_parts *own, const struct others *others)
 {
     struct vt_job_part *names = NULL;
-    size_t name_count = 0, capacity = 0, item_capacity = 0;
+    size_t name_count = 0, capacity = 0;
+    struct list list = {0};
 
-    *items = NULL;
-    *count = 0;
     for (size_t i = 0; i <= others->count; i++) {
         const struct vt_job_parts *parts = i ? others->parts[i - 1] : own;
 
         for (size_t k = 0; k < parts->count; k++)
             VT_APPEND(names, name_count, capacity, parts->items[k]);
     }
-    if (name_count)
-        qsort(names, name_count, sizeof *names, compare_names);
+    vt_sort(names, name_count, sizeof *names, vt_job_compare_parts);
     for (size_t i = 0; i < name_count; i++) {
-        if (i && !compare_names(&names[i - 1], &names[i]))
+        if (i && !vt_job_compare_parts(&names[i - 1], &names[i]))
             continue;
         for (size_t k = 0; k < others->count; k++)
             others->values[k] = part_bytes(others->parts[k], &names[i]);
-        add_difference(items, count, &item_capacity, others, &names[i], part_bytes(own, &names[i]));
+        add_difference(&list, others, &names[i], part_bytes(own, &names[i]));
     }
     free(names);
+    return list;
 }
 
-static void compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
-                          const struct others *others, struct vt_job_differences *differences)
+static struct vt_job_differences compare_lines(struct vt_job_maker *maker, const struct vt_job_device *device,
+                                               const struct others *others)
 {
-    struct vt_job_difference *items;
-    size_t count;
-
     for (size_t i = 0; i < others->count; i++)
         others->parts[i] = &others->devices[i]->lines;
-    compare_parts(&device->lines, others, &items, &count);
-    keep(maker, items, count, differences);
+    return keep_largest(maker, compare_parts(&device->lines, others));
 }
 
 /* A process without names has classes as its modules, which cannot be compared with names. */
@@ -198,13 +171,13 @@ static bool has_names(const struct vt_job *job, uint32_t process)
     return !any || job->processes[process].parameter_count > 0;
 }
 
-static void compare_modules(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
-                            const struct others *others, struct vt_job_differences *differences)
+static struct vt_job_differences compare_modules(struct vt_job_maker *maker, uint32_t process,
+                                                 const struct vt_job_device *device,
+                                                 const struct others *others)
 {
     const struct vt_job_device **devices = vt_allocate_zeros(others->count + 1, sizeof *devices);
     struct vt_job_parts *aligned = vt_allocate_zeros(others->count + 1, sizeof *aligned);
-    struct vt_job_difference *items = NULL;
-    size_t count = 0;
+    struct list list = {0};
 
     devices[others->count] = device;
     if (others->count)
@@ -213,18 +186,18 @@ static void compare_modules(struct vt_job_maker *maker, uint32_t process, const 
     for (size_t i = 0; i < others->count; i++)
         others->parts[i] = &aligned[i];
     if (has_names(&maker->job, process))
-        compare_parts(&aligned[others->count], others, &items, &count);
-    fold(maker, items, &count);
+        list = compare_parts(&aligned[others->count], others);
+    fold_modules(maker, &list);
     free(devices);
     free(aligned);
-    keep(maker, items, count, differences);
+    return keep_largest(maker, list);
 }
 
-static void compare_categories(struct vt_job_maker *maker, const struct vt_job_device *device,
-                               struct others *others, struct vt_job_differences *differences)
+static struct vt_job_differences compare_categories(struct vt_job_maker *maker,
+                                                    const struct vt_job_device *device,
+                                                    const struct others *others)
 {
-    struct vt_job_difference *items = NULL;
-    size_t count = 0, capacity = 0;
+    struct list list = {0};
 
     for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++) {
         const struct vt_job_part part = {.name = vt_category_name(c), .file = "", .category = c};
@@ -233,9 +206,9 @@ static void compare_categories(struct vt_job_maker *maker, const struct vt_job_d
             continue;
         for (size_t k = 0; k < others->count; k++)
             others->values[k] = others->devices[k]->shown.categories[c];
-        add_difference(&items, &count, &capacity, others, &part, device->shown.categories[c]);
+        add_difference(&list, others, &part, device->shown.categories[c]);
     }
-    keep(maker, items, count, differences);
+    return keep_largest(maker, list);
 }
 
 void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
@@ -251,10 +224,10 @@ void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct v
         .process = process, .device_index = device->index, .bytes = device->shown.used_bytes};
     for (size_t i = 0; i < other_count; i++)
         others.values[i] = other_devices[i]->shown.used_bytes;
-    odd->usual_bytes = vt_job_median(others.values, others.count);
-    compare_categories(maker, device, &others, &odd->categories);
-    compare_modules(maker, process, device, &others, &odd->modules);
-    compare_lines(maker, device, &others, &odd->lines);
+    odd->usual_bytes = vt_median(others.values, others.count);
+    odd->categories = compare_categories(maker, device, &others);
+    odd->modules = compare_modules(maker, process, device, &others);
+    odd->lines = compare_lines(maker, device, &others);
     free(others.parts);
     free(others.values);
 }
@@ -264,7 +237,7 @@ void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct v
 static int by_oddness(const void *left, const void *right)
 {
     const struct vt_job_odd *a = left, *b = right;
-    uint64_t of_a = distance(a->bytes, a->usual_bytes), of_b = distance(b->bytes, b->usual_bytes);
+    uint64_t of_a = bytes_apart(a->bytes, a->usual_bytes), of_b = bytes_apart(b->bytes, b->usual_bytes);
 
     return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
 }
@@ -275,7 +248,7 @@ static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, u
                    uint64_t usual_distance)
 {
     uint64_t bytes = bytes_of(&job->processes[process]), least = group->median_bytes / ODD_PART,
-             far = distance(bytes, group->median_bytes);
+             far = bytes_apart(bytes, group->median_bytes);
 
     least = least < ODD_BYTES ? ODD_BYTES : least;
     if (group->member_count == 2)
@@ -309,8 +282,8 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
 
     group->odd = vt_job_take(&maker->arena, group->member_count, sizeof *group->odd);
     for (size_t i = 0; i < group->member_count; i++)
-        values[i] = distance(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
-    usual = vt_job_median(values, group->member_count);
+        values[i] = bytes_apart(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
+    usual = vt_median(values, group->member_count);
     free(values);
     for (size_t i = 0; i < group->member_count; i++) {
         const struct vt_job_process *process = &job->processes[group->members[i]];
@@ -319,16 +292,15 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
             group->odd[group->odd_count++] = (struct vt_job_odd){
                 .process = group->members[i], .bytes = bytes_of(process), .usual_bytes = group->median_bytes};
     }
-    if (group->odd_count)
-        qsort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
+    vt_sort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
     group->odd_count = group->odd_count < ODD_MOST ? group->odd_count : ODD_MOST;
     for (size_t i = 0; i < group->odd_count; i++)
         compare_with_group(maker, group, &group->odd[i]);
 }
 
 /* Median, most and imbalance of some processes. */
-static void measure(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
-                    uint64_t *most, uint32_t *most_process, double *imbalance)
+static void measure_members(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
+                            uint64_t *most, uint32_t *most_process, double *imbalance)
 {
     uint64_t *values = vt_allocate_zeros(count + 1, sizeof *values);
 
@@ -340,7 +312,7 @@ static void measure(const struct vt_job *job, const uint32_t *members, size_t co
             *most_process = members[i];
         }
     }
-    *median = vt_job_median(values, count);
+    *median = vt_median(values, count);
     *imbalance = *median ? (double)*most / (double)*median : 0;
     free(values);
 }
@@ -352,13 +324,13 @@ void vt_job_find_outliers(struct vt_job_maker *maker)
     for (size_t r = 0; r < job->run_count; r++) {
         struct vt_job_run *run = &job->runs[r];
 
-        measure(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
-                &run->most_process, &run->imbalance);
+        measure_members(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
+                        &run->most_process, &run->imbalance);
         for (size_t g = 0; g < run->group_count; g++) {
             struct vt_job_group *group = &run->groups[g];
 
-            measure(job, group->members, group->member_count, &group->median_bytes, &group->most_bytes,
-                    &group->most_process, &group->imbalance);
+            measure_members(job, group->members, group->member_count, &group->median_bytes,
+                            &group->most_bytes, &group->most_process, &group->imbalance);
             find_odd(maker, group);
         }
     }

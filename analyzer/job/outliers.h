@@ -15,11 +15,9 @@ void vt_job_find_outliers(struct vt_job_maker *maker);
 /* The device of a process that had the most in use at the moment that is compared; NULL = it has none. */
 const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process);
 
-/* Compares a device of a process with those of processes like it, without itself or with it: the median of
- * them is what is usual. */
+/* Compares a device of a process with those of similar processes, among which it may be: what is usual is
+ * their median. */
 void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct vt_job_device *device,
                     const struct vt_job_device *const *others, size_t other_count, struct vt_job_odd *odd);
-/* The lower of the middle two. Sorts the values. 0 of none. */
-uint64_t vt_job_median(uint64_t *values, size_t count);
 
 #endif

@@ -5,9 +5,10 @@
 
 #include "base/allocate.h"
 #include "base/hash.h"
+#include "base/index.h"
 #include "base/memory_stream.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,18 +38,34 @@ static uint64_t hash_names(const struct vt_job_process *process)
     return hash;
 }
 
-/* How many names two processes share; both are sorted. */
+/* Walks the parameters of two processes, which are sorted, from name to name that both have. */
+struct pair {
+    const struct vt_job_process *a, *b;
+    size_t next_a, next_b;
+    const struct vt_job_parameter *one, *other; /* of the same name */
+};
+
+static bool next_pair(struct pair *pair)
+{
+    int order = 1;
+
+    while (order && pair->next_a < pair->a->parameter_count && pair->next_b < pair->b->parameter_count) {
+        pair->one = &pair->a->parameters[pair->next_a];
+        pair->other = &pair->b->parameters[pair->next_b];
+        order = strcmp(pair->one->name, pair->other->name);
+        pair->next_a += order <= 0;
+        pair->next_b += order >= 0;
+    }
+    return !order;
+}
+
 static size_t shared_names(const struct vt_job_process *a, const struct vt_job_process *b)
 {
+    struct pair pair = {.a = a, .b = b};
     size_t shared = 0;
 
-    for (size_t i = 0, k = 0; i < a->parameter_count && k < b->parameter_count;) {
-        int order = strcmp(a->parameters[i].name, b->parameters[k].name);
-
-        shared += !order;
-        i += order <= 0;
-        k += order >= 0;
-    }
+    while (next_pair(&pair))
+        shared++;
     return shared;
 }
 
@@ -146,7 +163,7 @@ static int by_unit(const void *left, const void *right)
     const struct unit *a = left, *b = right;
     int order = strcmp(a->prefix, b->prefix);
 
-    return order ? order : (a->number > b->number) - (a->number < b->number);
+    return order ? order : vt_order_signed(a->number, b->number);
 }
 
 /* "embed, layers.0–3": what a process has parameters of. */
@@ -160,8 +177,7 @@ static const char *list_modules(struct vt_job_maker *maker, const struct vt_job_
 
     for (size_t i = 0; i < process->parameter_count; i++)
         units[i] = unit_of(process->parameters[i].name);
-    if (process->parameter_count)
-        qsort(units, process->parameter_count, sizeof *units, by_unit);
+    vt_sort(units, process->parameter_count, sizeof *units, by_unit);
     for (size_t i = 0, last; i < process->parameter_count; i = last + 1) {
         for (last = i; last + 1 < process->parameter_count &&
                        !strcmp(units[last + 1].prefix, units[i].prefix) &&
@@ -191,20 +207,15 @@ struct shards {
 
 static void compare_shapes(const struct vt_job *job, uint32_t a, uint32_t b, struct shards *shards)
 {
-    const struct vt_job_process *left = &job->processes[a], *right = &job->processes[b];
+    struct pair pair = {.a = &job->processes[a], .b = &job->processes[b]};
     size_t count = 0;
 
-    for (size_t i = 0, k = 0; i < left->parameter_count && k < right->parameter_count;) {
-        const struct vt_job_parameter *one = &left->parameters[i], *other = &right->parameters[k];
-        int order = strcmp(one->name, other->name);
-
-        if (!order && strcmp(one->shape, other->shape) != 0) {
-            if (!shards->one)
-                *shards = (struct shards){.one = one, .other = other, .of_one = a, .of_other = b};
-            count++;
-        }
-        i += order <= 0;
-        k += order >= 0;
+    while (next_pair(&pair)) {
+        if (!strcmp(pair.one->shape, pair.other->shape))
+            continue;
+        if (!shards->one)
+            *shards = (struct shards){.one = pair.one, .other = pair.other, .of_one = a, .of_other = b};
+        count++;
     }
     shards->count = count > shards->count ? count : shards->count;
 }
@@ -251,15 +262,11 @@ static size_t count_common(const struct vt_job *job, const struct vt_job_group *
 
     for (size_t m = 0; m < group->member_count; m++) {
         const struct vt_job_process *process = &job->processes[group->members[m]];
+        struct pair pair = {.a = first, .b = process};
 
         named += process->parameter_count > 0;
-        for (size_t i = 0, k = 0; i < first->parameter_count && k < process->parameter_count;) {
-            int order = strcmp(first->parameters[i].name, process->parameters[k].name);
-
-            had_by[i] += !order;
-            i += order <= 0;
-            k += order >= 0;
-        }
+        while (next_pair(&pair))
+            had_by[pair.one - first->parameters]++;
     }
     for (size_t i = 0; i < first->parameter_count; i++)
         common += had_by[i] == named;
@@ -306,7 +313,7 @@ static const char *describe_copies(struct vt_job_maker *maker, const struct vt_j
                         *rest ? "" : "all ", common, rest);
 }
 
-/* Without ranks the same names, of whatever shapes, may be those of a search over settings. */
+/* Without ranks, processes with the same names may be trials of a search over settings. */
 static void judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
                         const struct vt_job_process *first)
 {
@@ -319,7 +326,7 @@ static void judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
 }
 
 /* Sets layout and basis of a group of several processes with names. */
-static void judge(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
+static void judge_group(struct vt_job_maker *maker, const struct vt_job_run *run, struct vt_job_group *group)
 {
     const struct vt_job *job = &maker->job;
     const uint32_t first_index = first_named(job, group);
@@ -369,7 +376,7 @@ static void describe_group(struct vt_job_maker *maker, const struct vt_job_run *
     if (group->member_count == 1)
         return;
     if (first->parameter_count) {
-        judge(maker, run, group);
+        judge_group(maker, run, group);
         return;
     }
     group->layout = VT_LAYOUT_UNKNOWN;

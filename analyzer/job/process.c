@@ -3,12 +3,16 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
-#include "job/launch.h"
+#include "base/format.h"
+#include "base/index.h"
+#include "base/sort.h"
 #include "job/levels.h"
-#include "job/job_arena.h"
+#include "job/job_maker.h"
 #include "job/modules.h"
+#include "report/launch_info.h"
+#include "report/moments.h"
 #include "report/report.h"
-#include "trace/rings.h"
+#include "trace/processes.h"
 #include "trace/trace.h"
 
 #include <stdio.h>
@@ -17,24 +21,6 @@
 
 #define MOST_STEPS 256u   /* whose beginning is kept */
 #define PIECE_BYTES 8192u /* there may be thousands of processes */
-
-static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    unsigned largest = VT_CATEGORY_UNKNOWN;
-
-    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (categories[c] > categories[largest])
-            largest = c;
-    return largest;
-}
-
-static int compare_parts(const void *left, const void *right)
-{
-    const struct vt_job_part *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-
-    return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
-}
 
 static void read_parts(struct vt_arena *arena, const struct vt_groups *groups, struct vt_job_parts *parts)
 {
@@ -47,14 +33,13 @@ static void read_parts(struct vt_arena *arena, const struct vt_groups *groups, s
                                      .file = vt_job_copy(arena, group->place ? group->place->frame.file : ""),
                                      .line = group->place ? group->place->frame.line : 0,
                                      .phase = group->phase,
-                                     .category = (uint8_t)main_category(group->categories),
+                                     .category = (uint8_t)vt_largest_category(group->categories),
                                      .bytes = group->bytes};
         for (unsigned kind = 0; kind < VT_JOB_NAMED; kind++)
             part->named_bytes[kind] = group->categories[vt_job_named_categories[kind]];
     }
     parts->count = groups->count;
-    if (parts->count)
-        qsort(parts->items, parts->count, sizeof *parts->items, compare_parts);
+    vt_sort(parts->items, parts->count, sizeof *parts->items, vt_job_compare_parts);
 }
 
 /* The process's timeline, without what makes up the bytes. */
@@ -62,11 +47,10 @@ static void read_columns(struct vt_arena *arena, const struct vt_timeline *timel
                          struct vt_job_device *device)
 {
     device->used_bytes = vt_job_take(arena, timeline->columns, sizeof *device->used_bytes);
-    device->column_ns = vt_job_take(arena, timeline->columns, sizeof *device->column_ns);
-    for (size_t i = 0; i < timeline->columns; i++) {
+    device->column_ns =
+        vt_job_copy_items(arena, timeline->t_ns, timeline->columns, sizeof *device->column_ns);
+    for (size_t i = 0; i < timeline->columns; i++)
         device->used_bytes[i] = vt_used_bytes(timeline->categories[i]);
-        device->column_ns[i] = timeline->t_ns[i];
-    }
     device->column_count = timeline->columns;
 }
 
@@ -99,12 +83,11 @@ static void read_context(const struct vt_gpu_table *card, struct vt_job_device *
 static void read_context_levels(const struct vt_context_levels *levels, struct vt_arena *arena,
                                 struct vt_job_device *device)
 {
-    device->context_levels = vt_job_take(arena, levels->count, sizeof *device->context_levels);
-    for (size_t i = 0; i < levels->count; i++) {
-        device->context_levels[i] = (struct vt_job_level){levels->items[i].t_ns, levels->items[i].bytes};
+    device->context_levels =
+        vt_job_copy_items(arena, levels->items, levels->count, sizeof *device->context_levels);
+    for (size_t i = 0; i < levels->count; i++)
         if (!i || levels->items[i].bytes > device->context_bytes)
             device->context_bytes = levels->items[i].bytes;
-    }
     device->context_level_count = levels->count;
     if (levels->count)
         device->context_known = device->context_told = true;
@@ -113,34 +96,28 @@ static void read_context_levels(const struct vt_context_levels *levels, struct v
 /* The trace's own number where NVML did not report one. */
 static uint32_t nvml_pid_of(const struct vt_trace *trace)
 {
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
 
-        if (use->flags & VT_CARD_PROCESSES && use->own < use->process_count)
+        if (use->flags & VT_GPU_PROCESSES && use->own < use->process_count)
             return use->processes[use->own].pid;
     }
     return trace->header.pid;
 }
 
 /* What the trace says about the device itself. */
-static void read_card(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+static void read_gpu(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
 {
-    const struct vt_trace_device *of = trace->devices;
-    char text[33];
+    const struct vt_trace_device *gpu = vt_trace_device_of(trace, device->index);
+    char text[48];
 
-    while (of < trace->devices + trace->device_count && of->index != device->index)
-        of++;
     device->name = "";
     device->nvml_pid = nvml_pid_of(trace);
-    if (of == trace->devices + trace->device_count)
+    if (!gpu)
         return;
-    device->total_bytes = of->total_bytes;
-    device->name = vt_job_copy(arena, of->name);
-    for (unsigned k = 0; k < sizeof of->uuid; k++)
-        snprintf(text + 2 * k, 3, "%02x", of->uuid[k]);
-    if (of->has_uuid)
-        device->uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text, text + 8, text + 12,
-                                    text + 16, text + 20);
+    device->total_bytes = gpu->total_bytes;
+    device->name = vt_job_copy(arena, gpu->name);
+    device->uuid = gpu->has_uuid ? vt_job_copy(arena, vt_format_uuid(gpu->uuid, text)) : NULL;
 }
 
 static void read_device(const struct vt_report *report, const struct vt_device_report *from,
@@ -160,7 +137,7 @@ static void read_device(const struct vt_report *report, const struct vt_device_r
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
     };
-    read_card(report->trace, arena, device);
+    read_gpu(report->trace, arena, device);
     read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
     read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
     read_columns(arena, &from->timeline, device);
@@ -183,20 +160,22 @@ static void read_bare_context(const struct vt_report *report, const struct vt_em
                                .context_ns = from->t_ns,
                                .context_end_ns = from->ended ? from->end_ns : 0,
                                .context_line = vt_job_copy(arena, from->place ? from->place->name : "")};
-    read_card(report->trace, arena, device);
+    read_gpu(report->trace, arena, device);
     vt_job_read_others(report->trace, arena, device);
 }
 
 static void read_devices(const struct vt_report *report, struct vt_arena *arena,
                          struct vt_job_process *process)
 {
-    process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
-    process->bare_contexts = vt_job_take(arena, report->bare_context_count, sizeof *process->bare_contexts);
+    process->devices =
+        vt_job_take(arena, report->device_count + report->bare_context_count, sizeof *process->devices);
+    process->device_count = report->device_count;
+    process->bare_context_count = report->bare_context_count;
     for (size_t i = 0; i < report->device_count; i++)
-        read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
+        read_device(report, &report->devices[i], arena, &process->devices[i]);
     for (size_t i = 0; i < report->bare_context_count; i++)
         read_bare_context(report, &report->bare_contexts[i], arena,
-                          &process->bare_contexts[process->bare_context_count++]);
+                          &process->devices[report->device_count + i]);
 }
 
 static void read_refusals(const struct vt_report *report, struct vt_arena *arena,
@@ -230,7 +209,7 @@ static int compare_parameters(const void *left, const void *right)
     int order = strcmp(a->name, b->name);
 
     order = order ? order : strcmp(a->shape, b->shape);
-    return order ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+    return order ? order : vt_order(a->bytes, b->bytes);
 }
 
 static bool is_parameter(const struct vt_inspection_tensor *tensor)
@@ -269,8 +248,7 @@ static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena
                                                .bytes = tensor->bytes};
         process->parameter_count++;
     }
-    if (process->parameter_count)
-        qsort(process->parameters, process->parameter_count, sizeof *process->parameters, compare_parameters);
+    vt_sort(process->parameters, process->parameter_count, sizeof *process->parameters, compare_parameters);
 }
 
 static void read_shares(const struct vt_report *report, struct vt_arena *arena,
@@ -285,7 +263,7 @@ static void read_shares(const struct vt_report *report, struct vt_arena *arena,
     process->shares = vt_job_take(arena, replay->share_count, sizeof *process->shares);
     for (size_t i = 0; i < replay->share_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[replay->shares[i].allocation];
-        const struct vt_place *place = vt_report_place(report, replay->shares[i].allocation);
+        const struct vt_place *place = vt_place_of(report->places, allocation->stack_id);
         uint64_t begin_ns = events[allocation->alloc_event].t_ns - start_ns;
         struct vt_job_share share = {.identity = replay->shares[i].identity,
                                      .bytes = allocation->bytes,
@@ -303,7 +281,7 @@ static void read_shares(const struct vt_report *report, struct vt_arena *arena,
     }
 }
 
-static bool gathers(const struct vt_attribution *attribution)
+static bool any_gathered(const struct vt_attribution *attribution)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++)
         if (attribution->labels[i].gathered)
@@ -321,14 +299,14 @@ static void read_steps(const struct vt_report *report, struct vt_arena *arena, s
 }
 
 /* A process that was killed was there at NVML's last query, which may be long after its last event. */
-static uint64_t last_told_ns(const struct vt_trace *trace)
+static uint64_t last_listed_ns(const struct vt_trace *trace)
 {
-    uint64_t last_ns = trace->header.start_monotonic_ns;
+    uint64_t last_ns = 0;
 
-    for (size_t i = 0; i < trace->card_use_count; i++)
-        if (trace->card_uses[i].begin_ns > last_ns)
-            last_ns = trace->card_uses[i].begin_ns;
-    return last_ns - trace->header.start_monotonic_ns;
+    for (size_t i = 0; i < trace->gpu_use_count; i++)
+        if (trace->gpu_uses[i].begin_ns > last_ns)
+            last_ns = trace->gpu_uses[i].begin_ns;
+    return vt_since_start(trace, last_ns);
 }
 
 static void read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
@@ -336,9 +314,7 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     const struct vt_trace *trace = report->trace;
     const struct vt_file_header *header = &trace->header;
     const struct vt_trace_facts *facts = &report->facts;
-    uint64_t recorded_ns = header->end_monotonic_ns > header->start_monotonic_ns
-                               ? header->end_monotonic_ns - header->start_monotonic_ns
-                               : 0;
+    uint64_t recorded_ns = vt_since_start(trace, header->end_monotonic_ns);
 
     process->path = vt_job_copy(arena, facts->path);
     process->command = vt_job_copy(arena, vt_short_command(facts));
@@ -350,7 +326,7 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     process->ended = facts->ended;
     process->start_realtime_ns = header->start_realtime_ns;
     process->end_ns = report->duration_ns > recorded_ns ? report->duration_ns : recorded_ns;
-    process->end_ns = last_told_ns(trace) > process->end_ns ? last_told_ns(trace) : process->end_ns;
+    process->end_ns = last_listed_ns(trace) > process->end_ns ? last_listed_ns(trace) : process->end_ns;
     process->dropped_events = facts->dropped_events;
     process->omitted_events = facts->omitted_events;
     process->event_count = facts->event_count;
@@ -359,10 +335,53 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     memcpy(process->boot_id, header->process.boot_id, sizeof process->boot_id);
     memcpy(process->identity, header->identity, sizeof process->identity);
     process->pid_namespace = header->process.pid_namespace;
-    process->gathers = gathers(report->attribution);
+    process->gathers = any_gathered(report->attribution);
 }
 
-static struct vt_arena *begin(const struct vt_report *report, struct vt_job_process *process)
+/* ---- How it was launched ---- */
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/* Those that met at one place were launched together, else those that the same variables were set for. */
+static const char *key_of(const struct vt_trace *trace, struct vt_arena *arena,
+                          const struct vt_launch *launch)
+{
+    if (launch->store)
+        return vt_job_print(arena, "%s\n%s\n%s\n%d", launch->launcher, or_empty(launch->run), launch->store,
+                            (int)launch->world_size);
+    return vt_job_print(arena, "%s\n%s\n%s\n%s\n%s\n%s\n%d\n%d", launch->launcher, or_empty(launch->run),
+                        or_empty(vt_launch_variable(trace, "SLURM_STEP_ID")),
+                        or_empty(vt_launch_variable(trace, "SLURM_ARRAY_TASK_ID")),
+                        or_empty(vt_launch_variable(trace, "MASTER_ADDR")),
+                        or_empty(vt_launch_variable(trace, "MASTER_PORT")), (int)launch->attempt,
+                        (int)launch->world_size);
+}
+
+static void read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
+{
+    const struct vt_launch launch = vt_launch_read(trace);
+
+    process->rank = launch.rank;
+    process->local_rank = launch.local_rank;
+    process->world_size = launch.world_size;
+    process->local_world_size = launch.local_world_size;
+    process->node_rank = launch.node_rank;
+    process->attempt = launch.attempt;
+    process->launcher = launch.launcher;
+    process->launch_name = vt_job_copy(arena, launch.run);
+    process->visible_devices = vt_job_copy(arena, launch.visible_devices);
+    process->by_group = launch.store != NULL;
+    process->label = launch.rank >= 0 ? vt_job_print(arena, "rank %d", (int)launch.rank)
+                                      : vt_job_print(arena, "pid %u", process->pid);
+    process->launch_key = launch.rank >= 0 ? key_of(trace, arena, &launch) : "";
+}
+
+/* ---- All ---- */
+
+static struct vt_arena *begin_process(const struct vt_report *report, struct vt_job_process *process)
 {
     struct vt_arena *arena = vt_allocate_zeros(1, sizeof *arena);
 
@@ -375,7 +394,7 @@ static struct vt_arena *begin(const struct vt_report *report, struct vt_job_proc
 void vt_job_process_read_brief(const struct vt_report *report, bool head_only, struct vt_job_process *process)
 {
     const struct vt_file_header *header = &report->trace->header;
-    struct vt_arena *arena = begin(report, process);
+    struct vt_arena *arena = begin_process(report, process);
 
     process->devices = vt_job_take(arena, report->device_count, sizeof *process->devices);
     for (size_t i = 0; i < report->device_count; i++) {
@@ -383,10 +402,10 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
 
         device->index = report->devices[i].index;
         device->peak = report->devices[i].peak.state;
-        read_card(report->trace, arena, device);
+        read_gpu(report->trace, arena, device);
     }
     read_refusals(report, arena, process);
-    vt_job_read_launch(report->trace, arena, process);
+    read_launch(report->trace, arena, process);
     process->head_only = head_only;
     process->event_count = head_only ? header->counters.events : process->event_count;
     if (header->state == VT_STATE_RECORDING) {
@@ -400,14 +419,14 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
 
 void vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
 {
-    struct vt_arena *arena = begin(report, process);
+    struct vt_arena *arena = begin_process(report, process);
 
     read_devices(report, arena, process);
     read_steps(report, arena, process);
     read_refusals(report, arena, process);
     read_parameters(report->trace, arena, process);
     read_shares(report, arena, process);
-    vt_job_read_launch(report->trace, arena, process);
+    read_launch(report->trace, arena, process);
 }
 
 void vt_job_process_free(struct vt_job_process *process)

@@ -2,8 +2,8 @@
 #include "job/runs.h"
 
 #include "base/index.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +93,8 @@ static uint64_t rank_key(uint32_t run, int32_t rank)
 }
 
 /* `ranks`: the process of each rank of each run. */
-static enum fit fits(const struct vt_job *job, const struct vt_index *ranks, const struct filling *run,
-                     uint32_t run_index, const struct vt_job_process *process)
+static enum fit fit_of(const struct vt_job *job, const struct vt_index *ranks, const struct filling *run,
+                       uint32_t run_index, const struct vt_job_process *process)
 {
     const struct vt_job_process *first = &job->processes[run->first];
     uint32_t other;
@@ -120,7 +120,7 @@ static void name_helper(struct vt_job_maker *maker, struct vt_job_process *proce
 }
 
 /* Sets `run` of each process, which are by start. */
-static size_t assign(struct vt_job_maker *maker)
+static size_t assign_runs(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;
     struct filling *runs = vt_job_take(&maker->arena, job->process_count, sizeof *runs);
@@ -132,7 +132,7 @@ static size_t assign(struct vt_job_maker *maker)
         enum fit fit = FITS_NOT;
         uint32_t run = 0;
 
-        while (run < run_count && (fit = fits(job, &ranks, &runs[run], run, process)) == FITS_NOT)
+        while (run < run_count && (fit = fit_of(job, &ranks, &runs[run], run, process)) == FITS_NOT)
             run++;
         if (run == run_count)
             runs[run_count++] = (struct filling){process->launch_key, process->start_ns, process->end_ns, i};
@@ -152,21 +152,16 @@ static int by_start(const void *left, const void *right)
 {
     const struct vt_job_process *a = left, *b = right;
 
-    return a->start_ns != b->start_ns ? (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns)
-                                      : strcmp(a->path, b->path);
+    return a->start_ns != b->start_ns ? vt_order(a->start_ns, b->start_ns) : strcmp(a->path, b->path);
 }
 
 static int by_run(const void *left, const void *right)
 {
     const struct vt_job_process *a = left, *b = right;
+    int order = 4 * vt_order(a->run, b->run) + 2 * vt_order_signed(a->rank, b->rank) +
+                vt_order(a->is_helper, b->is_helper);
 
-    if (a->run != b->run)
-        return (a->run > b->run) - (a->run < b->run);
-    if (a->rank != b->rank)
-        return (a->rank > b->rank) - (a->rank < b->rank);
-    if (a->is_helper != b->is_helper)
-        return a->is_helper - b->is_helper;
-    return by_start(left, right);
+    return order ? order : by_start(left, right);
 }
 
 static void find_parents(struct vt_job *job)
@@ -269,12 +264,10 @@ void vt_job_find_runs(struct vt_job_maker *maker)
     struct vt_job *job = &maker->job;
     size_t run_count;
 
-    if (job->process_count)
-        qsort(job->processes, job->process_count, sizeof *job->processes, by_start);
+    vt_sort(job->processes, job->process_count, sizeof *job->processes, by_start);
     find_nodes(maker);
-    run_count = assign(maker);
-    if (job->process_count)
-        qsort(job->processes, job->process_count, sizeof *job->processes, by_run);
+    run_count = assign_runs(maker);
+    vt_sort(job->processes, job->process_count, sizeof *job->processes, by_run);
     find_parents(job);
     fill_runs(maker, run_count);
     number_runs(maker);

@@ -2,8 +2,9 @@
 #include "job/shared.h"
 
 #include "base/allocate.h"
+#include "base/index.h"
+#include "base/sort.h"
 #include "job/job_maker.h"
-#include "job/job_arena.h"
 
 #include <stdlib.h>
 
@@ -19,25 +20,17 @@ static int by_identity(const void *left, const void *right)
 {
     const struct seen *a = left, *b = right;
 
-    if (a->node != b->node)
-        return (a->node > b->node) - (a->node < b->node);
-    if (a->identity != b->identity)
-        return (a->identity > b->identity) - (a->identity < b->identity);
-    if (a->share->is_foreign != b->share->is_foreign)
-        return a->share->is_foreign - b->share->is_foreign;
-    return a->begin_ns != b->begin_ns ? (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns)
-                                      : (a->process > b->process) - (a->process < b->process);
+    return 16 * vt_order(a->node, b->node) + 8 * vt_order(a->identity, b->identity) +
+           4 * vt_order(a->share->is_foreign, b->share->is_foreign) + 2 * vt_order(a->begin_ns, b->begin_ns) +
+           vt_order(a->process, b->process);
 }
 
 static int by_bytes(const void *left, const void *right)
 {
     const struct vt_job_shared *a = left, *b = right;
 
-    if (a->bytes != b->bytes)
-        return (a->bytes < b->bytes) - (a->bytes > b->bytes);
-    if (a->owner != b->owner)
-        return (a->owner > b->owner) - (a->owner < b->owner);
-    return (a->line_number > b->line_number) - (a->line_number < b->line_number);
+    return 4 * vt_order(b->bytes, a->bytes) + 2 * vt_order(a->owner, b->owner) +
+           vt_order_signed(a->line_number, b->line_number);
 }
 
 /* A handle's bytes may be used again when the memory they named is gone: its lifetime shows which one is
@@ -89,7 +82,7 @@ static void make_shared(struct vt_job_maker *maker, struct seen *first, const st
     maker->job.shared_count += shared->user_count > 0;
 }
 
-static size_t gather(const struct vt_job *job, struct seen *seen)
+static size_t list_shares(const struct vt_job *job, struct seen *seen)
 {
     size_t count = 0;
 
@@ -119,8 +112,8 @@ void vt_job_find_shared(struct vt_job_maker *maker)
         count += job->processes[i].share_count;
     seen = vt_allocate((count + 1) * sizeof *seen);
     job->shared = vt_job_take(&maker->arena, count, sizeof *job->shared);
-    count = gather(job, seen);
-    qsort(seen, count, sizeof *seen, by_identity);
+    count = list_shares(job, seen);
+    vt_sort(seen, count, sizeof *seen, by_identity);
     for (size_t first = 0, end; first < count; first = end) {
         for (end = first;
              end < count && seen[end].node == seen[first].node && seen[end].identity == seen[first].identity;)
@@ -130,6 +123,5 @@ void vt_job_find_shared(struct vt_job_maker *maker)
                 make_shared(maker, &seen[i], &seen[end]);
     }
     free(seen);
-    if (job->shared_count)
-        qsort(job->shared, job->shared_count, sizeof *job->shared, by_bytes);
+    vt_sort(job->shared, job->shared_count, sizeof *job->shared, by_bytes);
 }

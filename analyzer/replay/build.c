@@ -6,7 +6,7 @@
 
 #define SEGMENT_SHIFT 21u /* a framework's segments have 2 MiB or more */
 
-/* The sums that the replay itself needs. */
+/* Only the sums that the replay needs; walk.c has the rest. */
 static void add_to_sums(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
 {
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
@@ -38,7 +38,7 @@ uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint
     };
     const uint32_t made = (uint32_t)replay->allocation_count;
     VT_APPEND(replay->allocations, replay->allocation_count, build->allocation_capacity, added);
-    /* a block is accounted when its parent is known */
+    /* A block is counted once its parent is known. */
     if (kind != VT_ALLOCATION_BLOCK)
         add_to_sums(build, &replay->allocations[made], true);
     return made;
@@ -72,8 +72,8 @@ void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t star
     uint64_t end = start + bytes;
     while (start < end && vt_intervals_overlap(&device->blocks, start, end, &block)) {
         start = block.end;
-        if (build->replay->allocations[block.value].parent !=
-            VT_NEVER) /* else it lay outside from the start */
+        const struct vt_allocation *inside = &build->replay->allocations[block.value];
+        if (inside->parent != VT_NEVER) /* else it never lay in this memory */
             vt_build_end(build, block.value);
     }
 }
@@ -101,22 +101,21 @@ void vt_build_enter(struct vt_build *build, uint32_t index)
 {
     const struct vt_allocation *allocation = &build->replay->allocations[index];
     if (!is_direct_range(allocation) || (allocation->flags & (VT_FLAG_FOREIGN | VT_FLAG_ESTIMATE)))
-        return; /* an array's address is a handle, not a place */
+        return; /* an array's address is a handle, not a range of memory */
     struct vt_build_device *device = vt_build_device(build, allocation->device_index);
     uint64_t start = allocation->address, end = start + allocation->bytes;
     const struct vt_range_node *node;
     while ((node = vt_ranges_overlap(&build->ranges, device->memory_root, start, end))) {
         uint32_t victim = node->value;
         if (vt_index_get(&build->memory, build->replay->allocations[victim].address) != victim)
-            return; /* a mapping: the two sit at the same address only in a damaged trace */
+            return; /* a mapping: only a damaged trace has both at one address */
         build->replay->doubled_allocations++;
         vt_build_end(build, victim);
     }
     vt_build_add_memory(build, device, start, end, index);
 }
 
-/* Sets a block's parent if driver memory covers the whole block. All driver memory under it becomes segments.
- */
+/* Sets a block's parent if driver memory covers the whole block. That memory becomes segments. */
 static void find_parent(struct vt_build *build, struct vt_allocation *block)
 {
     struct vt_build_device *device = vt_build_device(build, block->device_index);
@@ -146,7 +145,7 @@ static void find_parent(struct vt_build *build, struct vt_allocation *block)
     }
 }
 
-/* Enters a live block: into its device's ranges and its parent. */
+/* Adds a block to its device's live ones, finds its parent and counts it. */
 static void enter_block(struct vt_build *build, uint32_t index)
 {
     struct vt_allocation *block = &build->replay->allocations[index];
@@ -183,20 +182,15 @@ void vt_build_revive(struct vt_build *build, uint32_t index)
 void vt_build_begin_again(struct vt_build *build, uint32_t index)
 {
     const struct vt_allocation old = build->replay->allocations[index];
-    bool is_block = old.kind == VT_ALLOCATION_BLOCK;
     const uint32_t made = vt_build_add(build, old.kind, old.bytes, old.device_index);
     struct vt_allocation *again = &build->replay->allocations[made];
     again->address = old.address;
     again->stack_id = old.stack_id;
     again->sequence = old.sequence;
     again->flags = old.flags;
-    vt_index_put(is_block ? &build->blocks : &build->memory, old.address, made);
-    if (is_block) {
-        enter_block(build, made);
-    } else {
-        vt_build_enter(build, made);
-        vt_build_settle_pools(build, old.device_index);
-    }
+    vt_index_put(&build->memory, old.address, made);
+    vt_build_enter(build, made);
+    vt_build_settle_pools(build, old.device_index);
 }
 
 void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
@@ -206,8 +200,8 @@ void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, i
     struct vt_usage_growth *growth = kind == VT_ALLOCATION_POOL    ? &device->pool
                                      : kind == VT_ALLOCATION_GRAPH ? &device->graph
                                                                    : &device->context;
-    while (growth->bytes > bytes && growth->count > 0) {
-        uint32_t last = growth->items[--growth->count];
+    while (growth->bytes > bytes && growth->made.count > 0) {
+        uint32_t last = growth->made.items[--growth->made.count];
         growth->bytes -= build->replay->allocations[last].bytes;
         vt_build_end(build, last);
     }
@@ -216,7 +210,7 @@ void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, i
     const uint32_t made = vt_build_add(build, kind, bytes - growth->bytes, device_index);
     build->replay->allocations[made].flags = 0;
     growth->bytes = bytes;
-    VT_APPEND(growth->items, growth->count, growth->capacity, made);
+    VT_APPEND(growth->made.items, growth->made.count, growth->made.capacity, made);
 }
 
 void vt_build_settle_pools(struct vt_build *build, int device_index)

@@ -9,26 +9,26 @@
 
 /* Device -1 (host or unknown) has a slot too. */
 #define VT_DEVICE_SLOTS (VT_MAX_DEVICES + 1)
-/* More than any device has: larger sizes are damage, and their sums would overflow. */
+/* More than any device has. Larger sizes are damage: they are left out, since their sums could overflow. */
 #define VT_PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
-/* An amount that changes without allocation calls, kept as allocations: the latest shrink first. */
-struct vt_usage_growth {
+struct vt_build_list {
     uint32_t *items; /* indices of allocations */
     size_t count, capacity;
+};
+
+/* An amount that changes without allocation calls. Each growth is an allocation, and the latest one ends
+ * first. */
+struct vt_usage_growth {
+    struct vt_build_list made;
     uint64_t bytes;
 };
 
-/* A cache by address: segments that blocks were found in lately. */
+/* A cache by address: segments in which blocks were found lately. */
 #define VT_KNOWN_SEGMENTS 64u
 struct vt_build_segment {
     uint64_t start, end; /* 0, 0 = none */
     uint32_t allocation;
-};
-
-struct vt_context_memory {
-    uint32_t *items; /* allocations */
-    size_t count, capacity;
 };
 
 struct vt_build_device {
@@ -36,10 +36,10 @@ struct vt_build_device {
     struct vt_intervals blocks; /* live ones; values are allocations */
     struct vt_build_segment known[VT_KNOWN_SEGMENTS];
     uint64_t driver_bytes, block_bytes;
-    uint64_t uncounted_bytes; /* of block_bytes: of frameworks that have no counter */
+    uint64_t uncounted_bytes; /* of them those of frameworks without a counter */
     uint64_t pooled_bytes, pool_reserved_bytes;
     struct vt_usage_growth pool, context, graph;
-    struct vt_context_memory owned; /* what dies with the device's last context */
+    struct vt_build_list owned; /* ends with the device's last context */
     uint32_t contexts;
     bool info_seen;
 };
@@ -47,12 +47,12 @@ struct vt_build_device {
 /* Physical memory, or a multicast object, which has no allocation. */
 struct vt_build_handle {
     uint32_t allocation; /* VT_INDEX_NONE: a multicast object */
-    int32_t references;  /* below 0: more releases than references; some may turn out to have failed */
+    int32_t references;  /* below 0: more releases than references so far; some may turn out to have failed */
     uint32_t mappings;
     uint32_t bindings;     /* of this memory, to multicast objects */
     uint64_t mapped_bytes; /* in memory ranges */
     uint32_t bound_root;   /* ranges of what is bound to this object (virtual_memory.c) */
-    bool is_object;        /* a multicast object, perhaps another process's: that one has an allocation */
+    bool is_object;        /* a multicast object; one of another process has an allocation */
     bool in_use;           /* referred to, mapped or bound */
 };
 
@@ -71,18 +71,18 @@ struct vt_build_pool {
 };
 
 struct vt_build_context {
-    struct vt_context_memory owned;
-    uint64_t bytes; /* signed: of the device's context bytes, what ends with it */
+    struct vt_build_list owned;
+    uint64_t bytes; /* signed: the part of the device's context bytes that ends with it */
     uint32_t references;
     int8_t device_index;
 };
 
-/* The latest free of a thread: VT_EVENT_FREE_FAILED may undo it. */
+/* A thread's latest free, which VT_EVENT_FREE_FAILED may undo. */
 struct vt_build_free {
     uint32_t event_index; /* VT_NEVER = it was undone */
-    uint32_t what;        /* the allocation, handle or mapping; VT_INDEX_NONE = there was none */
+    uint32_t what;        /* the allocation, handle or mapping; VT_INDEX_NONE = none known */
 };
-#define VT_BUILD_GRAPH_MEMORY (VT_INDEX_NONE - 1) /* what: memory that a graph's launch had made */
+#define VT_BUILD_GRAPH_MEMORY (VT_INDEX_NONE - 1) /* what: memory that a graph's launch made */
 
 struct vt_build {
     struct vt_replay *replay;
@@ -125,17 +125,17 @@ static inline struct vt_build_device *vt_build_device(struct vt_build *build, in
     return &build->devices[device_index + 1];
 }
 
-/* Adds an allocation that the current event makes; returns its index. */
+/* Adds an allocation made by the current event; returns its index. */
 uint32_t vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index);
 /* Adds the block that `event` reports. Blocks that overlap it end: their frees were lost. */
 void vt_build_add_block(struct vt_build *build, const struct vt_event *event);
-/* Ends an allocation at the current event, with its range and the blocks in it. */
+/* Ends an allocation at the current event, its range and the blocks in it too. */
 void vt_build_end(struct vt_build *build, uint32_t allocation);
-/* Undoes the end of driver memory: it never ended. The caller enters its range again. */
+/* Undoes the end of driver memory, as if it had never ended. The caller enters its range again. */
 void vt_build_revive(struct vt_build *build, uint32_t allocation);
-/* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
+/* The same for pooled memory. Its place may have been used since, so a new allocation begins now. */
 void vt_build_begin_again(struct vt_build *build, uint32_t allocation);
-/* Adds driver memory to its device's ranges. Whatever overlaps it ends: its free was lost. */
+/* Adds driver memory to its device's ranges. Memory that overlaps it ends: its free was lost. */
 void vt_build_enter(struct vt_build *build, uint32_t allocation);
 /* Changes the ranges of driver memory. */
 void vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
@@ -143,15 +143,14 @@ void vt_build_add_memory(struct vt_build *build, struct vt_build_device *device,
 void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start);
 /* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
-/* Makes a device's pool, context or graph amount `bytes`. */
+/* Sets the bytes that a device's pools, contexts or graphs hold. */
 void vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
                          uint64_t bytes);
-/* Sets the pools' amount to what they reserved, or to what is alive in them if that is more. */
+/* Sets the bytes of a device's pools to what they reserved, or to what is alive in them if that is more. */
 void vt_build_settle_pools(struct vt_build *build, int device_index);
-/* `event`, the current one, frees `what`. */
+/* Remembers that `event`, the current one, frees `what`. */
 void vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
-
-/* The allocation has this identity, 0 = none. */
+/* Remembers that an allocation has this identity, 0 = none. */
 void vt_build_share(struct vt_build *build, uint64_t identity, uint32_t allocation);
 
 #endif

@@ -1,9 +1,9 @@
-/* Driver memory by address: made, freed, and frees that did not happen; and what contexts own.
+/* Driver memory by address: allocations, frees, and frees that failed; and what contexts own.
  *
- * A free is in the trace before the driver has agreed to it, beside what other threads do at the same
- * address: one whose free fails, and one whose free does not. So an allocation has a balance: 1 for each time
- * that it was given out (the driver gives another process's memory out again at the same address), less 1 for
- * each free. It is alive while that is above 0; a free that failed gives its 1 back. */
+ * A free is recorded before the driver has agreed to it, and several threads may free the same address: some
+ * of those frees fail. So an allocation has a balance: plus 1 each time the driver hands it out (another
+ * process's memory may come again at the same address), minus 1 for each free. It is alive while the balance
+ * is above 0. A free that failed gives its 1 back. */
 #include "replay/memory.h"
 
 #include "replay/build.h"
@@ -16,7 +16,9 @@ static int64_t balance_of(struct vt_build *build, uint32_t allocation)
     return stored != VT_INDEX_NONE ? (int64_t)stored - BALANCE_ZERO : vt_build_is_alive(build, allocation);
 }
 
-/* Before the change in life that it means: what is 1 and alive, or 0 and dead, needs no entry. */
+/* Call it before ending or reviving the allocation. Balance 1 of a live allocation and 0 of an ended one need
+ * no entry.
+ */
 static void set_balance(struct vt_build *build, uint32_t allocation, int64_t balance)
 {
     if ((balance == 0 || balance == 1) && vt_index_get(&build->balances, allocation) == VT_INDEX_NONE)
@@ -24,8 +26,8 @@ static void set_balance(struct vt_build *build, uint32_t allocation, int64_t bal
     vt_index_put(&build->balances, allocation, (uint32_t)(balance + BALANCE_ZERO));
 }
 
-/* Whatever frees are to come. */
-static void end_for_good(struct vt_build *build, uint32_t allocation)
+/* Ends it; frees that follow are of nothing known. */
+static void end_memory(struct vt_build *build, uint32_t allocation)
 {
     vt_build_end(build, allocation);
     set_balance(build, allocation, 0);
@@ -37,13 +39,13 @@ static struct vt_build_context *context_at(struct vt_build *build, uint64_t addr
     return index != VT_INDEX_NONE ? &build->contexts[index] : NULL;
 }
 
-/* The context that was current when it was made; NULL if that is not known. */
+/* The context that was current when the memory was made; NULL if that is not known. */
 static struct vt_build_context *owner_of(struct vt_build *build, const struct vt_event *made)
 {
     return context_at(build, made->detail);
 }
 
-static bool went_with_context(struct vt_build *build, uint32_t allocation)
+static bool ended_with_context(struct vt_build *build, uint32_t allocation)
 {
     const struct vt_allocation *memory = vt_build_allocation(build, allocation);
     const struct vt_build_context *owner =
@@ -63,7 +65,7 @@ void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t all
     build->replay->unknown_frees -= balance <= 0;
     set_balance(build, allocation, balance);
     if (balance != 1 || vt_build_is_alive(build, allocation) ||
-        vt_index_get(&build->memory, address) != allocation || went_with_context(build, allocation))
+        vt_index_get(&build->memory, address) != allocation || ended_with_context(build, allocation))
         return;
     if (vt_build_allocation(build, allocation)->kind == VT_ALLOCATION_POOLED) {
         vt_build_begin_again(build, allocation);
@@ -78,9 +80,9 @@ void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t all
 static void add_to_owner(struct vt_build *build, const struct vt_event *event, uint32_t allocation)
 {
     struct vt_build_context *owner = owner_of(build, event);
-    struct vt_context_memory *owned = owner != NULL && owner->references > 0
-                                          ? &owner->owned
-                                          : &vt_build_device(build, event->device_index)->owned;
+    struct vt_build_list *owned = owner != NULL && owner->references > 0
+                                      ? &owner->owned
+                                      : &vt_build_device(build, event->device_index)->owned;
     VT_APPEND(owned->items, owned->count, owned->capacity, allocation);
 }
 
@@ -97,7 +99,7 @@ void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
             return;
         }
         build->replay->doubled_allocations++;
-        end_for_good(build, old);
+        end_memory(build, old);
     }
     enum vt_allocation_kind kind = event->flags & (VT_FLAG_HOST | VT_FLAG_REGISTERED) ? VT_ALLOCATION_HOST
                                    : event->flags & VT_FLAG_ASYNC                     ? VT_ALLOCATION_POOLED
@@ -152,7 +154,7 @@ static void change_growth(struct vt_build *build, int device_index, uint64_t byt
     vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, now);
 }
 
-void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes)
+void vt_build_change_context(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes)
 {
     struct vt_build_context *owner = context_at(build, context);
     if (owner != NULL && owner->references > 0 && owner->device_index == device_index)
@@ -173,19 +175,19 @@ void vt_build_context_create(struct vt_build *build, const struct vt_event *even
     vt_build_device(build, event->device_index)->contexts++;
     build->context_total++;
     if (event->device_index >= 0)
-        vt_build_silent(build, event->device_index, event->address, event->bytes);
+        vt_build_change_context(build, event->device_index, event->address, event->bytes);
 }
 
-static void end_owned(struct vt_build *build, struct vt_context_memory *owned)
+static void end_owned(struct vt_build *build, struct vt_build_list *owned)
 {
     for (size_t i = 0; i < owned->count; i++)
         if (vt_build_is_alive(build, owned->items[i]))
-            end_for_good(build, owned->items[i]);
+            end_memory(build, owned->items[i]);
     owned->count = 0;
 }
 
-/* What a context owns ends with it; where the trace does not tell the owner, with the last context of the
- * device. Memory of pools and of the virtual memory calls outlives them. */
+/* What a context owns ends with it; memory whose owner is not known ends with the last context of its device.
+ * Memory of pools and of the virtual memory calls outlives them. */
 void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->context_index, event->address);
@@ -201,7 +203,7 @@ void vt_build_context_destroy(struct vt_build *build, const struct vt_event *eve
         if (device_index >= 0)
             change_growth(build, device_index, 0 - context->bytes);
     } else if (device_index < 0) {
-        return; /* its creation was not recorded, and its device is unknown */
+        return; /* its creation was not recorded, so its device is unknown */
     }
     if (vt_build_device(build, device_index)->contexts > 0)
         return;

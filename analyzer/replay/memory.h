@@ -9,10 +9,10 @@ struct vt_event;
 
 void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
 void vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
-/* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
+/* A free of the allocation (VT_INDEX_NONE: of nothing known) failed. */
 void vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
-/* Signed bytes that a device gave without an allocation call; they end with the context, if it is known. */
-void vt_build_silent(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
+/* Adds signed bytes that a context took without an allocation call; they end with it, if it is known. */
+void vt_build_change_context(struct vt_build *build, int device_index, uint64_t context, uint64_t bytes);
 void vt_build_context_create(struct vt_build *build, const struct vt_event *event);
 void vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
 

@@ -10,7 +10,7 @@
 #include "replay/build.h"
 #include "replay/virtual_memory.h"
 
-/* The framework's own counter, where it has one: then `detail` is told too. */
+/* Compares with the framework's own counter. A framework that has one reports `detail` too. */
 static void compare_total(struct vt_build *build, const struct vt_event *event)
 {
     if (event->head_start || !event->detail || event->device_index < 0)
@@ -20,8 +20,8 @@ static void compare_total(struct vt_build *build, const struct vt_event *event)
         build->replay->total_mismatches++;
 }
 
-/* A framework may take its memory out of another one's block, which has its bytes then: the other one counts
- * them. */
+/* Whether another framework counts these bytes: one framework may take its memory from a block of the other.
+ */
 static bool lies_in_counted_block(struct vt_build *build, const struct vt_event *event)
 {
     struct vt_interval block;
@@ -51,7 +51,7 @@ static void free_failed(struct vt_build *build, const struct vt_event *event)
     const struct vt_build_free latest = build->frees[known];
     const struct vt_event *freed = &build->replay->trace->events[latest.event_index];
     if (freed->address != event->address)
-        return; /* the event that it takes back was lost */
+        return; /* the event of the free that failed was lost */
     build->frees[known].event_index = VT_NEVER;
     if (freed->kind == VT_EVENT_FREE && !(freed->flags & VT_FLAG_CAPTURED))
         vt_build_keep_memory(build, event->address, latest.what);
@@ -84,8 +84,8 @@ static void pool_event(struct vt_build *build, const struct vt_event *event)
     vt_build_settle_pools(build, known->device_index);
 }
 
-/* The first reading of a device's free memory shows what contexts, libraries and other processes hold: used
- * bytes that no event accounts for. */
+/* The first reading of a device's free memory shows how much contexts, libraries and other processes hold:
+ * the used bytes that no event explains. */
 static void memory_info_event(struct vt_build *build, const struct vt_event *event)
 {
     struct vt_build_device *device = vt_build_device(build, event->device_index);
@@ -141,21 +141,10 @@ static void framework_event(struct vt_build *build, const struct vt_event *event
     compare_total(build, event);
 }
 
-static void unreserve_event(struct vt_build *build, const struct vt_event *event)
-{
-    vt_build_note_free(build, event, VT_INDEX_NONE);
-}
-
-static void pool_destroy_event(struct vt_build *build, const struct vt_event *event)
-{
-    vt_build_note_free(build, event, VT_INDEX_NONE);
-    pool_event(build, event);
-}
-
 static void delta_event(struct vt_build *build, const struct vt_event *event)
 {
     if (event->device_index >= 0)
-        vt_build_silent(build, event->device_index, event->detail, event->bytes);
+        vt_build_change_context(build, event->device_index, event->detail, event->bytes);
 }
 
 static void driver_event(struct vt_build *build, const struct vt_event *event)
@@ -164,8 +153,7 @@ static void driver_event(struct vt_build *build, const struct vt_event *event)
         [VT_EVENT_ALLOC] = vt_build_driver_alloc,
         [VT_EVENT_FREE] = vt_build_driver_free,
         [VT_EVENT_FREE_FAILED] = free_failed,
-        [VT_EVENT_UNRESERVE] = unreserve_event,
-        [VT_EVENT_POOL_DESTROY] = pool_destroy_event,
+        [VT_EVENT_POOL_DESTROY] = pool_event,
         [VT_EVENT_POOL] = pool_event,
         [VT_EVENT_EXPORT] = export_event,
         [VT_EVENT_MEMORY_INFO] = memory_info_event,
@@ -173,6 +161,8 @@ static void driver_event(struct vt_build *build, const struct vt_event *event)
         [VT_EVENT_CONTEXT_CREATE] = vt_build_context_create,
         [VT_EVENT_CONTEXT_DESTROY] = vt_build_context_destroy,
     };
+    if (event->kind == VT_EVENT_UNRESERVE || event->kind == VT_EVENT_POOL_DESTROY)
+        vt_build_note_free(build, event, VT_INDEX_NONE);
     if (event->kind < sizeof take / sizeof *take && take[event->kind])
         take[event->kind](build, event);
     else
@@ -215,9 +205,9 @@ static void free_build(struct vt_build *build)
     for (size_t i = 0; i < sizeof indices / sizeof *indices; i++)
         vt_index_free(indices[i]);
     for (size_t i = 0; i < VT_DEVICE_SLOTS; i++) {
-        free(build->devices[i].pool.items);
-        free(build->devices[i].context.items);
-        free(build->devices[i].graph.items);
+        free(build->devices[i].pool.made.items);
+        free(build->devices[i].context.made.items);
+        free(build->devices[i].graph.made.items);
         free(build->devices[i].owned.items);
         vt_intervals_free(&build->devices[i].blocks);
     }
@@ -232,9 +222,9 @@ static void free_build(struct vt_build *build)
     free(build);
 }
 
-#define PREFETCHED_EVENTS 8u /* nearly all are of blocks, whose addresses lie anywhere in their index */
+#define PREFETCHED_EVENTS 8u /* ahead: nearly all events look up a block's address in a large index */
 
-void vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
+struct vt_replay *vt_replay_make(const struct vt_trace *trace)
 {
     struct vt_replay *replay = vt_allocate_zeros(1, sizeof *replay);
     struct vt_build *build = vt_allocate_zeros(1, sizeof *build);
@@ -257,7 +247,7 @@ void vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
     }
     link_frees(replay);
     free_build(build);
-    *made = replay;
+    return replay;
 }
 
 void vt_replay_free(struct vt_replay *replay)

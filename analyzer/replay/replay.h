@@ -23,12 +23,12 @@ enum vt_allocation_kind {
     VT_ALLOCATION_GRAPH,   /* memory that a device holds for nodes of graphs, one allocation per change */
 };
 
-/* What is counted where. Managed memory counts on its device with its whole size, wherever its pages are.
- * Memory of another process or API that is mapped here (VT_FLAG_FOREIGN) has an allocation, for showing, but
- * is in no sum: the process that made it counts it. What was captured into a graph (VT_FLAG_CAPTURED) has no
- * allocation. Physical memory of the virtual memory calls is alive from its creation until it has neither a
- * reference nor a mapping; its address is that of its first mapping. A block whose segment was not seen
- * counts as driver memory itself. */
+/* What counts where. Managed memory counts in full on its device, wherever its pages are. Memory of another
+ * process or API that is mapped here (VT_FLAG_FOREIGN) has an allocation, so that it can be shown, but is in
+ * no sum: the process that made it counts it. An allocation captured into a graph (VT_FLAG_CAPTURED) has
+ * none. Physical memory of the virtual memory calls lives from its creation until it has neither a reference
+ * nor a mapping; its address is that of its first mapping. A block whose segment was not seen counts as
+ * driver memory itself. */
 
 struct vt_allocation {
     uint64_t address; /* 0 where there is none (context, pool growth) */
@@ -44,20 +44,20 @@ struct vt_allocation {
     bool holds_blocks;   /* POOLED: framework blocks lie in it and count instead of it */
 };
 
-/* Whether it is there after an event. VT_NEVER comes after all of them. */
+/* Whether it is alive after an event. VT_NEVER comes after all of them. */
 static inline bool vt_alive_at(const struct vt_allocation *allocation, uint32_t event_index)
 {
     return allocation->alloc_event <= event_index && allocation->free_event > event_index;
 }
 
-/* Blocks are cut from it: of its own bytes only the free rest counts. */
+/* Whether blocks are cut from it. Then only its unused rest counts. */
 static inline bool vt_is_container(const struct vt_allocation *allocation)
 {
     return allocation->kind == VT_ALLOCATION_SEGMENT || allocation->kind == VT_ALLOCATION_POOL ||
            allocation->holds_blocks;
 }
 
-/* It counts as driver memory by itself. */
+/* Whether it counts as driver memory itself. */
 static inline bool vt_is_driver_memory(const struct vt_allocation *allocation)
 {
     if (allocation->flags & VT_FLAG_FOREIGN)
@@ -76,17 +76,17 @@ static inline bool vt_is_driver_memory(const struct vt_allocation *allocation)
     }
 }
 
-/* What it adds by itself to the sums while it is alive: 0 for containers and for foreign memory. */
+/* What it adds to the sums while it is alive: 0 for containers and for foreign memory. */
 static inline uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation)
 {
     return vt_is_container(allocation) || (allocation->flags & VT_FLAG_FOREIGN) ? 0 : allocation->bytes;
 }
 
-/* What it adds to the cached bytes while it is alive: containers add, what lies in them takes away. */
+/* What it adds to the cached bytes while it is alive: containers add their bytes, and whatever lies in them
+ * subtracts its own. */
 static inline int64_t vt_cached_change(const struct vt_allocation *allocation)
 {
     int64_t bytes = (int64_t)allocation->bytes;
-
     if (allocation->flags & VT_FLAG_FOREIGN)
         return 0;
     switch (allocation->kind) {
@@ -104,14 +104,14 @@ static inline int64_t vt_cached_change(const struct vt_allocation *allocation)
 
 /* One device just after one event. */
 struct vt_counts {
-    uint64_t driver_bytes;  /* what the driver gave: segments, driver, pools, context */
+    uint64_t driver_bytes;  /* all driver memory: segments, driver, pools, contexts, graphs */
     uint64_t segment_bytes; /* segments and pools */
-    uint64_t cached_bytes;  /* the free rest of segments and pools */
+    uint64_t cached_bytes;  /* their unused rest */
     uint64_t block_bytes, context_bytes, host_pinned_bytes;
 };
 
-/* Memory that several processes have: an allocation that this one exported, or that it imported (foreign).
- * One for each allocation and identity. */
+/* Memory shared by several processes: an allocation that this one exported, or imported (foreign). One for
+ * each allocation and identity. */
 struct vt_share {
     uint64_t identity; /* the same in all of them */
     uint32_t allocation;
@@ -124,18 +124,19 @@ struct vt_replay {
     int device_count; /* 1 + the highest device index seen; at least 1 */
     struct vt_share *shares;
     size_t share_count;
-    /* Disagreements met on the way, each counted and shown by `info`: */
+    /* Disagreements, which `info` shows: */
     uint64_t unknown_frees;       /* of an address that no event had allocated */
-    uint64_t doubled_allocations; /* address was alive already: the old one is closed there */
+    uint64_t doubled_allocations; /* at an address that was alive: the old allocation ends there */
     uint64_t total_mismatches;    /* events where the framework's own counter differs from ours */
     uint64_t implausible_events;  /* sizes that no device has: left out */
 
     /* Private: */
     uint32_t *first_freed, *next_freed; /* allocations by free_event, as chains ending in VT_NEVER */
-    int8_t *devices;                    /* by event: its device, apart from what a walk need not read */
+    int8_t *devices;                    /* by event: its device. A walk reads these, not the events */
 };
 
-void vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
+/* The caller frees it, before the trace. */
+struct vt_replay *vt_replay_make(const struct vt_trace *trace);
 void vt_replay_free(struct vt_replay *replay);
 
 static inline int vt_compare_alloc_event(const void *allocation, const void *event_index)
@@ -150,7 +151,7 @@ static inline size_t vt_made_from(const struct vt_replay *replay, uint32_t event
                           &event_index, vt_compare_alloc_event);
 }
 
-/* True if a framework had blocks on the device: then its peak goes by their bytes. */
+/* True if a framework had blocks on the device: then the peak is that of their bytes. */
 static inline bool vt_has_blocks(const struct vt_replay *replay, int device_index)
 {
     for (size_t i = 0; i < replay->allocation_count; i++)
@@ -158,13 +159,6 @@ static inline bool vt_has_blocks(const struct vt_replay *replay, int device_inde
             replay->allocations[i].device_index == device_index)
             return true;
     return false;
-}
-
-/* What a peak is of: the framework's blocks where it has any, else what the driver gave and no pool caches.
- */
-static inline uint64_t vt_peak_measure(const struct vt_counts *counts, bool has_blocks)
-{
-    return has_blocks ? counts->block_bytes : counts->driver_bytes - counts->cached_bytes;
 }
 
 #endif

@@ -1,9 +1,9 @@
-/* Replay of virtual memory management: handles of physical memory, their mappings, and multicast objects that
- * such memory is bound to.
+/* Replay of virtual memory management: handles of physical memory, their mappings, and multicast objects to
+ * which such memory is bound.
  *
- * What is bound to an object is a set of ranges, one for each place in it on each device; their values are
- * the handles bound, VT_INDEX_NONE where memory of a pool is. The set outlives its
- * object, since a failed release can undo the end; it holds no handles then. */
+ * The bindings of an object are a set of ranges, by device and offset in the object. Their values are the
+ * bound handles, VT_INDEX_NONE for memory of a pool. The set outlives its object, since a failed release can
+ * undo the end; bindings of an ended object keep no memory alive. */
 #include "replay/virtual_memory.h"
 
 #include "replay/build.h"
@@ -24,8 +24,8 @@ uint32_t vt_build_memory_of(const struct vt_build *build, uint64_t handle)
 
 static void drop_bound(struct vt_build *build, uint32_t memory);
 
-/* Ends a handle that nothing holds any more, and then what was bound to it and is held by nothing else. That
- * goes no deeper: an object is never bound itself. */
+/* Ends a handle that nothing holds any more, then handles bound to it that nothing else holds. It goes no
+ * deeper: an object is never bound itself. */
 static void end_if_unused(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
@@ -41,7 +41,7 @@ static void end_if_unused(struct vt_build *build, uint32_t index)
     }
 }
 
-/* False for memory that became an object after it was bound: nothing holds it. */
+/* False for what turned out to be an object after it was bound: a binding does not hold it. */
 static bool is_bindable(const struct vt_build *build, uint32_t memory)
 {
     return memory != NO_HANDLE && !build->handles[memory].is_object;
@@ -55,7 +55,7 @@ static void drop_bound(struct vt_build *build, uint32_t memory)
     end_if_unused(build, memory);
 }
 
-/* Marks a handle as in use, whether it was before or not. */
+/* Marks a handle as in use, and undoes its end if it had ended. */
 static void mark_in_use(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
@@ -93,7 +93,7 @@ static void handle_create(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t old = handle_index_of(build, event->address);
     if (old != NO_HANDLE && build->handles[old].references > 0 && build->handles[old].in_use) {
-        /* importing what this process has already may give the same handle */
+        /* importing memory that this process already has may give the same handle */
         if (event->flags & VT_FLAG_FOREIGN) {
             build->handles[old].references++;
             return;
@@ -122,7 +122,7 @@ static void handle_reference(struct vt_build *build, const struct vt_event *even
     handle->references += retain ? 1 : -1;
     if (!retain)
         end_if_unused(build, index);
-    else if (handle->references > 0) /* it is recorded after the call: another thread may have released */
+    else if (handle->references > 0) /* recorded after the call: another thread may have released it since */
         mark_in_use(build, index);
 }
 
@@ -156,7 +156,7 @@ static void unmap_one(struct vt_build *build, struct vt_build_mapping *mapping)
     end_if_unused(build, mapping->handle);
 }
 
-/* Enters the range into its device's memory, unless the handle is mapped in full elsewhere: bytes are counted
+/* Adds the range to its device's memory, unless the whole handle is mapped elsewhere already: bytes count
  * once. */
 static void enter_memory(struct vt_build *build, struct vt_build_mapping *mapping)
 {
@@ -173,9 +173,8 @@ static void enter_memory(struct vt_build *build, struct vt_build_mapping *mappin
     vt_build_add_memory(build, device, mapping->address, end, handle->allocation);
 }
 
-static void enter_mapping(struct vt_build *build, uint32_t index)
+static void enter_mapping(struct vt_build *build, struct vt_build_mapping *mapping)
 {
-    struct vt_build_mapping *mapping = &build->mappings[index];
     uint64_t end = mapping->address + mapping->bytes;
     mapping->in_ranges = false;
     mapping->in_mapped = false;
@@ -183,7 +182,8 @@ static void enter_mapping(struct vt_build *build, uint32_t index)
         return;
     if (!vt_ranges_overlap(&build->ranges, build->mapped_root, mapping->address, end)) {
         mapping->in_mapped = true;
-        vt_ranges_insert(&build->ranges, &build->mapped_root, mapping->address, end, index);
+        vt_ranges_insert(&build->ranges, &build->mapped_root, mapping->address, end,
+                         (uint32_t)(mapping - build->mappings));
     }
     if (build->handles[mapping->handle].allocation != VT_INDEX_NONE)
         enter_memory(build, mapping);
@@ -198,7 +198,7 @@ static void map_memory(struct vt_build *build, const struct vt_event *event)
     }
     uint32_t handle = handle_index_of(build, event->detail);
     if (handle == NO_HANDLE || !build->handles[handle].in_use) {
-        /* its creation was not seen: what is mapped is what we know of it */
+        /* its creation was not recorded: the mapping is all we know about it */
         new_handle(build, event, 0);
         handle = (uint32_t)build->handle_count - 1;
     }
@@ -211,41 +211,40 @@ static void map_memory(struct vt_build *build, const struct vt_event *event)
         build->mappings, build->mapping_count, build->mapping_capacity,
         (struct vt_build_mapping){
             .address = event->address, .bytes = event->bytes, .handle = handle, .unmap_event = VT_NEVER});
-    enter_mapping(build, made);
+    enter_mapping(build, &build->mappings[made]);
     vt_index_put(&build->mapping_index, event->address, made);
+}
+
+/* One call may unmap several adjacent mappings: the one after `previous`, the first for NULL; NULL after the
+ * last. */
+static struct vt_build_mapping *next_mapping(struct vt_build *build, const struct vt_event *unmap,
+                                             const struct vt_build_mapping *previous)
+{
+    const uint64_t at = previous ? previous->address + previous->bytes : unmap->address;
+    const bool ended = previous && (previous->bytes == 0 || at >= unmap->address + unmap->bytes);
+    const uint32_t index = ended ? VT_INDEX_NONE : vt_index_get(&build->mapping_index, at);
+    return index == VT_INDEX_NONE ? NULL : &build->mappings[index];
 }
 
 static void unmap_memory(struct vt_build *build, const struct vt_event *event)
 {
-    uint64_t at = event->address, end = event->address + event->bytes;
     uint32_t found = VT_INDEX_NONE;
-    do { /* one call may unmap several adjacent mappings */
-        uint32_t index = vt_index_get(&build->mapping_index, at);
-        if (index == VT_INDEX_NONE)
-            break;
-        if (build->mappings[index].unmap_event != VT_NEVER) {
-            build->mappings[index].surplus++;
+    for (struct vt_build_mapping *mapping = NULL; (mapping = next_mapping(build, event, mapping));) {
+        if (mapping->unmap_event != VT_NEVER) {
+            mapping->surplus++;
         } else {
-            unmap_one(build, &build->mappings[index]);
-            found = index;
+            unmap_one(build, mapping);
+            found = (uint32_t)(mapping - build->mappings);
         }
-        if (build->mappings[index].bytes == 0)
-            break;
-        at += build->mappings[index].bytes;
-    } while (at < end);
+    }
     build->replay->unknown_frees += found == VT_INDEX_NONE;
     vt_build_note_free(build, event, found);
 }
 
 void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, struct vt_build_free latest)
 {
-    uint64_t at = freed->address, end = freed->address + freed->bytes;
-    bool another = false; /* which counted as of something unknown, and was not */
-    do {
-        uint32_t index = vt_index_get(&build->mapping_index, at);
-        if (index == VT_INDEX_NONE)
-            break;
-        struct vt_build_mapping *mapping = &build->mappings[index];
+    bool another = false; /* another unmapping counted as unknown, and is not */
+    for (struct vt_build_mapping *mapping = NULL; (mapping = next_mapping(build, freed, mapping));) {
         if (mapping->surplus > 0) { /* another unmapping ended it in any case */
             mapping->surplus--;
             another = true;
@@ -253,19 +252,16 @@ void vt_build_map_again(struct vt_build *build, const struct vt_event *freed, st
             mark_in_use(build, mapping->handle);
             build->handles[mapping->handle].mappings++;
             mapping->unmap_event = VT_NEVER;
-            enter_mapping(build, index);
+            enter_mapping(build, mapping);
         }
-        if (mapping->bytes == 0)
-            break;
-        at += mapping->bytes;
-    } while (at < end);
+    }
     if ((latest.what == VT_INDEX_NONE || another) && build->replay->unknown_frees > 0)
         build->replay->unknown_frees--;
 }
 
-/* ---- What is bound to multicast objects. */
+/* ---- Bindings to multicast objects. */
 
-/* Offsets are below VT_PLAUSIBLE_BYTES. */
+/* Where a binding lies in an object's set. Offsets are below VT_PLAUSIBLE_BYTES. */
 static uint64_t bound_place(int device_index, uint64_t offset)
 {
     return (uint64_t)(device_index + 1) << 56 | offset;
@@ -309,20 +305,20 @@ static void bind_memory(struct vt_build *build, const struct vt_event *event)
     if (object == NO_HANDLE || !build->handles[object].in_use || event->bytes == 0 ||
         build->handles[object].bindings > 0)
         return;
-    build->handles[object].is_object = true; /* of an imported handle, only binding shows this */
+    build->handles[object].is_object = true; /* for an imported handle, only a binding shows this */
     uint32_t memory = memory_to_bind(build, event);
     int device_index = event->device_index;
     if (device_index < 0 && memory != NO_HANDLE)
         device_index = vt_build_allocation(build, build->handles[memory].allocation)->device_index;
     uint64_t start = bound_place(device_index, event->total_bytes), end = start + event->bytes;
     if (memory != NO_HANDLE)
-        build->handles[memory].bindings++; /* before the old binding ends: it may be of the same memory */
+        build->handles[memory].bindings++; /* before the old binding ends, which may be of the same memory */
     if (unbind_range(build, object, start, end))
         build->replay->doubled_allocations++;
     vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);
 }
 
-/* The binding may not have had a device: then it is in the place of device -1. */
+/* If the binding had no device, it lies where device -1 does. */
 static void unbind_memory(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);

@@ -83,7 +83,7 @@ struct verification {
     size_t error_bytes;
 };
 
-/* Sums what is alive without the chains of frees that the walk follows. */
+/* Sums what is alive after each event. Unlike the walk it follows no chains of frees. */
 static void sum_alive(const struct vt_replay *replay, int device_index, struct verification *check)
 {
     size_t events = replay->trace->event_count;

@@ -5,6 +5,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 #include "report/line_table.h"
 #include "report/sources.h"
@@ -18,10 +19,6 @@
 /* What an item of the line table used on one device. */
 struct use {
     struct vt_line_use own, through;
-};
-
-struct vt_annotation_texts {
-    struct vt_source_text source;
 };
 
 struct making {
@@ -54,7 +51,7 @@ struct walk {
 };
 
 /* Notes the phases of the events before `event`. */
-static void pass(struct walk *walk, uint32_t event)
+static void pass_phases(struct walk *walk, uint32_t event)
 {
     const struct vt_attribution *attribution = walk->making->report->attribution;
 
@@ -70,7 +67,8 @@ static void pass(struct walk *walk, uint32_t event)
 }
 
 /* The bytes were there after each event from `since` to the one before `event`. */
-static void settle(const struct walk *walk, struct running *running, struct vt_line_use *use, uint32_t event)
+static void settle_item(const struct walk *walk, struct running *running, struct vt_line_use *use,
+                        uint32_t event)
 {
     if (running->bytes) {
         use->peak_bytes = running->bytes > use->peak_bytes ? running->bytes : use->peak_bytes;
@@ -84,11 +82,11 @@ static void settle(const struct walk *walk, struct running *running, struct vt_l
 static void change_item(const struct walk *walk, struct running *running, struct vt_line_use *use,
                         uint32_t event, uint64_t change)
 {
-    settle(walk, running, use, event);
+    settle_item(walk, running, use, event);
     running->bytes += change;
 }
 
-static void change(void *context, uint32_t index, bool begins)
+static void change_lines(void *context, uint32_t index, bool begins)
 {
     struct walk *walk = context;
     const struct vt_attribution *attribution = walk->making->report->attribution;
@@ -99,8 +97,8 @@ static void change(void *context, uint32_t index, bool begins)
 
     if (!vt_is_grouped(allocation))
         return;
-    vt_line_table_add(walk->making->table, vt_telling_stack(attribution, allocation), &lines);
-    pass(walk, event);
+    lines = vt_line_table_read(walk->making->table, vt_telling_stack(attribution, allocation));
+    pass_phases(walk, event);
     change_item(walk, &walk->all_running, walk->all, event, bytes);
     change_item(walk, &walk->own[lines.own], &walk->uses[lines.own].own, event, bytes);
     if (lines.own_file != VT_NO_FILE)
@@ -113,19 +111,20 @@ static void change(void *context, uint32_t index, bool begins)
 static void find_peaks(struct walk *walk, int device_index)
 {
     const struct vt_replay *replay = walk->making->report->attribution->replay;
-    const struct vt_replay_visitor visitor = {.change = change, .context = walk};
+    const struct vt_replay_visitor visitor = {.change = change_lines, .context = walk};
     uint32_t end = (uint32_t)replay->trace->event_count;
 
     vt_replay_walk(replay, device_index, &visitor);
-    pass(walk, end);
-    settle(walk, &walk->all_running, walk->all, end);
+    pass_phases(walk, end);
+    settle_item(walk, &walk->all_running, walk->all, end);
     for (size_t i = 0; i < walk->count; i++) {
-        settle(walk, &walk->own[i], &walk->uses[i].own, end);
-        settle(walk, &walk->through[i], &walk->uses[i].through, end);
+        settle_item(walk, &walk->own[i], &walk->uses[i].own, end);
+        settle_item(walk, &walk->through[i], &walk->uses[i].through, end);
     }
 }
 
-static void add(struct vt_line_use *use, const struct vt_allocation *allocation, uint8_t category, bool alive)
+static void add_use(struct vt_line_use *use, const struct vt_allocation *allocation, uint8_t category,
+                    bool alive)
 {
     use->allocations++;
     if (!alive)
@@ -136,7 +135,7 @@ static void add(struct vt_line_use *use, const struct vt_allocation *allocation,
 }
 
 /* Adds every allocation to the counts, and to the bytes if it is alive at the moment shown. */
-static void sum(struct making *making, struct vt_annotated_device *device, struct use *uses)
+static void sum_allocations(struct making *making, struct vt_annotated_device *device, struct use *uses)
 {
     const struct vt_attribution *attribution = making->report->attribution;
     const struct vt_replay *replay = attribution->replay;
@@ -151,27 +150,26 @@ static void sum(struct making *making, struct vt_annotated_device *device, struc
 
         if (allocation->device_index != index || !vt_is_grouped(allocation))
             continue;
-        vt_line_table_add(making->table, vt_telling_stack(attribution, allocation), &lines);
+        lines = vt_line_table_read(making->table, vt_telling_stack(attribution, allocation));
         device->has_backward |= attribution->labels[i].forward_stack_id != 0;
-        add(&device->all, allocation, category, alive);
-        add(&uses[lines.own].own, allocation, category, alive);
+        add_use(&device->all, allocation, category, alive);
+        add_use(&uses[lines.own].own, allocation, category, alive);
         if (lines.own_file != VT_NO_FILE)
-            add(&uses[lines.own_file].own, allocation, category, alive);
+            add_use(&uses[lines.own_file].own, allocation, category, alive);
         for (size_t k = 0; k < lines.through_count; k++)
-            add(&uses[lines.through[k]].through, allocation, category, alive);
+            add_use(&uses[lines.through[k]].through, allocation, category, alive);
     }
 }
 
 /* All stacks first: then the number of items is known. */
-static void meet_stacks(struct making *making)
+static void read_stacks(struct making *making)
 {
     const struct vt_attribution *attribution = making->report->attribution;
     const struct vt_replay *replay = attribution->replay;
-    struct vt_stack_lines lines;
 
     for (size_t i = 0; i < replay->allocation_count; i++)
         if (vt_is_grouped(&replay->allocations[i]))
-            vt_line_table_add(making->table, vt_telling_stack(attribution, &replay->allocations[i]), &lines);
+            vt_line_table_read(making->table, vt_telling_stack(attribution, &replay->allocations[i]));
 }
 
 static struct use *use_of_device(struct making *making, struct vt_annotated_device *device)
@@ -183,7 +181,7 @@ static struct use *use_of_device(struct making *making, struct vt_annotated_devi
     walk.own = vt_allocate_zeros(walk.count, sizeof *walk.own);
     walk.through = vt_allocate_zeros(walk.count, sizeof *walk.through);
     find_peaks(&walk, device->report->index);
-    sum(making, device, walk.uses);
+    sum_allocations(making, device, walk.uses);
     device->nowhere = walk.uses[VT_NO_FILE].own;
     free(walk.own);
     free(walk.through);
@@ -194,9 +192,7 @@ static struct use *use_of_device(struct making *making, struct vt_annotated_devi
 
 static int by_bytes(const struct vt_line_use *a, const struct vt_line_use *b)
 {
-    return a->bytes != b->bytes             ? (a->bytes > b->bytes ? -1 : 1)
-           : a->peak_bytes != b->peak_bytes ? (a->peak_bytes > b->peak_bytes ? -1 : 1)
-                                            : 0;
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(b->peak_bytes, a->peak_bytes);
 }
 
 static int compare_files(const void *left, const void *right)
@@ -213,19 +209,19 @@ static int compare_weights(const void *left, const void *right)
     int order = by_bytes(&a->own, &b->own);
 
     order = order ? order : by_bytes(&a->through, &b->through);
-    return order ? order : (a->line > b->line) - (a->line < b->line);
+    return order ? order : vt_order_signed(a->line, b->line);
 }
 
 static int compare_lines(const void *left, const void *right)
 {
     const struct vt_annotated_line *a = left, *b = right;
 
-    return (a->line > b->line) - (a->line < b->line);
+    return vt_order_signed(a->line, b->line);
 }
 
 static void list_lines(const struct making *making, const struct use *uses, struct vt_annotated_file *file)
 {
-    const struct vt_source_text *source = &making->annotation->texts->source;
+    const struct vt_source_text *source = making->annotation->source;
     size_t item_count, capacity = 0;
     const struct vt_line_item *items = vt_line_table_items(making->table, &item_count);
 
@@ -244,12 +240,12 @@ static void list_lines(const struct making *making, const struct use *uses, stru
     }
     if (!file->line_count)
         return;
-    qsort(file->lines, file->line_count, sizeof *file->lines, compare_weights);
+    vt_sort(file->lines, file->line_count, sizeof *file->lines, compare_weights);
     if (making->top && file->line_count > making->top) {
         file->left_out = file->line_count - making->top;
         file->line_count = making->top;
     }
-    qsort(file->lines, file->line_count, sizeof *file->lines, compare_lines);
+    vt_sort(file->lines, file->line_count, sizeof *file->lines, compare_lines);
 }
 
 static void list_device(const struct making *making, const struct use *uses,
@@ -274,14 +270,13 @@ static void list_device(const struct making *making, const struct use *uses,
         list_lines(making, uses, &device->files[0]);
         return;
     }
-    if (device->file_count)
-        qsort(device->files, device->file_count, sizeof *device->files, compare_files);
+    vt_sort(device->files, device->file_count, sizeof *device->files, compare_files);
 }
 
 /* ---- All ---- */
 
 /* What files hold on all devices, for a hint. */
-static int find_file(struct making *making, char *error, size_t error_bytes)
+static int find_file(struct making *making, struct vt_error_text reason)
 {
     size_t count;
     const struct vt_line_item *items = vt_line_table_items(making->table, &count);
@@ -296,29 +291,29 @@ static int find_file(struct making *making, char *error, size_t error_bytes)
             search.own_bytes[i] += making->uses[d][i].own.bytes;
             search.allocates[i] |= making->uses[d][i].own.allocations > 0;
         }
-    result = vt_file_find(&search, &making->file, error, error_bytes);
+    result = vt_file_find(&search, &making->file, reason);
     free(search.own_bytes);
     free(search.allocates);
     return result;
 }
 
-static int make(struct making *making, char *error, size_t error_bytes)
+static int make_files(struct making *making, struct vt_error_text reason)
 {
     struct vt_annotation *annotation = making->annotation;
     size_t item_count;
 
     making->table = vt_line_table_make(making->report);
-    meet_stacks(making);
+    read_stacks(making);
     for (size_t d = 0; d < annotation->device_count; d++)
         making->uses[d] = use_of_device(making, &annotation->devices[d]);
     if (making->asked) {
-        int result = find_file(making, error, error_bytes);
+        int result = find_file(making, reason);
 
         if (result)
             return result;
         vt_source_read(making->report->trace,
                        vt_line_table_items(making->table, &item_count)[making->file].path,
-                       &annotation->texts->source);
+                       annotation->source);
     }
     for (size_t d = 0; d < annotation->device_count; d++)
         list_device(making, making->uses[d], &annotation->devices[d]);
@@ -332,7 +327,7 @@ static struct vt_annotation *make_empty(const struct vt_report *report)
     annotation->report = report;
     annotation->device_count = report->device_count;
     annotation->devices = vt_allocate_zeros(report->device_count + 1, sizeof *annotation->devices);
-    annotation->texts = vt_allocate_zeros(1, sizeof *annotation->texts);
+    annotation->source = vt_allocate_zeros(1, sizeof *annotation->source);
     for (size_t d = 0; d < report->device_count; d++)
         annotation->devices[d].report = &report->devices[d];
     return annotation;
@@ -346,7 +341,7 @@ int vt_annotation_make(const struct vt_report *report, const char *file, size_t 
 
     making.uses = vt_allocate_zeros(report->device_count + 1, sizeof *making.uses);
     making.annotation->has_file = file != NULL;
-    result = make(&making, error, error_bytes);
+    result = make_files(&making, (struct vt_error_text){error, error_bytes});
     for (size_t d = 0; d < report->device_count; d++)
         free(making.uses[d]);
     free(making.uses);
@@ -367,7 +362,7 @@ void vt_annotation_free(struct vt_annotation *annotation)
         free(annotation->devices[d].files);
     }
     free(annotation->devices);
-    vt_source_free(&annotation->texts->source);
-    free(annotation->texts);
+    vt_source_free(annotation->source);
+    free(annotation->source);
     free(annotation);
 }

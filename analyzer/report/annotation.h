@@ -50,7 +50,7 @@ struct vt_annotation {
     bool has_file; /* one was asked for */
     struct vt_annotated_device *devices;
     size_t device_count;
-    struct vt_annotation_texts *texts; /* private */
+    struct vt_source_text *source; /* of the requested file; private */
 };
 
 /* `file`: all or the end of a file's path ("model.py", "pkg/model.py"), NULL = the table of files. `top`:

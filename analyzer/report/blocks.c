@@ -3,6 +3,8 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/index.h"
+#include "base/sort.h"
 #include "report/moments.h"
 
 #include <stdlib.h>
@@ -19,10 +21,24 @@ bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uin
            vt_is_grouped(allocation);
 }
 
+struct vt_counted vt_counted_at(const struct vt_replay *replay, int device_index, uint32_t event_index)
+{
+    struct vt_counted counted = {0};
+    size_t capacity = 0;
+
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        if (replay->allocations[i].alloc_event > event_index)
+            break;
+        if (vt_is_counted(&replay->allocations[i], device_index, event_index))
+            VT_APPEND(counted.items, counted.count, capacity, i);
+    }
+    return counted;
+}
+
 uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation)
 {
     uint32_t forward = vt_label_of(attribution, allocation)->forward_stack_id;
-    bool tells_itself = !forward || vt_trace_was_written(attribution->trace, allocation->stack_id);
+    bool tells_itself = !forward || vt_trace_is_compiled(attribution->trace, allocation->stack_id);
 
     return tells_itself ? allocation->stack_id : forward;
 }
@@ -37,7 +53,8 @@ const char *vt_shown_module(const struct vt_label *label)
 
 void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_block *block)
 {
-    static const char *const kinds[] = {"block", "segment", "driver", "pooled", "pool", "context", "host", "graph"};
+    static const char *const kinds[] = {"block", "segment", "driver", "pooled",
+                                        "pool",  "context", "host",   "graph"};
     const struct vt_attribution *attribution = report->attribution;
     const struct vt_allocation *allocation = &attribution->replay->allocations[index];
     const struct vt_label *label = vt_label_of(attribution, allocation);
@@ -74,36 +91,29 @@ static int compare_blocks(const void *left, const void *right)
 {
     const struct vt_block *a = left, *b = right;
 
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(a->allocation, b->allocation);
 }
 
 void vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant)
 {
-    const struct vt_replay *replay = report->attribution->replay;
+    const struct vt_allocation *allocations = report->attribution->replay->allocations;
     const struct vt_event *events = report->trace->events;
+    struct vt_counted counted =
+        vt_counted_at(report->attribution->replay, device_index, instant->state.event_index);
     uint64_t number = 0;
     uint32_t event = 0;
-    size_t count = 0;
 
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        count += vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index);
-    instant->blocks = vt_allocate_zeros(count + 1, sizeof *instant->blocks);
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        struct vt_block *block = &instant->blocks[instant->block_count];
+    instant->blocks = vt_allocate_zeros(counted.count + 1, sizeof *instant->blocks);
+    instant->block_count = counted.count;
+    for (size_t i = 0; i < counted.count; i++) {
+        const struct vt_allocation *allocation = &allocations[counted.items[i]];
 
-        if (allocation->alloc_event > instant->state.event_index)
-            break;
         for (; event <= allocation->alloc_event; event++)
             number += events[event].kind == VT_EVENT_ALLOC && events[event].layer == VT_LAYER_FRAMEWORK &&
                       events[event].device_index == device_index;
-        if (!vt_is_counted(allocation, device_index, instant->state.event_index))
-            continue;
-        vt_block_set(report, (uint32_t)i, block);
-        block->number = allocation->kind == VT_ALLOCATION_BLOCK ? number : 0;
-        instant->block_count++;
+        vt_block_set(report, counted.items[i], &instant->blocks[i]);
+        instant->blocks[i].number = allocation->kind == VT_ALLOCATION_BLOCK ? number : 0;
     }
-    qsort(instant->blocks, instant->block_count, sizeof *instant->blocks, compare_blocks);
+    vt_sort(instant->blocks, instant->block_count, sizeof *instant->blocks, compare_blocks);
+    free(counted.items);
 }

@@ -3,11 +3,13 @@
 #define VT_REPORT_BLOCKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct vt_report;
 struct vt_attribution;
 struct vt_allocation;
+struct vt_replay;
 struct vt_label;
 struct vt_block;
 struct vt_instant;
@@ -17,6 +19,12 @@ struct vt_instant;
 bool vt_is_grouped(const struct vt_allocation *allocation);
 /* ... and is alive on the device just after the event. */
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index);
+/* All of these: their indices in the replay, in order. The caller frees the items. */
+struct vt_counted {
+    uint32_t *items;
+    size_t count;
+};
+struct vt_counted vt_counted_at(const struct vt_replay *replay, int device_index, uint32_t event_index);
 /* The stack to show for an allocation: in backward, that of the forward operator whose node made it, if
  * known. */
 uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation);

@@ -47,7 +47,8 @@ const char *vt_cell_kind_name(unsigned kind)
     return names[kind];
 }
 
-static void add(struct flattening *flattening, const struct vt_field *field, const char *name, uint32_t word)
+static void add_column(struct flattening *flattening, const struct vt_field *field, const char *name,
+                       uint32_t word)
 {
     struct vt_columns *columns = flattening->columns;
     struct vt_column column = {.name = vt_copy_text(name),
@@ -70,11 +71,11 @@ static void add_words(struct flattening *flattening, const struct vt_field *fiel
         if (word + 1 == field->skipped)
             continue;
         snprintf(name, sizeof name, "%s%s_bytes", prefix, field->word(word));
-        add(flattening, field, name, word);
+        add_column(flattening, field, name, word);
     }
 }
 
-static void flatten(struct flattening *flattening, const struct vt_object *object, const char *prefix);
+static void flatten_object(struct flattening *flattening, const struct vt_object *object, const char *prefix);
 
 static void flatten_inside(struct flattening *flattening, const struct vt_field *field, const char *prefix)
 {
@@ -85,11 +86,11 @@ static void flatten_inside(struct flattening *flattening, const struct vt_field 
     flattening->path[flattening->steps++] =
         (struct vt_column_step){field->offset, field->kind == VT_FIELD_POINTER};
     snprintf(name, sizeof name, field->name ? "%s%s_" : "%s", prefix, field->name);
-    flatten(flattening, field->object(), name);
+    flatten_object(flattening, field->object(), name);
     flattening->steps--;
 }
 
-static void flatten(struct flattening *flattening, const struct vt_object *object, const char *prefix)
+static void flatten_object(struct flattening *flattening, const struct vt_object *object, const char *prefix)
 {
     char name[NAME_BYTES];
 
@@ -100,7 +101,7 @@ static void flatten(struct flattening *flattening, const struct vt_object *objec
         else if (field->kind == VT_FIELD_BY_WORD)
             add_words(flattening, field, prefix);
         else if (cell_kind(field->kind) != VT_CELL_NULL)
-            add(flattening, field, name, 0);
+            add_column(flattening, field, name, 0);
     }
 }
 
@@ -109,7 +110,7 @@ void vt_columns_make(const struct vt_object *object, struct vt_columns *columns)
     struct flattening flattening = {.columns = columns};
 
     *columns = (struct vt_columns){0};
-    flatten(&flattening, object, "");
+    flatten_object(&flattening, object, "");
 }
 
 void vt_columns_free(struct vt_columns *columns)
@@ -121,7 +122,7 @@ void vt_columns_free(struct vt_columns *columns)
 }
 
 /* The structure that has the column's member; NULL where a pointer on the way is. */
-static const char *follow(const struct vt_column *column, const void *row)
+static const char *find_structure(const struct vt_column *column, const void *row)
 {
     const char *structure = row;
 
@@ -143,7 +144,7 @@ static struct vt_cell text_cell(const char *text, bool empty_is_null)
 struct vt_cell vt_column_read(const struct vt_column *column, const void *row)
 {
     const struct vt_field *field = column->field;
-    const char *structure = follow(column, row);
+    const char *structure = find_structure(column, row);
     const void *member = structure ? structure + field->offset : NULL;
 
     if (!member || (field->needs_size && vt_is_zero(structure + field->needs_offset, field->needs_size)))
@@ -154,8 +155,8 @@ struct vt_cell vt_column_read(const struct vt_column *column, const void *row)
                                 .unsigned_value = vt_read_unsigned(member, field->size)};
     case VT_FIELD_SIGNED:
         return (struct vt_cell){.kind = VT_CELL_INTEGER,
-                                .integer = field->size == 4 ? *(const int32_t *)member
-                                                            : *(const int64_t *)member};
+                                .integer =
+                                    field->size == 4 ? *(const int32_t *)member : *(const int64_t *)member};
     case VT_FIELD_BOOL:
         return (struct vt_cell){.kind = VT_CELL_BOOL, .unsigned_value = *(const bool *)member};
     case VT_FIELD_REAL:
@@ -170,8 +171,9 @@ struct vt_cell vt_column_read(const struct vt_column *column, const void *row)
         return text_cell(field->word((unsigned)vt_read_unsigned(member, field->size)), false);
     case VT_FIELD_CHANGE: /* differences wrap around to what they are */
         return (struct vt_cell){.kind = VT_CELL_INTEGER,
-                                .integer = (int64_t)(*(const uint64_t *)(const void *)(structure + field->other) -
-                                                     *(const uint64_t *)member)};
+                                .integer =
+                                    (int64_t)(*(const uint64_t *)(const void *)(structure + field->other) -
+                                              *(const uint64_t *)member)};
     case VT_FIELD_BY_WORD:
         return (struct vt_cell){.kind = VT_CELL_UNSIGNED,
                                 .unsigned_value = ((const uint64_t *)member)[column->word]};

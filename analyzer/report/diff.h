@@ -12,7 +12,12 @@ enum vt_diff_kind {
     VT_DIFF_MOVED, /* the same bytes in other categories */
     VT_DIFF_KINDS
 };
-const char *vt_diff_kind_name(unsigned kind); /* "added", "removed", … */
+static inline const char *vt_diff_kind_name(unsigned kind)
+{
+    static const char *const names[VT_DIFF_KINDS] = {"added", "removed", "grown", "shrunk", "moved"};
+
+    return kind < VT_DIFF_KINDS ? names[kind] : "unknown";
+}
 
 struct vt_diff_side {
     const struct vt_group *group; /* NULL: not on this side, or the row sums up several */

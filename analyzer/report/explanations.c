@@ -3,7 +3,9 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/index.h"
 #include "base/module_names.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 #include "report/moments.h"
 
@@ -20,11 +22,6 @@ struct wanted {
     int32_t line;
 };
 
-static bool is_category(const struct wanted *wanted, uint32_t allocation)
-{
-    return wanted->attribution->labels[allocation].category == wanted->category;
-}
-
 static bool is_line_of(const struct wanted *wanted, uint32_t stack_id)
 {
     struct vt_frame frame;
@@ -39,7 +36,7 @@ static bool is_line_of(const struct wanted *wanted, uint32_t stack_id)
            (bytes == wanted->file_bytes || frame.file[bytes - wanted->file_bytes - 1] == '/');
 }
 
-static bool is_line(const struct wanted *wanted, uint32_t allocation)
+static bool is_of_line(const struct wanted *wanted, uint32_t allocation)
 {
     return is_line_of(wanted, wanted->attribution->replay->allocations[allocation].stack_id) ||
            is_line_of(wanted, wanted->attribution->labels[allocation].forward_stack_id);
@@ -69,39 +66,30 @@ static bool any_name(const struct wanted *wanted, uint32_t allocation, bool of_m
     return name && agrees(name, wanted->what);
 }
 
-static bool is_owner(const struct wanted *wanted, uint32_t allocation)
-{
-    return any_name(wanted, allocation, false, is_same);
-}
-
-static bool is_module(const struct wanted *wanted, uint32_t allocation)
-{
-    return any_name(wanted, allocation, true, vt_module_is_inside);
-}
-
-static bool is_part_of_owner(const struct wanted *wanted, uint32_t allocation)
-{
-    return any_name(wanted, allocation, false, is_part);
-}
-
-static bool is_part_of_module(const struct wanted *wanted, uint32_t allocation)
-{
-    return any_name(wanted, allocation, true, is_part);
-}
-
-/* Ways to read the text, in order: the first that matches something alive is taken. */
+/* Ways to read the text, in order: the first that matches something alive is taken. The others than a
+ * category and a line go by a name. */
+enum way { BY_CATEGORY, BY_LINE, BY_OWNER, BY_MODULE, BY_OWNER_PART, BY_MODULE_PART };
 static const struct {
     const char *name, *label;
-    bool (*holds)(const struct wanted *wanted, uint32_t allocation);
+    bool (*agrees)(const char *name, const char *what);
 } ways[] = {
-    {"category", "a category", is_category},
-    {"line", "a line", is_line},
-    {"owner", "an owner", is_owner},
-    {"module", "a module", is_module},
-    {"owner_part", "part of owners' names", is_part_of_owner},
-    {"module_part", "part of modules' names", is_part_of_module},
+    [BY_CATEGORY] = {"category", "a category", NULL},
+    [BY_LINE] = {"line", "a line", NULL},
+    [BY_OWNER] = {"owner", "an owner", is_same},
+    [BY_MODULE] = {"module", "a module", vt_module_is_inside},
+    [BY_OWNER_PART] = {"owner_part", "part of owners' names", is_part},
+    [BY_MODULE_PART] = {"module_part", "part of modules' names", is_part},
 };
 #define WAYS (sizeof ways / sizeof *ways)
+
+static bool is_meant(const struct wanted *wanted, enum way way, uint32_t allocation)
+{
+    if (way == BY_CATEGORY)
+        return wanted->attribution->labels[allocation].category == wanted->category;
+    if (way == BY_LINE)
+        return is_of_line(wanted, allocation);
+    return any_name(wanted, allocation, way == BY_MODULE || way == BY_MODULE_PART, ways[way].agrees);
+}
 
 static void read_wanted(const struct vt_attribution *attribution, const char *what, struct wanted *wanted)
 {
@@ -163,7 +151,7 @@ static int compare_reasons(const void *left, const void *right)
 {
     const struct vt_reason *a = left, *b = right;
 
-    return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : a->allocation < b->allocation ? -1 : 1;
+    return 2 * vt_order(b->bytes, a->bytes) + vt_order(a->allocation, b->allocation);
 }
 
 static void add_block(struct vt_explanation *explanation, const struct vt_attribution *attribution,
@@ -182,7 +170,7 @@ static void add_block(struct vt_explanation *explanation, const struct vt_attrib
 }
 
 /* Fills what is printed of a reason, except its sums. */
-static void describe(const struct vt_report *report, struct vt_reason *reason)
+static void describe_reason(const struct vt_report *report, struct vt_reason *reason)
 {
     const struct vt_attribution *attribution = report->attribution;
     const struct vt_label *label = &attribution->labels[reason->allocation];
@@ -210,18 +198,17 @@ static void describe(const struct vt_report *report, struct vt_reason *reason)
 
 void vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device)
 {
-    const struct vt_replay *replay = report->attribution->replay;
     struct vt_explanation *explanation = &device->explanation;
-    uint32_t event_index = device->shown->state.event_index;
+    struct vt_counted counted =
+        vt_counted_at(report->attribution->replay, device->index, device->shown->state.event_index);
     struct wanted wanted;
 
     *explanation = (struct vt_explanation){.what = what};
     read_wanted(report->attribution, what, &wanted);
     for (size_t way = 0; way < WAYS && !explanation->blocks; way++) {
-        for (uint32_t i = 0; i < replay->allocation_count; i++)
-            if (vt_is_counted(&replay->allocations[i], device->index, event_index) &&
-                ways[way].holds(&wanted, i))
-                add_block(explanation, report->attribution, i);
+        for (size_t i = 0; i < counted.count; i++)
+            if (is_meant(&wanted, (enum way)way, counted.items[i]))
+                add_block(explanation, report->attribution, counted.items[i]);
         if (explanation->blocks) {
             explanation->way = ways[way].name;
             explanation->way_label = ways[way].label;
@@ -230,7 +217,7 @@ void vt_explain(const struct vt_report *report, const char *what, struct vt_devi
     if (!explanation->blocks && wanted.category != VT_CATEGORY_COUNT)
         explanation->way = ways[0].name;
     for (size_t i = 0; i < explanation->count; i++)
-        describe(report, &explanation->reasons[i]);
-    if (explanation->count)
-        qsort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
+        describe_reason(report, &explanation->reasons[i]);
+    vt_sort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
+    free(counted.items);
 }

@@ -8,12 +8,21 @@
 #include "base/format.h"
 #include "trace/trace.h"
 
-static const char *state_name(const struct vt_trace *trace)
-{
-    static const char *const names[] = {"unknown", "recording", "complete", "stopped", "killed", "snapshot"};
-
-    return names[trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0];
-}
+/* By the state of the file: its name; in the report's first line; whether the trace is complete. NULL = other
+ * facts say. */
+static const struct {
+    const char *name, *outcome, *ended;
+} states[] = {
+    [0] = {"unknown", NULL, NULL},
+    [VT_STATE_RECORDING] = {"recording", "incomplete: killed or still running",
+                            "no: incomplete, the process was killed or still runs"},
+    [VT_STATE_COMPLETE] = {"complete", NULL, NULL},
+    [VT_STATE_STOPPED] = {"stopped", NULL, NULL},
+    [VT_STATE_KILLED] = {"killed", "incomplete: killed/_exit",
+                         "no: incomplete, the process was killed, or ended without exit handlers"},
+    [VT_STATE_SNAPSHOT] = {"snapshot", "snapshot of a running process",
+                           "no: a snapshot, made while the process ran"},
+};
 
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
 static const struct {
@@ -36,27 +45,22 @@ static const char *known_end(const struct vt_trace *trace)
 
 static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
-    uint32_t state = trace->header.state, reason = trace->header.stop_reason;
-    const char *ended = trace->complete ? "yes" : "no: incomplete";
+    uint32_t state = trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0,
+             reason = trace->header.stop_reason;
+    const char *ended = states[state].ended ? states[state].ended
+                        : trace->truncated  ? "no: incomplete, the file is damaged"
+                        : trace->complete   ? "yes"
+                                            : "no: incomplete";
 
     reason = reason < sizeof stops / sizeof *stops ? reason : 0;
+    facts->state = states[state].name;
     facts->end_text = known_end(trace);
-    facts->outcome = trace->truncated              ? "incomplete: file damaged"
-                     : facts->end_text[0]          ? facts->end_text
-                     : state == VT_STATE_STOPPED   ? stops[reason].outcome
-                     : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
-                     : state == VT_STATE_KILLED    ? "incomplete: killed/_exit"
-                     : state == VT_STATE_SNAPSHOT  ? "snapshot of a running process"
-                     : trace->complete             ? "complete"
-                                                   : "incomplete";
-    if (state == VT_STATE_RECORDING)
-        ended = "no: incomplete, the process was killed or still runs";
-    else if (state == VT_STATE_KILLED)
-        ended = "no: incomplete, the process was killed, or ended without exit handlers";
-    else if (state == VT_STATE_SNAPSHOT)
-        ended = "no: a snapshot, made while the process ran";
-    else if (trace->truncated)
-        ended = "no: incomplete, the file is damaged";
+    facts->outcome = trace->truncated            ? "incomplete: file damaged"
+                     : facts->end_text[0]        ? facts->end_text
+                     : state == VT_STATE_STOPPED ? stops[reason].outcome
+                     : states[state].outcome     ? states[state].outcome
+                     : trace->complete           ? "complete"
+                                                 : "incomplete";
     if (facts->end_text[0])
         snprintf(facts->ended_text, sizeof facts->ended_text, "no: the process was %s", facts->end_text);
     else if (state == VT_STATE_STOPPED)
@@ -238,7 +242,6 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .event_count = trace->recorded_events,
                                      .unkept_events = trace->unkept_events,
                                      .omitted_events = trace->omitted_events - trace->unkept_events,
-                                     .state = state_name(trace),
                                      .complete = trace->complete,
                                      .truncated = trace->truncated,
                                      .ended = header->state == VT_STATE_COMPLETE,

@@ -74,7 +74,7 @@ struct vt_leaks {
 
 struct vt_advice {
     const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "empty_cache"; of the card: gpu_advice.c */
+                         "foreach", "in_place", "empty_cache"; of the GPU: gpu_advice.c */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
@@ -130,19 +130,16 @@ struct vt_gpu_table {
     uint64_t total_bytes;    /* of the GPU, as the source reports it */
     uint64_t returned_bytes; /* what pools had given back to the device by then, which no event shows: not
                                 in the row of cached bytes */
-    int64_t own_unexplained_bytes;   /* where processes_known: what NVML charges this process with beyond its
-                                        rows */
-    struct vt_gpu_row *rows, *told;  /* owned; reported beside device_bytes */
+    int64_t own_unexplained_bytes;  /* where processes_known: what NVML charges this process with beyond its
+                                       rows */
+    struct vt_gpu_row *rows, *told; /* owned; reported beside device_bytes */
     size_t row_count, told_count;
     struct vt_advices advices; /* of this moment, largest first */
 };
 
-/* What a device took for this process beside its own memory, from a time on. */
-struct vt_context_level {
-    uint64_t t_ns, bytes; /* t_ns: since recording began */
-};
+/* What a device took for this process beside its own memory. */
 struct vt_context_levels {
-    struct vt_context_level *items; /* in order; owned */
+    struct vt_level *items; /* in order; owned */
     size_t count;
 };
 
@@ -205,8 +202,8 @@ struct vt_fragmentation {
     const char *release;       /* the framework's code for it; NULL = none, or not known */
     const char *setting;       /* with which holes serve more requests; NULL = none, or not known */
     const char *grows;         /* a setting that avoids allocating half the GPU at once, most of it unused */
-    uint64_t kept_bytes; /* holes of the others */
-    uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
+    uint64_t kept_bytes;       /* holes of the others */
+    uint64_t unusable_bytes;   /* of holes that no request ever made of their pool fits in */
     uint64_t largest_hole_bytes;
     char *advice[3]; /* what would return free bytes to the GPU, or let them serve a request */
     uint32_t advice_count;
@@ -287,11 +284,11 @@ struct vt_freed_next {
 
 /* What filled the GPU unnecessarily, or simply its size. */
 struct vt_cause {
-    const char *kind;             /* "leak", "failed_try" … (causes.c) */
+    const char *kind;             /* "leak", "failed_try" … (diagnose/remedies.def) */
     const char *remedy;           /* in a sentence */
     char what[256];               /* in words, without its bytes */
     uint64_t bytes;               /* on the GPU then; for a request, what it requested */
-    double share;                 /* of the card */
+    double share;                 /* of the GPU */
     bool suffices;                /* without these bytes the request would have been granted */
     const struct vt_place *place; /* where they were made, NULL = not known or many */
     const char *holder;           /* the Python name that holds them, NULL = not known */
@@ -311,7 +308,7 @@ struct vt_shortage {
     size_t cause_count;
     struct vt_freed_next *freed; /* soonest first */
     size_t freed_count;
-    bool freed_seen; /* as it happened; else by the lives of blocks of the same stacks before */
+    bool freed_seen; /* as it happened; else estimated from the lives of earlier blocks of the same stacks */
 };
 
 #endif

@@ -1,4 +1,5 @@
 /* When the bytes in use on a GPU were reported, and what this process held then. */
+#include "base/sort.h"
 #include "replay/walk.h"
 #include "report/gpu_readings.h"
 
@@ -16,35 +17,12 @@
 #define PERIOD_NS UINT64_C(1000000000)
 #define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
-static uint64_t since_start(const struct vt_trace *trace, uint64_t t_ns)
-{
-    const uint64_t start = trace->header.start_monotonic_ns;
-
-    return t_ns > start ? t_ns - start : 0;
-}
-
-/* The last event that is not after `t_ns`. */
-static uint32_t event_at(const struct vt_trace *trace, uint64_t t_ns)
-{
-    size_t low = 0, high = trace->event_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (trace->events[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? (uint32_t)low - 1 : 0;
-}
-
-static bool is_plausible(const struct vt_trace_card_use *use, int device_index)
+static bool is_plausible(const struct vt_trace_gpu_use *use, int device_index)
 {
     return use->device_index == device_index && use->used_bytes < PLAUSIBLE_BYTES;
 }
 
-static bool is_told(const struct vt_event *event, int device_index)
+bool vt_reports_gpu(const struct vt_event *event, int device_index)
 {
     return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device_index &&
            event->bytes <= event->total_bytes && event->total_bytes < PLAUSIBLE_BYTES;
@@ -65,17 +43,17 @@ bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint3
 
     if (!trace->event_count)
         return false;
-    for (size_t i = trace->card_use_count; i-- > 0;) {
-        if (!is_plausible(&trace->card_uses[i], device_index))
+    for (size_t i = trace->gpu_use_count; i-- > 0;) {
+        if (!is_plausible(&trace->gpu_uses[i], device_index))
             continue;
         any = true;
-        *event_index = event_at(trace, trace->card_uses[i].begin_ns);
+        *event_index = vt_last_event_at(trace, trace->gpu_uses[i].begin_ns);
         if (is_seen(trace, *event_index))
             return true;
     }
     for (size_t i = trace->rare_event_count; i-- > 0 && !any;) {
         *event_index = trace->rare_events[i];
-        if (is_told(&trace->events[*event_index], device_index) && is_seen(trace, *event_index))
+        if (vt_reports_gpu(&trace->events[*event_index], device_index) && is_seen(trace, *event_index))
             return true;
     }
     return false;
@@ -97,7 +75,7 @@ struct walk {
     bool from_nvml;
 };
 
-static void fill(struct walk *walk, struct vt_gpu_reading *reading)
+static void fill_reading(struct walk *walk, struct vt_gpu_reading *reading)
 {
     reading->era = walk->era;
     reading->context_bytes = walk->counts.context_bytes;
@@ -106,7 +84,7 @@ static void fill(struct walk *walk, struct vt_gpu_reading *reading)
     reading->steady = !walk->changed_ns || walk->changed_ns + NEAR_NS < reading->begin_ns;
 }
 
-static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
+static void note_reading(struct walk *walk, uint32_t event_index, uint64_t t_ns)
 {
     const struct vt_event *event = &walk->trace->events[event_index];
     struct vt_gpu_reading reading = {.event_index = event_index,
@@ -116,7 +94,7 @@ static void note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
                                      .used_bytes = event->total_bytes - event->bytes,
                                      .total_bytes = event->total_bytes};
 
-    fill(walk, &reading);
+    fill_reading(walk, &reading);
     reading.steady = true; /* by the thread whose allocation came before */
     VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
 }
@@ -129,7 +107,7 @@ static void stop_holding(struct vt_gpu_reading *reading, uint64_t t_ns)
 }
 
 /* An answer like the one before was left out, so that one holds until shortly before the next. */
-static void hold(struct vt_gpu_readings *readings)
+static void set_held(struct vt_gpu_readings *readings)
 {
     for (size_t i = 0; i < readings->count; i++) {
         struct vt_gpu_reading *reading = &readings->items[i];
@@ -149,7 +127,7 @@ int64_t vt_spare_change(const struct vt_allocation *allocation)
                                                       : 0;
 }
 
-static void change(void *context, uint32_t allocation, bool begins)
+static void change_spare(void *context, uint32_t allocation, bool begins)
 {
     struct walk *walk = context;
     const int64_t bytes = vt_spare_change(&walk->replay->allocations[allocation]);
@@ -157,7 +135,7 @@ static void change(void *context, uint32_t allocation, bool begins)
     walk->next_spare_bytes += (uint64_t)(begins ? bytes : -bytes);
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
+static int visit_event(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct walk *walk = context;
     struct vt_gpu_readings *readings = walk->readings;
@@ -165,7 +143,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
 
     while (walk->from_nvml && walk->next < readings->count &&
            readings->items[walk->next].event_index < event_index)
-        fill(walk, &readings->items[walk->next++]);
+        fill_reading(walk, &readings->items[walk->next++]);
     if (walk->next && counts->driver_bytes != walk->counts.driver_bytes)
         stop_holding(&readings->items[walk->next - 1], t_ns);
     if (counts->driver_bytes != walk->counts.driver_bytes) {
@@ -179,8 +157,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     }
     walk->counts = *counts;
     walk->spare_bytes = walk->next_spare_bytes;
-    if (!walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index))
-        note(walk, event_index, t_ns);
+    if (!walk->from_nvml && vt_reports_gpu(&walk->trace->events[event_index], walk->device_index))
+        note_reading(walk, event_index, t_ns);
     return 0;
 }
 
@@ -195,41 +173,41 @@ static void take_from_nvml(struct walk *walk)
     const struct vt_trace *trace = walk->trace;
     struct vt_gpu_readings *readings = walk->readings;
 
-    for (size_t i = 0; i < trace->card_use_count; i++) {
-        const struct vt_trace_card_use *use = &trace->card_uses[i];
+    for (size_t i = 0; i < trace->gpu_use_count; i++) {
+        const struct vt_trace_gpu_use *use = &trace->gpu_uses[i];
         const struct vt_gpu_reading reading = {.use = use,
-                                               .event_index = event_at(trace, use->begin_ns),
-                                               .begin_ns = since_start(trace, use->begin_ns),
-                                               .end_ns = since_start(trace, use->end_ns),
+                                               .event_index = vt_last_event_at(trace, use->begin_ns),
+                                               .begin_ns = vt_since_start(trace, use->begin_ns),
+                                               .end_ns = vt_since_start(trace, use->end_ns),
                                                .used_bytes = use->used_bytes,
                                                .total_bytes = use->total_bytes};
 
         if (is_plausible(use, walk->device_index))
             VT_APPEND(readings->items, readings->count, walk->capacity, reading);
     }
-    if (readings->count)
-        qsort(readings->items, readings->count, sizeof *readings->items, by_time);
-    hold(readings);
+    vt_sort(readings->items, readings->count, sizeof *readings->items, by_time);
+    set_held(readings);
     walk->from_nvml = readings->count > 0;
 }
 
-void vt_gpu_readings_find(const struct vt_report *report, int device_index, struct vt_gpu_readings *readings)
+struct vt_gpu_readings vt_gpu_readings_find(const struct vt_report *report, int device_index)
 {
+    struct vt_gpu_readings readings = {0};
     struct walk walk = {.trace = report->trace,
                         .replay = report->attribution->replay,
-                        .readings = readings,
+                        .readings = &readings,
                         .device_index = device_index};
-    const struct vt_replay_visitor visitor = {.change = change, .visit = visit, .context = &walk};
+    const struct vt_replay_visitor visitor = {.change = change_spare, .visit = visit_event, .context = &walk};
 
-    *readings = (struct vt_gpu_readings){0};
-    VT_APPEND(readings->era_starts, readings->era_count, walk.era_capacity, 0);
+    VT_APPEND(readings.era_starts, readings.era_count, walk.era_capacity, 0);
     take_from_nvml(&walk);
     vt_replay_walk(report->attribution->replay, device_index, &visitor);
-    while (walk.from_nvml && walk.next < readings->count)
-        fill(&walk, &readings->items[walk.next++]);
-    for (size_t i = 0; i < readings->count; i++)
-        if (readings->items[i].use && readings->items[i].use->flags & VT_CARD_UNSTEADY)
-            readings->items[i].steady = false;
+    while (walk.from_nvml && walk.next < readings.count)
+        fill_reading(&walk, &readings.items[walk.next++]);
+    for (size_t i = 0; i < readings.count; i++)
+        if (readings.items[i].use && readings.items[i].use->flags & VT_GPU_UNSTEADY)
+            readings.items[i].steady = false;
+    return readings;
 }
 
 void vt_gpu_readings_free(struct vt_gpu_readings *readings)

@@ -8,13 +8,14 @@
 
 struct vt_report;
 struct vt_trace;
-struct vt_trace_card_use;
+struct vt_trace_gpu_use;
 struct vt_allocation;
+struct vt_event;
 
 /* As NVML reported, else the driver; for this process just after `event_index`. *_bytes are without the
  * context, which has its own. */
 struct vt_gpu_reading {
-    const struct vt_trace_card_use *use; /* NULL: the driver's */
+    const struct vt_trace_gpu_use *use; /* NULL: the driver's */
     uint32_t event_index;
     uint32_t era;              /* contexts of an earlier one are gone */
     uint64_t begin_ns, end_ns; /* since recording began */
@@ -31,8 +32,10 @@ struct vt_gpu_readings {
     uint32_t *era_starts; /* events; of era 0 the first */
     size_t era_count;
 };
-void vt_gpu_readings_find(const struct vt_report *report, int device_index, struct vt_gpu_readings *readings);
+struct vt_gpu_readings vt_gpu_readings_find(const struct vt_report *report, int device_index);
 void vt_gpu_readings_free(struct vt_gpu_readings *readings);
+/* The event is a report of the driver for the whole GPU. */
+bool vt_reports_gpu(const struct vt_event *event, int device_index);
 /* What an allocation adds to the free parts of pools. */
 int64_t vt_spare_change(const struct vt_allocation *allocation);
 /* The event of the last one; false if none is among the events examined. */

@@ -10,28 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
+struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {
     struct vt_groups *groups = table->groups;
-    uint32_t at = vt_index_get(&table->index, hash);
+    uint32_t at = vt_index_add(&table->index, hash, (uint32_t)groups->count);
 
-    if (at == VT_INDEX_NONE) {
-        at = (uint32_t)groups->count;
+    if (at == groups->count)
         VT_APPEND(groups->items, groups->count, table->capacity,
                   (struct vt_group){.name = vt_copy_bytes(name, bytes)});
-        vt_index_put(&table->index, hash, at);
-    }
     return &groups->items[at];
-}
-
-struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name)
-{
-    return group_in(table, hash, name, strlen(name));
 }
 
 struct vt_group *vt_group_named(struct vt_group_table *table, const char *name, size_t bytes)
 {
-    return group_in(table, vt_hash_bytes(name, bytes, VT_HASH_START), name, bytes);
+    return vt_group_in(table, vt_hash_bytes(name, bytes, VT_HASH_START), name, bytes);
 }
 
 void vt_groups_free(struct vt_groups *groups)
@@ -88,7 +80,7 @@ struct temporaries {
     struct vt_groups *peaks;
 };
 
-static void change(void *context, uint32_t allocation, bool begins)
+static void change_temporaries(void *context, uint32_t allocation, bool begins)
 {
     const struct temporaries *temporaries = context;
     uint32_t at = temporaries->groups[allocation];
@@ -107,7 +99,7 @@ void vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned 
     const struct vt_replay *replay = attribution->replay;
     struct vt_group_table table = {.groups = peaks};
     struct temporaries temporaries = {.attribution = attribution, .peaks = peaks};
-    const struct vt_replay_visitor visitor = {.change = change, .context = &temporaries};
+    const struct vt_replay_visitor visitor = {.change = change_temporaries, .context = &temporaries};
 
     temporaries.groups = vt_allocate((replay->allocation_count + 1) * sizeof *temporaries.groups);
     for (size_t i = 0; i < replay->allocation_count; i++) {

@@ -13,9 +13,9 @@ struct vt_group_table {
     struct vt_index index; /* hash → item */
     size_t capacity;
 };
-/* The group with this hash; made with `name` if it is new. Pointers are valid until the next group is made.
- */
-struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name);
+/* The group with this hash; made with the first `bytes` of `name` if it is new. Pointers are valid until the
+ * next group is made. */
+struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes);
 /* By the hash of its name, the first `bytes` of `name`. */
 struct vt_group *vt_group_named(struct vt_group_table *table, const char *name, size_t bytes);
 

@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 #include "report/group_table.h"
 #include "report/modules.h"
@@ -37,7 +38,7 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
         hash = vt_hash_bytes(place->name, strlen(place->name) + 1, hash);
         hash = vt_hash_bytes(&phase, 1, hash);
     }
-    group = vt_group_in(table, hash, place ? place->name : "");
+    group = vt_group_in(table, hash, place ? place->name : "", place ? strlen(place->name) : 0);
     group->place = place;
     group->phase = phase;
     return group;
@@ -60,7 +61,7 @@ static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_gro
         hash = vt_hash_bytes(&forward->hash, sizeof hash, hash);
         name = forward->text[0] ? joined : name;
     }
-    group = vt_group_in(table, hash, name);
+    group = vt_group_in(table, hash, name, strlen(name));
     if (!group->forward_stack_id)
         group->forward_stack_id = forward_id;
     return group;
@@ -156,7 +157,8 @@ static void set_module(const struct vt_attribution *attribution, struct vt_group
 static void add_owner(const struct vt_attribution *attribution, const struct vt_owner *owner,
                       uint32_t stack_id, uint8_t category, struct vt_group_table *table)
 {
-    struct vt_group *group = vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name);
+    struct vt_group *group =
+        vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name, strlen(owner->name));
 
     if (!group->role) {
         group->role = owner->role;
@@ -203,7 +205,7 @@ static void add_nameless(const struct vt_attribution *attribution, struct vt_pla
         snprintf(name, sizeof name, "%s", label->owner);
     else
         name_nameless(attribution, places, allocation, name);
-    group = vt_group_in(table, hash_of(name, "", label->category), name);
+    group = vt_group_in(table, hash_of(name, "", label->category), name, strlen(name));
     set_module(attribution, group, vt_shown_module(label));
     add_owned(group, allocation->stack_id, label->category, allocation->bytes, 0, label->evidence);
 }
@@ -229,9 +231,7 @@ static int compare_groups(const void *left, const void *right)
 {
     const struct vt_group *a = left, *b = right;
 
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->name, b->name);
 }
 
 static bool is_by_module(enum vt_by by)
@@ -316,50 +316,34 @@ static void add_allocation(struct making *making, uint32_t index)
 }
 
 static void make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
-                        struct vt_instant *instant)
+                        const struct vt_counted *counted, struct vt_groups *groups)
 {
-    const struct vt_replay *replay = grouper->attribution->replay;
-    struct vt_groups *groups = &instant->groups[by];
     struct making making = {.grouper = grouper, .by = by, .table.groups = groups};
 
     making.modules_met.groups = &making.modules;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (replay->allocations[i].alloc_event > instant->state.event_index)
-            break;
-        if (vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index))
-            add_allocation(&making, (uint32_t)i);
-    }
+    for (size_t i = 0; i < counted->count; i++)
+        add_allocation(&making, counted->items[i]);
     if (is_by_module(by))
         add_temporary_peaks(grouper, device_index, by, &making.table);
     vt_index_free(&making.table.index);
     vt_index_free(&making.modules_met.index);
     vt_groups_free(&making.modules);
-    if (groups->count)
-        qsort(groups->items, groups->count, sizeof *groups->items, compare_groups);
-}
-
-static void sum_evidence(const struct vt_attribution *attribution, int device_index,
-                         struct vt_instant *instant)
-{
-    const struct vt_replay *replay = attribution->replay;
-
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-
-        if (allocation->alloc_event > instant->state.event_index)
-            break;
-        if (vt_is_counted(allocation, device_index, instant->state.event_index))
-            instant->evidence[attribution->labels[i].evidence] += allocation->bytes;
-    }
+    vt_sort(groups->items, groups->count, sizeof *groups->items, compare_groups);
 }
 
 void vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
                       struct vt_instant *instant)
 {
-    sum_evidence(grouper->attribution, device_index, instant);
+    const struct vt_attribution *attribution = grouper->attribution;
+    struct vt_counted counted = vt_counted_at(attribution->replay, device_index, instant->state.event_index);
+
+    for (size_t i = 0; i < counted.count; i++)
+        instant->evidence[attribution->labels[counted.items[i]].evidence] +=
+            attribution->replay->allocations[counted.items[i]].bytes;
     for (int by = 0; by < VT_BY_COUNT; by++)
         if (groups & 1u << by)
-            make_groups(grouper, device_index, (enum vt_by)by, instant);
+            make_groups(grouper, device_index, (enum vt_by)by, &counted, &instant->groups[by]);
+    free(counted.items);
 }
 
 struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth)

@@ -67,8 +67,16 @@ static void put_reasons(char *text, size_t bytes, uint32_t reason)
             at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", words[i].word);
 }
 
-static void list_inspections(const struct vt_trace *trace, struct vt_info *info)
+static void read_inspections(const struct vt_attribution *attribution, struct vt_info *info)
 {
+    const struct vt_trace *trace = attribution->trace;
+
+    info->inspection_count = trace->inspection_count;
+    info->lost_inspections = trace->lost_inspections;
+    info->tensors = attribution->inspection_counts.tensors;
+    info->homeless = attribution->inspection_counts.homeless;
+    info->misplaced = attribution->inspection_counts.misplaced;
+    info->failure = "";
     info->inspections = vt_allocate_zeros(trace->inspection_count + 1, sizeof *info->inspections);
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *seen = &trace->inspections[i];
@@ -87,26 +95,10 @@ static void list_inspections(const struct vt_trace *trace, struct vt_info *info)
         put_reasons(info->inspections[i].reasons, sizeof info->inspections[i].reasons, seen->reason);
         info->census_count += seen->census;
         info->census_ended_count += seen->census_ended;
+        info->inspection_ns += seen->duration_ns;
+        info->failed_inspections += seen->failure[0] != '\0';
+        info->failure = info->failure[0] ? info->failure : seen->failure;
     }
-}
-
-static void sum_inspections(const struct vt_attribution *attribution, struct vt_info *info)
-{
-    const struct vt_trace *trace = attribution->trace;
-
-    info->inspection_count = trace->inspection_count;
-    info->lost_inspections = trace->lost_inspections;
-    info->failure = "";
-    for (size_t i = 0; i < trace->inspection_count; i++) {
-        const struct vt_inspection *inspection = &trace->inspections[i];
-
-        info->inspection_ns += inspection->duration_ns;
-        info->failed_inspections += inspection->failure[0] != '\0';
-        info->failure = info->failure[0] ? info->failure : inspection->failure;
-    }
-    info->tensors = attribution->inspection_counts.tensors;
-    info->homeless = attribution->inspection_counts.homeless;
-    info->misplaced = attribution->inspection_counts.misplaced;
 }
 
 static void read_header(const struct vt_trace *trace, struct vt_info *info)
@@ -138,10 +130,9 @@ void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info
     vt_trace_facts_read(trace, &info->facts);
     read_header(trace, info);
     measure_file(trace, info);
-    sum_inspections(attribution, info);
+    read_inspections(attribution, info);
     info->devices = vt_allocate_zeros(trace->device_count + 1, sizeof *info->devices);
     count_events(trace, info);
-    list_inspections(trace, info);
     for (size_t i = 0; i < trace->device_count; i++)
         info->devices[info->device_count++] = (struct vt_device_facts){
             trace->devices[i].index, trace->devices[i].name, trace->devices[i].total_bytes};
@@ -157,7 +148,7 @@ void vt_info_free(struct vt_info *info)
 
 /* ---- Events ---- */
 
-uint32_t vt_event_flag_names(const struct vt_event *event, const char **names)
+static void read_flags(const struct vt_event *event, struct vt_event_facts *facts)
 {
     static const struct {
         uint8_t flag;
@@ -167,16 +158,21 @@ uint32_t vt_event_flag_names(const struct vt_event *event, const char **names)
         {VT_FLAG_FOREIGN, "foreign"},   {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
         {VT_FLAG_ESTIMATE, "estimate"}, {VT_FLAG_COLLECTOR, "collector"}};
     const bool of_framework = event->layer == VT_LAYER_FRAMEWORK;
-    uint32_t count = 0;
+    size_t used = 0;
 
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (event->flags & known[i].flag)
-            names[count++] = of_framework && known[i].flag == VT_FLAG_UNCOUNTED ? "uncounted" : known[i].name;
-    return count;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *name = of_framework && known[i].flag == VT_FLAG_UNCOUNTED ? "uncounted" : known[i].name;
+
+        if (!(event->flags & known[i].flag))
+            continue;
+        used += (size_t)snprintf(facts->flag_list + used, sizeof facts->flag_list - used, "%s%s",
+                                 used ? "," : "", name);
+        facts->flags[facts->flag_count++] = name;
+    }
 }
 
-void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
-                         struct vt_event_names *names)
+static void read_names(const struct vt_trace *trace, const struct vt_event *event,
+                       struct vt_event_names *names)
 {
     static const struct vt_trace_stack empty;
     const struct vt_trace_stack *stack =
@@ -189,12 +185,9 @@ void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *ev
     names->thread = stack->thread_id;
 }
 
-void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
-                         struct vt_event_facts *facts)
+void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_event_facts *facts)
 {
     const struct vt_event *event = &trace->events[event_index];
-    struct vt_frame top[VT_EVENT_TOP_FRAMES];
-    size_t count = vt_trace_frames(trace, event->stack_id, top, VT_EVENT_TOP_FRAMES);
 
     *facts = (struct vt_event_facts){.index = event_index,
                                      .stack_id = event->stack_id,
@@ -210,13 +203,20 @@ void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, str
                                      .detail = event->detail,
                                      .total_bytes = event->total_bytes,
                                      .sequence = event->sequence};
-    snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, event->address);
-    facts->flag_count = vt_event_flag_names(event, facts->flags);
-    vt_event_names_read(trace, event, &facts->names);
+    read_flags(event, facts);
+    read_names(trace, event, &facts->names);
+}
+
+void vt_event_frames_read(const struct vt_trace *trace, struct vt_frame *frames, struct vt_event_facts *facts)
+{
+    struct vt_frame top[VT_EVENT_TOP_FRAMES];
+    size_t count = vt_trace_frames(trace, facts->stack_id, top, VT_EVENT_TOP_FRAMES);
+
+    snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, facts->address);
     for (size_t i = 0; i < count && i < VT_EVENT_TOP_FRAMES; i++)
         facts->top_functions[facts->top_count++] = top[i].function;
-    facts->has_at = vt_trace_user_frame(trace, event->stack_id, &facts->at);
+    facts->has_at = vt_trace_user_frame(trace, facts->stack_id, &facts->at);
     facts->frames = frames;
-    count = frames ? vt_trace_frames(trace, event->stack_id, frames, VT_EVENT_FRAMES) : 0;
+    count = frames ? vt_trace_frames(trace, facts->stack_id, frames, VT_EVENT_FRAMES) : 0;
     facts->frame_count = count < VT_EVENT_FRAMES ? count : VT_EVENT_FRAMES;
 }

@@ -71,19 +71,21 @@ struct vt_event_names {
     uint32_t thread;              /* 0 = not known */
 };
 
-/* One event, with its names. */
+/* One event, with its names. Text belongs to the trace. */
 struct vt_event_facts {
-    uint32_t index, stack_id;
-    uint64_t t_ns; /* since recording began */
+    uint32_t index, stack_id; /* stack 0 = none */
+    uint64_t t_ns;            /* since recording began */
     const char *kind, *layer;
-    int device_index;
-    char address_text[24]; /* "0x…" */
+    int device_index; /* -1 = host or not known */
     uint64_t address, bytes, detail, total_bytes, sequence;
     int64_t change_bytes;     /* of a measured difference, instead of bytes */
     bool is_change, is_plain; /* one of them: which of the two it has */
     struct vt_event_names names;
     const char *flags[VT_EVENT_FLAGS];
     uint32_t flag_count;
+    char flag_list[72]; /* "host,async" */
+    /* Set by vt_event_frames_read: */
+    char address_text[24];                          /* "0x…" */
     const char *top_functions[VT_EVENT_TOP_FRAMES]; /* innermost first */
     uint32_t top_count;
     struct vt_frame at; /* that a person would name */
@@ -92,14 +94,9 @@ struct vt_event_facts {
     size_t frame_count;
 };
 
+void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_event_facts *facts);
 /* `frames` has space for VT_EVENT_FRAMES and outlives the facts; NULL = only the innermost are wanted. */
-void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
-                         struct vt_event_facts *facts);
-
-struct vt_event;
-void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
-                         struct vt_event_names *names);
-/* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
-uint32_t vt_event_flag_names(const struct vt_event *event, const char **names);
+void vt_event_frames_read(const struct vt_trace *trace, struct vt_frame *frames,
+                          struct vt_event_facts *facts);
 
 #endif

@@ -37,6 +37,11 @@ struct vt_state {
                                                aside */
 };
 
+/* Bytes from a time on, until the next one. */
+struct vt_level {
+    uint64_t t_ns, bytes; /* t_ns: since recording began */
+};
+
 /* What is alive and has one name. A block with several owners counts in each group with its share. */
 struct vt_group {
     char *name; /* "train.py:88 forward", "layers.3.attn", "aten::addmm", …; "" = not known. Owned */

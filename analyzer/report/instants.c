@@ -26,21 +26,21 @@ void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt
     memcpy(state->categories, sums->categories, sizeof state->categories);
 }
 
-void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *step, uint8_t *phase)
+const struct vt_span *vt_report_span(const struct vt_report *report, uint32_t event_index)
 {
-    const struct vt_span *span = report->attribution->span_count && event_index < report->trace->event_count
-                                     ? vt_span_at(report->attribution, event_index)
-                                     : NULL;
+    static const struct vt_span outside = {.phase = VT_PHASE_OTHER};
 
-    *step = span ? span->step : 0;
-    *phase = span ? span->phase : VT_PHASE_OTHER;
+    return report->attribution->span_count && event_index < report->trace->event_count
+               ? vt_span_at(report->attribution, event_index)
+               : &outside;
 }
 
 void vt_state_finish(const struct vt_report *report, struct vt_state *state)
 {
     state->t_ns = vt_event_time(report->trace, state->event_index);
     state->used_bytes = vt_used_bytes(state->categories) + state->unseen_bytes;
-    vt_locate(report, state->event_index, &state->step, &state->phase);
+    state->step = vt_report_span(report, state->event_index)->step;
+    state->phase = vt_report_span(report, state->event_index)->phase;
 }
 
 struct walk {
@@ -60,7 +60,7 @@ static void keep_larger(const struct walk *walk, struct vt_state *state)
         *state = walk->last;
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
+static int visit_event(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
 
@@ -108,7 +108,7 @@ void vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
                         .has_blocks = vt_has_blocks(report->attribution->replay, device->index)};
 
     walk.has_reading = vt_last_reading_event(report->trace, device->index, &walk.reading_event);
-    vt_category_walk(report->attribution, device->index, visit, &walk);
+    vt_category_walk(report->attribution, device->index, visit_event, &walk);
     set_instant(report, &walk.peak, walk.peak.event_index, &device->peak);
     set_instant(report, &walk.last, last_event, &device->end);
     device->last_read = walk.last_read;

@@ -14,7 +14,9 @@ void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt
 /* Finds time, step, phase and the bytes in use of state->event_index. */
 void vt_state_finish(const struct vt_report *report, struct vt_state *state);
 
-void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *step, uint8_t *phase);
+/* Step and phase of an event; outside the trace, those before its first step. */
+struct vt_span;
+const struct vt_span *vt_report_span(const struct vt_report *report, uint32_t event_index);
 
 /* Finds peak and end of a device, and with `at` that moment. */
 void vt_walk_device(const struct vt_report *report, const struct vt_moment *at,

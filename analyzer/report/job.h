@@ -34,11 +34,6 @@ struct vt_job_parameter {
     uint64_t bytes;
 };
 
-/* Driver memory without the context, from a time on. */
-struct vt_job_level {
-    uint64_t t_ns, bytes;
-};
-
 /* What NVML charged another process on the GPU with, from then on. */
 #define VT_JOB_MOST_OTHERS 64
 struct vt_job_other {
@@ -58,7 +53,7 @@ struct vt_job_device {
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
     bool context_told;            /* by NVML */
-    struct vt_job_level
+    struct vt_level
         *context_levels; /* what it reported, from change to change; none: context_bytes all the time */
     size_t context_level_count;
     uint32_t nvml_pid; /* the number that NVML has of this process: in a container it may be another */
@@ -71,11 +66,11 @@ struct vt_job_device {
     const char *context_line; /* of one without memory: what made it; "" = not known */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
-    const char *leak_line;       /* of the largest; "" = none, or not known */
-    struct vt_job_level *levels; /* in order */
+    const char *leak_line;   /* of the largest; "" = none, or not known */
+    struct vt_level *levels; /* in order */
     size_t level_count;
-    bool levels_are_coarse;           /* too many: of each few the largest */
-    struct vt_job_level *card_levels; /* what the driver reported as in use on the whole GPU; in order */
+    bool levels_are_coarse;       /* too many: of each few the largest */
+    struct vt_level *card_levels; /* what the driver reported as in use on the whole GPU; in order */
     size_t card_level_count;
     uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
     size_t column_count;
@@ -125,11 +120,10 @@ struct vt_job_process {
     const char *visible_devices;        /* NULL = all */
     uint8_t boot_id[16];                /* zero = not known */
     uint64_t pid_namespace;
+    /* Those with memory, then those on which it has only a context: of these only the fields of contexts are
+     * set. */
     struct vt_job_device *devices;
-    size_t device_count;
-    struct vt_job_device
-        *bare_contexts; /* devices on which it has only a context: only the fields of contexts are set */
-    size_t bare_context_count;
+    size_t device_count, bare_context_count;
     struct vt_job_refusal *refusals;
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
@@ -169,7 +163,13 @@ enum vt_job_layout {
     VT_LAYOUT_PIPELINE, /* of a run: groups with different modules */
     VT_LAYOUTS
 };
-const char *vt_job_layout_name(unsigned layout); /* "unknown", "single", "data_parallel", … */
+static inline const char *vt_job_layout_name(unsigned layout)
+{
+    static const char *const names[VT_LAYOUTS] = {
+        "unknown", "single", "data_parallel", "sharded_data_parallel", "tensor_parallel", "pipeline"};
+
+    return layout < VT_LAYOUTS ? names[layout] : "?";
+}
 
 /* Processes of a run that have the same work. */
 struct vt_job_group {

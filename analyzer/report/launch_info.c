@@ -58,46 +58,51 @@ static const struct launcher *launcher_of(const struct vt_trace *trace)
     return NULL;
 }
 
+static const char group_module[] =
+#define VT_GROUPS(module) module
+#include "trace/frameworks.def"
+    ;
+
 /* For a process whose rank is in no variable: torch.multiprocessing.spawn. */
 static void read_group(const struct vt_trace *trace, struct vt_launch *launch)
 {
     if (!launch->launcher)
-        launch->launcher = "torch.distributed";
+        launch->launcher = group_module;
     launch->rank = trace->group_rank;
     launch->world_size = trace->group_size;
     launch->store = trace->group_store;
 }
 
-void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch)
+struct vt_launch vt_launch_read(const struct vt_trace *trace)
 {
     const struct launcher *launcher = launcher_of(trace);
-
-    *launch = (struct vt_launch){.rank = -1,
-                                 .local_rank = -1,
-                                 .world_size = -1,
-                                 .local_world_size = -1,
-                                 .node_rank = -1,
-                                 .attempt = -1,
-                                 .visible_devices = vt_launch_variable(trace, "CUDA_VISIBLE_DEVICES")};
+    struct vt_launch launch = {.rank = -1,
+                               .local_rank = -1,
+                               .world_size = -1,
+                               .local_world_size = -1,
+                               .node_rank = -1,
+                               .attempt = -1,
+                               .visible_devices = vt_launch_variable(trace, "CUDA_VISIBLE_DEVICES")};
     /* Ray's tasks and actors are no ranks unless they make themselves some. */
     if (!launcher && vt_launch_variable(trace, "RAY_JOB_ID"))
-        launch->launcher = "Ray";
+        launch.launcher = "Ray";
     if (!launcher && trace->group_size > 1)
-        read_group(trace, launch);
+        read_group(trace, &launch);
     if (!launcher)
-        return;
-    launch->rank = number_of(trace, launcher->rank);
-    launch->local_rank = number_of(trace, launcher->local_rank);
-    launch->world_size = number_of(trace, launcher->size);
-    launch->local_world_size = number_of(trace, launcher->local_size);
-    launch->node_rank = number_of(trace, launcher->node);
-    launch->attempt = number_of(trace, launcher->attempt);
-    launch->launcher = launcher->name;
+        return launch;
+    launch.rank = number_of(trace, launcher->rank);
+    launch.local_rank = number_of(trace, launcher->local_rank);
+    launch.world_size = number_of(trace, launcher->size);
+    launch.local_world_size = number_of(trace, launcher->local_size);
+    launch.node_rank = number_of(trace, launcher->node);
+    launch.attempt = number_of(trace, launcher->attempt);
+    launch.launcher = launcher->name;
     if (launcher == launchers && vt_launch_variable(trace, "ACCELERATE_MIXED_PRECISION"))
-        launch->launcher = "accelerate";
-    launch->run = vt_launch_variable(trace, launcher->run);
-    if (launch->run && !strcmp(launch->run, "none")) /* what torchrun says if nobody named the run */
-        launch->run = NULL;
+        launch.launcher = "accelerate";
+    launch.run = vt_launch_variable(trace, launcher->run);
+    if (launch.run && !strcmp(launch.run, "none")) /* what torchrun says if nobody named the run */
+        launch.run = NULL;
+    return launch;
 }
 
 /* ---- The program ---- */
@@ -203,7 +208,7 @@ void vt_trace_row_make(const struct vt_report *report, struct vt_trace_row *row)
                                  .duration_ns = report->duration_ns,
                                  .refusals = report->refusal_count,
                                  .loss = loss ? loss->text : NULL};
-    vt_launch_read(trace, &row->launch);
+    row->launch = vt_launch_read(trace);
     if (trace->python_version)
         snprintf(row->python_version, sizeof row->python_version, "%u.%u.%u", trace->python_version >> 24,
                  trace->python_version >> 16 & 0xff, trace->python_version >> 8 & 0xff);

@@ -18,7 +18,7 @@ struct vt_launch {
     const char *visible_devices;
     const char *store; /* where the default group met; NULL = known from variables */
 };
-void vt_launch_read(const struct vt_trace *trace, struct vt_launch *launch);
+struct vt_launch vt_launch_read(const struct vt_trace *trace);
 /* The value of a variable of preload/launch.def; NULL = it was not set. */
 const char *vt_launch_variable(const struct vt_trace *trace, const char *name);
 

@@ -32,15 +32,13 @@ struct vt_line_table {
 static uint32_t find_item(struct vt_line_table *table, const char *path, uint64_t path_hash, int32_t line,
                           uint32_t file)
 {
-    uint64_t key = vt_mix(path_hash, (uint32_t)line);
-    uint32_t item = vt_index_get(&table->index, key);
+    uint32_t item =
+        vt_index_add(&table->index, vt_mix(path_hash, (uint32_t)line), (uint32_t)table->item_count);
 
-    if (item != VT_INDEX_NONE)
-        return item;
-    item = (uint32_t)table->item_count;
-    VT_APPEND(table->items, table->item_count, table->item_capacity,
-              (struct vt_line_item){.file = line == VT_WHOLE_FILE ? item : file, .line = line, .path = path});
-    vt_index_put(&table->index, key, item);
+    if (item == table->item_count)
+        VT_APPEND(
+            table->items, table->item_count, table->item_capacity,
+            (struct vt_line_item){.file = line == VT_WHOLE_FILE ? item : file, .line = line, .path = path});
     return item;
 }
 
@@ -80,16 +78,16 @@ static void read_stack(struct vt_line_table *table, uint32_t stack_id, struct st
     stack->known = true;
 }
 
-void vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines)
+struct vt_stack_lines vt_line_table_read(struct vt_line_table *table, uint32_t stack_id)
 {
     struct stack *stack = &table->stacks[stack_id < table->report->trace->stack_count ? stack_id : 0];
 
     if (!stack->known)
         read_stack(table, stack_id, stack);
-    *lines = (struct vt_stack_lines){.own = stack->own,
-                                     .own_file = stack->own_file,
-                                     .through = table->through ? table->through + stack->first : NULL,
-                                     .through_count = stack->count};
+    return (struct vt_stack_lines){.own = stack->own,
+                                   .own_file = stack->own_file,
+                                   .through = table->through ? table->through + stack->first : NULL,
+                                   .through_count = stack->count};
 }
 
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count)

@@ -20,14 +20,14 @@ struct vt_line_item {
 /* The items of a stack, each once. */
 struct vt_stack_lines {
     uint32_t own, own_file;  /* VT_NO_FILE = not known */
-    const uint32_t *through; /* lines and files, with its own; valid until the next stack is added */
+    const uint32_t *through; /* lines and files, with its own; valid until the next stack is read */
     size_t through_count;
 };
 struct vt_line_table;
 struct vt_line_table *vt_line_table_make(const struct vt_report *report);
 void vt_line_table_free(struct vt_line_table *table);
-void vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines);
-/* The items so far; valid until the next stack is added. */
+struct vt_stack_lines vt_line_table_read(struct vt_line_table *table, uint32_t stack_id);
+/* The items so far; valid until the next stack is read. */
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/allocate.h"
 #include "base/memory_stream.h"
+#include "base/sort.h"
 
 #define HOLE '\x01' /* of a number, in patterns */
 
@@ -72,7 +73,7 @@ static int compare_entries(const void *left, const void *right)
     int order = strcmp(a->pattern, b->pattern);
 
     order = order ? order : strcmp(class_of(a->group), class_of(b->group));
-    return order ? order : a->kept < b->kept ? -1 : a->kept > b->kept;
+    return order ? order : vt_order(a->kept, b->kept);
 }
 
 static int compare_with_pattern(const void *entry, const void *pattern)
@@ -104,7 +105,7 @@ static void note_number(struct vt_module_numbers *numbers, unsigned number)
         numbers->seen[number / 64] |= UINT64_C(1) << number % 64;
 }
 
-static void add(struct vt_module_family *family, const struct entry *entry)
+static void add_member(struct vt_module_family *family, const struct entry *entry)
 {
     const struct vt_group *group = entry->group;
 
@@ -131,7 +132,7 @@ static void add_all(struct vt_module_family *family, const struct entry *entries
         uint64_t temporary = entries[i].group->temporary_peak_bytes;
 
         if (entries[i].group->bytes || !any)
-            add(family, &entries[i]);
+            add_member(family, &entries[i]);
         if (temporary > family->temporary_peak_bytes)
             family->temporary_peak_bytes = temporary;
     }
@@ -153,7 +154,7 @@ static bool is_alike(const struct vt_module_family *a, const struct vt_module_fa
            a->members == b->members && a->low_bytes == b->low_bytes;
 }
 
-static void merge(struct vt_module_family *into, const struct vt_module_family *family)
+static void merge_family(struct vt_module_family *into, const struct vt_module_family *family)
 {
     for (size_t i = 0; i < VT_MODULE_NUMBERS; i++) {
         if (!family->numbers[i].any)
@@ -183,7 +184,7 @@ static void merge_alike(struct vt_module_families *families)
         uint32_t same = family->same ? vt_index_get(&first, key) : VT_INDEX_NONE;
 
         if (same != VT_INDEX_NONE && is_alike(&families->items[same], family)) {
-            merge(&families->items[same], family);
+            merge_family(&families->items[same], family);
             free(family->pattern);
             continue;
         }
@@ -241,9 +242,7 @@ static int compare_families(const void *left, const void *right)
 {
     const struct vt_module_family *a = left, *b = right;
 
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->name, b->name);
 }
 
 static void make_families(struct entry *entries, size_t count, bool roles,
@@ -257,7 +256,7 @@ static void make_families(struct entry *entries, size_t count, bool roles,
             !is_container(entries, count, pattern))
             entries[i].kept = entries[i].numbers[entries[i].number_count - 1];
     }
-    qsort(entries, count, sizeof *entries, compare_entries);
+    vt_sort(entries, count, sizeof *entries, compare_entries);
     for (size_t i = 0, end; i < count; i = end) {
         struct vt_module_family *family = &families->items[families->count];
 
@@ -271,10 +270,10 @@ static void make_families(struct entry *entries, size_t count, bool roles,
     merge_alike(families);
     for (size_t f = 0; f < families->count; f++)
         families->items[f].name = make_name(&families->items[f]);
-    qsort(families->items, families->count, sizeof *families->items, compare_families);
+    vt_sort(families->items, families->count, sizeof *families->items, compare_families);
 }
 
-static void fold(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
+static void fold_groups(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
 {
     struct entry *entries = vt_allocate_zeros(modules->count + 1, sizeof *entries);
     size_t count = 0;
@@ -284,10 +283,8 @@ static void fold(const struct vt_groups *modules, bool roles, struct vt_module_f
     for (size_t i = 0; i < modules->count; i++)
         if (modules->items[i].name[0])
             take_apart(&modules->items[i], &entries[count++]);
-    if (count) {
-        qsort(entries, count, sizeof *entries, compare_patterns);
-        make_families(entries, count, roles, families);
-    }
+    vt_sort(entries, count, sizeof *entries, compare_patterns);
+    make_families(entries, count, roles, families);
     for (size_t i = 0; i < count; i++)
         free(entries[i].pattern);
     free(entries);
@@ -295,7 +292,7 @@ static void fold(const struct vt_groups *modules, bool roles, struct vt_module_f
 
 void vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
 {
-    fold(modules, true, families);
+    fold_groups(modules, true, families);
 }
 
 void vt_module_families_free(struct vt_module_families *families)
@@ -322,7 +319,7 @@ void vt_fold_places(const struct vt_groups *modules, unsigned category, struct v
             vt_group_named(&table, name, (size_t)(level.begin + level.bytes - name))->bytes += bytes;
     }
     vt_index_free(&table.index);
-    fold(&places, false, families);
+    fold_groups(&places, false, families);
     vt_groups_free(&places);
 }
 

@@ -4,38 +4,36 @@
 #include "attribute/attribute.h"
 #include "base/format.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index)
+uint64_t vt_since_start(const struct vt_trace *trace, uint64_t t_ns)
 {
-    uint64_t start = trace->header.start_monotonic_ns, t_ns;
+    const uint64_t start = trace->header.start_monotonic_ns;
 
-    if (event_index >= trace->event_count)
-        return 0;
-    t_ns = trace->events[event_index].t_ns;
     return t_ns > start ? t_ns - start : 0;
 }
 
-/* Where a parser writes its reason. */
-struct reason {
-    char *text;
-    size_t bytes;
-};
-
-static int fail(struct reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct reason reason, const char *format, ...)
+uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index)
 {
-    va_list arguments;
+    return event_index < trace->event_count ? vt_since_start(trace, trace->events[event_index].t_ns) : 0;
+}
 
-    va_start(arguments, format);
-    vsnprintf(reason.text, reason.bytes, format, arguments);
-    va_end(arguments);
-    return -EINVAL;
+uint32_t vt_last_event_at(const struct vt_trace *trace, uint64_t t_ns)
+{
+    size_t low = 0, high = trace->event_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (trace->events[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? (uint32_t)low - 1 : 0;
 }
 
 /* ---- Marks ---- */
@@ -63,22 +61,22 @@ static void list_marks(const struct vt_report *report, char *text, size_t bytes)
 }
 
 static int no_mark(const struct vt_report *report, const char *name, int length, uint64_t number,
-                   uint64_t found, struct reason reason)
+                   uint64_t found, struct vt_error_text reason)
 {
     char marks[256];
 
     length = length < 64 ? length : 64;
     if (found)
-        return fail(reason, "the trace has mark '%.*s' only %" PRIu64 " times, not %" PRIu64, length, name,
-                    found, number);
+        return vt_fail(reason, "the trace has mark '%.*s' only %" PRIu64 " times, not %" PRIu64, length, name,
+                       found, number);
     list_marks(report, marks, sizeof marks);
-    return fail(reason, "no mark '%.*s' in the trace; it has %s", length, name,
-                marks[0] ? marks : "no marks at all");
+    return vt_fail(reason, "no mark '%.*s' in the trace; it has %s", length, name,
+                   marks[0] ? marks : "no marks at all");
 }
 
 /* NAME or NAME#k. A mark may be called "a#2" itself: the whole text is tried first. */
 static int find_mark(const struct vt_report *report, const char *text, struct vt_moment *moment,
-                     struct reason reason)
+                     struct vt_error_text reason)
 {
     const char *hash = strrchr(text, '#');
     char *end = NULL;
@@ -124,25 +122,25 @@ static uint32_t event_numbered(const struct vt_trace *trace, uint64_t number)
 }
 
 static int find_event(const struct vt_report *report, const char *text, struct vt_moment *moment,
-                      struct reason reason)
+                      struct vt_error_text reason)
 {
     uint64_t count = report->trace->recorded_events;
     char *end, events[32];
     unsigned long long event = strtoull(text, &end, 10);
 
     if (text[0] < '0' || text[0] > '9' || *end)
-        return fail(reason, "'event:%.32s' is not event:NUMBER", text);
+        return vt_fail(reason, "'event:%.32s' is not event:NUMBER", text);
     if (!count)
-        return fail(reason, "no event %.20s in the trace; it has no events", text);
+        return vt_fail(reason, "no event %.20s in the trace; it has no events", text);
     if (event >= count)
-        return fail(reason, "no event %.20s in the trace; it has %s, numbered from 0", text,
-                    vt_format_count(count, events));
+        return vt_fail(reason, "no event %.20s in the trace; it has %s, numbered from 0", text,
+                       vt_format_count(count, events));
     moment->first = moment->last = event_numbered(report->trace, event);
     return 0;
 }
 
 static int find_step(const struct vt_report *report, const char *text, struct vt_moment *moment,
-                     struct reason reason)
+                     struct vt_error_text reason)
 {
     const struct vt_attribution *attribution = report->attribution;
     char *end;
@@ -150,7 +148,7 @@ static int find_step(const struct vt_report *report, const char *text, struct vt
     bool found = false;
 
     if (end == text || *end || text[0] == '-')
-        return fail(reason, "'step:%.32s' is not step:NUMBER", text);
+        return vt_fail(reason, "'step:%.32s' is not step:NUMBER", text);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
         if (span->step != step)
@@ -163,9 +161,9 @@ static int find_step(const struct vt_report *report, const char *text, struct vt
     if (found)
         return 0;
     if (attribution->step_count)
-        return fail(reason, "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)", step,
-                    attribution->step_count);
-    return fail(reason, "no step %lu in the trace: no training steps were recognised in it", step);
+        return vt_fail(reason, "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)",
+                       step, attribution->step_count);
+    return vt_fail(reason, "no step %lu in the trace: no training steps were recognised in it", step);
 }
 
 /* "3.2s", "150ms", "2min", "1.5 h" since recording began. */
@@ -193,30 +191,23 @@ static bool parse_time(const char *text, double *seconds)
 }
 
 static int find_time(const struct vt_report *report, const char *text, struct vt_moment *moment,
-                     struct reason reason)
+                     struct vt_error_text reason)
 {
     const struct vt_trace *trace = report->trace;
-    size_t low = 0, high = trace->event_count;
     double seconds;
     char duration[32];
 
     if (!parse_time(text, &seconds))
-        return fail(
+        return vt_fail(
             reason,
             "'%.64s' is not a moment; use peak, reserved, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
             "event:N or a time such as 3.2s or 150ms",
             text);
     if (seconds * 1e9 > (double)report->duration_ns)
-        return fail(reason, "%.64s is after the end of the trace, which is %s long", text,
-                    vt_format_duration(report->duration_ns, duration));
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((double)vt_event_time(trace, (uint32_t)middle) <= seconds * 1e9)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    moment->first = moment->last = low ? (uint32_t)low - 1 : 0;
+        return vt_fail(reason, "%.64s is after the end of the trace, which is %s long", text,
+                       vt_format_duration(report->duration_ns, duration));
+    moment->first = moment->last =
+        vt_last_event_at(trace, trace->header.start_monotonic_ns + (uint64_t)(seconds * 1e9));
     moment->t_ns = (uint64_t)(seconds * 1e9);
     moment->timed = true;
     return 0;
@@ -225,7 +216,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
 /* ---- Out of memory ---- */
 
 /* "oom" is the last, "oom#2" the second. */
-static int find_refusal(const struct vt_report *report, const char *at, size_t *index, struct reason reason)
+static int find_refusal(const struct vt_report *report, const char *at, size_t *index,
+                        struct vt_error_text reason)
 {
     size_t count = report->refusal_count;
     char *end = NULL;
@@ -236,18 +228,18 @@ static int find_refusal(const struct vt_report *report, const char *at, size_t *
     else if (strcmp(at, "oom"))
         end = "?";
     if (end && *end)
-        return fail(reason, "'%.64s' is not oom#NUMBER", at);
+        return vt_fail(reason, "'%.64s' is not oom#NUMBER", at);
     if (!count)
-        return fail(reason, "the trace has no out-of-memory event");
+        return vt_fail(reason, "the trace has no out-of-memory event");
     if (!number || number > count)
-        return fail(reason, "memory ran out %zu time%s in the trace: there is no %.64s", count,
-                    count > 1 ? "s" : "", at);
+        return vt_fail(reason, "memory ran out %zu time%s in the trace: there is no %.64s", count,
+                       count > 1 ? "s" : "", at);
     *index = (size_t)number - 1;
     return 0;
 }
 
-static int parse(const struct vt_report *report, const char *at, struct vt_moment *moment, const char **label,
-                 struct reason reason)
+static int parse_moment(const struct vt_report *report, const char *at, struct vt_moment *moment,
+                        const char **label, struct vt_error_text reason)
 {
     size_t index = 0;
     int result;
@@ -280,14 +272,15 @@ static int parse(const struct vt_report *report, const char *at, struct vt_momen
     return find_time(report, at, moment, reason);
 }
 
-static uint64_t apart(uint64_t a, uint64_t b)
+static uint64_t time_apart(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
 
 /* The failed request that `at` means where only these count: the last in a step, the first after a mark,
  * the nearest to a time. */
-static int choose_refusal(const struct vt_report *report, const char *at, size_t *index, struct reason reason)
+static int choose_refusal(const struct vt_report *report, const char *at, size_t *index,
+                          struct vt_error_text reason)
 {
     const struct vt_oom *refusals = report->refusals;
     size_t count = report->refusal_count, chosen = count;
@@ -297,11 +290,11 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
 
     if (!count || !strncmp(at, "oom", 3))
         return find_refusal(report, count ? at : "oom", index, reason);
-    result = parse(report, at, &moment, &label, reason);
+    result = parse_moment(report, at, &moment, &label, reason);
     if (result)
         return result;
     if (moment.peak || moment.end || moment.reserved)
-        return fail(
+        return vt_fail(
             reason,
             "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
             "that moment: vramtrace report --at %s",
@@ -309,8 +302,8 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
 
-        if (moment.t_ns && (chosen == count ||
-                            apart(refusals[i].t_ns, moment.t_ns) < apart(refusals[chosen].t_ns, moment.t_ns)))
+        if (moment.t_ns && (chosen == count || time_apart(refusals[i].t_ns, moment.t_ns) <
+                                                   time_apart(refusals[chosen].t_ns, moment.t_ns)))
             chosen = i;
         if (!moment.t_ns && event >= moment.first &&
             (moment.largest ? event <= moment.last : chosen == count))
@@ -319,16 +312,15 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     *index = chosen;
     if (chosen < count)
         return 0;
-    return fail(reason, "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
-                moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
+    return vt_fail(reason, "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
+                   moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
 }
 
 /* ---- The moment shown ---- */
 
 int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
-                   struct vt_moment *moment, char *error, size_t error_bytes)
+                   struct vt_moment *moment, struct vt_error_text reason)
 {
-    const struct reason reason = {error, error_bytes};
     const char *at = options->at, *label = "the peak";
     size_t count = report->refusal_count;
     char numbered[32];
@@ -351,7 +343,7 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
     at = at ? at : options->default_at;
     report->has_at = at != NULL;
     if (at)
-        result = parse(report, at, moment, &label, reason);
+        result = parse_moment(report, at, moment, &label, reason);
     if (at && !strncmp(at, "mark:", 5))
         snprintf(report->at_label, sizeof report->at_label, "mark '%.200s'", at + 5);
     else
@@ -360,16 +352,15 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
 }
 
 int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
-                  struct vt_range *range, char *error, size_t error_bytes)
+                  struct vt_range *range, struct vt_error_text reason)
 {
-    const struct reason reason = {error, error_bytes};
     const char *label;
     int result = 0;
 
     *range = (struct vt_range){.has_from = options->from != NULL, .has_to = options->to != NULL};
     if (range->has_from)
-        result = parse(report, options->from, &range->from, &label, reason);
+        result = parse_moment(report, options->from, &range->from, &label, reason);
     if (!result && range->has_to)
-        result = parse(report, options->to, &range->to, &label, reason);
+        result = parse_moment(report, options->to, &range->to, &label, reason);
     return result;
 }

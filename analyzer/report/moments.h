@@ -2,6 +2,7 @@
 #ifndef VT_REPORT_MOMENTS_H
 #define VT_REPORT_MOMENTS_H
 
+#include "base/error_text.h"
 #include "report/report.h"
 
 /* Where --at points: the state after event `last`, or the largest state within `first` to `last`. */
@@ -14,9 +15,9 @@ struct vt_moment {
 };
 
 /* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is
- * set only with has_at. -EINVAL with a reason in `error`. */
+ * set only with has_at. -EINVAL with the reason. */
 int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
-                   struct vt_moment *moment, char *error, size_t error_bytes);
+                   struct vt_moment *moment, struct vt_error_text reason);
 
 /* What a timeline shall show: from the first event of a moment to the last of another. */
 struct vt_range {
@@ -25,8 +26,12 @@ struct vt_range {
 };
 /* Reads options->from and options->to. -EINVAL as above. */
 int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
-                  struct vt_range *range, char *error, size_t error_bytes);
+                  struct vt_range *range, struct vt_error_text reason);
 
+/* The last event that is not after `t_ns`, a time as events have it; 0 = none. */
+uint32_t vt_last_event_at(const struct vt_trace *trace, uint64_t t_ns);
+/* A time as events have it, since recording began; 0 = before. */
+uint64_t vt_since_start(const struct vt_trace *trace, uint64_t t_ns);
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 

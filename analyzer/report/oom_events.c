@@ -4,6 +4,7 @@
 #include "attribute/failures.h"
 #include "attribute/sums.h"
 #include "base/allocate.h"
+#include "report/instants.h"
 #include "report/moments.h"
 #include "report/oom_requesters.h"
 #include "trace/frameworks.h"
@@ -89,15 +90,14 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_oom *refus
 /* If the driver did not report free memory: the GPU's size minus what this process holds. */
 static void estimate_free(const struct vt_trace *trace, struct vt_oom *refusal)
 {
-    for (size_t i = 0; i < trace->device_count; i++) {
-        uint64_t total = trace->devices[i].total_bytes;
+    const struct vt_trace_device *gpu = vt_trace_device_of(trace, refusal->device_index);
+    uint64_t total = gpu ? gpu->total_bytes : 0;
 
-        if (trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
-            continue;
-        refusal->free_known = true;
-        refusal->total_bytes = total;
-        refusal->free_bytes = total > refusal->driver_bytes ? total - refusal->driver_bytes : 0;
-    }
+    if (!total || refusal->free_told)
+        return;
+    refusal->free_known = true;
+    refusal->total_bytes = total;
+    refusal->free_bytes = total > refusal->driver_bytes ? total - refusal->driver_bytes : 0;
 }
 
 void vt_complete_refusal(const struct vt_report *report, struct vt_oom *refusal)
@@ -120,13 +120,12 @@ static uint32_t last_gain(const struct vt_trace *trace)
     return VT_NEVER;
 }
 
-static void describe(const struct vt_report *report, const struct vt_failure *failure, uint32_t gain,
-                     struct vt_oom *refusal)
+static void describe_oom(const struct vt_report *report, const struct vt_failure *failure, uint32_t gain,
+                         struct vt_oom *refusal)
 {
     const uint32_t event_index = failure->event_index;
     const struct vt_event *event = &report->trace->events[event_index];
-    const struct vt_span *span =
-        report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
+    const struct vt_span *span = vt_report_span(report, event_index);
 
     *refusal = (struct vt_oom){
         .event_index = event_index,
@@ -139,8 +138,8 @@ static void describe(const struct vt_report *report, const struct vt_failure *fa
         .limit = event->layer == VT_LAYER_FRAMEWORK ? vt_limit_of(report->trace, event->stack_id) : NULL,
         .driver_tries = failure->tries,
         .tried_bytes = failure->tried_bytes,
-        .step = span ? span->step : 0,
-        .phase = span ? span->phase : VT_PHASE_OTHER};
+        .step = span->step,
+        .phase = span->phase};
     /* the process requested no device memory after it */
     refusal->ends_run =
         gain == VT_NEVER || gain <= event_index || (report->trace->events[gain].flags & VT_FLAG_HOST) != 0;
@@ -151,16 +150,15 @@ static void describe(const struct vt_report *report, const struct vt_failure *fa
 static void add_survived(struct vt_report *report, uint32_t event_index)
 {
     const struct vt_event *event = &report->trace->events[event_index];
-    const struct vt_span *span =
-        report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
+    const struct vt_span *span = vt_report_span(report, event_index);
 
     if (report->survived_count++ && event->bytes <= report->survived.bytes)
         return;
     report->survived =
         (struct vt_survived){.t_ns = vt_event_time(report->trace, event_index),
                              .bytes = event->bytes,
-                             .step = span ? span->step : 0,
-                             .phase = span ? span->phase : VT_PHASE_OTHER,
+                             .step = span->step,
+                             .phase = span->phase,
                              .emptied = report->trace->stacks[event->stack_id].native_count == 0 ||
                                         vt_shows_kind(report->trace, event->stack_id, VT_OBJECT_NODES),
                              .place = vt_place_of(report->places, event->stack_id)};
@@ -174,7 +172,7 @@ void vt_find_refusals(struct vt_report *report)
     uint32_t gain = last_gain(trace);
 
     vt_failures_find(report->attribution->replay, &failures);
-    report->untold_limit = vt_limit_untold(trace);
+    report->untold_limit = vt_limit_unreported(trace);
     for (size_t i = 0; i < failures.count; i++)
         count += failures.items[i].outcome == VT_FAILURE_FINAL;
     report->refusals = vt_allocate_zeros(count + 1, sizeof *report->refusals);
@@ -182,7 +180,7 @@ void vt_find_refusals(struct vt_report *report)
         const struct vt_failure *failure = &failures.items[i];
 
         if (failure->outcome == VT_FAILURE_FINAL)
-            describe(report, failure, gain, &report->refusals[report->refusal_count++]);
+            describe_oom(report, failure, gain, &report->refusals[report->refusal_count++]);
         else if (failure->outcome == VT_FAILURE_SURVIVED)
             add_survived(report, failure->event_index);
     }

@@ -25,22 +25,16 @@ struct nodes {
     struct vt_index blocks; /* sequence → the first block of the operator that made it */
 };
 
-static void put_first(struct vt_index *index, uint64_t sequence, size_t at)
-{
-    if (vt_index_get(index, sequence) == VT_INDEX_NONE)
-        vt_index_put(index, sequence, (uint32_t)at);
-}
-
 static void find_nodes(const struct vt_replay *replay, struct nodes *nodes)
 {
     const struct vt_trace *trace = replay->trace;
 
     for (size_t i = 0; i < trace->event_count; i++)
         if (trace->events[i].kind == VT_EVENT_NODE)
-            put_first(&nodes->events, trace->events[i].sequence, i);
+            vt_index_add(&nodes->events, trace->events[i].sequence, (uint32_t)i);
     for (size_t i = 0; i < replay->allocation_count; i++)
         if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK)
-            put_first(&nodes->blocks, replay->allocations[i].sequence, i);
+            vt_index_add(&nodes->blocks, replay->allocations[i].sequence, (uint32_t)i);
 }
 
 static bool is_backward(uint64_t sequence)

@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "report/blocks.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static uint64_t hash_row(const struct vt_peak_row *row)
     return row->place ? hash_text(row->place->frame.file, hash_text(row->place->name, hash)) : hash;
 }
 
-static void add(struct summing *summing, const struct vt_peak_row *row)
+static void add_row(struct summing *summing, const struct vt_peak_row *row)
 {
     struct vt_peak_rows *rows = summing->rows;
     uint64_t hash;
@@ -98,7 +99,7 @@ static void add_allocation(struct summing *summing, uint32_t index)
         }
         row.module_class = row.module ? vt_module_class(attribution, row.module) : NULL;
         row.exact_bytes = label->evidence == VT_EVIDENCE_EXACT ? row.bytes : 0;
-        add(summing, &row);
+        add_row(summing, &row);
     }
 }
 
@@ -111,32 +112,29 @@ static void add_rest(struct summing *summing, const struct vt_device_report *dev
                                     .bytes = device->peak.state.categories[category]};
 
     if (row.bytes)
-        add(summing, &row);
+        add_row(summing, &row);
 }
 
 static int compare_rows(const void *left, const void *right)
 {
     const struct vt_peak_row *a = left, *b = right;
 
-    return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+    return vt_order(b->bytes, a->bytes);
 }
 
-void vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device,
-                       struct vt_peak_rows *rows)
+struct vt_peak_rows vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device)
 {
-    const struct vt_replay *replay = report->attribution->replay;
-    const uint32_t event = device->peak.state.event_index;
-    struct summing summing = {.report = report, .rows = rows};
+    struct vt_counted counted =
+        vt_counted_at(report->attribution->replay, device->index, device->peak.state.event_index);
+    struct vt_peak_rows rows = {0};
+    struct summing summing = {.report = report, .rows = &rows};
 
     add_rest(&summing, device, VT_CATEGORY_CACHED);
     add_rest(&summing, device, VT_CATEGORY_CONTEXT);
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
-        if (replay->allocations[i].alloc_event > event)
-            break;
-        if (vt_is_counted(&replay->allocations[i], device->index, event))
-            add_allocation(&summing, i);
-    }
+    for (size_t i = 0; i < counted.count; i++)
+        add_allocation(&summing, counted.items[i]);
+    free(counted.items);
     vt_index_free(&summing.index);
-    if (rows->count)
-        qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
+    vt_sort(rows.items, rows.count, sizeof *rows.items, compare_rows);
+    return rows;
 }

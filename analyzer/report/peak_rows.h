@@ -22,8 +22,6 @@ struct vt_peak_rows {
     size_t count;
 };
 
-/* `rows` is empty before; the caller frees its items. */
-void vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device,
-                       struct vt_peak_rows *rows);
+struct vt_peak_rows vt_peak_rows_make(const struct vt_report *report, const struct vt_device_report *device);
 
 #endif

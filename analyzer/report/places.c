@@ -136,8 +136,8 @@ static bool is_folded(const struct vt_frame *frame)
 
 /* Folds a stack to a line or two of text: the innermost frame with a meaning, then those of the user's code.
  * Native frames are shown only without Python frames. */
-static void fold(struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames, size_t count,
-                 char *text, size_t bytes)
+static void fold_stack(struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames,
+                       size_t count, char *text, size_t bytes)
 {
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
@@ -178,7 +178,7 @@ static void name_stack(struct vt_places *places, uint32_t stack_id, struct vt_st
         hash = vt_hash_bytes(frames[i].file, strlen(frames[i].file) + 1, hash);
         hash = vt_hash_bytes(&frames[i].line, sizeof frames[i].line, hash);
     }
-    fold(places, stack_id, frames, count, text, sizeof text);
+    fold_stack(places, stack_id, frames, count, text, sizeof text);
     stack->hash = hash;
     stack->text = vt_places_text(places, text);
 }
@@ -202,27 +202,18 @@ size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_fr
 
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place)
 {
-    int32_t line = place ? place->frame.line : 0;
-    char *text = NULL, *found;
-    const char *start = "";
-    size_t capacity = 0;
-    uint8_t state = VT_SOURCE_MISSING;
-    FILE *file = line > 0 ? vt_source_open(places->trace, place->frame.file, &state) : NULL;
+    struct vt_source_text source = {0};
+    const size_t line = place && place->frame.line > 0 ? (size_t)place->frame.line : 0;
+    const char *text = "";
+    char *copy;
 
-    if (!file)
-        return vt_copy_text("");
-    while (line > 0 && getline(&text, &capacity, file) >= 0)
-        line--;
-    if (!line && text) {
-        text[strcspn(text, "\r\n")] = '\0';
-        start = text + strspn(text, " \t");
-    }
-    if (line && !feof(file) && !ferror(file))
-        vt_end_out_of_memory();
-    found = vt_copy_text(start);
-    free(text);
-    fclose(file);
-    return found;
+    if (line)
+        vt_source_read(places->trace, place->frame.file, &source);
+    if (line && line <= source.count)
+        text = source.lines[line - 1];
+    copy = vt_copy_text(text + strspn(text, " \t"));
+    vt_source_free(&source);
+    return copy;
 }
 
 /* ---- The cache ---- */

@@ -16,7 +16,6 @@
 #include "trace/digest_events.h"
 #include "trace/reading_plan.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +24,8 @@
 #define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
 
 /* Groups of the instants that are wanted, blocks and the explanation. */
-static void describe(struct vt_report *report, const struct vt_report_options *options,
-                     struct vt_grouper *grouper, struct vt_device_report *device)
+static void describe_device(struct vt_report *report, const struct vt_report_options *options,
+                            struct vt_grouper *grouper, struct vt_device_report *device)
 {
     struct vt_instant *instants[] = {&device->peak, &device->end, &device->at};
     unsigned groups = options->groups ? options->groups : (1u << VT_BY_COUNT) - 1;
@@ -45,8 +44,7 @@ struct wanted {
     const struct vt_report_options *options;
     const struct vt_moment *at; /* NULL = none */
     struct vt_range range;
-    char *error;
-    size_t error_bytes;
+    struct vt_error_text reason;
 };
 
 /* A timeline is made while the instants are described. */
@@ -64,39 +62,29 @@ static int make_timeline(void *context)
     size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
 
     return vt_timeline_make(work->report, &work->wanted->range, options->axis, columns, work->device,
-                            work->error, sizeof work->error);
+                            (struct vt_error_text){work->error, sizeof work->error});
 }
 
 static int make_device(struct vt_report *report, const struct wanted *wanted, struct vt_grouper *grouper,
                        struct vt_device_report *device)
 {
     const struct vt_report_options *options = wanted->options;
-    const struct vt_trace *trace = report->trace;
+    const struct vt_trace_device *gpu = vt_trace_device_of(report->trace, device->index);
     struct timeline_work work = {.report = report, .wanted = wanted, .device = device};
     struct vt_task timeline = {0};
-    uint64_t free_bytes, total_bytes;
     int result;
 
-    device->name = "";
-    for (size_t i = 0; i < trace->device_count; i++) {
-        if (trace->devices[i].index != device->index)
-            continue;
-        device->name = trace->devices[i].name;
-        device->total_bytes = trace->devices[i].total_bytes;
-    }
+    device->name = gpu ? gpu->name : "";
+    device->total_bytes = gpu ? gpu->total_bytes : 0;
     vt_walk_device(report, wanted->at, device);
     if (options->timeline_columns != VT_NO_TIMELINE)
         vt_task_begin(&timeline, make_timeline, &work);
     device->shown = device->at.state.present ? &device->at : &device->peak;
-    if (vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
-        device->card_free_bytes = free_bytes;
-        device->card_total_bytes = total_bytes;
-    }
-    describe(report, options, grouper, device);
+    vt_free_near(report->trace, device->shown->state.event_index, device->index, &device->card_free_bytes,
+                 &device->card_total_bytes);
+    describe_device(report, options, grouper, device);
     result = vt_task_end(&timeline);
-    if (result)
-        snprintf(wanted->error, wanted->error_bytes, "%s", work.error);
-    return result;
+    return result ? vt_fail(wanted->reason, "%s", work.error) : 0;
 }
 
 bool vt_held_memory(const struct vt_report *report, int device_index)
@@ -146,8 +134,7 @@ static int make_devices(struct vt_report *report, const struct wanted *wanted)
 
 static uint64_t duration_of(const struct vt_trace *trace)
 {
-    uint64_t start = trace->header.start_monotonic_ns, end = trace->header.end_monotonic_ns;
-    uint64_t duration = end > start ? end - start : 0;
+    uint64_t duration = vt_since_start(trace, trace->header.end_monotonic_ns);
     uint64_t last = trace->event_count ? vt_event_time(trace, (uint32_t)trace->event_count - 1) : 0;
 
     return duration > last ? duration : last;
@@ -212,17 +199,19 @@ static int find_moments(const struct vt_attribution *attribution, struct vt_repo
     report->trace = attribution->trace;
     report->attribution = attribution;
     report->duration_ns = duration_of(report->trace);
+    report->event_count = attribution->trace->event_count;
+    report->allocation_count = attribution->replay->allocation_count;
     report->step_count = attribution->step_count;
     vt_trace_facts_read(report->trace, &report->facts);
     report->places = vt_places_make(report->trace);
     list_marks(report);
     list_step_starts(report);
     vt_find_refusals(report);
-    result = vt_find_moment(report, options, at, wanted->error, wanted->error_bytes);
+    result = vt_find_moment(report, options, at, wanted->reason);
     if (result)
         return result;
     wanted->at = report->has_at ? at : NULL;
-    return vt_find_range(report, options, &wanted->range, wanted->error, wanted->error_bytes);
+    return vt_find_range(report, options, &wanted->range, wanted->reason);
 }
 
 /* ---- Gaps ---- */
@@ -266,10 +255,8 @@ static struct vt_window window_of(const struct vt_trace *trace, uint32_t first, 
 static struct vt_window window_with_step(const struct vt_report *report, uint32_t first, uint32_t last)
 {
     struct vt_window window = window_of(report->trace, first, last);
-    uint32_t step;
-    uint8_t phase;
+    const uint32_t step = vt_report_span(report, first)->step;
 
-    vt_locate(report, first, &step, &phase);
     for (size_t i = report->step_start_count; i-- > 0;) {
         const struct vt_step_start *start = &report->step_starts[i];
         uint64_t number = vt_trace_event_number(report->trace, start->event_index);
@@ -293,7 +280,7 @@ static bool is_whole(const struct vt_trace *trace, const struct vt_window *windo
     return true;
 }
 
-static void need(const struct vt_trace *trace, struct vt_window window, struct vt_needs *needs)
+static void need_window(const struct vt_trace *trace, struct vt_window window, struct vt_needs *needs)
 {
     if (!is_whole(trace, &window) && needs->count < VT_NEEDS)
         needs->items[needs->count++] = window;
@@ -309,8 +296,9 @@ static void need_reserved(const struct vt_report *report, const struct vt_moment
         if (!is_wanted(report, &(struct vt_report_options){.device_index = -1}, i))
             continue;
         vt_walk_device(report, at, &device);
-        need(report->trace,
-             window_with_step(report, device.at.state.event_index, device.at.state.event_index), needs);
+        need_window(report->trace,
+                    window_with_step(report, device.at.state.event_index, device.at.state.event_index),
+                    needs);
     }
 }
 
@@ -319,7 +307,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
 {
     struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
     char error[512];
-    struct wanted wanted = {.options = options, .error = error, .error_bytes = sizeof error};
+    struct wanted wanted = {.options = options, .reason = {error, sizeof error}};
     const struct vt_range *range = &wanted.range;
     struct vt_moment at;
     int result = find_moments(attribution, report, &wanted, &at); /* what is wrong, vt_report_make says */
@@ -328,7 +316,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
     if (!result && wanted.at && at.reserved)
         need_reserved(report, &at, needs);
     else if (!result && wanted.at && !at.peak && !at.end)
-        need(report->trace, window_with_step(report, at.first, at.last), needs);
+        need_window(report->trace, window_with_step(report, at.first, at.last), needs);
     if (!result && (range->has_from || range->has_to)) {
         struct vt_window window = {.end = report->trace->recorded_events};
 
@@ -337,7 +325,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
         if (range->has_to && !range->to.peak && !range->to.end)
             window.end = window_of(report->trace, range->to.first, range->to.last).end;
         if (window.end > window.first && window.end - window.first <= WHOLE_RANGE_EVENTS)
-            need(report->trace, window, needs);
+            need_window(report->trace, window, needs);
     }
     vt_report_free(report);
 }
@@ -346,7 +334,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
                    struct vt_report **made, char *error, size_t error_bytes)
 {
     struct vt_report *report = vt_allocate_zeros(1, sizeof *report);
-    struct wanted wanted = {.options = options, .error = error, .error_bytes = error_bytes};
+    struct wanted wanted = {.options = options, .reason = {error, error_bytes}};
     struct vt_moment at;
     int result = find_moments(attribution, report, &wanted, &at);
 
@@ -354,11 +342,9 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     list_gaps(report);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
-    if (!result && options->device_index >= known_devices(report)) {
-        snprintf(error, error_bytes, "no device %d in the trace; the highest is %d", options->device_index,
-                 known_devices(report) - 1);
-        result = -EINVAL;
-    }
+    if (!result && options->device_index >= known_devices(report))
+        result = vt_fail(wanted.reason, "no device %d in the trace; the highest is %d", options->device_index,
+                         known_devices(report) - 1);
     if (!result)
         result = make_devices(report, &wanted);
     if (result) {
@@ -369,9 +355,12 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     return 0;
 }
 
-const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t allocation)
+struct vt_device_report *vt_report_device(const struct vt_report *report, int device_index)
 {
-    return vt_place_of(report->places, report->attribution->replay->allocations[allocation].stack_id);
+    for (size_t i = 0; i < report->device_count; i++)
+        if (report->devices[i].index == device_index)
+            return &report->devices[i];
+    return NULL;
 }
 
 uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index)
@@ -397,14 +386,13 @@ static void free_instant(struct vt_instant *instant)
     free(instant->blocks);
 }
 
-void vt_leaks_free(struct vt_leaks *leaks)
+static void free_leaks(struct vt_leaks *leaks)
 {
     for (size_t i = 0; i < leaks->count; i++) {
         free(leaks->items[i].parts);
         free(leaks->items[i].kept);
     }
     free(leaks->items);
-    *leaks = (struct vt_leaks){0};
 }
 
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
@@ -418,12 +406,11 @@ void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
     *fragmentation = (struct vt_fragmentation){0};
 }
 
-void vt_gpu_table_free(struct vt_gpu_table *table)
+static void free_gpu_table(struct vt_gpu_table *table)
 {
     free(table->rows);
     free(table->told);
     free(table->advices.items);
-    *table = (struct vt_gpu_table){0};
 }
 
 static void free_device(struct vt_device_report *device)
@@ -433,13 +420,13 @@ static void free_device(struct vt_device_report *device)
     free_instant(&device->at);
     free(device->explanation.reasons);
     vt_timeline_free(&device->timeline);
-    vt_leaks_free(&device->leaks);
+    free_leaks(&device->leaks);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);
     free(device->graph_pools.items);
     free(device->steps.items);
-    vt_gpu_table_free(&device->card);
-    vt_gpu_table_free(&device->last_card);
+    free_gpu_table(&device->card);
+    free_gpu_table(&device->last_card);
     free(device->context_levels.items);
 }
 

@@ -72,10 +72,10 @@ struct vt_oom {
 
 /* A request that the driver refused, and granted after the framework had freed its cache. */
 struct vt_survived {
-    uint64_t t_ns, bytes; /* since recording began; asked for */
+    uint64_t t_ns, bytes; /* since recording began; requested */
     uint32_t step;
     uint8_t phase;
-    bool emptied;                 /* the framework is one that empties its cache then and asks again */
+    bool emptied;                 /* the framework is one that then empties its cache and tries again */
     const struct vt_place *place; /* NULL = not known */
 };
 
@@ -103,6 +103,7 @@ struct vt_report {
     struct vt_places *places;                 /* owned */
     struct vt_trace_facts facts;
     uint64_t duration_ns;
+    size_t event_count, allocation_count; /* that were read */
     uint32_t step_count;
     bool has_operators;               /* stacks name operators */
     struct vt_device_report *devices; /* those that held any memory, or the requested one */
@@ -155,14 +156,12 @@ struct vt_report_options {
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **report, char *error, size_t error_bytes);
 void vt_report_free(struct vt_report *report);
+/* NULL = it has no such device. */
+struct vt_device_report *vt_report_device(const struct vt_report *report, int device_index);
 /* The number that an event has in the file, of its index. */
 uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index);
 /* That of the last event before the next one that is not left out: where something ends that ends with it. */
 uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t event_index);
-
-/* The line that made an allocation (its index in the replay); NULL = not known. Found on first use: one
- * thread at a time. */
-const struct vt_place *vt_report_place(const struct vt_report *report, uint32_t allocation);
 
 /* Any memory at any time, of any kind but context. */
 bool vt_held_memory(const struct vt_report *report, int device_index);
@@ -173,9 +172,7 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
 
 const char *vt_by_name(unsigned by); /* of enum vt_by: "category", "module", … */
 
-/* Frees what findings hold; all-zero ones too. */
-void vt_leaks_free(struct vt_leaks *leaks);
-void vt_gpu_table_free(struct vt_gpu_table *table);
+/* All-zero ones too. */
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation);
 
 #endif

@@ -90,11 +90,17 @@ static const char *frame_kind(unsigned kind)
           .word = vt_phase_name, .nonzero = true, AT(member), __VA_ARGS__)
 #define NUMBERS(json, member, counter, of, text, ...)                                                        \
     ENTRY(json, text, VT_FIELD_NUMBERS, .unit = VT_UNIT_##of, ITEMS(member), COUNTED(counter), __VA_ARGS__)
+#define OF_EACH(json, member, counter, inner, of, text, ...)                                                 \
+    ENTRY(json, text, VT_FIELD_OF_EACH, .unit = VT_UNIT_##of, ITEMS(member), COUNTED(counter),               \
+          .other = offsetof(__typeof__(*MEMBER(member)), inner), __VA_ARGS__)
 #define WORDS(json, member, counter, function, text, ...)                                                    \
     ENTRY(json, text, VT_FIELD_WORDS, .word = function, ITEMS(member), COUNTED(counter), __VA_ARGS__)
 #define COLUMNS(json, member, counter, text, ...)                                                            \
     ENTRY(json, text, VT_FIELD_COLUMNS_BY_WORD, .unit = VT_UNIT_BYTES, BY_CATEGORY,                          \
           .skipped = VT_CATEGORY_HOST_PINNED + 1, ITEMS(member), COUNTED(counter), __VA_ARGS__)
+#define USED_COLUMNS(json, member, counter, text, ...)                                                       \
+    ENTRY(json, text, VT_FIELD_COLUMNS_BY_WORD, .unit = VT_UNIT_BYTES, BY_CATEGORY, .nonzero = true,         \
+          ITEMS(member), COUNTED(counter), __VA_ARGS__)
 #define TEXTS(json, member, counter, text, ...)                                                              \
     ENTRY(json, text, VT_FIELD_TEXTS, ITEMS(member), COUNTED(counter), __VA_ARGS__)
 #define INSIDE(json, member, other_object, text, ...)                                                        \
@@ -134,7 +140,9 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
                          vt_job_oom_summary_document = {"vramtrace.job_oom_summary/1",
                                                         object_job_oom_summary},
                          vt_list_document = {"vramtrace.list/1", object_list},
-                         vt_event_document = {NULL, object_event};
+                         vt_event_document = {NULL, object_event},
+                         vt_page_trace_document = {NULL, object_page_trace},
+                         vt_page_device_document = {NULL, object_page_device};
 
 const char *vt_unit_name(unsigned unit)
 {

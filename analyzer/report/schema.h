@@ -23,6 +23,7 @@ enum vt_field_kind {
     VT_FIELD_BY_WORD,         /* uint64_t by enum: an object with a member for each name */
     VT_FIELD_CHANGES_BY_WORD, /* from one such array to another, where they differ */
     VT_FIELD_NUMBERS,         /* a pointer to unsigned numbers */
+    VT_FIELD_OF_EACH,         /* a pointer to structures: a uint64_t of each */
     VT_FIELD_WORDS,           /* a pointer to enums of one byte */
     VT_FIELD_COLUMNS_BY_WORD, /* a pointer to rows of numbers by enum: an array for each name */
     VT_FIELD_TEXTS,           /* an array of const char * in the structure */
@@ -61,13 +62,13 @@ struct vt_field {
     uint8_t absence;       /* enum vt_absence */
     bool limited;          /* for a list: a writer may be told to write only the first items */
     uint32_t offset, size; /* of the member, of an item of a list; bytes */
-    uint32_t other;        /* offset of the second member of a change */
+    uint32_t other;        /* offset of the second member of a change; in each structure */
     uint32_t count_offset; /* of the member (size_t or uint32_t) that counts items */
     uint32_t count_size;
     uint32_t count;                    /* of words, or of items that are in the structure */
     uint32_t needs_offset, needs_size; /* the member that must not be zero; size 0 = none */
     bool nonzero;                      /* by word: only what is not zero */
-    uint32_t skipped;                  /* by word: left out, UINT32_MAX = none */
+    uint32_t skipped;                  /* by word: 1 + the one that is left out, 0 = none */
     vt_word_function word;
     vt_object_function object;
 };
@@ -116,7 +117,9 @@ extern const struct vt_document vt_report_document, vt_timeline_document, vt_sum
     vt_job_document, vt_job_oom_document, vt_job_summary_document,
     vt_job_oom_summary_document, /* struct vt_job */
     vt_list_document,            /* struct vt_list */
-    vt_event_document;           /* struct vt_event_facts */
+    vt_event_document,           /* struct vt_event_facts */
+    vt_page_trace_document,      /* struct vt_report: in the head of a page */
+    vt_page_device_document;     /* struct vt_device_report: in the head of a page */
 
 extern const char *const vt_table_names[]; /* by enum vt_table_id (tables.h), then NULL */
 /* The columns of a table (columns.h). */

@@ -7,6 +7,7 @@
 #include "trace/trace.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,7 +34,9 @@ static bool is_source_name(const char *path)
     return false;
 }
 
-FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state)
+/* A regular file, not changed since the trace began (lines of a newer one may differ), whose name ends as a
+ * source's does. NULL with the reason in *state. */
+static FILE *open_source(const struct vt_trace *trace, const char *path, uint8_t *state)
 {
     struct stat status;
     FILE *stream;
@@ -64,7 +67,7 @@ FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *st
 
 void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source)
 {
-    FILE *file = vt_source_open(trace, path, &source->state);
+    FILE *file = open_source(trace, path, &source->state);
     size_t room = 0, capacity = 0;
     char *line = NULL;
     ssize_t bytes;

@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/arena.h"
 
@@ -30,10 +29,5 @@ struct vt_source_text {
 /* `source` is all zero before. */
 void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
 void vt_source_free(struct vt_source_text *source);
-
-/* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
- * one may differ), whose name ends as a source's does. NULL with the reason in *state. The caller
- * closes it. */
-FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state);
 
 #endif

@@ -20,8 +20,7 @@ struct vt_tables {
     unsigned wanted;
     struct vt_frame_row *frames;
     size_t frame_count, frame_capacity;
-    struct vt_index frame_index; /* hash of a frame's content → its id */
-    uint64_t stack_rows, column_rows;
+    struct vt_index frame_index;   /* hash of a frame's content → its id */
     struct vt_tensor_row *tensors; /* of the list at hand */
     size_t tensor_capacity;
 };
@@ -87,7 +86,7 @@ struct walk {
 };
 
 /* The number of an event in the file: of a thinned trace, tables that have not each event are walked too. */
-static uint32_t numbered(const struct vt_report *report, uint32_t event_index)
+static uint32_t number_in_file(const struct vt_report *report, uint32_t event_index)
 {
     return (uint32_t)vt_report_event_number(report, event_index);
 }
@@ -95,36 +94,14 @@ static uint32_t numbered(const struct vt_report *report, uint32_t event_index)
 static int walk_events(struct walk *walk)
 {
     const struct vt_trace *trace = walk->tables->report->trace;
+    struct vt_event_facts event;
+    int result = 0;
 
-    for (uint32_t i = 0; i < trace->event_count; i++) {
-        const struct vt_event *event = &trace->events[i];
-        struct vt_event_row row = {.index = i,
-                                   .stack_id = event->stack_id,
-                                   .t_ns = vt_event_time(trace, i),
-                                   .kind = vt_event_kind_name(event->kind),
-                                   .layer = vt_layer_name(event->layer),
-                                   .device_index = event->device_index,
-                                   .address = event->address,
-                                   .bytes = event->bytes,
-                                   .detail = event->detail,
-                                   .total_bytes = event->total_bytes,
-                                   .sequence = event->sequence,
-                                   .change_bytes = (int64_t)event->bytes,
-                                   .is_change = event->kind == VT_EVENT_DELTA,
-                                   .is_plain = event->kind != VT_EVENT_DELTA};
-        const char *names[VT_EVENT_FLAGS];
-        uint32_t count = vt_event_flag_names(event, names);
-        int stop;
-
-        vt_event_names_read(trace, event, &row.names);
-        for (uint32_t k = 0, used = 0; k < count && used < sizeof row.flags; k++)
-            used +=
-                (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "", names[k]);
-        stop = walk->visit(walk->context, &row);
-        if (stop)
-            return stop;
+    for (uint32_t i = 0; i < trace->event_count && !result; i++) {
+        vt_event_facts_read(trace, i, &event);
+        result = walk->visit(walk->context, &event);
     }
-    return 0;
+    return result;
 }
 
 static uint32_t list_of(const struct vt_attribution *attribution, uint32_t allocation, size_t *count)
@@ -286,7 +263,7 @@ static int walk_marks(struct walk *walk)
     for (size_t i = 0; i < report->mark_count && !result; i++) {
         struct vt_mark mark = report->marks[i];
 
-        mark.event_index = numbered(report, mark.event_index);
+        mark.event_index = number_in_file(report, mark.event_index);
         result = walk->visit(walk->context, &mark);
     }
     return result;
@@ -327,9 +304,8 @@ static int walk_peak(struct walk *walk)
     int result = 0;
 
     for (size_t d = 0; d < report->device_count && !result; d++) {
-        struct vt_peak_rows rows = {.count = 0};
+        struct vt_peak_rows rows = vt_peak_rows_make(report, &report->devices[d]);
 
-        vt_peak_rows_make(report, &report->devices[d], &rows);
         for (size_t i = 0; i < rows.count && !result; i++)
             result = walk->visit(walk->context, &rows.items[i]);
         free(rows.items);
@@ -361,7 +337,7 @@ static int walk_out_of_memory(struct walk *walk)
     for (size_t i = 0; i < report->refusal_count && !result; i++) {
         struct vt_oom refusal = report->refusals[i];
 
-        refusal.event_index = numbered(report, refusal.event_index);
+        refusal.event_index = number_in_file(report, refusal.event_index);
         result = walk->visit(walk->context, &refusal);
     }
     return result;
@@ -375,19 +351,19 @@ static int walk_devices(struct walk *walk)
     for (size_t d = 0; d < report->device_count && !result; d++) {
         struct vt_device_report device = report->devices[d];
 
-        device.peak.state.event_index = numbered(report, device.peak.state.event_index);
-        device.end.state.event_index = numbered(report, device.end.state.event_index);
+        device.peak.state.event_index = number_in_file(report, device.peak.state.event_index);
+        device.end.state.event_index = number_in_file(report, device.end.state.event_index);
         result = walk->visit(walk->context, &device);
     }
     return result;
 }
 
-static int walk_card(struct walk *walk, struct vt_gpu_table_row row)
+static int walk_gpu_table(struct walk *walk, struct vt_gpu_table_row row)
 {
     struct vt_gpu_table table = *row.table;
     int result = 0;
 
-    table.event_index = numbered(walk->tables->report, table.event_index);
+    table.event_index = number_in_file(walk->tables->report, table.event_index);
     row.table = &table;
     for (size_t i = 0; i < table.row_count + table.told_count && !result; i++) {
         row.counted = i < table.row_count;
@@ -405,10 +381,10 @@ static int walk_cards(struct walk *walk)
     for (size_t d = 0; d < report->device_count && !result; d++) {
         const struct vt_device_report *device = &report->devices[d];
 
-        result =
-            walk_card(walk, (struct vt_gpu_table_row){device->index, "peak", &device->card, NULL, false});
+        result = walk_gpu_table(walk,
+                                (struct vt_gpu_table_row){device->index, "peak", &device->card, NULL, false});
         if (!result)
-            result = walk_card(
+            result = walk_gpu_table(
                 walk, (struct vt_gpu_table_row){device->index, "last", &device->last_card, NULL, false});
     }
     return result;
@@ -448,76 +424,27 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
     return walks[table](&walk);
 }
 
-static int count_row(void *context, const void *row)
-{
-    (void)row;
-    ++*(uint64_t *)context;
-    return 0;
-}
-
-uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
-{
-    const struct vt_report *report = tables->report;
-    uint64_t steps = 0, leaks = 0, card_rows = 0;
-
-    for (size_t d = 0; d < report->device_count; d++) {
-        steps += report->devices[d].steps.count;
-        leaks += report->devices[d].leaks.count;
-        card_rows += report->devices[d].card.row_count + report->devices[d].card.told_count;
-        card_rows += report->devices[d].last_card.row_count + report->devices[d].last_card.told_count;
-    }
-    switch ((enum vt_table_id)table) {
-    case VT_TABLE_EVENTS:
-        return report->trace->event_count;
-    case VT_TABLE_ALLOCATIONS:
-        return report->attribution->replay->allocation_count;
-    case VT_TABLE_STACKS:
-        return tables->stack_rows;
-    case VT_TABLE_FRAMES:
-        return tables->frame_count;
-    case VT_TABLE_TENSORS:
-        return report->attribution->owner_count;
-    case VT_TABLE_STEPS:
-        return steps;
-    case VT_TABLE_PHASES:
-        return report->attribution->span_count;
-    case VT_TABLE_MARKS:
-        return report->mark_count;
-    case VT_TABLE_INSTANTS:
-        return report->trace->event_count * report->device_count;
-    case VT_TABLE_TRACE:
-        return 1;
-    case VT_TABLE_DEVICES:
-        return report->device_count;
-    case VT_TABLE_PEAK:
-        return report->attribution->replay->allocation_count;
-    case VT_TABLE_LEAKS:
-        return leaks;
-    case VT_TABLE_OUT_OF_MEMORY:
-        return report->refusal_count;
-    case VT_TABLE_CARDS:
-        return card_rows;
-    case VT_TABLE_COLUMNS:
-        return tables->column_rows;
-    case VT_TABLE_COUNT:
-        break;
-    }
-    return 0;
-}
-
 bool vt_table_wanted(const struct vt_tables *tables, unsigned table)
 {
     return tables->wanted >> table & 1;
 }
 
-void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables)
+static int skip_row(void *context, const void *row)
 {
-    *tables = vt_allocate_zeros(1, sizeof **tables);
-    (*tables)->report = report;
-    (*tables)->wanted = wanted;
-    if (wanted & 1u << VT_TABLE_STACKS)
-        vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
-    vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
+    (void)context;
+    (void)row;
+    return 0;
+}
+
+struct vt_tables *vt_tables_make(const struct vt_report *report, unsigned wanted)
+{
+    struct vt_tables *tables = vt_allocate_zeros(1, sizeof *tables);
+
+    tables->report = report;
+    tables->wanted = wanted;
+    if (wanted & 1u << VT_TABLE_STACKS) /* numbers the frames, and makes their names */
+        vt_table_walk(tables, VT_TABLE_STACKS, skip_row, NULL);
+    return tables;
 }
 
 void vt_tables_free(struct vt_tables *tables)

@@ -12,7 +12,7 @@
 #include "report/schema.h"
 
 #define VT_TABLES(X)                                                                                         \
-    X(EVENTS, events, struct vt_event_row)                                                                   \
+    X(EVENTS, events, struct vt_event_facts)                                                                 \
     X(ALLOCATIONS, allocations, struct vt_allocation_row)                                                    \
     X(STACKS, stacks, struct vt_stack_row)                                                                   \
     X(FRAMES, frames, struct vt_frame_row)                                                                   \
@@ -40,19 +40,6 @@ enum vt_table_id {
     (1u << VT_TABLE_TRACE | 1u << VT_TABLE_DEVICES | 1u << VT_TABLE_PEAK | 1u << VT_TABLE_LEAKS |            \
      1u << VT_TABLE_OUT_OF_MEMORY | 1u << VT_TABLE_COLUMNS)
 #define VT_ALL_TABLES ((1u << VT_TABLE_COUNT) - 1)
-
-/* An event as it is in the trace. */
-struct vt_event_row {
-    uint32_t index, stack_id; /* stack 0 = none */
-    uint64_t t_ns;            /* since recording began */
-    const char *kind, *layer;
-    int device_index; /* -1 = host or not known */
-    uint64_t address, bytes, detail, total_bytes, sequence;
-    int64_t change_bytes;     /* of a measured difference, instead of bytes */
-    bool is_change, is_plain; /* one of them: which of the two it has */
-    struct vt_event_names names;
-    char flags[72]; /* "host,async" */
-};
 
 /* A named tensor of a list. Allocations name the list of the tensors that lie in them; several may name the
  * same: a flat buffer that is made again in each step. */
@@ -143,9 +130,9 @@ struct vt_column_row {
 };
 
 /* `report` must outlive the tables. `wanted`: bits of enum vt_table_id; stacks number the frames, so take
- * both or neither. Steps, leaks and cards are those that vt_diagnose found (VT_FIND_STEPS and so on). */
+ * both or neither. Steps, leaks and the bytes of GPUs are those that vt_diagnose found. */
 struct vt_tables;
-void vt_tables_make(const struct vt_report *report, unsigned wanted, struct vt_tables **tables);
+struct vt_tables *vt_tables_make(const struct vt_report *report, unsigned wanted);
 bool vt_table_wanted(const struct vt_tables *tables, unsigned table);
 void vt_tables_free(struct vt_tables *tables);
 
@@ -156,7 +143,5 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
 /* The tensors of an allocation, in a walk of allocations; valid until the next call. NULL without any.
  * Ask once for each list: a list can be long, and be of many allocations. */
 const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row);
-/* How many rows a walk visits; of `instants`, `tensors` and `peak` at most. */
-uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table);
 
 #endif

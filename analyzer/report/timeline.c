@@ -3,13 +3,13 @@
 
 #include "attribute/sums.h"
 #include "base/allocate.h"
+#include "base/index.h"
+#include "base/sort.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "trace/digest_events.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +118,7 @@ struct activity {
     bool any;
 };
 
-static uint64_t length(const struct gap *gap)
+static uint64_t gap_length(const struct gap *gap)
 {
     return gap->end_ns - gap->t_ns;
 }
@@ -131,7 +131,7 @@ static void add_gap(struct activity *activity, uint64_t end_ns)
     activity->last_ns = end_ns > activity->last_ns ? end_ns : activity->last_ns;
     if (end_ns <= gap.t_ns)
         return;
-    for (; at > 0 && length(&activity->gaps[at - 1]) < length(&gap); at--)
+    for (; at > 0 && gap_length(&activity->gaps[at - 1]) < gap_length(&gap); at--)
         activity->gaps[at] = activity->gaps[at - 1];
     activity->gaps[at] = gap;
     activity->count += activity->count < CUTS;
@@ -155,7 +155,7 @@ static int by_time(const void *a, const void *b)
 {
     const struct gap *left = a, *right = b;
 
-    return left->t_ns < right->t_ns ? -1 : left->t_ns > right->t_ns;
+    return vt_order(left->t_ns, right->t_ns);
 }
 
 /* Stretches of `shown_ns` in all, with the gaps between them, in order, left out. */
@@ -168,7 +168,7 @@ static void cut_time(struct vt_timeline *timeline, const struct gap *gaps, size_
         uint64_t end_ns = i < count ? gaps[i].t_ns : timeline->to_ns;
 
         if (i < count && end_ns > timeline->from_ns)
-            end_ns += length(&gaps[i]) > held_ns ? held_ns : length(&gaps[i]);
+            end_ns += gap_length(&gaps[i]) > held_ns ? held_ns : gap_length(&gaps[i]);
         if (end_ns > begin_ns || (i == count && !timeline->stretch_count)) {
             timeline->stretches[timeline->stretch_count++] =
                 (struct vt_stretch){.t_ns = begin_ns, .end_ns = end_ns};
@@ -202,15 +202,15 @@ static void make_time(const struct vt_report *report, int device_index, bool cut
         add_gap(&activity, timeline->to_ns);
     }
     for (; activity.any && count < activity.count; count++) {
-        if (length(&activity.gaps[count]) < shown_ns / IDLE_PART)
+        if (gap_length(&activity.gaps[count]) < shown_ns / IDLE_PART)
             break;
-        shown_ns -= length(&activity.gaps[count]);
+        shown_ns -= gap_length(&activity.gaps[count]);
     }
     if (!shown_ns) { /* all events at one time */
         count = 0;
         shown_ns = timeline->to_ns - timeline->from_ns;
     }
-    qsort(activity.gaps, count, sizeof *activity.gaps, by_time);
+    vt_sort(activity.gaps, count, sizeof *activity.gaps, by_time);
     cut_time(timeline, activity.gaps, count, shown_ns);
 }
 
@@ -262,7 +262,7 @@ static void make_steps(const struct vt_report *report, struct vt_timeline *timel
 }
 
 static int make_axis(const struct vt_report *report, int device_index, unsigned axis,
-                     struct vt_timeline *timeline, char *error, size_t error_bytes)
+                     struct vt_timeline *timeline, struct vt_error_text reason)
 {
     bool none = timeline->first_event > timeline->last_event; /* events in the range */
 
@@ -271,15 +271,11 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
         make_time(report, device_index, axis == VT_AXIS_AUTO && !none, timeline);
         return 0;
     }
-    if (axis == VT_AXIS_STEPS && !report->step_count) {
-        snprintf(error, error_bytes,
-                 "no training steps were recognised in the trace: use --axis time or --axis events");
-        return -EINVAL;
-    }
-    if (none || !report->trace->event_count) {
-        snprintf(error, error_bytes, "no event lies between --from and --to: use --axis time");
-        return -EINVAL;
-    }
+    if (axis == VT_AXIS_STEPS && !report->step_count)
+        return vt_fail(reason,
+                       "no training steps were recognised in the trace: use --axis time or --axis events");
+    if (none || !report->trace->event_count)
+        return vt_fail(reason, "no event lies between --from and --to: use --axis time");
     if (axis == VT_AXIS_STEPS)
         make_steps(report, timeline);
     else
@@ -290,8 +286,8 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
 /* ---- The range ---- */
 
 static int set_range(const struct vt_report *report, const struct vt_range *range,
-                     const struct vt_device_report *device, struct vt_timeline *timeline, char *error,
-                     size_t error_bytes)
+                     const struct vt_device_report *device, struct vt_timeline *timeline,
+                     struct vt_error_text reason)
 {
     const struct vt_trace *trace = report->trace;
     const struct vt_moment *from = &range->from, *to = &range->to;
@@ -316,11 +312,9 @@ static int set_range(const struct vt_report *report, const struct vt_range *rang
         (timeline->first_event <= timeline->last_event || from->timed || to->timed))
         return 0;
     if (from->peak || to->peak)
-        snprintf(error, error_bytes, "the peak of GPU %d is %s: nothing lies between --from and --to",
-                 device->index, from->peak ? "after --to" : "before --from");
-    else
-        snprintf(error, error_bytes, "--from is after --to: nothing lies between them");
-    return -EINVAL;
+        return vt_fail(reason, "the peak of GPU %d is %s: nothing lies between --from and --to",
+                       device->index, from->peak ? "after --to" : "before --from");
+    return vt_fail(reason, "--from is after --to: nothing lies between them");
 }
 
 /* ---- The columns ---- */
@@ -343,13 +337,13 @@ static void set_column(struct walk *walk, size_t column)
 }
 
 /* Columns up to and with `column` begin with the state that the events before left. */
-static void advance(struct walk *walk, size_t column)
+static void advance_to(struct walk *walk, size_t column)
 {
     while (walk->column < column)
         set_column(walk, ++walk->column);
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
+static int visit_event(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
     struct vt_timeline *timeline = walk->timeline;
@@ -361,7 +355,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
     if (!vt_is_in_window(trace->gaps, trace->gap_count, event_index, &walk->gap))
         return 0; /* not all that was alive then is there */
     if (event_index >= timeline->first_event)
-        advance(walk, column_of(walk->report, timeline, event_index));
+        advance_to(walk, column_of(walk->report, timeline, event_index));
     vt_state_keep(&walk->last, event_index, sums);
     shown = timeline->categories[walk->column];
     if (event_index < timeline->first_event || timeline->event[walk->column] == VT_NEVER ||
@@ -371,7 +365,7 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
     return 0;
 }
 
-static void fill(const struct vt_report *report, int device_index, struct vt_timeline *timeline)
+static void fill_columns(const struct vt_report *report, int device_index, struct vt_timeline *timeline)
 {
     struct walk walk = {.report = report, .timeline = timeline};
     size_t columns = timeline->columns;
@@ -384,26 +378,27 @@ static void fill(const struct vt_report *report, int device_index, struct vt_tim
     timeline->phase = vt_allocate_zeros(columns, sizeof *timeline->phase);
     memset(timeline->event, 0xff, columns * sizeof *timeline->event);
     set_times(report, timeline);
-    vt_category_walk(report->attribution, device_index, visit, &walk);
-    advance(&walk, columns - 1);
+    vt_category_walk(report->attribution, device_index, visit_event, &walk);
+    advance_to(&walk, columns - 1);
     for (size_t i = 0; i < columns; i++) {
         timeline->event[i] = timeline->event[i] == VT_NEVER ? 0 : timeline->event[i];
-        vt_locate(report, timeline->event[i], &timeline->step[i], &timeline->phase[i]);
+        timeline->step[i] = vt_report_span(report, timeline->event[i])->step;
+        timeline->phase[i] = vt_report_span(report, timeline->event[i])->phase;
     }
 }
 
 int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
-                     size_t columns, struct vt_device_report *device, char *error, size_t error_bytes)
+                     size_t columns, struct vt_device_report *device, struct vt_error_text reason)
 {
     struct vt_timeline *timeline = &device->timeline;
     int result;
 
     timeline->columns = columns;
-    result = set_range(report, range, device, timeline, error, error_bytes);
+    result = set_range(report, range, device, timeline, reason);
     if (!result)
-        result = make_axis(report, device->index, axis, timeline, error, error_bytes);
+        result = make_axis(report, device->index, axis, timeline, reason);
     if (!result)
-        fill(report, device->index, timeline);
+        fill_columns(report, device->index, timeline);
     return result;
 }
 

@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error_text.h"
 #include "base/words.h"
 
 struct vt_report;
 struct vt_device_report;
 struct vt_range;
 
-/* What the columns are in proportion to. AUTO is for those who ask: it becomes TIME, without what is idle. */
+/* What the columns are in proportion to. AUTO is for callers only: it becomes TIME, without idle time. */
 enum vt_axis { VT_AXIS_TIME, VT_AXIS_EVENTS, VT_AXIS_STEPS, VT_AXIS_AUTO, VT_AXIS_COUNT };
 const char *vt_axis_name(unsigned axis); /* "time", "events", "steps", "auto" */
 
@@ -47,10 +48,10 @@ struct vt_timeline {
  * cut. -1 = not in the range. */
 double vt_timeline_position(const struct vt_timeline *timeline, uint32_t event_index, uint64_t t_ns);
 
-/* Makes the timeline of a device whose peak is found. -EINVAL with a reason in `error` for a range or an axis
+/* Makes the timeline of a device whose peak is found. -EINVAL with the reason for a range or an axis
  * that has nothing in it. */
 int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
-                     size_t columns, struct vt_device_report *device, char *error, size_t error_bytes);
+                     size_t columns, struct vt_device_report *device, struct vt_error_text reason);
 void vt_timeline_free(struct vt_timeline *timeline);
 
 #endif

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/format.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "trace/processes.h"
 #include "trace/rings.h"
 
@@ -121,9 +123,8 @@ static void take_process(struct vt_top_process *process, const struct vt_ring_he
     if (process->has_rates) {
         process->events_per_second = per_second(process->event_count, counters->events, seconds);
         process->made_per_second =
-            top->block_made_bytes
-                ? per_second(process->block_made_bytes, top->block_made_bytes, seconds)
-                : per_second(process->driver_made_bytes, top->driver_made_bytes, seconds);
+            top->block_made_bytes ? per_second(process->block_made_bytes, top->block_made_bytes, seconds)
+                                  : per_second(process->driver_made_bytes, top->driver_made_bytes, seconds);
     }
     process->t_ns = t_ns;
     process->seen = true;
@@ -172,22 +173,9 @@ static bool is_known(const uint8_t uuid[16])
     return memcmp(uuid, unknown, sizeof unknown) != 0;
 }
 
-/* As NVIDIA's tools write it. */
-static void put_uuid(const uint8_t uuid[16], char *text, size_t bytes)
-{
-    static const char form[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-    size_t digits = 0;
-    snprintf(text, bytes, "%s", is_known(uuid) ? form : "");
-    for (char *at = text; *at; at++)
-        if (*at == 'x') {
-            *at = "0123456789abcdef"[uuid[digits / 2] >> (digits % 2 ? 0 : 4) & 15];
-            digits++;
-        }
-}
-
 /* By UUID; where one of the two is not known, the same number counts as the same GPU, unless the names
  * differ. */
-static bool is_same_card(const struct vt_top_card *card, const struct vt_top_use *use)
+static bool is_same_gpu(const struct vt_top_card *card, const struct vt_top_use *use)
 {
     const struct vt_top_device *left = &card->told, *right = &use->told;
     if (is_known(left->uuid) && is_known(right->uuid))
@@ -196,19 +184,19 @@ static bool is_same_card(const struct vt_top_card *card, const struct vt_top_use
            (!left->name[0] || !right->name[0] || !strcmp(left->name, right->name));
 }
 
-static struct vt_top_card *card_of(struct vt_top *top, const struct vt_top_use *use)
+static struct vt_top_card *gpu_of(struct vt_top *top, const struct vt_top_use *use)
 {
     for (size_t i = 0; i < top->card_count; i++)
-        if (is_same_card(&top->cards[i], use))
+        if (is_same_gpu(&top->cards[i], use))
             return &top->cards[i];
     const struct vt_top_card card = {.device = use->device, .told = use->told};
     VT_APPEND(top->cards, top->card_count, top->card_capacity, card);
     return &top->cards[top->card_count - 1];
 }
 
-static void add_to_card(struct vt_top *top, const struct vt_top_use *use)
+static void add_to_gpu(struct vt_top *top, const struct vt_top_use *use)
 {
-    struct vt_top_card *card = card_of(top, use);
+    struct vt_top_card *card = gpu_of(top, use);
     if (use->told.info_ns > card->told.info_ns || !card->told.name[0])
         card->told = use->told;
     card->device = use->device < card->device ? use->device : card->device;
@@ -227,10 +215,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /* 0, 1, …; 0a, 0b where two GPUs have the same number. */
-static void label_cards(struct vt_top *top)
+static void label_gpus(struct vt_top *top)
 {
-    if (top->card_count)
-        qsort(top->cards, top->card_count, sizeof *top->cards, by_number);
+    vt_sort(top->cards, top->card_count, sizeof *top->cards, by_number);
     for (size_t i = 0; i < top->card_count; i++) {
         struct vt_top_card *card = &top->cards[i];
         size_t first = i, end = i + 1;
@@ -241,27 +228,29 @@ static void label_cards(struct vt_top *top)
         int length = snprintf(card->label, sizeof card->label, "%" PRId32, card->device);
         if (end - first > 1)
             snprintf(card->label + length, 2, "%c", (char)('a' + (i - first) % 26));
-        put_uuid(card->told.uuid, card->uuid_text, sizeof card->uuid_text);
+        card->uuid_text[0] = '\0';
+        if (is_known(card->told.uuid))
+            vt_format_uuid(card->told.uuid, card->uuid_text);
         card->uuid = card->uuid_text;
         card->name = card->told.name;
     }
 }
 
-static void take_cards(struct vt_top *top)
+static void take_gpus(struct vt_top *top)
 {
     top->card_count = 0;
     for (size_t i = 0; i < top->process_count; i++)
         for (size_t u = 0; u < top->processes[i].use_count; u++)
             if (top->processes[i].state != VT_TOP_ENDED)
-                add_to_card(top, &top->processes[i].uses[u]);
-    label_cards(top);
+                add_to_gpu(top, &top->processes[i].uses[u]);
+    label_gpus(top);
 }
 
 /* ---- The sample ---- */
 
 static void add_row(struct vt_top *top, const struct vt_top_process *process, struct vt_top_use *use)
 {
-    const struct vt_top_card *card = use && process->state != VT_TOP_ENDED ? card_of(top, use) : NULL;
+    const struct vt_top_card *card = use && process->state != VT_TOP_ENDED ? gpu_of(top, use) : NULL;
     if (card) {
         memcpy(use->label, card->label, sizeof use->label);
         memcpy(use->uuid_text, card->uuid_text, sizeof use->uuid_text);
@@ -299,7 +288,7 @@ void vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const 
         take_process(process, header, settled && settled[i], top->t_ns);
     }
     end_processes(top);
-    take_cards(top);
+    take_gpus(top);
     add_rows(top);
 }
 
@@ -344,20 +333,21 @@ static uint64_t value_of(const struct vt_top_row *row, enum vt_top_key key)
     }
 }
 
-static struct {
+struct order {
     enum vt_top_key key;
     bool reverse;
-} sorting; /* of the qsort that runs */
+};
 
-static int in_order(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct vt_top_row *left = a, *right = b;
-    const bool is_text = sorting.key == VT_TOP_BY_COMMAND,
-               smallest_first = sorting.key <= VT_TOP_BY_DEVICE || is_text;
+    const struct order *by = context;
+    const bool is_text = by->key == VT_TOP_BY_COMMAND,
+               smallest_first = by->key <= VT_TOP_BY_DEVICE || is_text;
     const int order = is_text ? strcmp(left->process->command, right->process->command)
-                              : vt_order(value_of(left, sorting.key), value_of(right, sorting.key));
+                              : vt_order(value_of(left, by->key), value_of(right, by->key));
     if (order)
-        return smallest_first != sorting.reverse ? order : -order;
+        return smallest_first != by->reverse ? order : -order;
     return 2 * vt_order(left->process->pid, right->process->pid) +
            vt_order(left->use ? (uint64_t)left->use->device : 0,
                     right->use ? (uint64_t)right->use->device : 0);
@@ -365,8 +355,7 @@ static int in_order(const void *a, const void *b)
 
 void vt_top_sort(struct vt_top *top, enum vt_top_key key, bool reverse)
 {
-    sorting.key = key;
-    sorting.reverse = reverse;
+    struct order order = {key, reverse};
     if (top->row_count)
-        qsort(top->rows, top->row_count, sizeof *top->rows, in_order);
+        qsort_r(top->rows, top->row_count, sizeof *top->rows, compare_rows, &order);
 }

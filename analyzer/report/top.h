@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 struct vt_recorder;
 
@@ -15,7 +15,7 @@ enum { VT_TOP_HISTORY = 240 }; /* samples */
 /* One device of one process. Bytes. */
 struct vt_top_use {
     int32_t device;                /* as the process numbers it */
-    char label[16], uuid_text[48]; /* of its card */
+    char label[16], uuid_text[48]; /* of its GPU */
     const char *uuid;              /* "" = not known */
     struct vt_top_device told;
     uint64_t driver_bytes, driver_peak_bytes;
@@ -53,7 +53,7 @@ struct vt_top_process {
  * number: then their labels have letters. */
 struct vt_top_card {
     char label[16];
-    int32_t device;              /* the lowest number that a process knows it by */
+    int32_t device;            /* the lowest number that a process knows it by */
     struct vt_top_device told; /* by the process with the latest report */
     char uuid_text[48];
     const char *uuid, *name; /* "" = not known */

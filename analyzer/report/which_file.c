@@ -7,7 +7,6 @@
 #include "report/report.h"
 #include "trace/frameworks.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +53,8 @@ static void list_files(const struct vt_file_search *search, const uint32_t *matc
 }
 
 /* If there are several: the only one that is not a library's. */
-static int choose(const struct vt_file_search *search, const uint32_t *matches, size_t count, uint32_t *file,
-                  char *error, size_t error_bytes)
+static int choose_file(const struct vt_file_search *search, const uint32_t *matches, size_t count,
+                       uint32_t *file, struct vt_error_text reason)
 {
     char text[LISTED * 256];
     size_t own = 0;
@@ -68,24 +67,22 @@ static int choose(const struct vt_file_search *search, const uint32_t *matches, 
     if (own == 1)
         return 0;
     list_files(search, matches, count, text, sizeof text);
-    snprintf(error, error_bytes, "'%.200s' could be %zu files; give more of the path: %s", search->asked,
-             count, text);
-    return -EINVAL;
+    return vt_fail(reason, "'%.200s' could be %zu files; give more of the path: %s", search->asked, count,
+                   text);
 }
 
-static int no_file(const struct vt_file_search *search, char *error, size_t error_bytes)
+static int no_file(const struct vt_file_search *search, struct vt_error_text reason)
 {
     char text[LISTED * 256];
 
     list_files(search, NULL, 0, text, sizeof text);
-    snprintf(error, error_bytes,
-             text[0] ? "nothing was allocated in or through a file '%.200s'; most is from %s"
-                     : "no file '%.200s' in the trace: it names no source file for any allocation%s",
-             search->asked, text);
-    return -EINVAL;
+    return vt_fail(reason,
+                   text[0] ? "nothing was allocated in or through a file '%.200s'; most is from %s"
+                           : "no file '%.200s' in the trace: it names no source file for any allocation%s",
+                   search->asked, text);
 }
 
-int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *error, size_t error_bytes)
+int vt_file_find(const struct vt_file_search *search, uint32_t *file, struct vt_error_text reason)
 {
     const char *asked = search->asked;
     char *real = realpath(asked, NULL);
@@ -107,8 +104,7 @@ int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *erro
         if (exact)
             break;
     }
-    result = count ? choose(search, matches, count, file, error, error_bytes)
-                   : no_file(search, error, error_bytes);
+    result = count ? choose_file(search, matches, count, file, reason) : no_file(search, reason);
     free(matches);
     free(real);
     return result;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/error_text.h"
 #include "report/line_table.h"
 
 struct vt_file_search {
@@ -14,7 +15,7 @@ struct vt_file_search {
     uint64_t *own_bytes; /* by item */
     bool *allocates;     /* by item: something is its own */
 };
-/* The item in *file; -EINVAL with the reason in `error`, also for several that match. */
-int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *error, size_t error_bytes);
+/* The item in *file; -EINVAL with the reason, also for several that match. */
+int vt_file_find(const struct vt_file_search *search, uint32_t *file, struct vt_error_text reason);
 
 #endif

@@ -16,14 +16,14 @@
 
 /* A chunk is a few hundred KiB in practice. */
 #define CHUNK_BYTES_LIMIT (64u << 20)
-/* What all chunks together may unpack to, so that a small file cannot ask for absurd memory: real ones pack
- * by 5 to 40. */
+/* Limits what all chunks together unpack to, so that a small file cannot ask for absurd amounts of memory.
+ * Real ones unpack to 5 to 40 times their size. */
 #define UNPACKED_ALWAYS (4u << 20)
 #define UNPACKED_RATIO 256u
-/* Places tried when the next chunk has to be searched for past a damaged one. */
+/* How many places past a damaged chunk are tried, in search of the next. */
 #define SEARCH_TRIES 256
 
-/* A chunk whose header is plausible, if those before it in its batch are whole. */
+/* A chunk with a plausible header. It is one only if those before it in its batch are whole. */
 struct found {
     struct vt_chunk_header head;
     uint64_t offset, end_offset; /* in the file */
@@ -31,11 +31,11 @@ struct found {
     uint32_t events_read;
     struct vt_event *events; /* where they go */
     uint8_t *definitions;
-    bool stored_whole; /* the stored bytes are as they were written, so the next chunk follows them */
+    bool stored_whole; /* the checksum is right, so the next chunk follows */
     int error;
 };
 
-/* Chunks that follow each other. A unit of them is what one thread decodes: those of one chain. */
+/* Chunks that follow each other. A unit is what one thread decodes: those of one chain. */
 #define BATCH_CHUNKS 2048u
 #define BATCH_EVENTS (8u * VT_CHUNK_EVENTS)
 struct batch {
@@ -54,7 +54,7 @@ struct vt_chunk_reader {
     struct batch batch;
     size_t limit; /* of the next batch: one chunk after a damaged one */
     int tries;
-    /* What the chunk before the batch was in, and what the batch's last one is in if that is another. */
+    /* The chain of the chunk before the batch, and that of the batch's last chunk if it is another. */
     struct vt_chain *before, *last;
 };
 
@@ -132,7 +132,7 @@ static int find_chunk(struct vt_chunk_reader *reader, uint64_t offset)
     return 0;
 }
 
-/* Finds chunks from `offset` on. Returns what is wrong with the first. */
+/* Finds chunks from `offset` on. Returns the error of the first. */
 static int find_batch(struct vt_chunk_reader *reader, uint64_t offset)
 {
     struct batch *batch = &reader->batch;
@@ -211,7 +211,7 @@ static void decode_batch(struct vt_chunk_reader *reader)
     }
 }
 
-/* Takes what a decoded chunk holds. */
+/* Takes the definitions and events of a decoded chunk. */
 static void take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
 {
     const struct vt_chunk_header *head = &found->head;
@@ -258,7 +258,7 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
         *offset = found->offset;
         *next = found->stored_whole ? found->end_offset : 0;
         error = found->error;
-        /* Past the end there may be chunks of before the file was cut. */
+        /* Past the end there may be old chunks, from before the file was cut. */
         if (!error && found->offset >= trace->header.chunks_end && found->head.ring_position < *ring_position)
             error = -EBADMSG;
         if (!error)
@@ -304,7 +304,7 @@ int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offse
         if (error && error != -EBADMSG)
             return error;
         if (error && *offset >= trace->header.chunks_end)
-            return 0; /* not whole yet, or never: its records are still in the ring */
+            return 0; /* not whole, or not yet: its records are still in the ring */
         reader->limit = error ? 1 : BATCH_CHUNKS;
         if (error) {
             if (!next)

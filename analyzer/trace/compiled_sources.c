@@ -1,4 +1,3 @@
-/* Code that a compiler wrote (torch.compile), and the user's lines that are behind it. */
 #include "trace/compiled_sources.h"
 
 #include <stdlib.h>
@@ -33,13 +32,13 @@ bool vt_compiled_source_add(struct vt_trace *trace, const char *file, uint32_t l
 {
     static const char start[] = "  File \"";
     struct vt_trace_tables *tables = trace->tables;
-    struct vt_compiled_line written = {.file = file, .line = line};
+    struct vt_compiled_line compiled = {.file = file, .line = line};
     const char *innermost = NULL;
     for (const char *at = where; (at = strstr(at, start)) != NULL; at += sizeof start - 1)
         innermost = at + sizeof start - 1;
-    if (innermost && !read_frame(trace, innermost, &written))
+    if (innermost && !read_frame(trace, innermost, &compiled))
         return false;
-    VT_APPEND(tables->written, tables->written_count, tables->written_capacity, written);
+    VT_APPEND(tables->compiled, tables->compiled_count, tables->compiled_capacity, compiled);
     return true;
 }
 
@@ -52,18 +51,19 @@ static int by_line(const void *a, const void *b)
 
 void vt_compiled_source_finish(struct vt_trace *trace)
 {
-    if (trace->tables->written_count > 1)
-        qsort(trace->tables->written, trace->tables->written_count, sizeof *trace->tables->written, by_line);
+    if (trace->tables->compiled_count > 1)
+        qsort(trace->tables->compiled, trace->tables->compiled_count, sizeof *trace->tables->compiled,
+              by_line);
 }
 
 const struct vt_compiled_line *vt_compiled_source_find(const struct vt_trace *trace, const char *file,
                                                        int32_t line)
 {
     const struct vt_trace_tables *tables = trace->tables;
-    if (tables->written_count == 0 || line <= 0)
+    if (tables->compiled_count == 0 || line <= 0)
         return NULL;
     struct vt_compiled_line after = {.file = file, .line = (uint32_t)line + 1};
-    size_t at = vt_lower_bound(tables->written, tables->written_count, sizeof after, &after, by_line);
-    const struct vt_compiled_line *found = at > 0 ? &tables->written[at - 1] : NULL;
+    size_t at = vt_lower_bound(tables->compiled, tables->compiled_count, sizeof after, &after, by_line);
+    const struct vt_compiled_line *found = at > 0 ? &tables->compiled[at - 1] : NULL;
     return found && found->source_file && strcmp(found->file, file) == 0 ? found : NULL;
 }

@@ -1,5 +1,5 @@
-/* Debug information of native frames, read from the module's own file if it is still the one that ran (same
- * build id). A file is opened when the first frame in it is needed. */
+/* Debug information of native frames, from the module's own file if that is still the same (by its build id).
+ * A file is opened when its first frame is needed. */
 #include "trace/debug_info.h"
 
 #include <elfutils/libdw.h>
@@ -25,16 +25,15 @@ struct symbol_table {
 };
 enum which_table { OWN, EXPORTED, TABLES };
 
-/* Libraries have hundreds of thousands of functions, of which few are needed: those for all nameless
- * addresses of the trace are found in one pass. */
+/* A library has hundreds of thousands of functions, of which few are needed. One pass finds those of all
+ * addresses for which the trace has no name. */
 struct vt_debug_file {
     int file, separate_file;
     Elf *elf, *separate_elf;
     Dwarf *dwarf;
-    uint64_t *asked; /* addresses in the file, ascending */
-    size_t asked_count;
-    const Elf64_Sym *
-        *found[TABLES]; /* by `asked`: the function that holds it, NULL = none; NULL = not read */
+    uint64_t *wanted; /* addresses in the file, ascending */
+    size_t wanted_count;
+    const Elf64_Sym **found[TABLES]; /* for each its function, NULL = none; NULL = not searched yet */
     struct symbol_table tables[TABLES];
 };
 
@@ -50,7 +49,7 @@ void vt_debug_close(struct vt_debug_file *debug)
         close(debug->separate_file);
     if (debug->file >= 0)
         close(debug->file);
-    free(debug->asked);
+    free(debug->wanted);
     free(debug->found[OWN]);
     free(debug->found[EXPORTED]);
     free(debug);
@@ -77,7 +76,7 @@ static Elf *open_same(const char *path, const uint8_t *build_id, size_t build_id
     return NULL;
 }
 
-/* Without its own handler libdw would exit without removing anything. */
+/* With libdw's own handler, running out of memory would end the command without any clean-up. */
 static void begin_dwarf(struct vt_debug_file *debug, Elf *elf)
 {
     debug->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
@@ -85,7 +84,7 @@ static void begin_dwarf(struct vt_debug_file *debug, Elf *elf)
         dwarf_new_oom_handler(debug->dwarf, vt_end_out_of_memory);
 }
 
-/* Where distributions keep what they stripped off. */
+/* Opens the file in which a distribution keeps debug information that it stripped off. */
 static void open_separate(struct vt_debug_file *debug, const struct vt_module_entry *module)
 {
     char path[sizeof DEBUG_FOLDER + 2 * 64 + 16];
@@ -131,7 +130,7 @@ static bool find_unit(Dwarf *dwarf, Dwarf_Addr address, Dwarf_Die *unit)
 {
     if (dwarf_addrdie(dwarf, address, unit))
         return true;
-    /* compilers that write no .debug_aranges */
+    /* some compilers write no .debug_aranges */
     Dwarf_Off offset = 0, next;
     size_t header_bytes;
     while (dwarf_nextcu(dwarf, offset, &next, &header_bytes, NULL, NULL, NULL) == 0) {
@@ -150,7 +149,7 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     struct vt_debug_file *debug = open_module(module);
     if (!debug || !debug->dwarf)
         return false;
-    /* a return address is behind the call, which is what has the line */
+    /* a return address is behind the call, whose line is meant */
     Dwarf_Addr in_file = address - 1 - module->base;
     Dwarf_Die unit;
     if (!find_unit(debug->dwarf, in_file, &unit))
@@ -185,30 +184,31 @@ static bool open_table(struct symbol_table *table, Elf *elf, unsigned type)
     return false;
 }
 
-static uint64_t asked_address(const void *asked)
+static uint64_t number_at(const void *number)
 {
-    return *(const uint64_t *)asked;
+    return *(const uint64_t *)number;
 }
 
-static int compare_asked(const void *asked, const void *address)
+static int compare_numbers(const void *number, const void *key)
 {
-    return vt_order(asked_address(asked), asked_address(address));
+    return vt_order(number_at(number), number_at(key));
 }
 
-/* Sets `asked` to this address and all of the module that stacks have and the trace has no names for. */
-static void list_asked(struct vt_debug_file *debug, const struct vt_trace *trace,
-                       const struct vt_module_entry *module, uint64_t address)
+/* Sets `wanted` to this address and all others of the module that are in stacks and have no name in the
+ * trace. */
+static void list_wanted(struct vt_debug_file *debug, const struct vt_trace *trace,
+                        const struct vt_module_entry *module, uint64_t address)
 {
     const struct vt_trace_tables *tables = trace->tables;
     struct vt_index known = {0};
-    size_t capacity = debug->asked_count;
+    size_t capacity = debug->wanted_count;
     vt_index_put(&known, address, 1);
     for (int which = 0; which < TABLES; which++) {
         free(debug->found[which]);
         debug->found[which] = NULL;
     }
-    debug->asked_count = 0;
-    VT_APPEND(debug->asked, debug->asked_count, capacity, address - 1 - module->base);
+    debug->wanted_count = 0;
+    VT_APPEND(debug->wanted, debug->wanted_count, capacity, address - 1 - module->base);
     for (size_t id = 0; id < trace->stack_count; id++)
         for (uint32_t i = 0; i < trace->stacks[id].native_count; i++) {
             const uint64_t native = trace->stacks[id].native[i];
@@ -218,25 +218,25 @@ static void list_asked(struct vt_debug_file *debug, const struct vt_trace *trace
             const uint32_t entry = vt_index_get(&tables->symbols, native);
             vt_index_put(&known, native, 1);
             if (entry == VT_INDEX_NONE || !tables->entries[entry]->symbol.linkage_name[0])
-                VT_APPEND(debug->asked, debug->asked_count, capacity, native - 1 - module->base);
+                VT_APPEND(debug->wanted, debug->wanted_count, capacity, native - 1 - module->base);
         }
     vt_index_free(&known);
-    vt_sort_by_key(debug->asked, debug->asked_count, sizeof *debug->asked, asked_address);
+    vt_sort_by_key(debug->wanted, debug->wanted_count, sizeof *debug->wanted, number_at);
 }
 
-/* Sets found[i] to the function that holds asked[i]: the nearest below it, if it reaches so far. */
-static void find_functions(const struct symbol_table *table, const uint64_t *asked, size_t count,
+/* Sets found[i] to the function that wanted[i] lies in: the nearest one below it, if that reaches so far. */
+static void find_functions(const struct symbol_table *table, const uint64_t *wanted, size_t count,
                            const Elf64_Sym **found)
 {
     enum { BUCKETS = 4096 };
-    const uint64_t lowest = asked[0], highest = asked[count - 1];
-    uint32_t starts[BUCKETS]; /* by address: the first that is asked for there or above */
+    const uint64_t lowest = wanted[0], highest = wanted[count - 1];
+    uint32_t starts[BUCKETS]; /* by address: the first wanted address there or above */
     unsigned shift = 0;
     size_t next = 0;
     while ((highest - lowest) >> shift >= BUCKETS)
         shift++;
     for (uint64_t b = 0; b < BUCKETS; b++) {
-        while (next < count && (asked[next] - lowest) >> shift < b)
+        while (next < count && (wanted[next] - lowest) >> shift < b)
             next++;
         starts[b] = (uint32_t)next;
     }
@@ -246,7 +246,7 @@ static void find_functions(const struct symbol_table *table, const uint64_t *ask
         if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || address == 0 || address > highest)
             continue;
         size_t at = address > lowest ? starts[(address - lowest) >> shift] : 0;
-        while (asked[at] < address)
+        while (wanted[at] < address)
             at++;
         if (!found[at] || found[at]->st_value < address)
             found[at] = symbol;
@@ -254,7 +254,7 @@ static void find_functions(const struct symbol_table *table, const uint64_t *ask
     for (size_t i = 1; i < count; i++)
         found[i] = found[i] ? found[i] : found[i - 1];
     for (size_t i = 0; i < count; i++)
-        if (found[i] && asked[i] - found[i]->st_value >= found[i]->st_size)
+        if (found[i] && wanted[i] - found[i]->st_value >= found[i]->st_size)
             found[i] = NULL;
 }
 
@@ -263,10 +263,10 @@ static void find_names(struct vt_debug_file *debug, enum which_table which)
     struct symbol_table *table = &debug->tables[which];
     if (debug->found[which])
         return;
-    debug->found[which] = vt_allocate_zeros(debug->asked_count, sizeof(const Elf64_Sym *));
+    debug->found[which] = vt_allocate_zeros(debug->wanted_count, sizeof(const Elf64_Sym *));
     if (!table->elf && !open_table(table, debug->elf, which == OWN ? SHT_SYMTAB : SHT_DYNSYM) && which == OWN)
         open_table(table, debug->separate_elf, SHT_SYMTAB);
-    find_functions(table, debug->asked, debug->asked_count, debug->found[which]);
+    find_functions(table, debug->wanted, debug->wanted_count, debug->found[which]);
 }
 
 bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module, uint64_t address,
@@ -276,10 +276,10 @@ bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module,
     const uint64_t in_file = address - 1 - module->base;
     if (!debug)
         return false;
-    size_t at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
-    if (at == debug->asked_count || debug->asked[at] != in_file) {
-        list_asked(debug, trace, module, address);
-        at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
+    size_t at = vt_lower_bound(debug->wanted, debug->wanted_count, sizeof in_file, &in_file, compare_numbers);
+    if (at == debug->wanted_count || debug->wanted[at] != in_file) {
+        list_wanted(debug, trace, module, address);
+        at = vt_lower_bound(debug->wanted, debug->wanted_count, sizeof in_file, &in_file, compare_numbers);
     }
     for (enum which_table which = OWN; which <= (exported_too ? EXPORTED : OWN); which++) {
         find_names(debug, which);

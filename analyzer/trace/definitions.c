@@ -5,27 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "trace/inspections.h"
 #include "trace/launch.h"
 #include "trace/symbols.h"
 #include "trace/tables.h"
 
-/* An id is an index of an array here, so one hostile record must not make that array huge: ids may run ahead
- * of what was read by this many plus one per so many bytes of definitions (lost ones leave holes; a stack of
- * training has hundreds of bytes). */
+/* An id is an array's index here, so one hostile record must not make that array huge: the highest id may be
+ * this plus one for every so many bytes of definitions read so far. (Lost definitions leave holes among the
+ * ids. A stack of a training has hundreds of bytes.) */
 #define IDS_AHEAD 65536u
 #define BYTES_PER_ID 32u
-/* No record of the ring, from which chunks are made, is larger. */
+/* Chunks are made from records of the ring, and none of those is larger. */
 #define RECORD_BYTES_LIMIT (UINT16_MAX * VT_SLOT_BYTES)
 /* The recorder keeps 64 KiB of a command line. */
-#define WORDS_LIMIT ((1u << 16) + 2)
+#define ARGUMENTS_LIMIT (1u << 16)
 
 static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
 {
     return id > 0 && id <= IDS_AHEAD + trace->tables->definition_bytes / BYTES_PER_ID;
 }
 
-/* Grows the array to hold `id`, clearing what is new. */
+/* Grows the array until it holds `id`, with zeros. */
 static void reach_id(void *items, size_t *count, size_t *capacity, size_t id, size_t item_bytes)
 {
     if (id < *count)
@@ -37,35 +38,18 @@ static void reach_id(void *items, size_t *count, size_t *capacity, size_t id, si
     *count = id + 1;
 }
 
-static int add_text(struct vt_trace *trace, struct vt_index *index, uint64_t id, const void *text,
-                    size_t bytes)
+/* Strings, functions and threads: an id, then a text. */
+static int add_text(struct vt_trace *trace, const void *record)
 {
     struct vt_trace_tables *tables = trace->tables;
-    VT_APPEND(tables->texts, tables->text_count, tables->text_capacity,
-              vt_arena_text(&tables->arena, text, bytes));
-    vt_index_put(index, id, (uint32_t)tables->text_count - 1);
+    const struct vt_string *string = record;
+    struct vt_index *ids = string->head.kind == VT_RECORD_STRING     ? &tables->strings
+                           : string->head.kind == VT_RECORD_FUNCTION ? &tables->functions
+                                                                     : &tables->threads;
+    vt_index_put(ids, string->id,
+                 vt_strings_find_bytes(&tables->texts, (const char *)(string + 1),
+                                       string->head.bytes - sizeof *string, NULL));
     return 0;
-}
-
-static int add_string(struct vt_trace *trace, const void *record)
-{
-    const struct vt_string *string = record;
-    return add_text(trace, &trace->tables->strings, string->id, string + 1,
-                    string->head.bytes - sizeof *string);
-}
-
-static int add_function(struct vt_trace *trace, const void *record)
-{
-    const struct vt_string *string = record;
-    return add_text(trace, &trace->tables->functions, string->id, string + 1,
-                    string->head.bytes - sizeof *string);
-}
-
-static int add_thread(struct vt_trace *trace, const void *record)
-{
-    const struct vt_thread *thread = record;
-    return add_text(trace, &trace->tables->threads, thread->thread_id, thread + 1,
-                    thread->head.bytes - sizeof *thread);
 }
 
 static const char *join_words(struct vt_arena *arena, const char **words, size_t count)
@@ -87,38 +71,29 @@ static int add_process(struct vt_trace *trace, const void *record)
 {
     const struct vt_process *process = record;
     struct vt_arena *arena = &trace->tables->arena;
-    const char *text = (const char *)(process + 1);
-    const char *end = (const char *)process + process->head.bytes;
-    const char **words = NULL;
-    size_t count = 0, capacity = 0, shown;
-    if (trace->tables->process_known) /* a trace has one */
+    const char *text = (const char *)(process + 1), *end = (const char *)process + process->head.bytes;
+    const size_t most = process->argument_count < ARGUMENTS_LIMIT ? process->argument_count : ARGUMENTS_LIMIT;
+    size_t count = 0, shown = 0;
+    if (trace->tables->process_known) /* a trace has one such record */
         return 0;
-    while (text < end && count < WORDS_LIMIT) {
-        const char *stop = memchr(text, 0, (size_t)(end - text));
-        stop = stop ? stop : end;
-        VT_APPEND(words, count, capacity, vt_arena_text(arena, text, (size_t)(stop - text)));
-        text = stop + 1;
+    const char **arguments = vt_arena_take(arena, (most + 1) * sizeof *arguments);
+    while (count < most && text < end) {
+        arguments[count++] = vt_arena_next_text(arena, &text, end);
+        if (arguments[count - 1][0]) /* a program that changed its title may have left the rest empty */
+            shown = count;
     }
-    size_t arguments = process->argument_count < count ? process->argument_count : count;
-    const char **kept = vt_arena_take(arena, (arguments + 1) * sizeof *kept);
-    /* A program that writes a title where its arguments were leaves the rest of them empty. */
-    for (shown = arguments; shown && !words[shown - 1][0];)
-        shown--;
-    if (arguments > 0)
-        memcpy(kept, words, arguments * sizeof *kept);
-    kept[arguments] = NULL;
-    trace->argument_count = (int)arguments;
-    trace->arguments = kept;
-    trace->command = join_words(arena, words, shown);
-    trace->working_folder = arguments < count ? words[arguments] : "";
-    trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
+    arguments[count] = NULL;
+    trace->argument_count = (int)count;
+    trace->arguments = arguments;
+    trace->command = join_words(arena, arguments, shown);
+    trace->working_folder = vt_arena_next_text(arena, &text, end);
+    trace->executable = vt_arena_next_text(arena, &text, end);
     trace->python_version = process->python_version;
     trace->tables->process_known = true;
-    free(words);
     return 0;
 }
 
-/* The device of that index, made if it is new. */
+/* The device of that index, added if it is new. */
 static struct vt_trace_device *device_at(struct vt_trace *trace, uint32_t index)
 {
     size_t at = 0;
@@ -153,28 +128,22 @@ static int add_device_uuid(struct vt_trace *trace, const void *record)
     return 0;
 }
 
-static int add_card_use(struct vt_trace *trace, const void *record)
+static int add_gpu_use(struct vt_trace *trace, const void *record)
 {
     const struct vt_gpu_use *use = record;
-    const struct vt_gpu_process *told = (const struct vt_gpu_process *)(use + 1);
+    const struct vt_gpu_process *reported = (const struct vt_gpu_process *)(use + 1);
     struct vt_arena *arena = &trace->tables->arena;
     if (use->device_index >= VT_MAX_DEVICES || use->end_ns < use->begin_ns ||
-        use->process_count > (use->head.bytes - sizeof *use) / sizeof *told)
+        use->process_count > (use->head.bytes - sizeof *use) / sizeof *reported)
         return -EBADMSG;
-    const char *text = (const char *)(told + use->process_count), *end = (const char *)use + use->head.bytes;
-    struct vt_trace_card_process *processes =
+    const char *text = (const char *)(reported + use->process_count),
+               *end = (const char *)use + use->head.bytes;
+    struct vt_trace_gpu_process *processes =
         vt_arena_take(arena, (use->process_count + 1) * sizeof *processes);
-    for (uint32_t i = 0; i < use->process_count; i++) {
-        const char *stop = memchr(text, 0, (size_t)(end - text));
-        stop = stop ? stop : end;
-        processes[i] = (struct vt_trace_card_process){
-            .pid = told[i].pid,
-            .bytes = told[i].bytes,
-            .command = vt_arena_text(arena, text, (size_t)(stop - text)),
-        };
-        text = stop < end ? stop + 1 : end;
-    }
-    const struct vt_trace_card_use made = {
+    for (uint32_t i = 0; i < use->process_count; i++)
+        processes[i] = (struct vt_trace_gpu_process){reported[i].pid, reported[i].bytes,
+                                                     vt_arena_next_text(arena, &text, end)};
+    const struct vt_trace_gpu_use made = {
         .device_index = (int)use->device_index,
         .begin_ns = use->begin_ns,
         .end_ns = use->end_ns,
@@ -186,7 +155,7 @@ static int add_card_use(struct vt_trace *trace, const void *record)
         .process_count = use->process_count,
         .own = use->own < use->process_count ? use->own : use->process_count,
     };
-    VT_APPEND(trace->card_uses, trace->card_use_count, trace->tables->card_use_capacity, made);
+    VT_APPEND(trace->gpu_uses, trace->gpu_use_count, trace->tables->gpu_use_capacity, made);
     return 0;
 }
 
@@ -266,15 +235,16 @@ static int add_module(struct vt_trace *trace, const void *record)
     return 0;
 }
 
-/* By kind: the bytes that the record has at least, and what takes it: 0 or -EBADMSG. */
+/* By kind: the fewest bytes that a record has, and the function that takes it, which returns 0 or -EBADMSG.
+ */
 static const struct {
     size_t bytes;
     int (*add)(struct vt_trace *trace, const void *record);
 } records[] = {
     [VT_RECORD_PROCESS] = {sizeof(struct vt_process), add_process},
-    [VT_RECORD_STRING] = {sizeof(struct vt_string), add_string},
-    [VT_RECORD_FUNCTION] = {sizeof(struct vt_string), add_function},
-    [VT_RECORD_THREAD] = {sizeof(struct vt_thread), add_thread},
+    [VT_RECORD_STRING] = {sizeof(struct vt_string), add_text},
+    [VT_RECORD_FUNCTION] = {sizeof(struct vt_string), add_text},
+    [VT_RECORD_THREAD] = {sizeof(struct vt_string), add_text},
     [VT_RECORD_DEVICE] = {sizeof(struct vt_device), add_device},
     [VT_RECORD_STACK] = {sizeof(struct vt_stack), add_stack},
     [VT_RECORD_CODE] = {sizeof(struct vt_code), add_code},
@@ -283,7 +253,7 @@ static const struct {
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
     [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), vt_launch_add},
     [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
-    [VT_RECORD_GPU_USE] = {sizeof(struct vt_gpu_use), add_card_use},
+    [VT_RECORD_GPU_USE] = {sizeof(struct vt_gpu_use), add_gpu_use},
 };
 
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)
@@ -292,7 +262,7 @@ int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *recor
     if (known && record->bytes < records[record->kind].bytes)
         return -EBADMSG;
     trace->tables->definition_bytes += record->bytes;
-    return known ? records[record->kind].add(trace, record) : 0; /* skips those of a later version */
+    return known ? records[record->kind].add(trace, record) : 0; /* a later version has more kinds */
 }
 
 int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes)
@@ -312,23 +282,21 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
     return result;
 }
 
-static int by_start(const void *a, const void *b)
+static uint64_t start_address(const void *module)
 {
-    const struct vt_module_entry *left = a, *right = b;
-    return vt_order(left->start_address, right->start_address);
+    return ((const struct vt_module_entry *)module)->start_address;
 }
 
 void vt_definitions_finish(struct vt_trace *trace)
 {
     struct vt_trace_tables *tables = trace->tables;
-    if (tables->module_count > 1)
-        qsort(tables->modules, tables->module_count, sizeof *tables->modules, by_start);
+    vt_sort_by_key(tables->modules, tables->module_count, sizeof *tables->modules, start_address);
 }
 
 static const char *text_of(const struct vt_trace *trace, const struct vt_index *index, uint64_t id)
 {
     uint32_t at = vt_index_get(index, id);
-    return at == VT_INDEX_NONE ? NULL : trace->tables->texts[at];
+    return at == VT_INDEX_NONE ? NULL : trace->tables->texts.items[at];
 }
 
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id)

@@ -14,10 +14,20 @@ static bool begins(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
 static bool begins_any(const char *text, const char *const *starts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (begins(text, starts[i]))
+            return true;
+    return false;
+}
+
+static bool contains_any(const char *text, const char *const *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strstr(text, parts[i]))
             return true;
     return false;
 }
@@ -28,13 +38,13 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* ---- Tables of libraries: each row begins with how the file's name does ---- */
+/* ---- Tables of libraries: a row begins with the start of the file's name ---- */
 
 struct rows {
     const void *first;
     size_t count, bytes; /* of a row */
 };
-#define ROWS(table) (&(struct rows){table, sizeof(table) / sizeof *(table), sizeof *(table)})
+#define ROWS(table) (&(struct rows){table, COUNT(table), sizeof *(table)})
 
 /* The first row that fits, NULL = none. */
 static const void *row_of(const char *path, const struct rows *rows)
@@ -46,15 +56,21 @@ static const void *row_of(const char *path, const struct rows *rows)
     return NULL;
 }
 
-/* Of the innermost native frame whose library has one. */
+/* The library of a native frame, "" = unknown. */
+static const char *library_of(const struct vt_trace *trace, const struct vt_trace_stack *stack,
+                              uint32_t frame)
+{
+    const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[frame]);
+    return symbol ? symbol->module : "";
+}
+
+/* The row of the innermost native frame whose library has one, NULL = none. */
 static const void *row_in_stack(const struct vt_trace *trace, uint32_t stack_id, const struct rows *rows)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     const void *row = NULL;
-    for (uint32_t i = 0; i < stack->native_count && !row; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        row = symbol ? row_of(symbol->module, rows) : NULL;
-    }
+    for (uint32_t i = 0; i < stack->native_count && !row; i++)
+        row = row_of(library_of(trace, stack, i), rows);
     return row;
 }
 
@@ -83,15 +99,25 @@ const char *vt_cuda_library(const char *path)
     return library ? library->name : NULL;
 }
 
-static const struct folder {
-    const char *part;
-    bool has_packages;
-} folders[] = {
+/* The rest of a file's path in a library's folder, NULL = it is in none. */
+static const char *path_in_folder(const char *file, bool packages_only)
+{
+    static const struct {
+        const char *part;
+        bool has_packages;
+    } folders[] = {
 #define VT_LIBRARY_FOLDER(part, has_packages) {part, has_packages},
 #include "trace/frameworks.def"
-};
+    };
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        const char *found = packages_only && !folders[i].has_packages ? NULL : strstr(file, folders[i].part);
+        if (found)
+            return found + strlen(folders[i].part);
+    }
+    return NULL;
+}
 
-/* A file that is named after the hash of what is in it. */
+/* Whether a file is named after the hash of its content. */
 static bool is_hashed(const char *name)
 {
     static const struct {
@@ -102,7 +128,7 @@ static bool is_hashed(const char *name)
 #define VT_LIBRARY_HASH(begin, count, end) {begin, count, end},
 #include "trace/frameworks.def"
     };
-    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) {
+    for (size_t i = 0; i < COUNT(hashes); i++) {
         size_t bytes = strlen(hashes[i].begin);
         if (begins(name, hashes[i].begin) && strspn(name + bytes, BASE32) == hashes[i].count &&
             strcmp(name + bytes + hashes[i].count, hashes[i].end) == 0)
@@ -118,21 +144,13 @@ bool vt_is_library_file(const char *file)
 #include "trace/frameworks.def"
     };
     if (file[0] == '<')
-        return !begins_any(file, user_files, sizeof user_files / sizeof *user_files);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (strstr(file, folders[i].part))
-            return true;
-    return is_hashed(file_name(file));
+        return !begins_any(file, user_files, COUNT(user_files));
+    return path_in_folder(file, false) || is_hashed(file_name(file));
 }
 
 const char *vt_path_in_packages(const char *file)
 {
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const char *found = folders[i].has_packages ? strstr(file, folders[i].part) : NULL;
-        if (found)
-            return found + strlen(folders[i].part);
-    }
-    return NULL;
+    return path_in_folder(file, true);
 }
 
 bool vt_is_plumbing(const char *function)
@@ -141,7 +159,7 @@ bool vt_is_plumbing(const char *function)
 #define VT_PLUMBING(beginning) beginning,
 #include "trace/frameworks.def"
     };
-    return begins_any(function, plumbing, sizeof plumbing / sizeof *plumbing);
+    return begins_any(function, plumbing, COUNT(plumbing));
 }
 
 static const struct {
@@ -153,7 +171,7 @@ static const struct {
 
 bool vt_is_autograd(const char *function)
 {
-    for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++)
+    for (size_t i = 0; i < COUNT(autograd); i++)
         if (begins(function, autograd[i].beginning))
             return true;
     return false;
@@ -165,10 +183,7 @@ bool vt_is_node(const char *function)
 #define VT_NODE(part) part,
 #include "trace/frameworks.def"
     };
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
-        if (strstr(function, nodes[i]))
-            return true;
-    return false;
+    return contains_any(function, nodes, COUNT(nodes));
 }
 
 bool vt_is_cache_name(const char *name)
@@ -177,18 +192,17 @@ bool vt_is_cache_name(const char *name)
 #define VT_CACHE_NAME(part) part,
 #include "trace/frameworks.def"
     };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(name, parts[i]))
-            return true;
-    return false;
+    return contains_any(name, parts, COUNT(parts));
 }
+
+/* ---- Names of tensors ---- */
 
 static bool in_word(char letter)
 {
     return isalpha((unsigned char)letter);
 }
 
-/* Whether `name` has these words, whole and next to each other. */
+/* Whether `name` contains these words, as whole words. */
 static bool has_words(const char *name, size_t bytes, const char *words)
 {
     size_t length = strlen(words);
@@ -199,23 +213,23 @@ static bool has_words(const char *name, size_t bytes, const char *words)
     return false;
 }
 
-static int name_row(const char *name, size_t bytes)
+struct tensor_name {
+    const char *words;
+    uint8_t category;
+};
+
+/* The first row whose words a name has, NULL = none. */
+static const struct tensor_name *find_tensor_name(const char *name, size_t bytes)
 {
-    static const char *const words[] = {
-#define VT_TENSOR_NAME(words, category) words,
+    static const struct tensor_name names[] = {
+#define VT_TENSOR_NAME(words, category) {words, VT_CATEGORY_##category},
 #include "trace/frameworks.def"
     };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (has_words(name, bytes, words[i]))
-            return (int)i;
-    return -1;
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (has_words(name, bytes, names[i].words))
+            return &names[i];
+    return NULL;
 }
-
-/* By row. */
-static const uint8_t named_categories[] = {
-#define VT_TENSOR_NAME(words, category) VT_CATEGORY_##category,
-#include "trace/frameworks.def"
-};
 
 static size_t name_bytes(const char *name, size_t most)
 {
@@ -227,7 +241,7 @@ static size_t name_bytes(const char *name, size_t most)
 
 enum vt_category vt_named_category(const char *way)
 {
-    int found = -1;
+    const struct tensor_name *found = NULL;
     for (const char *step = way, *end; step; step = end ? end + 3 : NULL) {
         end = strstr(step, " < ");
         size_t bytes = end ? (size_t)(end - step) : strlen(step);
@@ -238,25 +252,26 @@ enum vt_category vt_named_category(const char *way)
         if (!name)
             continue;
         name++;
-        int row = name_row(name, name_bytes(name, (size_t)(step + bytes - name)));
-        if (row >= 0 && named_categories[row] == VT_CATEGORY_UNKNOWN)
+        const struct tensor_name *row =
+            find_tensor_name(name, name_bytes(name, (size_t)(step + bytes - name)));
+        if (row && row->category == VT_CATEGORY_UNKNOWN)
             return VT_CATEGORY_UNKNOWN;
-        found = found < 0 ? row : found;
+        found = found ? found : row;
     }
-    return found < 0 ? VT_CATEGORY_UNKNOWN : named_categories[found];
+    return found ? found->category : VT_CATEGORY_UNKNOWN;
 }
 
 enum vt_category vt_named_path(const char *path, size_t bytes)
 {
-    int found = -1;
+    const struct tensor_name *found = NULL;
     for (size_t i = 0, length; i < bytes; i += length ? length : 1) {
         length = name_bytes(path + i, bytes - i);
-        int row = length ? name_row(path + i, length) : -1;
-        if (row >= 0 && named_categories[row] == VT_CATEGORY_UNKNOWN)
+        const struct tensor_name *row = length ? find_tensor_name(path + i, length) : NULL;
+        if (row && row->category == VT_CATEGORY_UNKNOWN)
             return VT_CATEGORY_UNKNOWN;
-        found = row < 0 ? found : row;
+        found = row ? row : found;
     }
-    return found < 0 ? VT_CATEGORY_UNKNOWN : named_categories[found];
+    return found ? found->category : VT_CATEGORY_UNKNOWN;
 }
 
 size_t vt_holder_bytes(const char *holder)
@@ -267,7 +282,7 @@ size_t vt_holder_bytes(const char *holder)
 
 size_t vt_node_name(const char *function, const char **name)
 {
-    for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++) {
+    for (size_t i = 0; i < COUNT(autograd); i++) {
         const char *end = strstr(function, autograd[i].node_end);
         if (!begins(function, autograd[i].beginning) || !end || end[strlen(autograd[i].node_end)] != '\0')
             continue;
@@ -279,13 +294,15 @@ size_t vt_node_name(const char *function, const char **name)
     return 0;
 }
 
+/* ---- Stacks ---- */
+
 const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        if (symbol && symbol->module[0] && !(vt_object_kinds(symbol->module) & VT_OBJECT_CUDA))
-            return symbol->module;
+        const char *path = library_of(trace, stack, i);
+        if (path[0] && !(vt_object_kinds(path) & VT_OBJECT_CUDA))
+            return path;
     }
     return NULL;
 }
@@ -293,11 +310,9 @@ const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id)
 bool vt_shows_kind(const struct vt_trace *trace, uint32_t stack_id, unsigned kind)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        if (symbol && vt_object_kinds(symbol->module) & kind)
+    for (uint32_t i = 0; i < stack->native_count; i++)
+        if (vt_object_kinds(library_of(trace, stack, i)) & kind)
             return true;
-    }
     return false;
 }
 
@@ -315,9 +330,9 @@ const char *vt_clear_of(const struct vt_trace *trace, uint32_t stack_id)
 
 static const struct limit {
     const char *beginning, *setting;
-    bool told;
+    bool reported;
 } limits[] = {
-#define VT_LIMIT(beginning, setting, told) {beginning, setting, told},
+#define VT_LIMIT(beginning, setting, reported) {beginning, setting, reported},
 #include "trace/frameworks.def"
 };
 
@@ -327,11 +342,11 @@ const char *vt_limit_of(const struct vt_trace *trace, uint32_t stack_id)
     return limit ? limit->setting : NULL;
 }
 
-const char *vt_limit_untold(const struct vt_trace *trace)
+const char *vt_limit_unreported(const struct vt_trace *trace)
 {
     for (size_t i = 0; trace->tables && i < trace->tables->module_count; i++) {
         const struct limit *limit = row_of(trace->tables->modules[i].path, ROWS(limits));
-        if (limit && !limit->told)
+        if (limit && !limit->reported)
             return limit->setting;
     }
     return NULL;

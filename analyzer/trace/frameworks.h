@@ -1,4 +1,4 @@
-/* Whose code it is, by the names of libraries, files and functions: look-ups in frameworks.def. */
+/* Whose code something is, by the names of libraries, files and functions: lookups in frameworks.def. */
 #ifndef VT_FRAMEWORKS_H
 #define VT_FRAMEWORKS_H
 
@@ -10,15 +10,15 @@
 
 /* Kinds of native libraries and programs, as bits; 0 = a program's own. */
 enum vt_object_kind {
-    VT_OBJECT_SYSTEM = 1,    /* never a user's code, and never what called it */
-    VT_OBJECT_FRAMEWORK = 2, /* calls a user's code: passed over as long as there is another frame */
-    VT_OBJECT_FOLDED = 4,    /* left out where a stack is shown in a line */
+    VT_OBJECT_SYSTEM = 1,    /* never the user's code, and never what called it */
+    VT_OBJECT_FRAMEWORK = 2, /* calls the user's code: skipped as long as there is another frame */
+    VT_OBJECT_FOLDED = 4,    /* left out where a stack is shown on one line */
     VT_OBJECT_CUDA = 8,      /* the driver and the runtime: their caller requested the memory */
     VT_OBJECT_NODES = 16,    /* its events have the nodes of the graphs that keep results for backward */
 };
 unsigned vt_object_kinds(const char *path);
 
-/* The name of a library that takes memory for itself ("cuBLAS"), by its path; NULL = it is none. */
+/* The name of a library that allocates memory for itself ("cuBLAS"), by its path; NULL = it is none. */
 const char *vt_cuda_library(const char *path);
 
 /* Path of the library or program that called CUDA, by a stack; NULL = unknown. */
@@ -32,15 +32,15 @@ struct vt_cache {
 };
 const struct vt_cache *vt_cache_of(const struct vt_trace *trace, uint32_t stack_id, bool first);
 
-/* Code that frees gradients which the stack shows were made; the table's first if no library is known. */
+/* Code that frees the gradients made on this stack; the table's first row if no library is known. */
 const char *vt_clear_of(const struct vt_trace *trace, uint32_t stack_id);
 
 /* The setting by which the innermost framework of a stack limits its own memory; NULL = unknown. */
 const char *vt_limit_of(const struct vt_trace *trace, uint32_t stack_id);
-/* The same for a library in the process whose own failed requests are not recorded; NULL = there is none. */
-const char *vt_limit_untold(const struct vt_trace *trace);
+/* The same for a loaded library whose failed requests are not recorded; NULL = there is none. */
+const char *vt_limit_unreported(const struct vt_trace *trace);
 
-/* Whether a native stack has a library of this kind (a bit of vt_object_kind). */
+/* Whether a native stack contains a library of this kind (a bit of vt_object_kind). */
 bool vt_shows_kind(const struct vt_trace *trace, uint32_t stack_id, unsigned kind);
 
 /* True for Python code that the user did not write: installed packages, the standard library, frozen modules,
@@ -54,15 +54,15 @@ const char *vt_path_in_packages(const char *file);
 bool vt_is_plumbing(const char *function);
 bool vt_is_autograd(const char *function);
 bool vt_is_node(const char *function); /* of backward: "AddmmBackward0" */
-/* A name of a variable or an attribute, or all steps to one, sounds like a cache of keys and values. */
+/* Whether the name of a variable or attribute, or all steps to one, suggests a cache of keys and values. */
 bool vt_is_cache_name(const char *name);
-/* What the names on a way of steps to a tensor ("key 'w' < dict 'momentum' of train(), 2 items") call it, the
- * name nearest to it first; VT_CATEGORY_UNKNOWN = nothing. */
+/* The category that the names on the way to a tensor suggest ("key 'w' < dict 'momentum' of train(), 2
+ * items"); the name nearest to it counts first. VT_CATEGORY_UNKNOWN = none. */
 enum vt_category vt_named_category(const char *way);
-/* The same of the names in the first `bytes` of an array's path: "state.opt['m']"; the last of them first. */
+/* The same for the names in the first `bytes` of an array's path: "state.opt['m']"; the last name counts
+ * first. */
 enum vt_category vt_named_path(const char *path, size_t bytes);
-/* Bytes of a holder's name without the count: "list 'history' in __main__, 3 items" is the same holder later,
- * with more items. */
+/* Bytes of a holder's name without the count, which changes: "list 'history' in __main__, 3 items". */
 size_t vt_holder_bytes(const char *holder);
 /* "torch::autograd::generated::AddmmBackward0::apply" is of the node "AddmmBackward0", the name that people
  * know from grad_fn. Returns its length, 0 = not of a node. */

@@ -1,10 +1,11 @@
-/* Inspections of live objects: from their parts' lines (format.h, struct vt_inspection_part) to tables. Lines
- * that do not fit that format are left out, and the inspection's `failure` says so. */
+/* Inspections of live objects, from text (format.h, struct vt_inspection_part) to tables. Lines that do not
+ * have that format are left out, and the inspection's `failure` says so. */
 #include "trace/inspections.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "trace/compiled_sources.h"
 #include "trace/launch.h"
 #include "trace/tables.h"
@@ -18,18 +19,13 @@ struct field {
 
 struct reading {
     struct vt_trace *trace;
-    struct vt_index texts;           /* hash → known */
-    const char **known;              /* each text once: inspections repeat one another */
     struct vt_index root_numbers[2]; /* of roots, of optimizers: as in the lines → index */
-    size_t root_capacity[2], known_count, known_capacity;
+    size_t root_capacity[2];
     char *text; /* of the inspection being read */
     size_t text_bytes, text_capacity;
     bool whole;
     struct vt_inspection *inspection;
-    struct vt_inspection_module *modules;
-    struct vt_inspection_tensor *tensors;
-    struct vt_inspection_holder *holders;
-    size_t module_capacity, tensor_capacity, module_count, tensor_count, holder_capacity, holder_count;
+    size_t module_capacity, tensor_capacity, holder_capacity; /* of the inspection */
 };
 
 int vt_inspection_add(struct vt_trace *trace, const void *part)
@@ -44,25 +40,10 @@ static int by_inspection_and_part(const void *a, const void *b)
 {
     const struct vt_inspection_part *left = *(const struct vt_inspection_part *const *)a;
     const struct vt_inspection_part *right = *(const struct vt_inspection_part *const *)b;
-    if (left->inspection_id != right->inspection_id)
-        return left->inspection_id < right->inspection_id ? -1 : 1;
-    return vt_order(left->part, right->part);
+    return 2 * vt_order(left->inspection_id, right->inspection_id) + vt_order(left->part, right->part);
 }
 
 /* ---- Text ---- */
-
-static const char *intern(struct reading *reading, const char *text, size_t bytes)
-{
-    uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
-    uint32_t at = vt_index_get(&reading->texts, hash);
-    if (at != VT_INDEX_NONE && strlen(reading->known[at]) == bytes &&
-        memcmp(reading->known[at], text, bytes) == 0)
-        return reading->known[at];
-    const char *interned = vt_arena_text(&reading->trace->tables->arena, text, bytes);
-    VT_APPEND(reading->known, reading->known_count, reading->known_capacity, interned);
-    vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count - 1);
-    return interned;
-}
 
 /* Undoes escapes in place. */
 static void unescape(struct field *field)
@@ -81,11 +62,14 @@ static void unescape(struct field *field)
 
 static const char *take_text(struct reading *reading, struct field *field)
 {
+    struct vt_strings *texts = &reading->trace->tables->texts;
     unescape(field);
-    return intern(reading, field->text, field->bytes);
+    const uint32_t number =
+        vt_strings_find_bytes(texts, field->text, field->bytes, NULL); /* may move items */
+    return texts->items[number];
 }
 
-/* A decimal number; an empty field is 0, since it is not known. */
+/* A decimal number; an empty field is 0 and means not known. */
 static bool take_number(const struct field *field, uint64_t *number)
 {
     *number = 0;
@@ -98,9 +82,17 @@ static bool take_number(const struct field *field, uint64_t *number)
     return true;
 }
 
-/* ---- Lines: all return whether the line is sound ---- */
+static bool take_numbers(const struct field *fields, size_t count, uint64_t *numbers)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!take_number(&fields[i], &numbers[i]))
+            return false;
+    return true;
+}
 
-/* Index of the root or optimizer that a line gives by its number. Adds it if no line described it yet: that
+/* ---- Lines: each reader returns whether the line is sound ---- */
+
+/* The index of the root or optimizer whose number is in the field. Adds it if no line has described it: that
  * line may be lost. */
 static bool find_root(struct reading *reading, bool optimizer, const struct field *field, int32_t *found)
 {
@@ -149,7 +141,8 @@ static bool read_module(struct reading *reading, struct field *fields, size_t co
     module.class_name = take_text(reading, &fields[3]);
     module.path = take_text(reading, &fields[4]);
     module.root = (uint32_t)root;
-    VT_APPEND(reading->modules, reading->module_count, reading->module_capacity, module);
+    VT_APPEND(reading->inspection->modules, reading->inspection->module_count, reading->module_capacity,
+              module);
     return true;
 }
 
@@ -181,7 +174,7 @@ static bool read_role(struct reading *reading, struct field *field, struct vt_in
     return true;
 }
 
-/* A span of addresses that a device could have. */
+/* Whether a device could have these addresses. */
 static bool is_span(uint64_t address, uint64_t bytes)
 {
     return address > 0 && address <= UINT64_MAX - bytes;
@@ -190,17 +183,18 @@ static bool is_span(uint64_t address, uint64_t bytes)
 /* Fields 4 to 7 and 10 of a tensor or a holder. */
 static bool take_place(const struct field *fields, size_t count, struct vt_inspection_holder *place)
 {
-    uint64_t device_index;
-    if (count < 12 || !take_number(&fields[4], &place->data_address) ||
-        !take_number(&fields[5], &place->bytes) || !take_number(&fields[6], &place->storage_address) ||
-        !take_number(&fields[7], &place->storage_bytes) || fields[10].bytes == 0 ||
-        !take_number(&fields[10], &device_index) || device_index >= VT_MAX_DEVICES ||
-        !is_span(place->data_address, place->bytes) ||
-        !is_span(place->storage_address, place->storage_bytes) ||
-        place->data_address < place->storage_address)
+    uint64_t numbers[4], device_index;
+    if (count < 12 || !take_numbers(&fields[4], 4, numbers) || fields[10].bytes == 0 ||
+        !take_number(&fields[10], &device_index) || device_index >= VT_MAX_DEVICES)
         return false;
-    place->device_index = (int8_t)device_index;
-    return true;
+    *place = (struct vt_inspection_holder){.data_address = numbers[0],
+                                           .bytes = numbers[1],
+                                           .storage_address = numbers[2],
+                                           .storage_bytes = numbers[3],
+                                           .device_index = (int8_t)device_index};
+    return is_span(place->data_address, place->bytes) &&
+           is_span(place->storage_address, place->storage_bytes) &&
+           place->data_address >= place->storage_address;
 }
 
 static bool read_holder(struct reading *reading, struct field *fields, size_t count)
@@ -215,7 +209,8 @@ static bool read_holder(struct reading *reading, struct field *fields, size_t co
     seen.shape = take_text(reading, &fields[9]);
     seen.node = take_text(reading, &fields[11]);
     seen.nodes = take_text(reading, &fields[12]);
-    VT_APPEND(reading->holders, reading->holder_count, reading->holder_capacity, seen);
+    VT_APPEND(reading->inspection->holders, reading->inspection->holder_count, reading->holder_capacity,
+              seen);
     return true;
 }
 
@@ -243,11 +238,12 @@ static bool read_tensor(struct reading *reading, struct field *fields, size_t co
     tensor.shape = take_text(reading, &fields[9]);
     if (count > 12)
         tensor.whole_shape = take_text(reading, &fields[12]);
-    VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
+    VT_APPEND(reading->inspection->tensors, reading->inspection->tensor_count, reading->tensor_capacity,
+              tensor);
     return true;
 }
 
-static bool read_written(struct reading *reading, struct field *fields, size_t count)
+static bool read_compiled_line(struct reading *reading, struct field *fields, size_t count)
 {
     uint64_t line;
     if (count < 4 || !take_number(&fields[2], &line) || line > UINT32_MAX)
@@ -271,36 +267,35 @@ static bool read_failure(struct reading *reading, struct field *fields, size_t c
 
 static bool read_census(struct reading *reading, struct field *fields, size_t count)
 {
-    uint64_t ended, cycles;
+    uint64_t numbers[3]; /* objects, ended, cycles */
     struct vt_inspection *inspection = reading->inspection;
-    if (count < 4 || !take_number(&fields[1], &inspection->census_objects) ||
-        !take_number(&fields[2], &ended) || !take_number(&fields[3], &cycles))
+    if (count < 4 || !take_numbers(&fields[1], 3, numbers))
         return false;
     inspection->census = true;
-    inspection->census_ended = ended == 1;
-    inspection->census_cycles = cycles == 1;
+    inspection->census_objects = numbers[0];
+    inspection->census_ended = numbers[1] == 1;
+    inspection->census_cycles = numbers[2] == 1;
     return true;
 }
 
 static bool read_collections(struct reading *reading, struct field *fields, size_t count)
 {
-    uint64_t *collections = reading->inspection->collections;
-    if (count < 4 || !take_number(&fields[1], &collections[0]) || !take_number(&fields[2], &collections[1]) ||
-        !take_number(&fields[3], &collections[2]))
+    struct vt_inspection *inspection = reading->inspection;
+    if (count < 4 || !take_numbers(&fields[1], 3, inspection->collections))
         return false;
-    reading->inspection->knows_collections = true;
+    inspection->knows_collections = true;
     return true;
 }
 
 static bool read_group(struct reading *reading, struct field *fields, size_t count)
 {
     struct vt_trace *trace = reading->trace;
-    uint64_t rank, size;
-    if (count < 4 || !take_number(&fields[1], &rank) || !take_number(&fields[2], &size) || rank >= size ||
-        size > INT32_MAX)
+    uint64_t numbers[2]; /* rank, size */
+    if (count < 4 || !take_numbers(&fields[1], 2, numbers) || numbers[0] >= numbers[1] ||
+        numbers[1] > INT32_MAX)
         return false;
-    trace->group_rank = (int32_t)rank;
-    trace->group_size = (int32_t)size;
+    trace->group_rank = (int32_t)numbers[0];
+    trace->group_size = (int32_t)numbers[1];
     trace->group_store = take_text(reading, &fields[3]);
     return true;
 }
@@ -319,7 +314,7 @@ static bool read_line(struct reading *reading, char *line, char *end)
     static bool (*const readers[])(struct reading * reading, struct field * fields, size_t count) = {
         ['A'] = read_tensor,      ['C'] = read_census, ['D'] = read_group,    ['E'] = read_failure,
         ['G'] = read_collections, ['H'] = read_holder, ['M'] = read_module,   ['O'] = read_root,
-        ['R'] = read_root,        ['T'] = read_tensor, ['V'] = read_variable, ['W'] = read_written,
+        ['R'] = read_root,        ['T'] = read_tensor, ['V'] = read_variable, ['W'] = read_compiled_line,
     };
     struct field fields[FIELDS] = {{0}};
     size_t count = 0;
@@ -331,7 +326,7 @@ static bool read_line(struct reading *reading, char *line, char *end)
         line = tab + 1;
     }
     const unsigned kind = fields[0].bytes == 1 ? (unsigned char)fields[0].text[0] : 0;
-    /* else of a later version */
+    /* a later version has more kinds */
     return kind < sizeof readers / sizeof *readers && readers[kind] ? readers[kind](reading, fields, count)
                                                                     : true;
 }
@@ -346,7 +341,7 @@ static void cut_to_line(struct reading *reading)
     reading->whole = false;
 }
 
-/* Appends a part's text. Lines that a missing part cut are left out. */
+/* Appends a part's text, without lines that a missing part cut. */
 static void append_part(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
 {
     const char *text = (const char *)(part + 1), *end = (const char *)part + part->head.bytes;
@@ -381,39 +376,16 @@ static size_t join_parts(struct reading *reading, size_t first)
         if (parts[at]->duration_ns > reading->inspection->duration_ns)
             reading->inspection->duration_ns = parts[at]->duration_ns;
     }
-    if (expected < all) /* the last parts are missing */
+    if (expected < all) /* the last parts are lost */
         cut_to_line(reading);
     return at;
-}
-
-/* Copies a finished table to the arena. */
-static void *keep_table(struct reading *reading, const void *items, size_t bytes)
-{
-    void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
-    if (bytes > 0)
-        memcpy(kept, items, bytes);
-    return kept;
-}
-
-static void keep_tables(struct reading *reading)
-{
-    struct vt_inspection *inspection = reading->inspection;
-    inspection->module_count = reading->module_count;
-    inspection->modules =
-        keep_table(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
-    inspection->tensor_count = reading->tensor_count;
-    inspection->tensors =
-        keep_table(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
-    inspection->holder_count = reading->holder_count;
-    inspection->holders =
-        keep_table(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
 }
 
 static void read_inspection(struct reading *reading)
 {
     char *line = reading->text, *end = line + reading->text_bytes;
     bool sound = true;
-    reading->module_count = reading->tensor_count = reading->holder_count = 0;
+    reading->module_capacity = reading->tensor_capacity = reading->holder_capacity = 0;
     while (line < end) {
         char *stop = memchr(line, '\n', (size_t)(end - line));
         sound &= read_line(reading, line, stop ? stop : end);
@@ -423,36 +395,21 @@ static void read_inspection(struct reading *reading)
         reading->inspection->failure = "a part of it was lost";
     else if (!reading->inspection->failure[0] && !sound)
         reading->inspection->failure = "some of its lines make no sense";
-    keep_tables(reading);
 }
 
-static int compare_inspection_id(const void *part, const void *id)
+/* Maps each inspection's id to its first event: what it saw was there at that time. */
+static void find_events(const struct vt_trace *trace, struct vt_index *events)
 {
-    uint64_t own = (*(const struct vt_inspection_part *const *)part)->inspection_id,
-             wanted = *(const uint64_t *)id;
-    return vt_order(own, wanted);
-}
-
-/* Maps each inspection to its first event, the time for which what it saw is known. */
-static void find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
-{
-    const struct vt_trace_tables *tables = trace->tables;
     for (size_t i = 0; i < trace->rare_event_count; i++) {
         const struct vt_event *event = &trace->events[trace->rare_events[i]];
-        if (event->kind != VT_EVENT_INSPECTION || vt_index_get(events, event->detail) != VT_INDEX_NONE)
-            continue;
-        vt_index_put(events, event->detail, trace->rare_events[i]);
-        size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count,
-                                   sizeof *tables->inspection_parts, &event->detail, compare_inspection_id);
-        *without_parts += at == tables->inspection_part_count ||
-                          tables->inspection_parts[at]->inspection_id != event->detail;
+        if (event->kind == VT_EVENT_INSPECTION && vt_index_get(events, event->detail) == VT_INDEX_NONE)
+            vt_index_put(events, event->detail, trace->rare_events[i]);
     }
 }
 
-static int by_event(const void *a, const void *b)
+static uint64_t event_index(const void *inspection)
 {
-    const struct vt_inspection *left = a, *right = b;
-    return vt_order(left->event_index, right->event_index);
+    return ((const struct vt_inspection *)inspection)->event_index;
 }
 
 static void read_inspections(struct reading *reading, const struct vt_index *events)
@@ -461,20 +418,20 @@ static void read_inspections(struct reading *reading, const struct vt_index *eve
     const struct vt_trace_tables *tables = trace->tables;
     size_t count, capacity = 0;
     for (size_t first = 0; first < tables->inspection_part_count; first += count) {
-        uint32_t event_index = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
+        uint32_t event = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
         vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1, sizeof *trace->inspections);
         reading->inspection = &trace->inspections[trace->inspection_count];
-        *reading->inspection = (struct vt_inspection){.event_index = event_index, .failure = ""};
+        *reading->inspection = (struct vt_inspection){.event_index = event, .failure = ""};
         count = join_parts(reading, first);
-        if (event_index == VT_INDEX_NONE) {
+        if (event == VT_INDEX_NONE) {
             trace->lost_inspections++;
             continue;
         }
         read_inspection(reading);
         trace->inspection_count++;
     }
-    if (trace->inspection_count > 1)
-        qsort(trace->inspections, trace->inspection_count, sizeof *trace->inspections, by_event);
+    trace->lost_inspections += events->count - trace->inspection_count; /* events without parts */
+    vt_sort_by_key(trace->inspections, trace->inspection_count, sizeof *trace->inspections, event_index);
 }
 
 void vt_inspections_read(struct vt_trace *trace)
@@ -485,16 +442,11 @@ void vt_inspections_read(struct vt_trace *trace)
     if (tables->inspection_part_count > 1)
         qsort(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts,
               by_inspection_and_part);
-    find_events(trace, &events, &trace->lost_inspections);
+    find_events(trace, &events);
     read_inspections(&reading, &events);
     vt_compiled_source_finish(trace);
     vt_index_free(&events);
-    vt_index_free(&reading.texts);
     vt_index_free(&reading.root_numbers[false]);
     vt_index_free(&reading.root_numbers[true]);
-    free(reading.known);
     free(reading.text);
-    free(reading.modules);
-    free(reading.tensors);
-    free(reading.holders);
 }

@@ -1,4 +1,3 @@
-/* Variables of launchers: as the process was started with them, and as its program has set them since. */
 #include "trace/launch.h"
 
 #include <string.h>
@@ -22,15 +21,11 @@ int vt_launch_add(struct vt_trace *trace, const void *record)
     if (trace->launch_count) /* a trace has one */
         return 0;
     make_room(trace);
-    for (const char *stop; text < end && trace->launch_count < LAUNCH_LIMIT; text = stop + 1) {
-        stop = memchr(text, 0, (size_t)(end - text));
-        stop = stop ? stop : end;
-        const char *equals = memchr(text, '=', (size_t)(stop - text));
-        if (!equals)
-            continue;
-        const char *name = vt_arena_text(arena, text, (size_t)(equals - text)),
-                   *value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1));
-        trace->launch[trace->launch_count++] = (struct vt_trace_variable){.name = name, .value = value};
+    while (text < end && trace->launch_count < LAUNCH_LIMIT) {
+        const char *variable = vt_arena_next_text(arena, &text, end), *equals = strchr(variable, '=');
+        if (equals)
+            trace->launch[trace->launch_count++] = (struct vt_trace_variable){
+                .name = vt_arena_text(arena, variable, (size_t)(equals - variable)), .value = equals + 1};
     }
     return 0;
 }

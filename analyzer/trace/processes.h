@@ -5,6 +5,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct vt_process_identity;
+
+/* Whether a recorded process still runs. Unknown: it ran on another machine, before a reboot, or in another
+ * container. */
+enum vt_life { VT_LIFE_UNKNOWN, VT_LIFE_RUNS, VT_LIFE_ENDED };
+enum vt_life vt_process_life(const struct vt_process_identity *process);
+/* The same for a process that is known to be of this machine and boot. */
+bool vt_process_runs(const struct vt_process_identity *process);
+
 /* The id of the user that runs it. 0 or -ESRCH. */
 int vt_process_user(uint32_t pid, uint32_t *user_id);
 

@@ -1,21 +1,19 @@
 #include "trace/python_lines.h"
 
-#include "python_lines.h"
-
 #include <stdbool.h>
 
-/* Sums are in 64 bits. In the location table one entry can add 2^36 lines, so a sum beyond this ends the
- * search; elsewhere entries are bytes, and no table is long enough. */
+/* Sums have 64 bits. An entry of the location table can add 2^36 lines, so a sum beyond this ends the search.
+ * Entries of the other tables are bytes, and no table is long enough to overflow. */
 #define SUM_LIMIT (INT64_C(1) << 40)
 
-/* Line 0 is real: from 3.11 on a module's first instruction has it. */
+/* Line 0 is valid: from 3.11 on, a module's first instruction has it. */
 static int32_t as_line(int64_t line)
 {
     return line >= 0 && line <= INT32_MAX ? (int32_t)line : -1;
 }
 
-/* 3.9, co_lnotab: pairs of (bytes to go, signed lines to go). The table need not reach the offset: what comes
- * after the last pair has the last line. */
+/* 3.9, co_lnotab: pairs of bytes and signed lines to add. Code after the last pair has the last line, so the
+ * table need not reach the offset. */
 static int32_t line_from_lnotab(const uint8_t *table, size_t bytes, int32_t first_line, int32_t wanted)
 {
     int64_t offset = 0;
@@ -29,7 +27,8 @@ static int32_t line_from_lnotab(const uint8_t *table, size_t bytes, int32_t firs
     return as_line(line);
 }
 
-/* 3.10, co_linetable: pairs of (length of a range, signed lines to go before it); -128 has no line. */
+/* 3.10, co_linetable: pairs of a range's length and the signed lines to add before it; -128: the range has no
+ * line. */
 static int32_t line_from_ranges(const uint8_t *table, size_t bytes, int32_t first_line, int32_t wanted)
 {
     int64_t end = 0;
@@ -45,9 +44,10 @@ static int32_t line_from_ranges(const uint8_t *table, size_t bytes, int32_t firs
     return -1;
 }
 
-/* From 3.11 on, location table. An entry begins with a byte whose top bit is set: 4 bits of form, 3 bits of
- * length in code units less one. Numbers are little-endian groups of 6 bits, bit 6 = more; a signed number
- * has its sign in bit 0. Columns are skipped: no byte but the first of an entry has its top bit set. */
+/* From 3.11 on, the location table. An entry begins with a byte whose top bit is set, with 4 bits of form and
+ * 3 bits of length (in code units, minus one). Numbers are little-endian groups of 6 bits, bit 6 = more
+ * follow; the sign of a signed number is in bit 0. Columns are skipped: only the first byte of an entry has
+ * its top bit set. */
 enum { FORM_ONE_LINE_0 = 10, FORM_ONE_LINE_2 = 12, FORM_NO_COLUMNS = 13, FORM_LONG = 14, FORM_NONE = 15 };
 
 static bool read_signed(const uint8_t *table, size_t bytes, size_t *position, int64_t *value)

@@ -20,7 +20,7 @@
 #include "trace/tables.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
-/* A live process may end while we read, and the ring of one that was killed may be adopted. */
+/* The process may end while we read, or another process adopt its ring. */
 #define LIVE_TRIES 20
 
 struct message {
@@ -79,14 +79,14 @@ static int check_header(const struct vt_file_header *header, const struct messag
     return 0;
 }
 
-/* True for a file without a byte, or of zeros only. */
+/* True for a file of zeros, or without any byte. */
 static bool is_empty(int file)
 {
     char bytes[65536];
     off_t offset = 0;
     struct stat status;
     if (fstat(file, &status) || status.st_size > (off_t)(VT_HEADER_BYTES + RING_BYTES_LIMIT))
-        return false; /* longer than any that nothing was written to */
+        return false; /* longer than any file that got its space and nothing else */
     for (ssize_t got; (got = pread(file, bytes, sizeof bytes, offset)) != 0; offset += got) {
         if (got < 0)
             return false;
@@ -97,21 +97,15 @@ static bool is_empty(int file)
     return true;
 }
 
-/* The recorder makes the file, reserves its space, then writes the header. */
-static int report_empty(const struct message *message)
-{
-    if (message->bytes > 0)
-        snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
-                 message->path);
-    return -ENODATA;
-}
-
 static int read_header(struct vt_trace *trace, int file, const struct message *message)
 {
     struct vt_file_header *header = &trace->header;
     int error = vt_read_at(file, header, sizeof *header, 0);
-    if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
-        return report_empty(message);
+    if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file)) {
+        snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
+                 message->path);
+        return -ENODATA;
+    }
     if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
         return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
@@ -132,7 +126,7 @@ static bool is_rare(const struct vt_event *event)
     return event->kind != VT_EVENT_ALLOC && event->kind != VT_EVENT_FREE && event->kind != VT_EVENT_NODE;
 }
 
-/* Makes the events safe to index with: stack ids and device numbers in range. Lists those that are rare. */
+/* Brings stack ids and device numbers into range, so that they are safe indices. Lists the rare events. */
 static void settle_events(struct vt_trace *trace)
 {
     const struct vt_event *pause = NULL;
@@ -161,8 +155,8 @@ static void settle_events(struct vt_trace *trace)
     }
 }
 
-/* Gives each stack one thread, since phases and engines are of threads. A stack of several threads gets a
- * copy for each; the copies share the frames. */
+/* Gives each stack one thread: phases and autograd's engines belong to threads. A stack of several threads
+ * gets a copy for each; the copies share the frames. */
 static void split_by_thread(struct vt_trace *trace)
 {
     struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
@@ -171,7 +165,7 @@ static void split_by_thread(struct vt_trace *trace)
         const uint64_t key = (uint64_t)event->thread_id << 32 | event->stack_id;
         struct vt_trace_stack *stack = &trace->stacks[event->stack_id];
         if (event->stack_id && !stack->thread_id) {
-            stack->thread_id = event->thread_id; /* the first one's */
+            stack->thread_id = event->thread_id; /* that of its first event */
             vt_index_put(&known, key, event->stack_id);
         } else if (event->stack_id && stack->thread_id != event->thread_id) {
             uint32_t own = vt_index_get(&known, key);
@@ -253,12 +247,12 @@ static int read_once(const char *path, int file, const struct vt_reading *readin
     return 0;
 }
 
-int vt_trace_open_part(const char *path, const struct vt_reading *reading, struct vt_trace **trace,
+int vt_trace_open(const char *path, const struct vt_reading *reading, struct vt_trace **trace,
                           char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;
-    /* O_NONBLOCK: a FIFO in the place of a trace must not hang us */
+    /* O_NONBLOCK: opening a FIFO must not hang */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return fail(&message, -errno, "%s", strerror(errno));
@@ -290,11 +284,6 @@ int vt_trace_open_part(const char *path, const struct vt_reading *reading, struc
     return error;
 }
 
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
-{
-    return vt_trace_open_part(path, NULL, trace, error_text, error_bytes);
-}
-
 void vt_trace_close(struct vt_trace *trace)
 {
     if (!trace)
@@ -304,10 +293,10 @@ void vt_trace_close(struct vt_trace *trace)
         vt_debug_close(tables->modules[i].debug);
     free(tables->modules);
     free(tables->inspection_parts);
-    free(tables->texts);
+    vt_strings_free(&tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
-    free(tables->written);
+    free(tables->compiled);
     vt_index_free(&tables->strings);
     vt_index_free(&tables->functions);
     vt_index_free(&tables->symbols);
@@ -323,7 +312,12 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);
-    free(trace->card_uses);
+    free(trace->gpu_uses);
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        free(trace->inspections[i].modules);
+        free(trace->inspections[i].tensors);
+        free(trace->inspections[i].holders);
+    }
     free(trace->inspections);
     free(trace->roots);
     free(trace->optimizers);

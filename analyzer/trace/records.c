@@ -1,4 +1,3 @@
-/* The records of a trace: the chunks, then what the ring, a file of its own in memory, still holds. */
 #include "trace/records.h"
 
 #include <dirent.h>
@@ -18,7 +17,7 @@
 #include "trace/rings.h"
 #include "trace/tables.h"
 
-/* A live process may move records from the ring to a chunk between our reading the two. */
+/* A running process may move records from the ring to a chunk while we read first the one, then the other. */
 #define MOVING_TRIES 20
 #define ADOPTION_TRIES 3
 #define ADOPTION_NS 10000000
@@ -27,10 +26,15 @@
 struct ring {
     int file; /* -1 = none */
     uint64_t slot_count;
-    uint64_t reserved, consumed; /* as read last */
+    struct vt_ring_header header; /* as read last */
 };
 
-/* Copies the slots at [start, end). What the file does not have any more stays zero. */
+static int read_ring_header(struct ring *ring)
+{
+    return vt_read_at(ring->file, &ring->header, sizeof ring->header, 0);
+}
+
+/* Copies the slots at positions [start, end). If the file has become shorter, the rest stays zero. */
 static int copy_slots(const struct ring *ring, uint64_t start, uint64_t end, uint8_t *slots)
 {
     while (start < end) {
@@ -73,7 +77,7 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
             (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
             (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
              (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
-        if (!whole) { /* reserved, head not stored; a run of such slots counts as one record */
+        if (!whole) { /* reserved, but its head was never stored; a run of such slots counts as one record */
             trace->unfinished_records += !in_hole;
             in_hole = true;
             at++;
@@ -90,8 +94,8 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
     return 0;
 }
 
-/* Whether the path is one that a recorder in that process makes. (In a user namespace its user may have had
- * another number.) */
+/* Whether a recorder in that process would make this path. (The user id may differ: in a user namespace a
+ * user has another number.) */
 static bool is_ring_path(const struct vt_file_header *header, unsigned long long *number)
 {
     const char *slash = strrchr(header->ring_path, '/');
@@ -99,7 +103,7 @@ static bool is_ring_path(const struct vt_file_header *header, unsigned long long
     return header->ring_path[0] == '/' && vt_is_ring_name(slash + 1, &pid, number) && pid == header->pid;
 }
 
-/* A process that adopts the ring gives it its own number meanwhile. */
+/* Another process that is adopting the ring has given it its own process id. */
 static int open_adopted(const char *path, unsigned long long number)
 {
     char folder[VT_RING_PATH_BYTES];
@@ -117,11 +121,11 @@ static int open_adopted(const char *path, unsigned long long number)
     return file;
 }
 
-/* Opens the ring of a trace that did not end in order. False if it is not there, or is another process's. */
+/* Opens the ring of a process that has not ended recording. False if it is gone, or another process's. */
 static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 {
     const struct vt_file_header *header = &trace->header;
-    struct vt_ring_header found;
+    const struct vt_ring_header *found = &ring->header;
     struct stat trace_status, status;
     struct statfs file_system;
     unsigned long long number;
@@ -134,20 +138,19 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
         return false;
     if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == trace_status.st_uid &&
         !fstatfs(ring->file, &file_system) &&
-        (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC) &&
-        !vt_read_at(ring->file, &found, sizeof found, 0) &&
-        !memcmp(found.magic, VT_RING_MAGIC, sizeof found.magic) &&
-        !memcmp(found.identity, header->identity, sizeof found.identity) &&
-        found.header_bytes == VT_RING_HEADER_BYTES && found.slots == header->ring_slots &&
-        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found.slots * VT_SLOT_BYTES)
+        (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC) && !read_ring_header(ring) &&
+        !memcmp(found->magic, VT_RING_MAGIC, sizeof found->magic) &&
+        !memcmp(found->identity, header->identity, sizeof found->identity) &&
+        found->header_bytes == VT_RING_HEADER_BYTES && found->slots == header->ring_slots &&
+        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found->slots * VT_SLOT_BYTES)
         return true;
     close(ring->file);
     ring->file = -1;
     return false;
 }
 
-/* It may be adopted right now: then it is hard to find while it gets its other name, and gone once the trace
- * has all. */
+/* Another process may be adopting the ring now: it is hard to find while it is renamed, and gone once the
+ * trace has all of it. */
 static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 {
     const struct vt_file_header *header = &trace->header;
@@ -163,17 +166,7 @@ static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
     return found;
 }
 
-static int read_positions(struct ring *ring)
-{
-    uint64_t positions[2];
-    int error = vt_read_at(ring->file, positions, sizeof positions,
-                           offsetof(struct vt_ring_header, ring_reserved)); /* ring_consumed follows */
-    ring->reserved = error ? 0 : positions[0];
-    ring->consumed = error ? 0 : positions[1];
-    return error;
-}
-
-/* Where the first chunk ends, as far as it is whole. */
+/* Moves *end to the end of the first chunk. */
 static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_t *end)
 {
     const uint64_t start = trace->header.chunks_offset;
@@ -183,7 +176,7 @@ static void end_with_first_chunk(const struct vt_trace *trace, int file, uint64_
         *end = start + head.header_bytes + head.stored_bytes;
 }
 
-/* How far chunks may go. */
+/* Where the chunks end at the latest. */
 static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end)
 {
     const struct vt_file_header *header = &trace->header;
@@ -201,15 +194,16 @@ static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end
     return 0;
 }
 
-/* Copies what is in the ring from `position` on to *slots, which lives as long as the trace, since
- * definitions point there. *start is its position. */
+/* Copies the ring from `position` on to *slots, which live as long as the trace, since definitions point
+ * there. *start is the position of the first. */
 static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t position, uint8_t **slots,
                      uint64_t *start, uint64_t *count)
 {
-    *start = position <= ring->reserved ? position : 0; /* else no chunk has a true position */
-    if (ring->consumed > *start && ring->consumed <= ring->reserved)
-        *start = ring->consumed;
-    *count = ring->reserved > *start ? ring->reserved - *start : 0;
+    const uint64_t reserved = ring->header.ring_reserved, consumed = ring->header.ring_consumed;
+    *start = position <= reserved ? position : 0; /* else the chunks' positions are wrong */
+    if (consumed > *start && consumed <= reserved)
+        *start = consumed;
+    *count = reserved > *start ? reserved - *start : 0;
     if (*count > ring->slot_count) /* producers reserve before they wait for space */
         *count = ring->slot_count;
     if (!*count)
@@ -219,8 +213,8 @@ static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t p
     return copy_slots(ring, *start, *start + *count, *slots);
 }
 
-/* Chunks and ring until nothing has moved from the one to the other meanwhile; if that does not happen, the
- * chunks alone: what they hold is whole, only not the newest. */
+/* Reads chunks, then the ring, again until no record moved from one to the other in between. If that never
+ * happens, it takes only the chunks: they are whole, and only lack the newest events. */
 static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *chunks, struct ring *ring)
 {
     uint64_t offset = trace->header.chunks_offset, position = 0, end = 0, start = 0, count = 0;
@@ -232,29 +226,20 @@ static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *c
             error = vt_chunks_read(chunks, end, &offset, &position);
         if (error || ring->file < 0)
             return error;
-        error = read_positions(ring);
+        error = read_ring_header(ring);
         if (!error)
             error = copy_rest(trace, ring, position, &slots, &start, &count);
-        const uint64_t consumed = ring->consumed;
+        const uint64_t consumed = ring->header.ring_consumed;
         if (!error)
-            error = read_positions(ring);
+            error = read_ring_header(ring);
         if (error)
             return error;
-        /* What was consumed before we read the chunks is in them, or lost. */
-        if (ring->consumed == consumed && (consumed <= position || consumed == consumed_before))
+        /* Records consumed before we read the chunks are in them, or lost. */
+        if (ring->header.ring_consumed == consumed && (consumed <= position || consumed == consumed_before))
             return walk_ring(trace, ring, slots, start, count);
         consumed_before = consumed;
     }
     return 0;
-}
-
-static int count_losses(struct vt_trace *trace, const struct ring *ring)
-{
-    struct vt_ring_header header;
-    int error = vt_read_at(ring->file, &header, sizeof header, 0);
-    if (!error)
-        trace->header.counters = header.counters;
-    return error;
 }
 
 int vt_records_read(struct vt_trace *trace, int file)
@@ -270,8 +255,7 @@ int vt_records_read(struct vt_trace *trace, int file)
     if (!error)
         error = vt_raw_events_take(trace, trace->tables->raw.count);
     if (ring.file >= 0) {
-        if (!error)
-            error = count_losses(trace, &ring);
+        trace->header.counters = ring.header.counters;
         close(ring.file);
     }
     return error;

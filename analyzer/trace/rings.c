@@ -1,7 +1,9 @@
 #include "trace/rings.h"
 
 #include "base/index.h"
+#include "base/sort.h"
 #include "trace/chunks.h"
+#include "trace/processes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,66 +20,7 @@
 
 enum { WAIT_TURN_MS = 5 };
 
-/* Field 22 of /proc/PID/stat; the second, a name in brackets, may hold anything. 0 = no such process, or it
- * has ended and is not waited for: a zombie (field 3) with other threads (field 20) goes on without its first
- * one. */
-static uint64_t start_ticks(uint32_t pid)
-{
-    char path[48], text[1024], state;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
-    FILE *file = fopen(path, "re");
-    const size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    uint64_t threads, ticks;
-    if (file)
-        fclose(file);
-    text[bytes] = 0;
-    const char *at = strrchr(text, ')');
-    const bool read =
-        at && sscanf(at,
-                     ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64
-                     " %*s %" SCNu64,
-                     &state, &threads, &ticks) == 3;
-    return read && (threads > 1 || (state != 'Z' && state != 'X')) ? ticks : 0;
-}
-
-static bool is_alive(const struct vt_process_identity *process)
-{
-    char path[48];
-    struct stat status;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/pid", process->pid);
-    return process->start_ticks && start_ticks(process->pid) == process->start_ticks &&
-           (stat(path, &status) || status.st_ino == process->pid_namespace);
-}
-
-static bool is_of_this_boot(const struct vt_process_identity *process)
-{
-    char text[64] = "", told[2 * sizeof process->boot_id + 1] = "";
-    size_t digits = 0;
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file && !fgets(text, sizeof text, file))
-        text[0] = 0;
-    if (file)
-        fclose(file);
-    for (const char *at = text; *at && *at != '\n'; at++)
-        if (*at != '-')
-            text[digits++] = *at;
-    text[digits] = 0;
-    for (size_t i = 0; i < sizeof process->boot_id; i++)
-        snprintf(told + 2 * i, 3, "%02x", process->boot_id[i]);
-    return digits && !strcmp(text, told);
-}
-
-enum vt_life vt_process_life(const struct vt_process_identity *process)
-{
-    struct stat status;
-    if (!is_of_this_boot(process) || stat("/proc/self/ns/pid", &status) ||
-        status.st_ino != process->pid_namespace)
-        return VT_LIFE_UNKNOWN;
-    return is_alive(process) ? VT_LIFE_RUNS : VT_LIFE_ENDED;
-}
-
-/* What another process may have put there has an end; a header of an earlier version ends before its top.
- */
+/* Another process wrote these texts: ends them. A header of an earlier version has no top counters. */
 static void end_texts(struct vt_ring_header *header)
 {
     struct vt_top_counters *top = &header->top;
@@ -104,7 +47,7 @@ static bool read_recorder(int folder, const char *folder_path, const char *name,
     struct vt_ring_header *header = &recorder->header;
     unsigned long long number;
     unsigned pid;
-    if (!vt_is_ring_name(name, &pid, &number) || !pid) /* 0: kept without a trace, nobody's */
+    if (!vt_is_ring_name(name, &pid, &number) || !pid) /* 0: a ring without a trace */
         return false;
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const bool read = file >= 0 && !vt_read_at(file, header, sizeof *header, 0);
@@ -112,7 +55,7 @@ static bool read_recorder(int folder, const char *folder_path, const char *name,
         close(file);
     end_texts(header);
     return read && !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
-           header->format_version == VT_FORMAT_VERSION && is_alive(&header->process) &&
+           header->format_version == VT_FORMAT_VERSION && vt_process_runs(&header->process) &&
            snprintf(recorder->path, sizeof recorder->path, "%s/%s", folder_path, name) <
                (int)sizeof recorder->path;
 }
@@ -134,10 +77,9 @@ static void add_folder(struct list *list, const char *path)
         closedir(folder);
 }
 
-static int by_process(const void *a, const void *b)
+static uint64_t process_id(const void *recorder)
 {
-    return vt_order(((const struct vt_recorder *)a)->header.process.pid,
-                    ((const struct vt_recorder *)b)->header.process.pid);
+    return ((const struct vt_recorder *)recorder)->header.process.pid;
 }
 
 void vt_recorders_find(struct vt_recorder **recorders, size_t *count)
@@ -150,15 +92,19 @@ void vt_recorders_find(struct vt_recorder **recorders, size_t *count)
     add_folder(&list, own);
     if (runtime && strcmp(runtime, own))
         add_folder(&list, runtime);
-    if (list.count)
-        qsort(list.items, list.count, sizeof *list.items, by_process);
+    vt_sort_by_key(list.items, list.count, sizeof *list.items, process_id);
     *recorders = list.items;
     *count = list.count;
 }
 
-static void nap(void)
+/* Sleeps for one turn; false once the turns have taken `milliseconds`. */
+static bool wait_a_turn(int *waited, int milliseconds)
 {
+    if (*waited >= milliseconds)
+        return false;
+    *waited += WAIT_TURN_MS;
     nanosleep(&(struct timespec){.tv_nsec = WAIT_TURN_MS * 1000000L}, NULL);
+    return true;
 }
 
 /* The ring's header, mapped as `protection` allows; *file is its descriptor, -1 = none. 0 or -errno. */
@@ -195,12 +141,9 @@ static int ask_mapped(struct vt_control *control, enum vt_control_command comman
     control->command = command;
     snprintf(control->text, sizeof control->text, "%s", text);
     __atomic_store_n(&control->asked, number, __ATOMIC_RELEASE);
-    for (int waited = 0; __atomic_load_n(&control->answered, __ATOMIC_ACQUIRE) != number;
-         waited += WAIT_TURN_MS) {
-        if (waited >= milliseconds)
+    for (int waited = 0; __atomic_load_n(&control->answered, __ATOMIC_ACQUIRE) != number;)
+        if (!wait_a_turn(&waited, milliseconds))
             return -ETIMEDOUT;
-        nap();
-    }
     *recorded = control->recorded;
     return 0;
 }
@@ -210,7 +153,7 @@ int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command 
 {
     struct vt_ring_header *header;
     int file, result = map_ring(recorder, PROT_READ | PROT_WRITE, &header, &file);
-    /* Others that ask wait here, for as long as an answer may take. */
+    /* Other callers wait here until this one has its answer. */
     if (!result && flock(file, LOCK_EX))
         result = -errno;
     if (!result)
@@ -222,27 +165,20 @@ int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command 
 bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t inspections, int milliseconds)
 {
     struct vt_ring_header *header;
-    int file;
-    bool there = false;
-    if (!map_ring(recorder, PROT_READ, &header, &file))
-        for (int waited = 0;
-             !(there = __atomic_load_n(&header->control.inspections, __ATOMIC_ACQUIRE) >= inspections) &&
-             waited < milliseconds;
-             waited += WAIT_TURN_MS)
-            nap();
+    int file, waited = 0;
+    bool mapped = !map_ring(recorder, PROT_READ, &header, &file), made = false;
+    while (mapped && !made && wait_a_turn(&waited, milliseconds))
+        made = __atomic_load_n(&header->control.inspections, __ATOMIC_ACQUIRE) >= inspections;
     unmap_ring(header, file);
-    return there;
+    return made;
 }
 
-/* Until all before position `end` is taken. */
+/* Waits until the writer has taken all records before position `end`. */
 static bool await_drained(const struct vt_ring_header *header, uint64_t end, int milliseconds)
 {
-    for (int waited = 0; __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) < end;
-         waited += WAIT_TURN_MS) {
-        if (waited >= milliseconds)
+    for (int waited = 0; __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) < end;)
+        if (!wait_a_turn(&waited, milliseconds))
             return false;
-        nap();
-    }
     return true;
 }
 
@@ -260,7 +196,7 @@ bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds)
     return settled;
 }
 
-/* The header, then the chunks right behind it. -ESTALE: it is another process's trace. */
+/* Copies the header, then the chunks right behind it. -ESTALE: it is another process's trace. */
 static int copy_trace(int trace, const struct vt_recorder *recorder, FILE *out)
 {
     struct vt_file_header header;
@@ -291,7 +227,7 @@ static int copy_trace(int trace, const struct vt_recorder *recorder, FILE *out)
     return error ? error : header.moves == moves ? 0 : -EAGAIN;
 }
 
-/* In flight mode the chunks may move meanwhile. */
+/* In flight mode the chunks may move during the copy: then it starts over. */
 static int copy_unmoved(int trace, const struct vt_recorder *recorder, FILE *out)
 {
     enum { TRIES = 5 };

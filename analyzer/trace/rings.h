@@ -1,5 +1,5 @@
-/* The rings of processes that record at this moment, and what can be asked of their recorders (format.h,
- * struct vt_control). Threads: one at a time. */
+/* The rings of processes that are recording now, and commands to their recorders (format.h, struct
+ * vt_control). Threads: one at a time. */
 #ifndef VT_RINGS_H
 #define VT_RINGS_H
 
@@ -8,27 +8,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 struct vt_recorder {
     char path[VT_RING_PATH_BYTES];
     struct vt_ring_header header; /* as read; texts end with NUL */
 };
 
-/* Whether the process still runs. Unknown: it ran on another machine, before a reboot, or in another
- * container. */
-enum vt_life { VT_LIFE_UNKNOWN, VT_LIFE_RUNS, VT_LIFE_ENDED };
-enum vt_life vt_process_life(const struct vt_process_identity *process);
-
 /* Whether a file's name has the form VT_RING_NAME; reads its process and random number. */
 bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number);
 
-/* All processes on this machine whose rings we may open, by process id, without killed ones. Returns 0; the
- * caller frees the list. */
+/* The running processes on this machine whose rings we may open, by process id. The caller frees the list. */
 void vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 
-/* Waits, at most that long, until what was recorded when `recorder` was read is counted in its header, and
- * reads it again. False: the time is over, or the ring is gone. */
+/* Waits, at most that long, until the header counts everything that was recorded when `recorder` was read,
+ * and reads it again. False: the time is over, or the ring is gone. */
 bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds);
 
 /* Sends a command and waits for the answer: *recorded is true if it was done. 0, -ETIMEDOUT if the recorder
@@ -36,7 +30,7 @@ bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds);
 int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,
                     int milliseconds, bool *recorded);
 
-/* Waits until the recorder has made as many inspections. False if it has not in `milliseconds`. */
+/* Waits until the recorder has made that many inspections. False if it has not within `milliseconds`. */
 bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t inspections,
                                    int milliseconds);
 

@@ -12,31 +12,36 @@
 #include "trace/symbols.h"
 #include "trace/tables.h"
 
-#define NO_FRAME UINT32_MAX
+/* NULL if the trace does not have it. */
+static const struct vt_trace_code *code_of(const struct vt_trace *trace, uint32_t code_id)
+{
+    return code_id < trace->code_count && trace->codes[code_id].file ? &trace->codes[code_id] : NULL;
+}
 
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
 {
     struct vt_trace_tables *tables = trace->tables;
-    if (code_id >= trace->code_count || !trace->codes[code_id].file)
+    const struct vt_trace_code *code = code_of(trace, code_id);
+    if (!code)
         return true;
     if (!tables->code_is_library)
         tables->code_is_library = vt_allocate_zeros(trace->code_count, 1);
     uint8_t *known = &tables->code_is_library[code_id];
     if (*known == 0)
-        *known = vt_is_library_file(trace->codes[code_id].file) ? 2 : 1;
+        *known = vt_is_library_file(code->file) ? 2 : 1;
     return *known == 2;
 }
 
 int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame)
 {
     struct vt_trace_tables *tables = trace->tables;
-    if (frame->code_id >= trace->code_count || !trace->codes[frame->code_id].file)
+    const struct vt_trace_code *code = code_of(trace, frame->code_id);
+    if (!code)
         return 0;
     uint64_t key = (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset;
     uint32_t cached = vt_index_get(&tables->lines, key);
     if (cached != VT_INDEX_NONE)
         return (int32_t)cached;
-    const struct vt_trace_code *code = &trace->codes[frame->code_id];
     int32_t line = vt_python_line(code->python_minor, code->line_table, code->line_table_bytes,
                                   code->first_line, frame->instruction_offset);
     if (line < 0)
@@ -62,35 +67,37 @@ static void fill_native(const struct vt_trace *trace, uint64_t address, struct v
     if (frame->function[0] == '\0') {
         char text[24];
         int bytes = snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
-        const char *copy = vt_arena_text(&tables->arena, text, (size_t)bytes);
-        frame->function = copy ? copy : "?";
-        frame->full_function = frame->function;
+        frame->function = frame->full_function = vt_arena_text(&tables->arena, text, (size_t)bytes);
         if (entry) /* once per address */
             entry->symbol.name = entry->symbol.short_name = frame->function;
     }
 }
 
+/* The user's line behind the frame's code; NULL = no compiler generated it. */
+static const struct vt_compiled_line *compiled_line(const struct vt_trace *trace,
+                                                    const struct vt_python_frame *python)
+{
+    const struct vt_trace_code *code = code_of(trace, python->code_id);
+    return code ? vt_compiled_source_find(trace, code->file, vt_trace_python_line(trace, python)) : NULL;
+}
+
 static void fill_python(const struct vt_trace *trace, const struct vt_python_frame *python,
                         struct vt_frame *frame)
 {
+    const struct vt_trace_code *code = code_of(trace, python->code_id);
+    const struct vt_compiled_line *compiled = compiled_line(trace, python);
     *frame = (struct vt_frame){.kind = VT_FRAME_PYTHON,
-                               .function = "?",
-                               .full_function = "?",
-                               .file = "",
+                               .function = compiled ? compiled->function
+                                           : code   ? code->name
+                                                    : "?",
+                               .file = compiled ? compiled->source_file
+                                       : code   ? code->file
+                                                : "",
+                               .line = compiled ? (int32_t)compiled->source_line
+                                                : vt_trace_python_line(trace, python),
                                .module = "",
                                .address = python->self_address};
-    if (python->code_id >= trace->code_count || !trace->codes[python->code_id].file)
-        return;
-    const struct vt_trace_code *code = &trace->codes[python->code_id];
-    frame->function = frame->full_function = code->name;
-    frame->file = code->file;
-    frame->line = vt_trace_python_line(trace, python);
-    const struct vt_compiled_line *written = vt_compiled_source_find(trace, frame->file, frame->line);
-    if (written) {
-        frame->file = written->source_file;
-        frame->line = (int32_t)written->source_line;
-        frame->function = frame->full_function = written->function;
-    }
+    frame->full_function = frame->function;
 }
 
 static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, uint32_t stack_id)
@@ -112,35 +119,34 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
-/* Index of the native frame that a person would name: the innermost of the program's own, else the autograd
- * node, else other code of autograd, else the innermost frame that is not plumbing. */
+/* How likely a person would name a native frame; 0 = never. */
+enum { NAMED_NEVER, NAMED_OTHER, NAMED_AUTOGRAD, NAMED_NODE, NAMED_OWN };
+
+static unsigned rank_native(const struct vt_trace_symbol *symbol)
+{
+    const unsigned kinds = symbol ? vt_object_kinds(symbol->module) : 0;
+    const char *name;
+    if (!symbol || !symbol->module[0] || (kinds & VT_OBJECT_SYSTEM))
+        return NAMED_NEVER;
+    if (!(kinds & VT_OBJECT_FRAMEWORK))
+        return NAMED_OWN;
+    if (vt_node_name(symbol->short_name, &name) > 0)
+        return NAMED_NODE;
+    if (!symbol->short_name[0] || vt_is_plumbing(symbol->short_name))
+        return NAMED_NEVER;
+    return vt_is_autograd(symbol->short_name) ? NAMED_AUTOGRAD : NAMED_OTHER;
+}
+
+/* The innermost native frame of those that a person would most likely name. */
 static uint32_t native_user_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
-    uint32_t own = NO_FRAME, node = NO_FRAME, autograd = NO_FRAME, other = NO_FRAME;
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        unsigned kinds = symbol ? vt_object_kinds(symbol->module) : 0;
-        const char *name;
-        if (!symbol || !symbol->module[0] || (kinds & VT_OBJECT_SYSTEM))
-            continue;
-        if (!(kinds & VT_OBJECT_FRAMEWORK)) {
-            own = i;
-            break;
-        }
-        if (node == NO_FRAME && vt_node_name(symbol->short_name, &name) > 0)
-            node = i;
-        if (vt_is_plumbing(symbol->short_name))
-            continue;
-        if (autograd == NO_FRAME && vt_is_autograd(symbol->short_name))
-            autograd = i;
-        if (other == NO_FRAME && symbol->short_name[0])
-            other = i;
+    uint32_t found = 0;
+    for (uint32_t i = 0, best = NAMED_NEVER; i < stack->native_count && best < NAMED_OWN; i++) {
+        const unsigned rank = rank_native(vt_trace_symbol(trace, stack->native[i]));
+        found = rank > best ? i : found;
+        best = rank > best ? rank : best;
     }
-    return own != NO_FRAME        ? own
-           : node != NO_FRAME     ? node
-           : autograd != NO_FRAME ? autograd
-           : other != NO_FRAME    ? other
-                                  : 0;
+    return found;
 }
 
 static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
@@ -152,60 +158,50 @@ static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
         return;
     if (!entry->node)
         entry->node = vt_arena_text(&trace->tables->arena, name, bytes);
-    frame->function = entry->node ? entry->node : frame->function;
+    frame->function = entry->node;
 }
 
-/* For a line of the user's. */
-static bool was_written(const struct vt_trace *trace, const struct vt_python_frame *python)
+/* Whether a compiler generated the frame's code from a line of the user's. */
+static bool is_compiled(const struct vt_trace *trace, const struct vt_python_frame *python)
 {
-    const struct vt_compiled_line *line =
-        python->code_id < trace->code_count && trace->codes[python->code_id].file
-            ? vt_compiled_source_find(trace, trace->codes[python->code_id].file,
-                                      vt_trace_python_line(trace, python))
-            : NULL;
+    const struct vt_compiled_line *line = compiled_line(trace, python);
     return line && !vt_is_library_file(line->source_file);
 }
 
-/* The innermost Python frame of the user's own code, or of code written for it; python_count if there is
+/* The innermost Python frame of the user's own code, or of code compiled from it; python_count if there is
  * none. */
 static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
     uint32_t at = 0;
     while (at < stack->python_count && vt_trace_code_is_library(trace, stack->python[at].code_id) &&
-           !was_written(trace, &stack->python[at]))
+           !is_compiled(trace, &stack->python[at]))
         at++;
     return at;
 }
 
-bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    uint32_t at = trace->tables->written_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
-    return at < stack->python_count && was_written(trace, &stack->python[at]);
+    uint32_t at = trace->tables->compiled_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
+    return at < stack->python_count && is_compiled(trace, &stack->python[at]);
 }
 
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    uint32_t at = own_python_frame(trace, stack);
-    if (at < stack->python_count) {
-        fill_python(trace, &stack->python[at], frame);
-        return true;
-    }
+    const uint32_t at = own_python_frame(trace, stack);
     if (stack->python_count > 0) {
-        fill_python(trace, &stack->python[0], frame);
-        return true;
+        fill_python(trace, &stack->python[at < stack->python_count ? at : 0], frame);
+    } else if (stack->native_count > 0) {
+        fill_native(trace, stack->native[native_user_frame(trace, stack)], frame);
+        shorten_node(trace, frame);
     }
-    if (stack->native_count == 0)
-        return false;
-    fill_native(trace, stack->native[native_user_frame(trace, stack)], frame);
-    shorten_node(trace, frame);
-    return true;
+    return stack->python_count > 0 || stack->native_count > 0;
 }
 
-/* ---- Stacks from before the recorder knew the loop of autograd's engine ---- */
+/* ---- Stacks recorded before the recorder knew the loop of autograd's engine ---- */
 
-/* By the names in the trace alone: the recorder knew no others. */
+/* Uses only names in the trace: the recorder knew no others. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
     uint32_t at = vt_index_get(&trace->tables->symbols, address);
@@ -213,7 +209,7 @@ static bool is_named(const struct vt_trace *trace, uint64_t address, const char 
            strncmp(trace->tables->entries[at]->symbol.linkage_name, beginning, strlen(beginning)) == 0;
 }
 
-/* Count of native frames inside the loop, where the recorder would have ended the stack. */
+/* How many native frames the recorder would have kept: those inside the loop. */
 static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
     static const struct {
@@ -247,7 +243,7 @@ static bool is_same_stack(const struct vt_trace_stack *a, const struct vt_trace_
            !memcmp(a->python, b->python, a->python_count * sizeof *a->python);
 }
 
-/* In first[id]: the first stack that is the same as this one. */
+/* Sets first[id] to the first stack that is equal to this one. */
 static void find_same_stacks(const struct vt_trace *trace, uint32_t *first)
 {
     struct vt_index index = {0};

@@ -1,4 +1,3 @@
-/* Names of native functions: recorded by the trace, demangled and shortened on first use. */
 #include "trace/symbols.h"
 
 #include <stdio.h>
@@ -11,10 +10,10 @@
 
 /* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
-#define DEMANGLED_WITHOUT_MEMORY (-1) /* a status of it */
+#define DEMANGLED_WITHOUT_MEMORY (-1) /* a status that it sets */
 
-/* Back references (S<n>_) let a mangled name of a few hundred bytes stand for terabytes. Each id names text
- * that was complete before its first use, so it is no longer than what the name has grown to by then. */
+/* With back references (S<n>_) a mangled name of a few hundred bytes can demangle to terabytes. A reference
+ * is to text that was complete before, so it is no longer than the name had become until its first use. */
 #define DEMANGLED_BYTES_LIMIT (4u << 20)
 
 static bool demangling_is_bounded(const char *mangled)
@@ -40,7 +39,7 @@ static bool demangling_is_bounded(const char *mangled)
     return true;
 }
 
-/* Length of the bracketed text that opens at `text`, its closing bracket included. */
+/* Length of the bracketed text at `text`, including both brackets. */
 static size_t bracket_bytes(const char *text)
 {
     int depth = 0;
@@ -68,7 +67,7 @@ static size_t operator_bytes(const char *text)
     if (text[8] == ' ') {
         bytes = 9 + strcspn(text + 9, "(<");
     } else if (bytes > 9 && text[bytes] != '(' && text[bytes - 1] == '>') {
-        bytes = 9; /* operator<…: template arguments that look like part of the operator */
+        bytes = 9; /* operator<…: these are template arguments, not part of the operator */
     }
     return bytes;
 }
@@ -95,10 +94,10 @@ void vt_shorten_function(const char *full, char *out, size_t out_bytes)
             if (strncmp(after, " const::", 8) == 0)
                 after += 6;
             if (strncmp(after, "::", 2) != 0 && (used < 8 || memcmp(out + used - 8, "decltype", 8) != 0))
-                break; /* the function's own arguments, or a clone's or ABI mark: the name is whole */
+                break; /* the function's own arguments, or the mark of a clone or ABI: the name is complete */
             at = after;
         } else if (*at == ' ') {
-            used = 0; /* what came before was the return type */
+            used = 0; /* the text before was the return type */
             at++;
         } else {
             out[used++] = *at++;
@@ -109,7 +108,7 @@ void vt_shorten_function(const char *full, char *out, size_t out_bytes)
         snprintf(out, out_bytes, "%s", full);
 }
 
-/* Templates too long for the demangler: the nested name up to its first template argument. */
+/* For templates that are too long to demangle: the nested name up to its first template argument. */
 static bool leading_names(const char *mangled, char *out, size_t out_bytes)
 {
     const char *at = strncmp(mangled, "_ZN", 3) == 0 ? mangled + 3 : mangled + 2;
@@ -183,7 +182,7 @@ struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t addr
     const struct vt_trace_tables *tables = trace->tables;
     size_t after = vt_lower_bound(tables->modules, tables->module_count, sizeof *tables->modules, &address,
                                   compare_start);
-    /* Modules may be unloaded and others loaded over them: the nearest few may all begin before it. */
+    /* Where a module was unloaded and others loaded, several may begin below the address. */
     for (size_t i = after; i > 0 && i + 8 > after; i--)
         if (address < tables->modules[i - 1].end_address)
             return &tables->modules[i - 1];
@@ -203,7 +202,7 @@ struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t a
     uint32_t at = vt_index_get(&tables->symbols, address);
     struct vt_module_entry *module = NULL;
     bool recorded = at != VT_INDEX_NONE;
-    if (!recorded) { /* the process died before it was resolved */
+    if (!recorded) { /* the process died before the recorder looked it up */
         module = vt_module_at(trace, address);
         if (!module)
             return NULL;
@@ -226,8 +225,8 @@ struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t a
     return entry;
 }
 
-/* dladdr, which the process used, sees exported names only: it has none for a static function. What is judged
- * goes by names from the trace alone, so that it does not depend on the machine; what is shown comes here. */
+/* The recorder used dladdr, which has no names of static functions. Rules use only names from the trace, so
+ * that their result does not depend on this machine; what is shown may have names from here. */
 void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entry)
 {
     if (entry->refined)

@@ -1,9 +1,10 @@
-/* Private to analyzer/trace: what hangs on a trace behind its public arrays. */
+/* Private to analyzer/trace: the parts of a trace that are not public. */
 #ifndef VT_TABLES_H
 #define VT_TABLES_H
 
 #include "base/arena.h"
 #include "base/index.h"
+#include "base/strings.h"
 #include "trace/digest_events.h"
 #include "trace/reading_plan.h"
 #include "trace/trace.h"
@@ -50,9 +51,9 @@ struct vt_trace_tables {
     bool head_only; /* vt_reading */
     bool process_known;
 
-    struct vt_index strings, functions; /* id → texts */
-    const char **texts;
-    size_t text_count, text_capacity;
+    struct vt_strings texts;
+    struct vt_index strings, functions,
+        threads; /* id of a string or function, kernel id of a thread → texts */
 
     struct vt_index symbols; /* address → entries; pointers to them stay valid */
     struct vt_symbol_entry **entries;
@@ -60,15 +61,14 @@ struct vt_trace_tables {
 
     struct vt_module_entry *modules; /* by start_address once the trace is read */
     size_t module_count, module_capacity;
-    struct vt_index threads; /* kernel id → texts */
 
     const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity,
-        card_use_capacity;
-    struct vt_compiled_line *written; /* by file (by its text) and line once the trace is read */
-    size_t written_count, written_capacity;
+        gpu_use_capacity;
+    struct vt_compiled_line *compiled; /* by file (by its text) and line once the trace is read */
+    size_t compiled_count, compiled_capacity;
 
     struct vt_index lines;    /* (code, offset) → line + 1 */
     uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */

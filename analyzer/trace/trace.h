@@ -99,11 +99,11 @@ struct vt_inspection {
     uint64_t census_objects;
     bool knows_collections;
     uint64_t collections[3]; /* runs of Python's garbage collector so far, by generation */
-    const struct vt_inspection_module *modules;
+    struct vt_inspection_module *modules;
     size_t module_count;
-    const struct vt_inspection_tensor *tensors;
+    struct vt_inspection_tensor *tensors;
     size_t tensor_count;
-    const struct vt_inspection_holder *holders;
+    struct vt_inspection_holder *holders;
     size_t holder_count;
 };
 /* A module without a parent, or an optimizer, with the names that it had last. */
@@ -113,17 +113,17 @@ struct vt_inspection_root {
 };
 
 /* What NVML reported for a GPU between begin and end. Bytes; UINT64_MAX = not reported. */
-struct vt_trace_card_process {
+struct vt_trace_gpu_process {
     uint32_t pid;
     uint64_t bytes;
     const char *command; /* "" = not known */
 };
-struct vt_trace_card_use {
+struct vt_trace_gpu_use {
     int device_index;
     uint64_t begin_ns, end_ns; /* as events' t_ns */
     uint64_t total_bytes, used_bytes, reserved_bytes;
-    uint32_t flags;                                /* enum vt_gpu_use_flag */
-    const struct vt_trace_card_process *processes; /* largest first */
+    uint32_t flags;                               /* enum vt_gpu_use_flag */
+    const struct vt_trace_gpu_process *processes; /* largest first */
     uint32_t process_count;
     uint32_t own; /* index of the recorded process; process_count = unknown */
 };
@@ -180,8 +180,8 @@ struct vt_trace {
     struct vt_trace_device *devices;
     size_t device_count;
 
-    struct vt_trace_card_use *card_uses; /* in order of time for each device */
-    size_t card_use_count;
+    struct vt_trace_gpu_use *gpu_uses; /* in order of time for each device */
+    size_t gpu_use_count;
 
     struct vt_inspection *inspections; /* in order of their events */
     size_t inspection_count;
@@ -192,11 +192,8 @@ struct vt_trace {
     struct vt_trace_tables *tables; /* private to analyzer/trace */
 };
 
-/* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -ENODATA for one in which
- * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
- * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
-/* The same; of a file with more events than about `budget_events`, the others are there as digests. */
+/* What a trace is opened for, if not as a whole: of a file with more events than about `budget_events`, the others
+ * are there as digests. */
 struct vt_window;
 struct vt_reading {
     uint64_t budget_events;
@@ -204,8 +201,12 @@ struct vt_reading {
     size_t asked_count;
     bool head_only; /* read only the first chunk: who was recorded */
 };
-int vt_trace_open_part(const char *path, const struct vt_reading *reading, struct vt_trace **trace,
-                       char *error, size_t error_bytes);
+
+/* Opens and reads PATH; reading: NULL = as a whole. On failure returns -errno (-EBADMSG for not a trace,
+ * -ENODATA for one in which nothing was recorded, -EPROTO for a version that we cannot read) and writes one
+ * line saying what and where to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
+int vt_trace_open(const char *path, const struct vt_reading *reading, struct vt_trace **trace, char *error,
+                  size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
 
 /* The number that an event has in the file. */
@@ -218,6 +219,15 @@ static inline uint64_t vt_trace_event_number(const struct vt_trace *trace, uint3
 /* Text of a string id (marks, ranges), or NULL; name of a function id, or NULL. */
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id);
 const char *vt_trace_function(const struct vt_trace *trace, uint16_t id);
+
+/* NULL = it is not described. */
+static inline const struct vt_trace_device *vt_trace_device_of(const struct vt_trace *trace, int device_index)
+{
+    for (size_t i = 0; i < trace->device_count; i++)
+        if (trace->devices[i].index == device_index)
+            return &trace->devices[i];
+    return NULL;
+}
 
 /* Name of a kernel thread id, "" if it is not known. */
 const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id);
@@ -240,7 +250,7 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
 /* Whether that frame is in code that a compiler generated: its line is then that of the user's code. */
-bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);

@@ -189,9 +189,3 @@ void vt_samples_merge(struct vt_sample_list *samples)
     }
     samples->count = kept;
 }
-
-const char *vt_device_label(int device_index, char text[VT_DEVICE_NAME_BYTES])
-{
-    snprintf(text, VT_DEVICE_NAME_BYTES, "GPU %d", device_index);
-    return text;
-}

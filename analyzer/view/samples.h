@@ -52,8 +52,4 @@ void vt_samples_free(struct vt_sample_list *samples);
 /* Merges samples with the same device, category and stacks; the labels of the first stay. */
 void vt_samples_merge(struct vt_sample_list *samples);
 
-/* "GPU 0", with a name. */
-#define VT_DEVICE_NAME_BYTES 32
-const char *vt_device_label(int device_index, char text[VT_DEVICE_NAME_BYTES]);
-
 #endif

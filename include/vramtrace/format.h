@@ -1,26 +1,13 @@
-/* The trace file (.vrt), and the ring file of a process that records: all that libvramtrace.so and the analyzer share.
+/* The trace file (.vrt): what libvramtrace.so writes and the analyzer reads. ring.h: what else they share.
  *
- *     trace: offset 0        struct vt_file_header, padded to VT_HEADER_BYTES
- *            chunks_offset   chunks, one after the other, up to header.chunks_end or further
- *     ring:  offset 0        struct vt_ring_header, padded to VT_RING_HEADER_BYTES
- *            then            slots of VT_SLOT_BYTES
+ *     offset 0        struct vt_file_header, padded to VT_HEADER_BYTES
+ *     chunks_offset   chunks, one after the other, up to header.chunks_end or further
  *
- * Everything is little-endian and naturally aligned. A process's records go through the ring in one global order; a writer
- * thread moves them from the ring to compressed chunks within 100 ms. Only that thread writes the trace, and only by
- * calls: it is never mapped. The ring lies in memory (tmpfs), mapped shared, so what is committed there survives the death
- * of the process: a reader takes the chunks, then the rest from the ring. Where there is no such memory the ring is private,
- * and what a killed process recorded last, at most 100 ms, is lost.
- *
- * Ring. Positions count slots and never wrap (slot = position % slots). A record takes whole slots and never wraps around
- * the end of the ring (a VT_RECORD_PAD fills the rest; only one that fills a gap of lost slots may wrap). A producer
- *   1. raises ring_reserved by the record's slots;
- *   2. stores the record's head with committed = 0 (so that a reader can skip a record whose producer
- *      died while filling it; before this store all its slots are zero);
- *   3. fills the record;
- *   4. stores the head again with committed = 1 (release).
- * The writer appends a chunk, rewrites the trace's header, zeroes the slots, then raises ring_consumed. A chunk has the ring
- * position that follows it, so no kill in between loses or doubles a record: while the state is VT_STATE_RECORDING, whole
- * chunks beyond header.chunks_end, with rising positions, count too.
+ * Everything is little-endian and naturally aligned. A process's records go through its ring (ring.h) in one global order; a
+ * writer thread moves them from there to compressed chunks within 100 ms. Only that thread writes the trace, and only by
+ * calls: it is never mapped. The writer appends a chunk, rewrites the header, zeroes the ring's slots, then raises
+ * ring_consumed. A chunk has the ring position that follows it, so no kill in between loses or doubles a record: while the
+ * state is VT_STATE_RECORDING, whole chunks beyond header.chunks_end, with rising positions, count too.
  *
  * Untrusted input: a reader checks every length here against what it has. */
 #ifndef VRAMTRACE_FORMAT_H
@@ -30,15 +17,10 @@
 
 #define VT_MAGIC "VRAMTRC\n"
 #define VT_STEP_MARK "vramtrace.step"
-#define VT_RING_MAGIC "VRAMRNG\n"
 #define VT_FORMAT_VERSION 3u
 #define VT_FORMAT_MINIMUM_READABLE 3u /* the oldest reader version that can read a file written now */
 #define VT_HEADER_BYTES 4096u
-#define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
-/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts
- * its own id there; 0 if the trace is no longer at its path. */
-#define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x33435456u /* "VTC3" */
@@ -125,67 +107,6 @@ struct vt_file_header {
 };
 #define VT_END_FROM_KEYBOARD 0x100u /* Ctrl-C */
 
-/* `vramtrace run` waits for its command and prints the last line itself. It passes on, in this variable, the path under
- * /proc of a memfd with this name. Each recorder appends to it with one write, NUL included: its process id, 1 if the
- * trace is of one rank and its folder should be read, and the trace's path; "" = there is none, and the reason was
- * printed. A recorder that cannot append sets the list's mode to 0; one that cannot reach the list prints its own last
- * line. */
-#define VT_RUN_VARIABLE "VRAMTRACE_RUN_LIST"
-#define VT_RUN_LIST "vramtrace-run"
-#define VT_RUN_LINE "%d %d %s"
-
-/* Commands from the process's user to the running recorder, whose writer thread checks ten times a second. Callers take
- * turns with flock() on the ring. */
-enum vt_control_command {
-    VT_CONTROL_START = 1,   /* with stacks from now on */
-    VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
-    VT_CONTROL_MARK = 3,    /* as vramtrace_mark (api.h) with `text` */
-    VT_CONTROL_INSPECT = 4, /* as vramtrace_inspect */
-};
-struct vt_control {
-    uint32_t asked;    /* raised (release) once the rest is filled */
-    uint32_t answered; /* the last `asked` that was carried out (release) */
-    uint32_t command;
-    uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
-    uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
-    uint32_t inspections; /* recorded so far */
-    char text[1024];   /* NUL-terminated */
-};
-
-/* What is known about one device besides the counters. */
-struct vt_top_device {
-    uint8_t uuid[16]; /* of the GPU or its MIG instance; all 0 = not known */
-    char name[64];    /* NUL-terminated, cut off; "" = not known */
-    uint64_t total_bytes, free_bytes; /* of the GPU, for all processes, as the driver reported at info_ns */
-    uint64_t info_ns;                 /* the event clock; 0 = not reported yet */
-    uint64_t segment_bytes;           /* held by a framework's allocator, by its own count */
-    uint64_t segment_peak_bytes;
-};
-
-/* What `vramtrace top` shows besides the counters. Only the writer thread updates it, with relaxed atomics, from the
- * records that it takes: complete up to ring_consumed. */
-struct vt_top_counters {
-    uint64_t kept; /* 1; 0 = the rest is not known */
-    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, including what was freed */
-    char rank[16]; /* this process's rank, as the launcher set it; "" = none */
-    struct vt_top_device devices[VT_MAX_DEVICES];
-};
-
-struct vt_ring_header {
-    char magic[8]; /* VT_RING_MAGIC */
-    uint32_t format_version;
-    uint32_t header_bytes; /* VT_RING_HEADER_BYTES */
-    uint64_t slots;        /* a power of two */
-    uint8_t identity[16];  /* the trace's */
-    struct vt_process_identity process;
-    uint64_t ring_reserved; /* positions, in slots */
-    uint64_t ring_consumed;
-    struct vt_counters counters;
-    char trace_path[4096]; /* absolute */
-    struct vt_control control;
-    struct vt_top_counters top;
-};
-
 enum vt_feature {
     VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread: always set */
     VT_FEATURE_FLIGHT = 2,        /* there may be gaps (VT_EVENT_GAP_BEGIN) */
@@ -238,7 +159,7 @@ struct vt_chunk_header {
  * stored bytes begin with packed_definitions_bytes of a struct vt_digest_summary, unpacked; they have no definitions. */
 
 /* Events of a chain. Times are in ticks of 256 ns, rounded down; everything else is exact. Writer and reader predict each event
- * from those before it, and only what differs costs more than a fraction of a bit. Both use the same code, format/events.c,
+ * from those before it, and only what differs costs more than a fraction of a bit. Both use the same code, that of format/,
  * which is the definition of this format; in outline:
  *
  * Bits (format/coder.h). Two streams share the bytes. From the start, a range coder of binary decisions; from the end, backwards,
@@ -285,7 +206,7 @@ enum vt_record_kind {
     /* definitions: */
     VT_RECORD_PROCESS = 16,     /* struct vt_process, then strings */
     VT_RECORD_STRING = 17,      /* struct vt_string, then text */
-    VT_RECORD_THREAD = 18,      /* struct vt_thread, then name */
+    VT_RECORD_THREAD = 18,      /* struct vt_string: id = the kernel's thread id, text = its name */
     VT_RECORD_DEVICE = 19,      /* struct vt_device, then name */
     VT_RECORD_STACK = 20,       /* struct vt_stack, then frames */
     VT_RECORD_CODE = 21,        /* struct vt_code, then strings and the line table */
@@ -414,7 +335,6 @@ enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
 
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
-_Static_assert(sizeof(struct vt_ring_header) <= VT_RING_HEADER_BYTES, "the ring's header fits");
 
 struct vt_process {
     struct vt_record_head head;
@@ -449,15 +369,10 @@ struct vt_digest_kind {
     uint64_t events;
 };
 
-struct vt_string { /* also VT_RECORD_FUNCTION */
+struct vt_string { /* VT_RECORD_STRING, VT_RECORD_FUNCTION, VT_RECORD_THREAD */
     struct vt_record_head head;
     uint64_t id;
-    /* text to the end of the record, not NUL-terminated */
-};
-
-struct vt_thread {
-    struct vt_record_head head;
-    uint64_t thread_id; /* kernel's tid */
+    /* text to the end of the record, without a NUL */
 };
 
 struct vt_device {
@@ -491,10 +406,10 @@ struct vt_gpu_use {
     /* process_count struct vt_gpu_process, the largest first; then the command of each, NUL-terminated */
 };
 enum vt_gpu_use_flag {
-    VT_CARD_PROCESSES = 1,     /* the list of processes was reported; else nothing is known about them */
-    VT_CARD_PROCESSES_CUT = 2, /* there were more */
-    VT_CARD_UNSTEADY = 4,      /* the used bytes changed each time while the list was read */
-    VT_CARD_NESTED = 8, /* the process may be in its own pid namespace: the list may lack processes outside,
+    VT_GPU_PROCESSES = 1,     /* the list of processes was reported; else nothing is known about them */
+    VT_GPU_PROCESSES_CUT = 2, /* there were more */
+    VT_GPU_UNSTEADY = 4,      /* the used bytes changed each time while the list was read */
+    VT_GPU_NESTED = 8, /* the process may be in its own pid namespace: the list may lack processes outside,
                            or have pids as counted there */
 };
 struct vt_gpu_process {

@@ -13,26 +13,21 @@ EXPORT int vramtrace_stop(void);
 EXPORT int vramtrace_range_push(const char *name);
 EXPORT int vramtrace_range_pop(void);
 
-static int record_named(enum vt_event_kind kind, const char *name, bool inspection)
-{
-    int saved_errno;
-    if (!vt_enter(&saved_errno))
-        return 0;
-    bool recorded = vt_record_named(kind, name);
-    if (recorded && inspection)
-        vt_record_ask_inspection(VT_INSPECTION_ASKED);
-    vt_leave(saved_errno);
-    return recorded;
-}
-
 int vramtrace_mark(const char *name)
 {
-    return record_named(VT_EVENT_MARK, name ? name : "", false);
+    return vt_record_mark(VT_EVENT_MARK, name ? name : "");
 }
 
 int vramtrace_inspect(const char *name)
 {
-    return record_named(VT_EVENT_MARK, name ? name : "", true);
+    int saved_errno;
+    if (!vt_enter(&saved_errno))
+        return 0;
+    const bool recorded = vt_record_named(VT_EVENT_MARK, name ? name : "");
+    if (recorded)
+        vt_record_ask_inspection(VT_INSPECTION_ASKED);
+    vt_leave(saved_errno);
+    return recorded;
 }
 
 static int set_pause(bool begin)
@@ -58,10 +53,10 @@ int vramtrace_stop(void)
 
 int vramtrace_range_push(const char *name)
 {
-    return record_named(VT_EVENT_RANGE_PUSH, name ? name : "", false);
+    return vt_record_mark(VT_EVENT_RANGE_PUSH, name ? name : "");
 }
 
 int vramtrace_range_pop(void)
 {
-    return record_named(VT_EVENT_RANGE_POP, NULL, false);
+    return vt_record_mark(VT_EVENT_RANGE_POP, NULL);
 }

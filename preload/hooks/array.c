@@ -57,23 +57,9 @@ static uint64_t estimate_bytes(const struct extent *extent, unsigned levels)
 
 /* Only out of memory is recorded as a failure: otherwise there may be no descriptor. */
 #define CREATE(symbol, extent_of, levels_value, parameters, arguments)                                       \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
-        CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {                                  \
-            struct extent extent = extent_of(descriptor);                                                    \
-            vt_after_allocation(                                                                             \
-                &(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                                   \
-                                         .flags = VT_FLAG_ESTIMATE,                                          \
-                                         .device_index = device_index,                                       \
-                                         .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,          \
-                                         .bytes = estimate_bytes(&extent, levels_value)},                    \
-                result);                                                                                     \
-        }                                                                                                    \
-        return result;                                                                                       \
-    }
+    VT_HOOK_ALLOCATE_IF(symbol, done || result == CUDA_ERROR_OUT_OF_MEMORY, parameters, arguments,           \
+                        .flags = VT_FLAG_ESTIMATE, .address = done ? (uintptr_t)*array : 0,                  \
+                        .bytes = estimate_bytes(&(struct extent)extent_of(descriptor), levels_value))
 #define CREATE_ARRAY(symbol, descriptor_type, extent_of)                                                     \
     CREATE(symbol, extent_of, 1, (CUarray * array, const descriptor_type *descriptor), (array, descriptor))
 CREATE_ARRAY(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, EXTENT_2D)

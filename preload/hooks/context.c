@@ -19,28 +19,20 @@ static struct vt_bracket open_bracket(CUdevice device)
                               device_index >= 0 ? atomic_load(&primary_contexts[device_index]) : 0);
 }
 
-static void record_context(enum vt_function function, enum vt_event_kind kind, CUdevice device,
-                           uint64_t context, uint64_t bytes)
-{
-    if (kind == VT_EVENT_CONTEXT_CREATE)
-        vt_count_context();
-    vt_driver_event(&(struct vt_driver_call){.function = function,
-                                             .kind = (uint8_t)kind,
-                                             .device_index = vt_device_index(device),
-                                             .address = context,
-                                             .bytes = bytes});
-}
-
-static void record_end(enum vt_function function, CUdevice device, uint64_t context)
-{
-    record_context(function, VT_EVENT_CONTEXT_DESTROY, device, context, 0);
-}
-
-/* The new context is current, so used memory now includes it. */
 static void record_creation(enum vt_function function, CUdevice device, CUcontext context,
                             const struct vt_bracket *bracket)
 {
-    record_context(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context, vt_bracket_bytes(bracket));
+    vt_count_context();
+    vt_driver_event(&(struct vt_observation){.function = function,
+                                             .kind = VT_EVENT_CONTEXT_CREATE,
+                                             .device_index = vt_device_index(device),
+                                             .address = (uintptr_t)context,
+                                             .bytes = vt_bracket_bytes(bracket)});
+}
+
+/* The new context is current, so used memory now includes it. */
+static void record_current(CUdevice device)
+{
     struct vt_query query = vt_query_begin();
     if (query.begun)
         vt_record_memory_info(vt_device_index(device), true);
@@ -53,8 +45,10 @@ static void record_creation(enum vt_function function, CUdevice device, CUcontex
         VT_REAL(symbol);                                                                                     \
         const struct vt_bracket bracket = open_bracket(device);                                              \
         CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS && context != NULL)                                                       \
+        if (result == CUDA_SUCCESS && context != NULL) {                                                     \
             record_creation(VT_FUNCTION_##symbol, device, *context, &bracket);                               \
+            record_current(device);                                                                          \
+        }                                                                                                    \
         return result;                                                                                       \
     }
 CREATE(cuCtxCreate, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
@@ -67,32 +61,18 @@ CREATE(cuCtxCreate_v4,
        (CUcontext * context, CUctxCreateParams *parameters, unsigned int flags, CUdevice device),
        (context, parameters, flags, device))
 
-#define DESTROY(symbol)                                                                                      \
-    VT_HOOK(symbol, (CUcontext context))                                                                     \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real(context);                                                                     \
-        if (result == CUDA_SUCCESS)                                                                          \
-            record_end(VT_FUNCTION_##symbol, -1, (uintptr_t)context);                                        \
-        return result;                                                                                       \
-    }
-DESTROY(cuCtxDestroy)
-DESTROY(cuCtxDestroy_v2)
+#define DESTROY(symbol, condition)                                                                           \
+    VT_HOOK_EVENT_IF(symbol, result == CUDA_SUCCESS && (condition), VT_EVENT_CONTEXT_DESTROY, VT_NO_DEVICE,  \
+                     (CUcontext context), (context), .address = (uintptr_t)context)
+DESTROY(cuCtxDestroy, true)
+DESTROY(cuCtxDestroy_v2, true)
+DESTROY(cuCtxDetach, !atomic_load_explicit(&attached, memory_order_relaxed))
 
 VT_HOOK(cuCtxAttach, (CUcontext * context, unsigned int flags))
 {
     VT_REAL(cuCtxAttach);
     atomic_store_explicit(&attached, true, memory_order_relaxed);
     return real(context, flags);
-}
-
-VT_HOOK(cuCtxDetach, (CUcontext context))
-{
-    VT_REAL(cuCtxDetach);
-    CUresult result = real(context);
-    if (result == CUDA_SUCCESS && !atomic_load_explicit(&attached, memory_order_relaxed))
-        record_end(VT_FUNCTION_cuCtxDetach, -1, (uintptr_t)context);
-    return result;
 }
 
 VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
@@ -105,8 +85,7 @@ VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
     CUresult result = real(context, device);
     if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
         atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
-        record_context(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device,
-                       (uintptr_t)*context, vt_bracket_bytes(&bracket));
+        record_creation(VT_FUNCTION_cuDevicePrimaryCtxRetain, device, *context, &bracket);
     return result;
 }
 
@@ -129,32 +108,25 @@ static void end_primary(enum vt_function function, CUdevice device)
     int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
-        record_end(function, device, context);
+        vt_driver_event(&(struct vt_observation){.function = function,
+                                                 .kind = VT_EVENT_CONTEXT_DESTROY,
+                                                 .device_index = device_index,
+                                                 .address = context});
 }
 
-#define RELEASE(symbol)                                                                                      \
+#define END_PRIMARY(symbol, condition)                                                                       \
     VT_HOOK(symbol, (CUdevice device))                                                                       \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(device);                                                                      \
-        if (result == CUDA_SUCCESS && !is_active(device))                                                    \
+        if (result == CUDA_SUCCESS && (condition))                                                           \
             end_primary(VT_FUNCTION_##symbol, device);                                                       \
         return result;                                                                                       \
     }
-RELEASE(cuDevicePrimaryCtxRelease)
-RELEASE(cuDevicePrimaryCtxRelease_v2)
-
-#define RESET(symbol)                                                                                        \
-    VT_HOOK(symbol, (CUdevice device))                                                                       \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real(device);                                                                      \
-        if (result == CUDA_SUCCESS)                                                                          \
-            end_primary(VT_FUNCTION_##symbol, device);                                                       \
-        return result;                                                                                       \
-    }
-RESET(cuDevicePrimaryCtxReset)
-RESET(cuDevicePrimaryCtxReset_v2)
+END_PRIMARY(cuDevicePrimaryCtxRelease, !is_active(device))
+END_PRIMARY(cuDevicePrimaryCtxRelease_v2, !is_active(device))
+END_PRIMARY(cuDevicePrimaryCtxReset, true)
+END_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
 
 /* ---- what else changes a context's memory ---- */
 

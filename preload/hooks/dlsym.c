@@ -71,21 +71,10 @@ static vt_dlsym_function *host_dlsym(void)
     return next;
 }
 
-static void *caller_library(void *caller)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (caller == NULL || dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL ||
-        map->l_name[0] == '\0')
-        return NULL;
-    return dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY);
-}
-
 static bool is_our_handle(void *handle)
 {
-    Dl_info info;
-    struct link_map *map = NULL;
-    return dladdr1((void *)host_dlsym, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && handle == (void *)map;
+    struct link_map *map = vt_link_map_of((void *)host_dlsym);
+    return map != NULL && handle == (void *)map;
 }
 
 /* What the host would find without us: in the global scope, then in `caller`'s own libraries. If NULL,
@@ -94,13 +83,8 @@ static void *search_without_us(const char *name, void *caller)
 {
     vt_dlsym_function *library = atomic_load_explicit(&library_dlsym, memory_order_relaxed);
     void *found = library(RTLD_NEXT, name);
-    if (found != NULL)
-        return found;
-    void *handle = caller_library(caller);
-    if (handle != NULL) {
-        found = library(handle, name);
-        dlclose(handle);
-    }
+    if (found == NULL)
+        found = vt_dlsym_in(vt_link_map_of(caller), name, library);
     return found != NULL ? found : library(RTLD_NEXT, name);
 }
 

@@ -31,7 +31,7 @@ static int8_t current_device(void)
     return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
 }
 
-uint64_t vt_current_context(void)
+static uint64_t current_context(void)
 {
     VT_NEED(get_context, cuCtxGetCurrent);
     CUcontext context;
@@ -47,7 +47,7 @@ void vt_count_context(void)
 
 uint64_t vt_context_of_several(void)
 {
-    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? vt_current_context() : 0;
+    return atomic_load_explicit(&created_contexts, memory_order_relaxed) > 1 ? current_context() : 0;
 }
 
 void vt_query_open(struct vt_query *query)
@@ -113,24 +113,22 @@ void vt_record_memory_info(int8_t device_index, bool even_if_recent)
                                        .total_bytes = total_bytes});
 }
 
-bool vt_device_of(CUdeviceptr address, int8_t *device_index)
+int8_t vt_device_of(CUdeviceptr address)
 {
     VT_NEED(get_attribute, cuPointerGetAttribute);
     unsigned int type = 0, managed = 0;
     int device = -1;
-    *device_index = VT_NO_DEVICE;
     CUresult result = get_attribute ? get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
                                     : CUDA_ERROR_NOT_FOUND;
     if (result != CUDA_SUCCESS)
-        return result == CUDA_ERROR_INVALID_VALUE;
+        return result == CUDA_ERROR_INVALID_VALUE ? VT_NO_DEVICE : VT_DEVICE_NOT_KNOWN;
     if (type != CU_MEMORYTYPE_DEVICE &&
         (get_attribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS || !managed))
-        return true;
-    if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS)
-        *device_index = vt_device_index(device);
-    if (*device_index < 0) /* managed memory that currently lies on the host */
-        *device_index = current_device();
-    return true;
+        return VT_NO_DEVICE;
+    if (get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
+        vt_device_index(device) >= 0)
+        return vt_device_index(device);
+    return current_device(); /* managed memory that currently lies on the host */
 }
 
 int8_t vt_before_any_allocation(void)
@@ -153,38 +151,29 @@ int8_t vt_before_any_allocation(void)
     return device_index;
 }
 
-static void record_event(const struct vt_driver_call *event, bool with_stack)
+void vt_driver_event_within(const struct vt_observation *known, bool with_stack)
 {
-    if (event->device_index >= 0)
-        record_device(event->device_index);
+    struct vt_observation event = *known;
+    if (event.device_index >= 0)
+        record_device(event.device_index);
     atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
     /* PyTorch's cudaMallocAsync backend takes each tensor from a pool. */
-    const bool is_tensor = with_stack && event->kind == 0 && event->flags & VT_FLAG_ASYNC;
-    vt_record(&(struct vt_observation){.kind = event->kind != 0 ? event->kind : VT_EVENT_ALLOC,
-                                       .layer = VT_LAYER_DRIVER,
-                                       .device_index = event->device_index,
-                                       .flags = event->flags,
-                                       .function = (uint16_t)event->function,
-                                       .with_stack = with_stack,
-                                       .address = event->address,
-                                       .bytes = event->bytes,
-                                       .detail = event->detail,
-                                       .total_bytes = event->total_bytes,
-                                       .sequence = is_tensor ? vt_current_sequence() : 0});
+    if (with_stack && event.kind == 0 && event.flags & VT_FLAG_ASYNC)
+        event.sequence = vt_current_sequence();
+    if (event.kind == 0)
+        event.kind = VT_EVENT_ALLOC;
+    event.layer = VT_LAYER_DRIVER;
+    event.with_stack = with_stack;
+    vt_record(&event);
 }
 
-void vt_driver_event(const struct vt_driver_call *event)
+void vt_driver_event(const struct vt_observation *event)
 {
     int saved_errno;
     if (!vt_enter_event(&saved_errno))
         return;
-    record_event(event, true);
+    vt_driver_event_within(event, true);
     vt_leave(saved_errno);
-}
-
-void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack)
-{
-    record_event(event, with_stack);
 }
 
 uint64_t vt_range_bytes(CUdeviceptr address)
@@ -215,7 +204,7 @@ static void follow_up(int8_t device_index, bool failed)
     vt_query_end(&query);
 }
 
-void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
+void vt_after_allocation(const struct vt_observation *made, CUresult result)
 {
     int saved_errno;
     if (result == CUDA_SUCCESS && made->address == 0)
@@ -226,22 +215,22 @@ void vt_after_allocation(const struct vt_driver_call *made, CUresult result)
         return;
     if (!vt_enter_event(&saved_errno))
         return;
-    struct vt_driver_call event = *made;
+    struct vt_observation event = *made;
     if (result != CUDA_SUCCESS) {
         event.kind = VT_EVENT_ALLOC_FAILED;
         event.address = 0;
         event.detail = result;
         event.total_bytes = 0;
     } else if (event.kind == 0 && event.detail == 0 && !(event.flags & VT_FLAG_ASYNC)) {
-        event.detail = vt_current_context();
+        event.detail = current_context();
     }
-    record_event(&event, true);
+    vt_driver_event_within(&event, true);
     vt_leave(saved_errno);
     if (!(event.flags & VT_FLAG_HOST) && event.kind != VT_EVENT_RESERVE)
         follow_up(event.device_index, result != CUDA_SUCCESS);
 }
 
-void vt_before_free(const struct vt_driver_call *freed)
+void vt_before_free(const struct vt_observation *freed)
 {
     int saved_errno;
     if (freed->address == 0)
@@ -252,17 +241,17 @@ void vt_before_free(const struct vt_driver_call *freed)
     }
     if (!vt_enter_event(&saved_errno))
         return;
-    record_event(freed, false);
+    vt_driver_event_within(freed, false);
     vt_leave(saved_errno);
 }
 
-void vt_after_free(const struct vt_driver_call *freed, CUresult result)
+void vt_after_free(const struct vt_observation *freed, CUresult result)
 {
     int saved_errno;
     if (freed->address == 0 || !vt_recording())
         return;
     if (result != CUDA_SUCCESS) {
-        struct vt_driver_call kept = *freed;
+        struct vt_observation kept = *freed;
         kept.kind = VT_EVENT_FREE_FAILED;
         kept.bytes = 0;
         vt_before_free(&kept);
@@ -299,36 +288,30 @@ static bool used_bytes_on(int8_t device_index, uint64_t primary, uint64_t *used)
     return known;
 }
 
-/* Call within a query. */
-static void open_bracket(struct vt_bracket *bracket)
+/* Of the current device, or of this one. */
+static struct vt_bracket open_bracket(bool of_current, int8_t device_index, uint64_t primary)
 {
-    if (bracket->device_index < 0)
-        return;
-    record_device(bracket->device_index);
-    bracket->changes = atomic_load_explicit(&changes, memory_order_relaxed);
-    bracket->open = used_bytes_on(bracket->device_index, bracket->primary, &bracket->used_bytes);
-}
-
-struct vt_bracket vt_bracket_open(void)
-{
-    struct vt_bracket bracket = {.device_index = VT_NO_DEVICE};
+    struct vt_bracket bracket = {.device_index = device_index, .primary = primary};
     struct vt_query query = vt_query_begin();
-    if (query.begun) {
+    if (query.begun && of_current)
         bracket.device_index = current_device();
-        open_bracket(&bracket);
+    if (query.begun && bracket.device_index >= 0) {
+        record_device(bracket.device_index);
+        bracket.changes = atomic_load_explicit(&changes, memory_order_relaxed);
+        bracket.open = used_bytes_on(bracket.device_index, primary, &bracket.used_bytes);
     }
     vt_query_end(&query);
     return bracket;
 }
 
+struct vt_bracket vt_bracket_open(void)
+{
+    return open_bracket(true, VT_NO_DEVICE, 0);
+}
+
 struct vt_bracket vt_bracket_open_on(int8_t device_index, uint64_t primary)
 {
-    struct vt_bracket bracket = {.device_index = device_index, .primary = primary};
-    struct vt_query query = vt_query_begin();
-    if (query.begun)
-        open_bracket(&bracket);
-    vt_query_end(&query);
-    return bracket;
+    return open_bracket(false, device_index, primary);
 }
 
 uint64_t vt_bracket_bytes(const struct vt_bracket *bracket)
@@ -354,12 +337,13 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used - bracket->used_bytes != counted_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
-            record_event(&(struct vt_driver_call){.function = function,
-                                                  .kind = VT_EVENT_DELTA,
-                                                  .device_index = bracket->device_index,
-                                                  .bytes = used - bracket->used_bytes - counted_bytes,
-                                                  .detail = vt_context_of_several()},
-                         true);
+            vt_driver_event_within(
+                &(struct vt_observation){.function = function,
+                                         .kind = VT_EVENT_DELTA,
+                                         .device_index = bracket->device_index,
+                                         .bytes = used - bracket->used_bytes - counted_bytes,
+                                         .detail = vt_context_of_several()},
+                true);
         else
             vt_record_memory_info(bracket->device_index, true);
     }

@@ -14,7 +14,7 @@
 #include "hooks/older_headers.h"
 #include "functions.h"
 #include "loader/lookup.h"
-#include "vramtrace/format.h"
+#include "record/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +38,7 @@
     __typeof__(symbol) *variable = (__typeof__(symbol) *)vt_real_function(VT_FUNCTION_##symbol)
 
 #define VT_NO_DEVICE ((int8_t)-1)
+#define VT_DEVICE_NOT_KNOWN ((int8_t)-2)
 
 static inline int8_t vt_device_index(CUdevice device)
 {
@@ -49,45 +50,34 @@ static inline bool vt_is_on_device(CUmemLocation location)
     return location.type == CU_MEM_LOCATION_TYPE_DEVICE && (unsigned)location.id < VT_MAX_DEVICES;
 }
 
-/* What a wrapper knows about its call: fields of the event (record.h). */
-struct vt_driver_call {
-    enum vt_function function;
-    uint8_t kind; /* enum vt_event_kind; 0 = VT_EVENT_ALLOC */
-    uint8_t flags;
-    int8_t device_index;
-    uint64_t address;
-    uint64_t bytes;
-    uint64_t detail;
-    uint64_t total_bytes;
-};
-
-/* Before the real call of an allocation: records the current device and, the first time, its used memory.
+/* Of a call a wrapper fills in what it knows (struct vt_observation, record.h); `kind` 0 means
+ * VT_EVENT_ALLOC. Layer, stack and sequence are added.
+ *
+ * Before the real call of an allocation: records the current device and, the first time, its used memory.
  * Returns the device's index or VT_NO_DEVICE. */
 int8_t vt_before_any_allocation(void);
 
 /* After the real call: records the allocation, or the failure. */
-void vt_after_allocation(const struct vt_driver_call *made, CUresult result);
+void vt_after_allocation(const struct vt_observation *made, CUresult result);
 
 /* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing
  * is recorded for address 0. If the call failed, vt_after_free records VT_EVENT_FREE_FAILED, which takes the
  * event back, whatever its kind. */
-void vt_before_free(const struct vt_driver_call *freed);
-void vt_after_free(const struct vt_driver_call *freed, CUresult result);
+void vt_before_free(const struct vt_observation *freed);
+void vt_after_free(const struct vt_observation *freed, CUresult result);
 
 /* Records an event with its stack. The second is for callers inside the guard. */
-void vt_driver_event(const struct vt_driver_call *event);
-void vt_driver_event_within(const struct vt_driver_call *event, bool with_stack);
+void vt_driver_event(const struct vt_observation *event);
+void vt_driver_event_within(const struct vt_observation *known, bool with_stack);
 
-/* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none.
- * False if the driver does not say. Call within the guard. */
-bool vt_device_of(CUdeviceptr address, int8_t *device_index);
+/* The device that `address` is on, as the driver says, also for managed memory; VT_NO_DEVICE = on none,
+ * VT_DEVICE_NOT_KNOWN = the driver does not say. Call within the guard. */
+int8_t vt_device_of(CUdeviceptr address);
 
 /* Size of the allocation around `address`, as the driver reports it; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 
-/* The context current on this thread; 0 = none. */
-uint64_t vt_current_context(void);
-/* The same, but 0 as long as the process has had only one context. */
+/* The context current on this thread; 0 = none, or as long as the process has had only one context. */
 uint64_t vt_context_of_several(void);
 /* Counts a created context. */
 void vt_count_context(void);

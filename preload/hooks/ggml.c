@@ -7,17 +7,14 @@
  * whole. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/futex.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include <stdio.h>
 
 #include "clock.h"
+#include "futex.h"
 #include "loader/elf_walk.h"
 #include "memory.h"
 #include "options.h"
@@ -27,7 +24,8 @@
 #include "thread.h"
 
 #define LAY_OUT ggml_backend_alloc_ctx_tensors_from_buft /* exported by us */
-#define LONGEST_WAIT_NS UINT64_C(5000000000)             /* for the loader */
+#define TURN_NS UINT64_C(1000000000)
+#define LONGEST_WAIT_NS UINT64_C(5000000000) /* for the loader */
 
 /* X(field, result, parameters, symbol). Opaque: a context, a buffer, a tensor. */
 #define FUNCTIONS(X)                                                                                         \
@@ -101,8 +99,7 @@ static void *find_global(void *context)
 {
     struct global *global = context;
     global->lay_out = dlsym(RTLD_NEXT, VT_SYMBOL_NAME(LAY_OUT));
-    atomic_store(&global->is_found, 1);
-    syscall(SYS_futex, &global->is_found, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    vt_futex_set(&global->is_found, 1);
     return NULL;
 }
 
@@ -110,7 +107,6 @@ static void *find_global(void *context)
  * thread has its own dlerror. If this thread holds the loader's lock, that finds nothing. */
 static void *global_lay_out(void)
 {
-    const struct timespec second = {.tv_sec = 1};
     int saved_errno = errno;
     struct global *global = vt_memory_make(sizeof *global);
     void *found = NULL;
@@ -123,7 +119,7 @@ static void *global_lay_out(void)
     if (!done) {
         const uint64_t until_ns = vt_clock_ns(CLOCK_MONOTONIC) + LONGEST_WAIT_NS;
         while (!(done = atomic_load(&global->is_found)) && vt_clock_ns(CLOCK_MONOTONIC) < until_ns)
-            syscall(SYS_futex, &global->is_found, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
+            vt_futex_wait(&global->is_found, 0, TURN_NS);
         found = done ? global->lay_out : NULL;
     }
     if (done) /* otherwise the thread may still write to it */
@@ -164,54 +160,28 @@ static bool is_whole(const struct library *ggml)
 #undef X
 }
 
-static size_t put_name(char *to, const char *name)
+static void escape_name(char *to, const char *name)
 {
-    size_t at = 0;
     for (size_t i = 0; i < NAME_BYTES && name[i]; i++) {
         char plain = name[i] == '\t' ? 't' : name[i] == '\n' ? 'n' : name[i] == '\r' ? 'r' : name[i];
         if (plain != name[i] || plain == '\\')
-            to[at++] = '\\';
-        to[at++] = plain;
+            *to++ = '\\';
+        *to++ = plain;
     }
-    return at;
+    *to = 0;
 }
 
-static size_t put_text(char *to, const char *text)
-{
-    size_t bytes = strlen(text);
-    memcpy(to, text, bytes);
-    return bytes;
-}
-
-static size_t put_number(char *to, uint64_t number)
-{
-    char digits[20];
-    size_t count = 0, at = 0;
-    do
-        digits[count++] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (count)
-        to[at++] = digits[--count];
-    to[at++] = '\t';
-    return at;
-}
-
+/* No dtype and no shape; the address and bytes are also those of its storage. */
 static size_t put_tensor(const struct library *ggml, const void *tensor, int8_t device_index, char *line)
 {
     const uint64_t address = (uintptr_t)ggml->data(tensor), bytes = ggml->bytes(tensor);
+    char name[2 * NAME_BYTES + 1];
     if (!address || !bytes || (ggml->is_view && ggml->is_view(tensor)))
         return 0;
-    size_t at = put_text(line, "T\ttensor\t-1\t");
-    at += put_name(line + at, ggml->name(tensor));
-    line[at++] = '\t';
-    for (int times = 0; times < 2; times++) { /* once for the tensor, once for its storage */
-        at += put_number(line + at, address);
-        at += put_number(line + at, bytes);
-    }
-    at += put_text(line + at, "\t\t"); /* no dtype, no shape */
-    at += put_number(line + at, (uint64_t)device_index);
-    line[at++] = '\n';
-    return at;
+    escape_name(name, ggml->name(tensor));
+    return (size_t)sprintf(
+        line, "T\ttensor\t-1\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t\t\t%d\t\n", name,
+        address, bytes, address, bytes, device_index);
 }
 
 static void record_names(const struct library *ggml, const void *context, void *buffer)

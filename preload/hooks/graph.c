@@ -1,33 +1,34 @@
 /* Graphs: their memory, and their launches. A step that replays a graph allocates nothing, so launches are
  * all that shows of it. Only each graph's first launch is bracketed. */
 #include "hash.h"
-#include "hooks/driver.h"
 #include "hooks/graph_memory.h"
 #include "hooks/first_uses.h"
+#include "hooks/wrap.h"
 
 #include <stdatomic.h>
 
-/* Recorded with the stack, so that each launch shows where it came from. */
-static void record_graph(enum vt_function function, uint8_t kind, const void *address, const void *detail)
-{
-    vt_driver_event(&(struct vt_driver_call){.function = function,
-                                             .kind = kind,
-                                             .device_index = VT_NO_DEVICE,
-                                             .address = (uintptr_t)address,
-                                             .detail = (uintptr_t)detail});
-}
-
-#define INSTANTIATE(symbol, parameters, arguments)                                                           \
+/* A call that may change the memory of graphs, bracketed if the condition holds before it. If it succeeds, an
+ * event of this kind is recorded, with the stack, so that each launch shows where it came from; 0 = none. */
+#define BRACKETED(symbol, condition, kind_value, parameters, arguments, ...)                                 \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct vt_graph_bracket bracket = vt_graph_bracket_open();                                           \
+        struct vt_graph_bracket bracket = {.bracket.open = false};                                           \
+        if (condition)                                                                                       \
+            bracket = vt_graph_bracket_open();                                                               \
         CUresult result = real arguments;                                                                    \
         vt_graph_bracket_close(&bracket, VT_FUNCTION_##symbol);                                              \
-        if (result == CUDA_SUCCESS)                                                                          \
-            record_graph(VT_FUNCTION_##symbol, VT_EVENT_GRAPH, *exec, graph);                                \
+        if ((kind_value) != 0 && result == CUDA_SUCCESS)                                                     \
+            vt_driver_event(&(struct vt_observation){.function = VT_FUNCTION_##symbol,                       \
+                                                     .kind = (kind_value),                                   \
+                                                     .device_index = VT_NO_DEVICE,                           \
+                                                     __VA_ARGS__});                                          \
         return result;                                                                                       \
     }
+
+#define INSTANTIATE(symbol, parameters, arguments)                                                           \
+    BRACKETED(symbol, true, VT_EVENT_GRAPH, parameters, arguments, .address = (uintptr_t)*exec,              \
+              .detail = (uintptr_t)graph)
 INSTANTIATE(cuGraphInstantiate,
             (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes),
             (exec, graph, error_node, log, log_bytes))
@@ -44,14 +45,7 @@ INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
             (exec, graph, parameters))
 
 #define CAPTURE(symbol, parameters, arguments)                                                               \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS)                                                                          \
-            record_graph(VT_FUNCTION_##symbol, VT_EVENT_CAPTURE, stream, NULL);                              \
-        return result;                                                                                       \
-    }
+    VT_HOOK_EVENT(symbol, VT_EVENT_CAPTURE, VT_NO_DEVICE, parameters, arguments, .address = (uintptr_t)stream)
 CAPTURE(cuStreamBeginCapture, (CUstream stream), (stream))
 CAPTURE(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
 CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
@@ -66,26 +60,14 @@ CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
         (stream, graph, dependencies, edges, count, mode))
 
 #define CAPTURE_END(symbol)                                                                                  \
-    VT_HOOK(symbol, (CUstream stream, CUgraph * graph))                                                      \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real(stream, graph);                                                               \
-        record_graph(VT_FUNCTION_##symbol, VT_EVENT_CAPTURE_END, stream,                                     \
-                     result == CUDA_SUCCESS && graph ? *graph : NULL);                                       \
-        return result;                                                                                       \
-    }
+    VT_HOOK_EVENT_IF(symbol, true, VT_EVENT_CAPTURE_END, VT_NO_DEVICE, (CUstream stream, CUgraph * graph),   \
+                     (stream, graph), .address = (uintptr_t)stream,                                          \
+                     .detail = result == CUDA_SUCCESS && graph ? (uintptr_t)*graph : 0)
 CAPTURE_END(cuStreamEndCapture)
 CAPTURE_END(cuStreamEndCapture_ptsz)
 
 #define UPLOAD(symbol)                                                                                       \
-    VT_HOOK(symbol, (CUgraphExec exec, CUstream stream))                                                     \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct vt_graph_bracket bracket = vt_graph_bracket_open();                                           \
-        CUresult result = real(exec, stream);                                                                \
-        vt_graph_bracket_close(&bracket, VT_FUNCTION_##symbol);                                              \
-        return result;                                                                                       \
-    }
+    BRACKETED(symbol, true, 0, (CUgraphExec exec, CUstream stream), (exec, stream), .address = 0)
 UPLOAD(cuGraphUpload)
 UPLOAD(cuGraphUpload_ptsz)
 
@@ -125,29 +107,15 @@ UPDATE(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
        (exec, graph, information))
 
 #define LAUNCH(symbol)                                                                                       \
-    VT_HOOK(symbol, (CUgraphExec exec, CUstream stream))                                                     \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct vt_graph_bracket bracket = {.bracket.open = false};                                           \
-        if (exec != NULL && vt_is_first_use(key_of(exec)))                                                   \
-            bracket = vt_graph_bracket_open();                                                               \
-        CUresult result = real(exec, stream);                                                                \
-        vt_graph_bracket_close(&bracket, VT_FUNCTION_##symbol);                                              \
-        if (result == CUDA_SUCCESS)                                                                          \
-            record_graph(VT_FUNCTION_##symbol, VT_EVENT_GRAPH_LAUNCH, exec, NULL);                           \
-        return result;                                                                                       \
-    }
+    BRACKETED(symbol, exec != NULL && vt_is_first_use(key_of(exec)), VT_EVENT_GRAPH_LAUNCH,                  \
+              (CUgraphExec exec, CUstream stream), (exec, stream), .address = (uintptr_t)exec)
 LAUNCH(cuGraphLaunch)
 LAUNCH(cuGraphLaunch_ptsz)
 
-VT_HOOK(cuGraphExecDestroy, (CUgraphExec exec))
+static bool forget_graph(CUgraphExec exec)
 {
-    VT_REAL(cuGraphExecDestroy);
     vt_forget_use(key_of(exec));
-    struct vt_graph_bracket bracket = vt_graph_bracket_open();
-    CUresult result = real(exec);
-    vt_graph_bracket_close(&bracket, VT_FUNCTION_cuGraphExecDestroy);
-    if (result == CUDA_SUCCESS)
-        record_graph(VT_FUNCTION_cuGraphExecDestroy, VT_EVENT_GRAPH_DESTROY, exec, NULL);
-    return result;
+    return true;
 }
+BRACKETED(cuGraphExecDestroy, forget_graph(exec), VT_EVENT_GRAPH_DESTROY, (CUgraphExec exec), (exec),
+          .address = (uintptr_t)exec)

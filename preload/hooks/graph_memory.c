@@ -45,7 +45,7 @@ static void record_pool(int device_index, enum vt_function function)
         if (i == 0 && atomic_load(&recorded_bytes[device_index]) == reserved)
             return;
         vt_driver_event_within(
-            &(struct vt_driver_call){.function = function,
+            &(struct vt_observation){.function = function,
                                      .kind = VT_EVENT_POOL,
                                      .flags = VT_FLAG_CAPTURED,
                                      .device_index = (int8_t)device_index,
@@ -112,7 +112,7 @@ static void node_made(enum vt_function function, CUgraph graph, const CUmemLocat
 {
     int8_t device_index = vt_is_on_device(*location) ? (int8_t)location->id : VT_NO_DEVICE;
     vt_graph_node_made(device_index);
-    vt_driver_event(&(struct vt_driver_call){.function = function,
+    vt_driver_event(&(struct vt_observation){.function = function,
                                              .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
                                              .device_index = device_index,
                                              .address = address,
@@ -122,7 +122,7 @@ static void node_made(enum vt_function function, CUgraph graph, const CUmemLocat
 
 static void free_node_made(enum vt_function function, CUdeviceptr address)
 {
-    vt_before_free(&(struct vt_driver_call){.function = function,
+    vt_before_free(&(struct vt_observation){.function = function,
                                             .kind = VT_EVENT_FREE,
                                             .flags = VT_FLAG_ASYNC | VT_FLAG_CAPTURED,
                                             .device_index = VT_NO_DEVICE,

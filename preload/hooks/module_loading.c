@@ -36,15 +36,8 @@ VT_HOOK_BRACKETED(cuLibraryGetManaged,
 static _Atomic uint64_t unloads;
 
 #define UNLOAD(symbol, parameters, arguments)                                                                \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct vt_bracket bracket = vt_bracket_open();                                                       \
-        CUresult result = real arguments;                                                                    \
-        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
-        atomic_fetch_add_explicit(&unloads, 1, memory_order_relaxed);                                        \
-        return result;                                                                                       \
-    }
+    VT_HOOK_BRACKETED_IF(symbol, true, atomic_fetch_add_explicit(&unloads, 1, memory_order_relaxed),         \
+                         parameters, arguments)
 UNLOAD(cuModuleUnload, (CUmodule module), (module))
 UNLOAD(cuLibraryUnload, (CUlibrary library), (library))
 
@@ -63,16 +56,7 @@ static bool is_first_name(const void *module, const char *name)
 }
 
 #define FIRST_USE(symbol, condition, parameters, arguments)                                                  \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        if (!(condition))                                                                                    \
-            return real arguments;                                                                           \
-        struct vt_bracket bracket = vt_bracket_open();                                                       \
-        CUresult result = real arguments;                                                                    \
-        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
-        return result;                                                                                       \
-    }
+    VT_HOOK_BRACKETED_IF(symbol, condition, (void)0, parameters, arguments)
 FIRST_USE(cuModuleGetFunction, is_first_name(module, name),
           (CUfunction * function, CUmodule module, const char *name), (function, module, name))
 FIRST_USE(cuKernelGetFunction, is_first_use((uintptr_t)kernel), (CUfunction * function, CUkernel kernel),

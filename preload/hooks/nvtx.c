@@ -92,12 +92,7 @@ static const char *message_of(const struct event_attributes *attributes, char *b
 
 static bool record_named(enum vt_event_kind kind, const char *name)
 {
-    int saved_errno;
-    if (!vt_recording() || !vt_enter(&saved_errno))
-        return false;
-    bool recorded = vt_record_named(kind, name != NULL ? name : "");
-    vt_leave(saved_errno);
-    return recorded;
+    return vt_record_mark(kind, name != NULL ? name : "");
 }
 
 static int push_range(const char *name)
@@ -112,16 +107,12 @@ static int push_range(const char *name)
 
 static int pop_range(void)
 {
-    int saved_errno;
     if (open_ranges == 0)
         return NO_PUSH_POP_TRACKING;
     open_ranges--;
     /* A child forked inside the range may not record yet, and a pop must not start a trace. */
-    if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_recording() &&
-        vt_enter(&saved_errno)) {
-        vt_record(&(struct vt_observation){.kind = VT_EVENT_RANGE_POP, .device_index = -1});
-        vt_leave(saved_errno);
-    }
+    if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1)
+        vt_record_mark(VT_EVENT_RANGE_POP, NULL);
     return open_ranges;
 }
 
@@ -140,11 +131,6 @@ static void mark_ex(const struct event_attributes *attributes)
 {
     char buffer[MAX_NAME_BYTES];
     record_named(VT_EVENT_MARK, message_of(attributes, buffer));
-}
-
-static int push_a(const char *name)
-{
-    return push_range(name);
 }
 
 static int push_w(const wchar_t *name)
@@ -217,9 +203,9 @@ static void install_handlers(const struct callback_table *callbacks, int module,
 int InitializeInjectionNvtx2(get_export_table_function *get_export_table)
 {
     static const struct handler core[] = {
-        {CORE_MARK_EX, (any_function *)mark_ex}, {CORE_MARK_A, (any_function *)mark_a},
-        {CORE_MARK_W, (any_function *)mark_w},   {CORE_PUSH_EX, (any_function *)push_ex},
-        {CORE_PUSH_A, (any_function *)push_a},   {CORE_PUSH_W, (any_function *)push_w},
+        {CORE_MARK_EX, (any_function *)mark_ex},   {CORE_MARK_A, (any_function *)mark_a},
+        {CORE_MARK_W, (any_function *)mark_w},     {CORE_PUSH_EX, (any_function *)push_ex},
+        {CORE_PUSH_A, (any_function *)push_range}, {CORE_PUSH_W, (any_function *)push_w},
         {CORE_POP, (any_function *)pop_range},
     };
     static const struct handler core2[] = {

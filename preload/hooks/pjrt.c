@@ -70,7 +70,7 @@ static const struct table *(*_Atomic real_entry)(void);
 
 /* ---- asking ---- */
 
-static bool ask(int function, const void *object, struct question *question)
+static bool ask_plugin(int function, const void *object, struct question *question)
 {
     *question = (struct question){.struct_bytes = sizeof *question, .object = object};
     void *error = real->functions[function](question);
@@ -83,10 +83,11 @@ static bool ask(int function, const void *object, struct question *question)
 static int8_t device_of(const void *buffer)
 {
     struct question memory, kind, device, number;
-    if (!ask(Buffer_Memory, buffer, &memory) || !ask(Memory_Kind, memory.pointer, &kind) ||
+    if (!ask_plugin(Buffer_Memory, buffer, &memory) || !ask_plugin(Memory_Kind, memory.pointer, &kind) ||
         kind.text_bytes != strlen(DEVICE_MEMORY) || memcmp(kind.text, DEVICE_MEMORY, kind.text_bytes) != 0 ||
-        !ask(Buffer_Device, buffer, &device) || !ask(Device_LocalHardwareId, device.pointer, &number) ||
-        number.integer < 0 || number.integer >= (int)VT_MAX_DEVICES)
+        !ask_plugin(Buffer_Device, buffer, &device) ||
+        !ask_plugin(Device_LocalHardwareId, device.pointer, &number) || number.integer < 0 ||
+        number.integer >= (int)VT_MAX_DEVICES)
         return -1;
     return (int8_t)number.integer;
 }
@@ -94,10 +95,10 @@ static int8_t device_of(const void *buffer)
 static size_t outputs_of(const void *loaded)
 {
     struct question executable, outputs, destroyed;
-    if (!ask(LoadedExecutable_GetExecutable, loaded, &executable))
+    if (!ask_plugin(LoadedExecutable_GetExecutable, loaded, &executable))
         return 0;
-    bool known = ask(Executable_NumOutputs, executable.pointer, &outputs);
-    ask(Executable_Destroy, executable.pointer, &destroyed);
+    bool known = ask_plugin(Executable_NumOutputs, executable.pointer, &outputs);
+    ask_plugin(Executable_Destroy, executable.pointer, &destroyed);
     return known ? outputs.number : 0;
 }
 
@@ -108,9 +109,9 @@ static size_t outputs_of(const void *loaded)
 static void record_buffer(void *buffer, const void *part_of)
 {
     struct question bytes, address;
-    int8_t card, device_index = buffer ? device_of(buffer) : -1;
-    if (device_index < 0 || !ask(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
-        !ask(Buffer_UnsafePointer, buffer, &address) || (vt_device_of(address.number, &card) && card < 0))
+    const int8_t device_index = buffer ? device_of(buffer) : -1;
+    if (device_index < 0 || !ask_plugin(Buffer_OnDeviceSizeInBytes, buffer, &bytes) ||
+        !ask_plugin(Buffer_UnsafePointer, buffer, &address) || vt_device_of(address.number) == VT_NO_DEVICE)
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_FRAMEWORK,
@@ -121,15 +122,6 @@ static void record_buffer(void *buffer, const void *part_of)
                                        .part_of = (uintptr_t)part_of,
                                        .address = address.number,
                                        .bytes = bytes.number});
-}
-
-static void record_end(const void *buffer)
-{
-    vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
-                                       .layer = VT_LAYER_FRAMEWORK,
-                                       .device_index = -1,
-                                       .uncounted = true,
-                                       .handle = (uintptr_t)buffer});
 }
 
 /* ---- our functions ---- */
@@ -153,24 +145,15 @@ static void *make_buffer(pjrt_function *function, void *arguments, size_t result
     }
 #include "hooks/pjrt.def"
 
-static void record_release(const struct question *arguments)
-{
-    int saved_errno;
-    if (vt_recording() && vt_enter_event(&saved_errno)) {
-        record_end(arguments->object);
-        vt_leave(saved_errno);
-    }
-}
-
 static void *destroy(void *arguments)
 {
-    record_release(arguments);
+    vt_block_ends(0, (uintptr_t)((const struct question *)arguments)->object);
     return real->functions[Buffer_Destroy](arguments);
 }
 
 static void *delete_memory(void *arguments)
 {
-    record_release(arguments);
+    vt_block_ends(0, (uintptr_t)((const struct question *)arguments)->object);
     return real->functions[Buffer_Delete](arguments);
 }
 
@@ -195,8 +178,8 @@ static void *execute(void *arguments)
         return error;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < call->arguments; i++)
-            if (ask(Buffer_IsDeleted, call->argument_lists[device][i], &deleted) && deleted.yes)
-                record_end(call->argument_lists[device][i]);
+            if (ask_plugin(Buffer_IsDeleted, call->argument_lists[device][i], &deleted) && deleted.yes)
+                vt_record_block_end(0, (uintptr_t)call->argument_lists[device][i]);
     size_t outputs = call->output_lists ? outputs_of(call->executable) : 0;
     for (size_t device = 0; device < call->devices; device++)
         for (size_t i = 0; i < outputs; i++)
@@ -207,7 +190,7 @@ static void *execute(void *arguments)
 
 /* ---- the table ---- */
 
-static void replace(struct table *table, int place, pjrt_function *function)
+static void replace_function(struct table *table, int place, pjrt_function *function)
 {
     if (table->struct_bytes >= offsetof(struct table, functions[place + 1]) && table->functions[place])
         table->functions[place] = function;
@@ -237,12 +220,12 @@ static const struct table *get_table(void)
     if (!table || !is_whole(table))
         return table;
     memcpy(&copy, table, table->struct_bytes);
-#define VT_PJRT_MAKES(field, place, result) replace(&copy, place, make_##field);
+#define VT_PJRT_MAKES(field, place, result) replace_function(&copy, place, make_##field);
 #include "hooks/pjrt.def"
-    replace(&copy, Buffer_Destroy, destroy);
-    replace(&copy, Buffer_Delete, delete_memory);
-    replace(&copy, Buffer_IsDeleted, is_deleted);
-    replace(&copy, LoadedExecutable_Execute, execute);
+    replace_function(&copy, Buffer_Destroy, destroy);
+    replace_function(&copy, Buffer_Delete, delete_memory);
+    replace_function(&copy, Buffer_IsDeleted, is_deleted);
+    replace_function(&copy, LoadedExecutable_Execute, execute);
     real = table;
     memcpy(&ours, &copy, table->struct_bytes);
     return &ours;

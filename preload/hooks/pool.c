@@ -71,7 +71,7 @@ static struct call begin_call(enum vt_function function, CUstream stream, bool p
 
 static void end_call(const struct call *call, CUresult result, const CUdeviceptr *address, size_t bytes)
 {
-    vt_after_allocation(&(struct vt_driver_call){.function = call->function,
+    vt_after_allocation(&(struct vt_observation){.function = call->function,
                                                  .flags = call->flags,
                                                  .device_index = call->device_index,
                                                  .address = result == CUDA_SUCCESS ? *address : 0,
@@ -88,34 +88,31 @@ static void end_call(const struct call *call, CUresult result, const CUdeviceptr
     vt_query_end(&query);
 }
 
-#define ALLOCATE(symbol, per_thread)                                                                         \
-    VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream))                                  \
+#define ALLOCATE(symbol, per_thread, pool_value, parameters, arguments)                                      \
+    VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, NULL);                       \
-        CUresult result = real(address, bytes, stream);                                                      \
+        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, pool_value);                 \
+        CUresult result = real arguments;                                                                    \
         end_call(&call, result, address, bytes);                                                             \
         return result;                                                                                       \
     }
-ALLOCATE(cuMemAllocAsync, false)
-ALLOCATE(cuMemAllocAsync_ptsz, true)
-
+#define ALLOCATE_ASYNC(symbol, per_thread)                                                                   \
+    ALLOCATE(symbol, per_thread, NULL, (CUdeviceptr * address, size_t bytes, CUstream stream),               \
+             (address, bytes, stream))
+ALLOCATE_ASYNC(cuMemAllocAsync, false)
+ALLOCATE_ASYNC(cuMemAllocAsync_ptsz, true)
 #define ALLOCATE_FROM_POOL(symbol, per_thread)                                                               \
-    VT_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream))               \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct call call = begin_call(VT_FUNCTION_##symbol, stream, per_thread, pool);                       \
-        CUresult result = real(address, bytes, pool, stream);                                                \
-        end_call(&call, result, address, bytes);                                                             \
-        return result;                                                                                       \
-    }
+    ALLOCATE(symbol, per_thread, pool,                                                                       \
+             (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream),                      \
+             (address, bytes, pool, stream))
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync, false)
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, true)
 
-static struct vt_driver_call before_free(enum vt_function function, CUdeviceptr address, CUstream stream,
+static struct vt_observation before_free(enum vt_function function, CUdeviceptr address, CUstream stream,
                                          bool per_thread)
 {
-    struct vt_driver_call freed = {.function = function,
+    struct vt_observation freed = {.function = function,
                                    .kind = VT_EVENT_FREE,
                                    .flags = VT_FLAG_ASYNC,
                                    .device_index = VT_NO_DEVICE,
@@ -134,7 +131,7 @@ static struct vt_driver_call before_free(enum vt_function function, CUdeviceptr 
     VT_HOOK(symbol, (CUdeviceptr address, CUstream stream))                                                  \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct vt_driver_call freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);        \
+        struct vt_observation freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);        \
         CUresult result = real(address, stream);                                                             \
         vt_after_free(&freed, result);                                                                       \
         if (!(freed.flags & VT_FLAG_CAPTURED))                                                               \
@@ -147,7 +144,7 @@ FREE(cuMemFreeAsync_ptsz, true)
 static void pool_made(enum vt_function function, CUmemoryPool handle, int8_t device_index, uint8_t flags)
 {
     vt_pool_add((uintptr_t)handle, device_index, flags);
-    vt_driver_event(&(struct vt_driver_call){.function = function,
+    vt_driver_event(&(struct vt_observation){.function = function,
                                              .kind = VT_EVENT_POOL,
                                              .flags = flags,
                                              .device_index = device_index,
@@ -191,12 +188,11 @@ VT_HOOK_EVENT(cuMemPoolExportPointer, VT_EVENT_EXPORT, VT_NO_DEVICE,
 VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
 {
     VT_REAL(cuMemPoolDestroy);
-    struct vt_driver_call freed = {.function = VT_FUNCTION_cuMemPoolDestroy,
+    struct vt_observation freed = {.function = VT_FUNCTION_cuMemPoolDestroy,
                                    .kind = VT_EVENT_POOL_DESTROY,
                                    .device_index = VT_NO_DEVICE,
                                    .address = (uintptr_t)pool};
-    struct vt_driver_call was = {.device_index = VT_NO_DEVICE};
-    vt_pool_remove((uintptr_t)pool, &was);
+    const struct vt_observation was = vt_pool_remove((uintptr_t)pool);
     vt_before_free(&freed);
     CUresult result = real(pool);
     vt_after_free(&freed, result);

@@ -67,7 +67,7 @@ static void record_if_changed(struct vt_pool *pool, uint64_t handle, enum vt_fun
         return;
     pool->reserved_bytes = reserved;
     pool->used_bytes = used;
-    vt_driver_event_within(&(struct vt_driver_call){.function = function,
+    vt_driver_event_within(&(struct vt_observation){.function = function,
                                                     .kind = VT_EVENT_POOL,
                                                     .flags = pool->flags,
                                                     .device_index = pool->device_index,
@@ -88,14 +88,15 @@ void vt_pool_poll(struct vt_pool *pool, enum vt_function function)
     atomic_fetch_sub(&pool->readers, 1);
 }
 
-void vt_pool_remove(uint64_t handle, struct vt_driver_call *was)
+struct vt_observation vt_pool_remove(uint64_t handle)
 {
+    struct vt_observation was = {.device_index = VT_NO_DEVICE};
     struct vt_pool *pool;
     int saved_errno = errno;
     /* Two threads that met the pool at the same time may have added it twice. */
     while (handle != 0 && (pool = find_pool(handle)) != NULL) {
-        was->device_index = pool->device_index;
-        was->flags = pool->flags;
+        was.device_index = pool->device_index;
+        was.flags = pool->flags;
         atomic_store(&pool->handle, 0);
         /* Bounded: the reader may be a thread of the process that forked this one, or have a lower priority.
          */
@@ -103,18 +104,24 @@ void vt_pool_remove(uint64_t handle, struct vt_driver_call *was)
             turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
     }
     errno = saved_errno;
+    return was;
+}
+
+static void poll_all(enum vt_function function, bool even_if_empty)
+{
+    struct vt_query query = vt_query_begin();
+    for (int i = 0; query.begun && i < MAX_POOLS; i++)
+        if (even_if_empty || pools[i].reserved_bytes != 0)
+            vt_pool_poll(&pools[i], function);
+    vt_query_end(&query);
 }
 
 void vt_poll_pools(enum vt_function function, bool even_if_recent)
 {
     static _Atomic uint64_t polled_ns;
-    if (!atomic_load_explicit(&any_pool, memory_order_relaxed) ||
-        (!vt_interval_passed(&polled_ns) && !even_if_recent))
-        return;
-    struct vt_query query = vt_query_begin();
-    for (int i = 0; query.begun && i < MAX_POOLS; i++)
-        vt_pool_poll(&pools[i], function);
-    vt_query_end(&query);
+    if (atomic_load_explicit(&any_pool, memory_order_relaxed) &&
+        (vt_interval_passed(&polled_ns) || even_if_recent))
+        poll_all(function, true);
 }
 
 static void poll_holding_pools(enum vt_function function)
@@ -122,13 +129,8 @@ static void poll_holding_pools(enum vt_function function)
     bool any = false;
     for (int i = 0; atomic_load_explicit(&any_pool, memory_order_relaxed) && i < MAX_POOLS && !any; i++)
         any = pools[i].reserved_bytes != 0;
-    if (!any)
-        return;
-    struct vt_query query = vt_query_begin();
-    for (int i = 0; query.begun && i < MAX_POOLS; i++)
-        if (pools[i].reserved_bytes != 0)
-            vt_pool_poll(&pools[i], function);
-    vt_query_end(&query);
+    if (any)
+        poll_all(function, false);
 }
 
 int8_t vt_before_allocation(enum vt_function function)

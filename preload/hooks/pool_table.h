@@ -19,9 +19,9 @@ struct vt_pool {
  * recorded, but not its reserved bytes. */
 struct vt_pool *vt_pool_add(uint64_t handle, int8_t device_index, uint8_t flags);
 
-/* Removes the pool. Its device and flags go to *was, since the entry may be another pool's when this
- * returns. */
-void vt_pool_remove(uint64_t handle, struct vt_driver_call *was);
+/* Removes the pool. Returns its device (VT_NO_DEVICE = it was not there) and flags, since the entry may be
+ * another pool's by then. */
+struct vt_observation vt_pool_remove(uint64_t handle);
 
 /* Reads the pool's bytes, and records them if they changed. Call within a query. */
 void vt_pool_poll(struct vt_pool *pool, enum vt_function function);

@@ -39,30 +39,11 @@ typedef void release_function(struct device_buffer *buffer);
 static void record_allocated(const struct device_buffer *buffer, size_t bytes)
 {
     int saved_errno;
-    int8_t device_index;
     if (buffer->bytes != bytes || buffer->address == 0 || !vt_enter_event(&saved_errno))
         return;
-    if (vt_device_of(buffer->address, &device_index) && device_index >= 0)
-        vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
-                                           .layer = VT_LAYER_FRAMEWORK,
-                                           .device_index = device_index,
-                                           .with_stack = true,
-                                           .uncounted = true,
-                                           .address = buffer->address,
-                                           .bytes = bytes});
-    vt_leave(saved_errno);
-}
-
-static void record_released(const struct device_buffer *buffer)
-{
-    int saved_errno;
-    if (buffer->address == 0 || !vt_recording() || !vt_enter_event(&saved_errno))
-        return;
-    vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
-                                       .layer = VT_LAYER_FRAMEWORK,
-                                       .device_index = -1,
-                                       .uncounted = true,
-                                       .address = buffer->address});
+    const int8_t device_index = vt_device_of(buffer->address);
+    if (device_index >= 0)
+        vt_record_block(device_index, buffer->address, bytes, 0);
     vt_leave(saved_errno);
 }
 
@@ -70,9 +51,7 @@ static void record_released(const struct device_buffer *buffer)
     __attribute__((visibility("default"))) allocate_function ALLOCATE(space);                                \
     void ALLOCATE(space)(struct device_buffer * buffer, size_t bytes)                                        \
     {                                                                                                        \
-        static struct vt_elf_next next;                                                                      \
-        allocate_function *real =                                                                            \
-            (allocate_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(ALLOCATE(space)));               \
+        VT_ELF_NEXT(ALLOCATE(space));                                                                        \
         if (!real)                                                                                           \
             return;                                                                                          \
         real(buffer, bytes); /* it may throw */                                                              \
@@ -81,10 +60,8 @@ static void record_released(const struct device_buffer *buffer)
     __attribute__((visibility("default"))) release_function RELEASE(space);                                  \
     void RELEASE(space)(struct device_buffer * buffer)                                                       \
     {                                                                                                        \
-        static struct vt_elf_next next;                                                                      \
-        record_released(buffer);                                                                             \
-        release_function *real =                                                                             \
-            (release_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(RELEASE(space)));                 \
+        vt_block_ends(buffer->address, 0);                                                                   \
+        VT_ELF_NEXT(RELEASE(space));                                                                         \
         if (real)                                                                                            \
             real(buffer);                                                                                    \
     }

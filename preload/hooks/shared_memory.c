@@ -16,33 +16,23 @@ OPEN(cuIpcOpenMemHandle)
 OPEN(cuIpcOpenMemHandle_v2)
 
 /* A failure is not recorded: the memory already belongs to somebody else. */
-#define IMPORT(symbol, parameters, arguments, ...)                                                           \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        int8_t device_index = vt_before_allocation(VT_FUNCTION_##symbol);                                    \
-        CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS)                                                                          \
-            vt_after_allocation(&(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                   \
-                                                         .flags = VT_FLAG_FOREIGN,                           \
-                                                         .device_index = device_index,                       \
-                                                         __VA_ARGS__},                                       \
-                                result);                                                                     \
-        return result;                                                                                       \
-    }
-IMPORT(cuImportExternalMemory,
-       (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor), (memory, descriptor),
-       .address = (uintptr_t)*memory, .bytes = descriptor->size)
+VT_HOOK_ALLOCATE_IF(cuImportExternalMemory, done,
+                    (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor),
+                    (memory, descriptor), .flags = VT_FLAG_FOREIGN, .address = (uintptr_t)*memory,
+                    .bytes = descriptor->size)
 
 /* A mapping has no bytes of its own: those of the imported memory (`detail`) are counted already. It is
  * recorded because it is freed like any allocation. */
-IMPORT(cuExternalMemoryGetMappedBuffer,
-       (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor),
-       (address, memory, descriptor), .address = *address, .detail = (uintptr_t)memory)
-IMPORT(cuExternalMemoryGetMappedMipmappedArray,
-       (CUmipmappedArray * array, CUexternalMemory memory,
-        const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *descriptor),
-       (array, memory, descriptor), .address = (uintptr_t)*array, .detail = (uintptr_t)memory)
+VT_HOOK_ALLOCATE_IF(cuExternalMemoryGetMappedBuffer, done,
+                    (CUdeviceptr * address, CUexternalMemory memory,
+                     const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor),
+                    (address, memory, descriptor), .flags = VT_FLAG_FOREIGN, .address = *address,
+                    .detail = (uintptr_t)memory)
+VT_HOOK_ALLOCATE_IF(cuExternalMemoryGetMappedMipmappedArray, done,
+                    (CUmipmappedArray * array, CUexternalMemory memory,
+                     const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *descriptor),
+                    (array, memory, descriptor), .flags = VT_FLAG_FOREIGN, .address = (uintptr_t)*array,
+                    .detail = (uintptr_t)memory)
 
 VT_HOOK_FREE(cuIpcCloseMemHandle, VT_EVENT_FREE, (CUdeviceptr address), (address), .flags = VT_FLAG_FOREIGN,
              .address = address)

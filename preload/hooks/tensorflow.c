@@ -103,13 +103,7 @@ void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attr
     }
     if (address && vt_enter_event(&saved_errno)) {
         if ((device_index = device_of(allocator)) >= 0)
-            vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
-                                               .layer = VT_LAYER_FRAMEWORK,
-                                               .device_index = device_index,
-                                               .with_stack = true,
-                                               .uncounted = true,
-                                               .address = (uintptr_t)address,
-                                               .bytes = bfc.block_bytes(allocator, address)});
+            vt_record_block(device_index, (uintptr_t)address, bfc.block_bytes(allocator, address), 0);
         vt_leave(saved_errno);
     }
     return address;
@@ -118,15 +112,7 @@ void *ALLOCATE(void *allocator, size_t alignment, size_t bytes, const void *attr
 __attribute__((visibility("default"))) release_function RELEASE;
 void RELEASE(void *allocator, void *address)
 {
-    int saved_errno;
-    if (address && vt_recording() && vt_enter_event(&saved_errno)) {
-        vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
-                                           .layer = VT_LAYER_FRAMEWORK,
-                                           .device_index = -1,
-                                           .uncounted = true,
-                                           .address = (uintptr_t)address});
-        vt_leave(saved_errno);
-    }
+    vt_block_ends((uintptr_t)address, 0);
     look_up();
     if (bfc.release)
         bfc.release(allocator, address);

@@ -78,33 +78,17 @@ static struct {
     _Atomic int complete;
 } torch;
 
-struct search {
-    const char *name;
-    void *address;
-};
-
 static bool is_library(const struct vt_elf *object, void *unused)
 {
     (void)unused;
     return strcmp(object->soname, LIBRARY) == 0;
 }
 
-static bool find_in_library(const struct vt_elf *object, void *context)
-{
-    struct search *search = context;
-    if (!is_library(object, NULL))
-        return false;
-    search->address = vt_elf_symbol(object, search->name, NULL);
-    return true;
-}
-
 /* Not with dlopen: its lock may be held by a thread that waits for the allocator's lock, which our caller
  * holds. */
 static void *find_function(const char *name)
 {
-    struct search search = {name, NULL};
-    vt_elf_find(find_in_library, &search);
-    return search.address;
+    return vt_elf_symbol_in(LIBRARY, name);
 }
 
 static void look_up_profiler(void)

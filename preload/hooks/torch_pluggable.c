@@ -7,7 +7,6 @@
  * blocks. */
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "guard.h"
 #include "loader/elf_walk.h"
@@ -27,40 +26,24 @@ typedef void release_function(void *allocator, void *address);
 
 static _Atomic(void *_Atomic *) current;
 
-static bool find_current(const struct vt_elf *object, void *found)
-{
-    if (strcmp(object->soname, CURRENT_LIBRARY) != 0)
-        return false;
-    *(void **)found = vt_elf_symbol(object, CURRENT, NULL);
-    return true;
-}
-
 /* If the current allocator is not known, nothing counts as a block. */
 static bool is_current(const void *allocator)
 {
     void *_Atomic *known = atomic_load_explicit(&current, memory_order_relaxed);
     if (!known) {
-        void *found = NULL;
-        vt_elf_find(find_current, &found);
-        atomic_store_explicit(&current, known = found, memory_order_relaxed);
+        known = vt_elf_symbol_in(CURRENT_LIBRARY, CURRENT);
+        atomic_store_explicit(&current, known, memory_order_relaxed);
     }
     return known && atomic_load_explicit(known, memory_order_relaxed) == allocator;
 }
 
-static void *allocate(allocate_function *real, void *allocator, size_t bytes, int device, void *stream)
+static void *allocate_block(allocate_function *real, void *allocator, size_t bytes, int device, void *stream)
 {
     int saved_errno;
     void *address = real ? real(allocator, bytes, device, stream) : NULL;
     if (address && vt_enter_event(&saved_errno)) {
         if (is_current(allocator))
-            vt_record(&(struct vt_observation){.kind = VT_EVENT_ALLOC,
-                                               .layer = VT_LAYER_FRAMEWORK,
-                                               .device_index = (int8_t)device,
-                                               .with_stack = true,
-                                               .uncounted = true,
-                                               .address = (uintptr_t)address,
-                                               .bytes = bytes,
-                                               .sequence = vt_current_sequence()});
+            vt_record_block((int8_t)device, (uintptr_t)address, bytes, vt_current_sequence());
         vt_leave(saved_errno);
     }
     return address;
@@ -70,9 +53,8 @@ static void *allocate(allocate_function *real, void *allocator, size_t bytes, in
     __attribute__((visibility("default"))) allocate_function symbol;                                         \
     void *symbol(void *allocator, size_t bytes, int device, void *stream)                                    \
     {                                                                                                        \
-        static struct vt_elf_next next;                                                                      \
-        return allocate((allocate_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(symbol)), allocator, \
-                        bytes, device, stream);                                                              \
+        VT_ELF_NEXT(symbol);                                                                                 \
+        return allocate_block(real, allocator, bytes, device, stream);                                       \
     }
 EXPORT_ALLOCATE(ALLOCATE)
 EXPORT_ALLOCATE(OLD_ALLOCATE)
@@ -80,17 +62,8 @@ EXPORT_ALLOCATE(OLD_ALLOCATE)
 __attribute__((visibility("default"))) release_function RELEASE;
 void RELEASE(void *allocator, void *address)
 {
-    static struct vt_elf_next next;
-    int saved_errno;
-    if (address && vt_recording() && vt_enter_event(&saved_errno)) {
-        vt_record(&(struct vt_observation){.kind = VT_EVENT_FREE,
-                                           .layer = VT_LAYER_FRAMEWORK,
-                                           .device_index = -1,
-                                           .uncounted = true,
-                                           .address = (uintptr_t)address});
-        vt_leave(saved_errno);
-    }
-    release_function *real = (release_function *)vt_elf_next_function(&next, VT_SYMBOL_NAME(RELEASE));
+    vt_block_ends((uintptr_t)address, 0);
+    VT_ELF_NEXT(RELEASE);
     if (real)
         real(allocator, address);
 }

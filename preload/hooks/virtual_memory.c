@@ -13,7 +13,7 @@ VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
     CUresult result = real(handle, bytes, properties, flags);
     const bool on_device = properties != NULL && vt_is_on_device(properties->location);
     vt_after_allocation(
-        &(struct vt_driver_call){.function = VT_FUNCTION_cuMemCreate,
+        &(struct vt_observation){.function = VT_FUNCTION_cuMemCreate,
                                  .kind = VT_EVENT_HANDLE_CREATE,
                                  .flags = on_device ? 0 : VT_FLAG_HOST,
                                  .device_index = on_device ? (int8_t)properties->location.id : device_index,
@@ -82,7 +82,7 @@ static uint64_t place_in_array(const CUarrayMapInfo *part)
         CUresult result = real(parts, count, stream);                                                        \
         for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++) {                                 \
             const bool mapped = parts[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP;                      \
-            vt_driver_event(&(struct vt_driver_call){.function = VT_FUNCTION_##symbol,                       \
+            vt_driver_event(&(struct vt_observation){.function = VT_FUNCTION_##symbol,                       \
                                                      .kind = mapped ? VT_EVENT_MAP : VT_EVENT_UNMAP,         \
                                                      .device_index = VT_NO_DEVICE,                           \
                                                      .address = place_in_array(&parts[i]),                   \

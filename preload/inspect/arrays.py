@@ -1,11 +1,10 @@
 # Arrays of libraries other than PyTorch: their classes, their memory, and the path by which a program holds one, written as
 # jax.tree_util.keystr does after the name of a variable: opt_state[0].mu['layers'][0]['w'].
 #
-# Run like inspect.py, under the same rules, in its own namespace. Given: the same as inspect.py, and its FOR_OTHERS.
-# Gives: FOR_INSPECT and FOR_CENSUS, at the end.
+# Run like inspect.py, in the same namespace.
 
 BUFFER_FIELDS = 3  # address, bytes and device of each buffer
-ITEMS_MAXIMUM = 1 << 16  # per container on a path
+PATH_ITEMS_MAXIMUM = 1 << 16  # per container on a path
 VARIABLES = {"local", "global", "cell", "default"}  # kinds of census steps at which a path begins
 PROPERTY_FUNCTION = property.__dict__["fget"]
 GETTER = type(FUNCTION.__dict__["__code__"])
@@ -33,22 +32,16 @@ ROLES = (
 )
 
 
-def read(thing, name, kind):
+def read_property(thing, name, kind):
     """The value of a C class's property; None if the program has replaced it."""
-    for parent in type.__getattribute__(kind, "__mro__"):
-        descriptor = type.__getattribute__(parent, "__dict__").get(name)
-        if descriptor is not None:
-            return descriptor.__get__(thing) if type(descriptor) is GETTER or type(descriptor) is SLOT else None
-    return None
+    descriptor = defined(kind, name)
+    return descriptor.__get__(thing) if type(descriptor) is GETTER or type(descriptor) is SLOT else None
 
 
-def answer(thing, name, kind):
+def call_method(thing, name, kind):
     """The same for a method without arguments."""
-    for parent in type.__getattribute__(kind, "__mro__"):
-        method = type.__getattribute__(parent, "__dict__").get(name)
-        if method is not None:
-            return method(thing) if type(method) is METHOD_OF_C else None
-    return None
+    method = defined(kind, name)
+    return method(thing) if type(method) is METHOD_OF_C else None
 
 
 def dtype_of(dtype):
@@ -56,7 +49,7 @@ def dtype_of(dtype):
     kind = (attributes(sys.modules.get("numpy")) or {}).get("dtype")
     if not has_class(kind, type) or not has_class(dtype, kind):
         return "", 0
-    scalar, element = read(dtype, "type", kind), read(dtype, "itemsize", kind)
+    scalar, element = read_property(dtype, "type", kind), read_property(dtype, "itemsize", kind)
     return (type.__getattribute__(scalar, "__name__") if has_class(scalar, type) else ""), element or 0
 
 
@@ -72,19 +65,16 @@ def by_nanobind(function):
     return class_name(function) in ("nb_method", "nb_func")
 
 
-def ask(thing, name, kind):
+def nanobind_property(thing, name, kind):
     """The value of a nanobind class's property; None if there is none, or the program has replaced it."""
-    for parent in type.__getattribute__(kind, "__mro__"):
-        described = type.__getattribute__(parent, "__dict__").get(name)
-        if described is not None:
-            function = PROPERTY_FUNCTION.__get__(described) if type(described) is property else None
-            return function(thing) if by_nanobind(function) else None
-    return None
+    described = defined(kind, name)
+    function = PROPERTY_FUNCTION.__get__(described) if type(described) is property else None
+    return function(thing) if by_nanobind(function) else None
 
 
 def device_count(array, kind):
-    sharding = ask(array, "_sharding", kind)
-    devices = ask(sharding, "_internal_device_list", type(sharding))
+    sharding = nanobind_property(array, "_sharding", kind)
+    devices = nanobind_property(sharding, "_internal_device_list", type(sharding))
     count = type.__getattribute__(type(devices), "__dict__").get("__len__")
     return count(devices) if by_nanobind(count) else 1
 
@@ -95,7 +85,7 @@ def device_count(array, kind):
 def jax_places(array, kind):
     question = type.__getattribute__(kind, "__dict__").get("is_deleted")
     found = buffers(question, array, device_count(array, kind)) if by_nanobind(question) else ()
-    described = ask(array, "aval", kind) if found else None
+    described = nanobind_property(array, "aval", kind) if found else None
     extents, dtype = slot(described, "shape"), slot(described, "dtype")
     whole, elements = shape_of(extents) if type(extents) is tuple else ("", -1)
     dtype, element = dtype_of(dtype)
@@ -107,26 +97,27 @@ def jax_places(array, kind):
 
 
 def cupy_places(array, kind):
-    pointer = read(array, "data", kind)
-    memory = read(pointer, "mem", type(pointer))
-    extents, size, address = read(array, "shape", kind), read(array, "nbytes", kind), read(pointer, "ptr", type(pointer))
-    start, all_bytes, device = (read(memory, name, type(memory)) for name in ("ptr", "size", "device_id"))
+    pointer = read_property(array, "data", kind)
+    memory = read_property(pointer, "mem", type(pointer))
+    extents, size = read_property(array, "shape", kind), read_property(array, "nbytes", kind)
+    address = read_property(pointer, "ptr", type(pointer))
+    start, all_bytes, device = (read_property(memory, name, type(memory)) for name in ("ptr", "size", "device_id"))
     if not (type(extents) is tuple and size and address and start and all_bytes) or type(device) is not int:
         return ()
-    dtype, _ = dtype_of(read(array, "dtype", kind))
+    dtype, _ = dtype_of(read_property(array, "dtype", kind))
     return [(f"{address}\t{size}\t{start}\t{all_bytes}\t{dtype}\t{shape_of(extents)[0]}\t{device}", "", "")]
 
 
 def paddle_place(tensor, kind, role):
     """For a tensor that begins where a block does."""
-    address, extents = answer(tensor, "data_ptr", kind), read(tensor, "shape", kind)
+    address, extents = call_method(tensor, "data_ptr", kind), read_property(tensor, "shape", kind)
     found = block(address) if type(address) is int and address else ()
     if not found or not has_class(extents, list):
         return []
     start, all_bytes, device = found
     shape, elements = shape_of(items(extents))
-    size = elements * (answer(tensor, "element_size", kind) or 0)
-    dtype = read(tensor, "dtype", kind)
+    size = elements * (call_method(tensor, "element_size", kind) or 0)
+    dtype = read_property(tensor, "dtype", kind)
     name = type.__getattribute__(type(dtype), "__dict__").get("name")
     said = PROPERTY_FUNCTION.__get__(name) if type(name) is property else None
     dtype = said(dtype).lower() if class_name(said) == "instancemethod" else ""
@@ -138,7 +129,7 @@ def paddle_places(tensor, kind):
     parameter = (attributes(sys.modules.get("paddle.base.framework")) or {}).get("EagerParamBase")
     if not has_class(tensor, parameter):
         return paddle_place(tensor, kind, "")
-    gradient = answer(tensor, "_grad_ivar", kind)
+    gradient = call_method(tensor, "_grad_ivar", kind)
     return paddle_place(tensor, kind, "parameter") + (paddle_place(gradient, kind, "gradient") if has_class(gradient, kind) else [])
 
 
@@ -202,7 +193,7 @@ def attribute_step(kind, name):
     return f".{name}"
 
 
-def steps_of(census, thing, slots_of):
+def steps_of(census, thing):
     """By id of what THING holds: the step to it, None if it cannot be written."""
     kind, steps = type(thing), {}
 
@@ -210,11 +201,11 @@ def steps_of(census, thing, slots_of):
         for step, value in found:
             steps.setdefault(id(value), step)
 
-    if has_class(thing, dict) and dict.__len__(thing) <= ITEMS_MAXIMUM:
+    if has_class(thing, dict) and dict.__len__(thing) <= PATH_ITEMS_MAXIMUM:
         add((key_text(key), value) for key, value in entries(thing))
-    elif has_class(thing, list) and list.__len__(thing) <= ITEMS_MAXIMUM:
+    elif has_class(thing, list) and list.__len__(thing) <= PATH_ITEMS_MAXIMUM:
         add((f"[{index}]", value) for index, value in enumerate(items(thing)))
-    elif has_class(thing, tuple) and tuple.__len__(thing) <= ITEMS_MAXIMUM:
+    elif has_class(thing, tuple) and tuple.__len__(thing) <= PATH_ITEMS_MAXIMUM:
         names = fields_of(kind)
         add((f".{names[index]}" if names else f"[{index}]", value) for index, value in enumerate(tuple.__iter__(thing)))
     for name, value in entries(attributes(thing) or {}):
@@ -242,7 +233,7 @@ def first_key(path):
     return path[2:path.find("']")] if path.startswith("['") else ""
 
 
-def path_of(census, index, slots_of):
+def path_of(census, index):
     """(path from a variable, role) of an array; ("", "") if it has none. Reads what the census has noted."""
     path = role = key = ""
     while index not in census.temporary:
@@ -252,7 +243,7 @@ def path_of(census, index, slots_of):
             return (start + path, f"{role}:{key}" if key else role) if start else ("", "")
         holder = census.queue[parent][0]
         if parent not in census.steps:
-            census.steps[parent] = steps_of(census, holder, slots_of)
+            census.steps[parent] = steps_of(census, holder)
         step = census.steps[parent].get(id(thing))
         if step is None:
             return "", ""
@@ -265,14 +256,10 @@ def path_of(census, index, slots_of):
     return "", ""
 
 
-def report_array(census, lines, places, told, index, slots_of):
-    """TOLD: kind, holder and way, as text; INDEX: -1 if no name reaches it."""
-    path, role = path_of(census, index, slots_of) if index >= 0 else ("", "")
+def report_array(census, lines, places, holder, index):
+    """HOLDER: kind, holder and way, as text; INDEX: -1 if no name reaches it."""
+    path, role = path_of(census, index) if index >= 0 else ("", "")
     for place, whole, own_role in places:
         if path:
             lines.append(f"A\t{own_role or role}\t-1\t{text(path)}\t{place}\t\t{whole}\n")
-        lines.append(f"H\t{told}\t{place}\t\t\n")
-
-
-FOR_INSPECT = dict(find_kinds=find_kinds)
-FOR_CENSUS = dict(array_folders=array_folders, array_places=array_places, report_array=report_array)
+        lines.append(f"H\t{holder}\t{place}\t\t\n")

@@ -3,22 +3,13 @@
 # first, so that the shortest way to a tensor is reported; if there are arrays, the way from the outermost function that leads
 # to it. A tensor that no name reaches but that is alive is held by a cycle, or by C.
 #
-# Run like inspect.py, under the same rules, in its own namespace. Given: the same as inspect.py, its FOR_OTHERS, and
-# FOR_CENSUS of arrays.py.
-# Gives: take_census.
+# Run like inspect.py, in the same namespace.
 
 TENSOR, TORCH_MODULE, CLASS, ARRAY = 1, 2, 3, 4
 OBJECTS_MAXIMUM = 200_000  # visited by one census
-TENSORS_MAXIMUM = 4096
-NODES_MAXIMUM = 4096  # per tensor's autograd graph
 LARGE = 4096  # items: a larger container is searched only if its first items are worth it
 FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are looked at, and how deep
-CYCLE_OBJECTS_MAXIMUM = 2000  # visited per holder
-UNREACHED_MAXIMUM, LEVELS_MAXIMUM = 1024, 8  # tensors whose holders are searched for; how many levels of holders
-YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector; the young ones take little time
-YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 50_000_000, 100_000_000  # time that must be left to search these too
 LEAST_NS = 5_000_000  # CPU time that a census gets even if waits have used up its time; most end in less
-CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two looks at the clock
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure holds
 NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
@@ -75,7 +66,7 @@ def put_module(census, module, parent):
             put(census, value, parent, "attribute", key_name(name), kind)
 
 
-def first(things, count):
+def first_items(things, count):
     """The first COUNT items, without copying all, read in one go: another thread may be adding to them."""
     return [thing for thing, _ in list(zip(things, range(count)))]
 
@@ -85,13 +76,13 @@ def is_data(thing, levels):
     kind = type(thing)
     if kind is list or kind is tuple or kind is dict:
         return levels > 0 and len(thing) <= FIRST and all(
-            is_data(item, levels - 1) for item in first(thing.values() if kind is dict else thing, FIRST))
+            is_data(item, levels - 1) for item in first_items(thing.values() if kind is dict else thing, FIRST))
     return id(kind) in PLAIN
 
 
 def is_worth(thing, size):
     """Whether a container of SIZE items is searched."""
-    return size <= LARGE or not all(is_data(item, FIRST_LEVELS) for item in first(thing, FIRST))
+    return size <= LARGE or not all(is_data(item, FIRST_LEVELS) for item in first_items(thing, FIRST))
 
 
 def bounded(census, things):
@@ -104,14 +95,14 @@ def bounded(census, things):
 
 
 def put_items(census, items, parent):
-    for item in bounded(census, first(items, OBJECTS_MAXIMUM)) if len(items) > LARGE else list(items):
+    for item in bounded(census, first_items(items, OBJECTS_MAXIMUM)) if len(items) > LARGE else list(items):
         put(census, item, parent, "item", "")
 
 
 def put_dict(census, thing, parent):
     if is_worth(dict.values(thing), dict.__len__(thing)):
         large = dict.__len__(thing) > LARGE
-        for key, value in bounded(census, first(dict.items(thing), OBJECTS_MAXIMUM)) if large else entries(thing):
+        for key, value in bounded(census, first_items(dict.items(thing), OBJECTS_MAXIMUM)) if large else entries(thing):
             put(census, value, parent, "key", key if type(key) is str else "")
             put(census, key, parent, "item", "")
         put_attributes(census, thing, parent)
@@ -195,7 +186,7 @@ def put_generator(census, thing, parent):
             put(census, part, parent, "item", "")
 
 
-def expand(census, index):
+def put_contents(census, index):
     thing = census.queue[index][0]
     kind = type(thing)
     if kind is list or kind is tuple:
@@ -236,7 +227,7 @@ def expand(census, index):
         put_items(census, [part for part in referents(thing) if part is not kind], index)
 
 
-def visit(census, thing, index):
+def visit_object(census, thing, index):
     kind = None
     if census.queue[index][1] in census.in_module:
         census.in_module.add(index)
@@ -251,16 +242,16 @@ def visit(census, thing, index):
     elif kind == TORCH_MODULE:
         put_module(census, thing, index)
     elif kind is None and type(thing) is not MODULE:
-        expand(census, index)
+        put_contents(census, index)
 
 
-def search(census):
+def search_queue(census):
     """Searches what was put since the last search. Returns whether it finished."""
     while census.searched < len(census.queue):
         index = census.searched
         thing = census.queue[index][0]
         try:
-            visit(census, thing, index)
+            visit_object(census, thing, index)
         except Exception:  # changed by another thread meanwhile, or unusual: go on with the next
             census.complete = False
         census.searched += 1
@@ -280,277 +271,6 @@ def is_late(census):
     return late
 
 
-# ---- reporting ----
-
-UNNAMED = ("key", "method", "function", "item")
-SERIES = 3  # this many attributes that differ only in a number are a series: feature_0, feature_1, …
-FEW_KEYS = 8  # in a dict with more keys, a key with a number in it says no more than the dict
-
-
-def pattern(name):
-    """feature_12 → feature_*"""
-    told = ""
-    for letter in name:
-        told += letter if letter not in "0123456789" else "" if told.endswith("*") else "*"
-    return told
-
-
-def keyed_name(census, index):
-    """(kind, name, where) of a container that is the value of a key: "history['outputs']"; None if it has none."""
-    keys, thing = "", census.queue[index][0]
-    if not is_container(census, thing):
-        return None
-    while index >= 0 and census.queue[index][2] == "key":
-        _, parent, _, name, _ = census.queue[index]
-        if not name or len(census.queue[parent][0]) > FEW_KEYS and pattern(name) != name:
-            return None
-        keys, index = f"['{name}']{keys}", parent
-    kind, name, where = census.queue[index][2:]
-    return (kind, name + keys, where) if name and kind not in UNNAMED else None
-
-
-def named(census, index):
-    """The nearest object on the way that has a name of its own: its index, kind, name, where."""
-    while True:
-        _, parent, kind, name, where = census.queue[index]
-        told = keyed_name(census, index) if kind == "key" else (kind, name, where) if name and kind not in UNNAMED else None
-        if told is not None or parent < 0:
-            return (index, *(told or (kind, name, where)))
-        index = parent
-
-
-def find_shared(census):
-    """Attributes that hold tensors in several objects: their common holder is not the attribute, but what holds the objects."""
-    first, walked = {}, set()
-    for index in census.found[:TENSORS_MAXIMUM] + census.roots[:TENSORS_MAXIMUM]:
-        while index >= 0 and index not in walked:
-            walked.add(index)
-            _, parent, kind, name, where = census.queue[index]
-            if kind == "attribute" and first.setdefault((name, where), index) != index:
-                census.shared.add((name, where))
-            elif kind == "attribute" and pattern(name) != name:
-                census.series[pattern(name), where] = census.series.get((pattern(name), where), 0) + 1
-            index = parent
-
-
-def holder_of(census, index):
-    """Its object, kind, name, where, and the index on the way."""
-    at, kind, name, where = named(census, index)
-    best = at, kind, name, where
-    while kind == "attribute" and (name, where) in census.shared:
-        parent = census.queue[at][1]
-        # layers of a model have the same attributes
-        if parent < 0 or census.module_class and has_class(census.queue[parent][0], census.module_class):
-            return census.queue[best[0]][0], *best[1:]
-        at, kind, name, where = named(census, parent)
-        if name and kind not in UNNAMED:
-            best = at, kind, name, where
-    return census.queue[best[0]][0], *best[1:]
-
-
-def is_container(census, thing):
-    return id(type(thing)) in census.sized
-
-
-def describe(census, index):
-    """(kind, holder, all steps from the tensor to a name)"""
-    named, steps = holder_of(census, index), []
-    while index >= 0:
-        thing, parent, kind, name, where = census.queue[index]
-        steps.append((thing, kind, name, where))
-        index = parent
-    way = " < ".join(filter(None, (step(census, *each) for each in steps)))
-    holder = step(census, *named)
-    for _, kind, _, where in steps:
-        if kind == "traceback":
-            return "traceback", f"traceback of {where.partition(chr(9))[2]}, {holder}", way
-    _, kind, name, where = named
-    series = census.series.get((pattern(name), where), 0) if kind == "attribute" else 0
-    if series >= SERIES:
-        holder = f"attributes {pattern(name)} of {where}, {series} items"
-    return named[1], holder, way
-
-
-def step(census, thing, kind, name, where):
-    size = what = ""
-    if is_container(census, thing):
-        size, what = f", {len(thing)} item{'s' if len(thing) != 1 else ''}", class_name(thing)
-    if kind == "local":
-        return f"{what + ' ' if what else 'local '}'{name}' of {where}(){size}"
-    if kind == "global":
-        return f"{what or 'variable'} '{name}' in {where}{size}"
-    if kind == "attribute":
-        return f"{what or 'attribute'} {where}.{name}{size}"
-    if kind == "cell":
-        return f"closure cell '{name}' of {where}{size and ', ' + what + size}"
-    if kind == "default":
-        return f"default '{name}' of {where}(){size and ', ' + what + size}"
-    if kind == "cache":
-        return f"cache of {name}(){size}"
-    if kind == "context":
-        return f"context variable '{name}'{size and ', ' + what + size}"
-    if kind == "traceback":
-        return f"local '{name}' of {where.partition(chr(9))[0]}(){size}"
-    if kind == "key":
-        return f"key '{name}'" if name else ""
-    if kind == "exception":
-        return f"exception {name}"
-    return ""
-
-
-def graph(census, tensor):
-    """The name of the node that made the tensor or takes its gradient; and the numbers of the nodes that its graph keeps, as ranges."""
-    node = census.ask["grad_fn"](tensor)
-    if node is None:
-        return "AccumulateGrad" if census.ask["requires_grad"](tensor) else "", ""
-    numbers, waiting, seen = [], [node], {node}
-    for count, current in enumerate(waiting):
-        if count == NODES_MAXIMUM or count % CHECK_EVERY == CHECK_EVERY - 1 and is_late(census):
-            break
-        number = current._sequence_nr()
-        if number < 1 << 62:  # a leaf's node has no number
-            numbers.append(number)
-        for following, _ in current.next_functions:
-            if following is not None and following not in seen:
-                seen.add(following)
-                waiting.append(following)
-    ranges = []
-    for number in sorted(numbers):
-        if ranges and number <= ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return node.name(), ",".join(f"{first}-{last}" for first, last in ranges)
-
-
-def report_models(census, lines):
-    """Models that one name holds several of: the names of their parameters do not say who keeps the models."""
-    holders, counts = [], {}
-    for index in census.roots:
-        kind, holder, way = describe(census, index)
-        holders.append((census.queue[index][0], kind, holder, way))
-        counts[holder] = counts.get(holder, 0) + 1
-    for module, kind, holder, way in holders:
-        waiting = [module] if counts[holder] >= SERIES else []
-        for part in waiting:
-            inside = attributes(part) or {}
-            for name in ("_parameters", "_buffers"):
-                for _, tensor in entries(inside.get(name)):
-                    if tensor is not None and not is_late(census):
-                        report_holder(census, lines, tensor, kind, holder, way, True)
-            waiting += [child for _, child in entries(inside.get("_modules")) if child is not None]
-
-
-def report_census(census, lines):
-    find_shared(census)
-    for count, index in enumerate(census.found[:TENSORS_MAXIMUM]):
-        tensor = census.queue[index][0]
-        if count % REPORT_EVERY == 0 and is_late(census):
-            break
-        if id(tensor) in census.inspection.names:  # a parameter
-            continue
-        kind, holder, way = describe(census, index)
-        report_holder(census, lines, tensor, kind, holder, way, index=index)
-    report_models(census, lines)
-
-
-def report_holder(census, lines, tensor, kind, holder, way, is_named=False, index=-1):
-    if find_class(tensor, census.kinds):
-        places = array_places(census.kinds, tensor)
-        report_array(census, lines, places, f"{kind}\t{text(holder)}\t{text(way)}", index, slots_of)
-        return
-    place = place_of(census.inspection, tensor)
-    try:
-        if place and (is_named or place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
-            name, ranges = graph(census, tensor)
-            lines.append(f"H\t{kind}\t{text(holder)}\t{text(way)}\t{place[1]}\t{name}\t{ranges}\n")
-    except Exception:  # another thread is freeing the graph
-        return
-
-
-def parts_of(thing):
-    """What an object refers to; for a function without its module's globals."""
-    if type(thing) is FUNCTION:
-        _, _, closure, defaults, _, inside = function_parts(thing)
-        return [part for part in (closure, defaults, inside) if part]
-    return referents(thing)
-
-
-def cycle_of(census, thing):
-    """The classes on a way from the object back to itself, or None. An object's dict counts as the object, which starts
-    the way: whether it has a dict yet does not depend on the program."""
-    parents, waiting = [-1], [thing]
-    seen = {id(thing), id(parents), id(waiting)}
-    for index, current in enumerate(waiting):
-        for part in bounded(census, parts_of(current)):
-            if part is thing:
-                names, is_own_dict = [], attributes(current) is thing
-                while index >= 0:
-                    if attributes(waiting[index]) is not None:
-                        names.append(class_name(waiting[index]))
-                    index = parents[index]
-                waiting.clear()
-                return names[:1] + names[:0:-1] if is_own_dict else names[::-1]
-            if (id(part) not in seen and id(type(part)) not in SEARCHED_PLAIN and not has_class(part, type)
-                    and len(waiting) < CYCLE_OBJECTS_MAXIMUM):
-                seen.add(id(part))
-                waiting.append(part)
-                parents.append(index)
-    waiting.clear()
-    return None
-
-
-def report_unreached(census, lines):
-    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C. Returns whether all were searched."""
-    left_ns = census.deadline_ns - now_ns()
-    if left_ns < YOUNG_GENERATIONS_NS:
-        return False
-    old = left_ns > OLD_GENERATION_NS
-    plain = SEARCHED_PLAIN | {id(FRAME)}
-    tensors, held, holders, holder_of = [], [], [], {}  # in order: what holds each tensor, or holds its holder; holder_of: by id
-    own = {id(tensors), id(held), id(holders), id(holder_of)}
-
-    def search(function):  # gc_lists.h
-        generations = ALL_GENERATIONS if old else YOUNG_GENERATIONS
-        return function(census.classes, census.seen, plain, generations, census.deadline_ns, held, holders)
-
-    try:
-        if not search(find_unreached):
-            return False
-        held[UNREACHED_MAXIMUM:] = []
-        tensors[:] = held
-        for _ in range(LEVELS_MAXIMUM):
-            if not held or not search(find_holders):
-                break
-            for part, holder in zip(holders[::2], holders[1::2]):
-                if id(holder) not in own and id(holder) not in census.seen:
-                    holder_of.setdefault(id(part), holder)
-            holders.clear()
-            report_cycles(census, lines, tensors, held, holder_of)
-            holder_of.clear()
-        return old
-    finally:  # lists of all objects hold themselves
-        tensors.clear(), held.clear(), holders.clear(), holder_of.clear()
-
-
-def report_cycles(census, lines, tensors, held, holder_of):
-    """Drops those whose holders are in no cycle, and replaces others by their holders."""
-    cycles, rest = {}, []
-    for tensor, part in zip(tensors, held):
-        holder = holder_of.get(id(part))
-        if holder is None or is_late(census):
-            continue
-        if id(holder) not in cycles:
-            cycles[id(holder)] = cycle_of(census, holder)
-        names = cycles[id(holder)]
-        if names:
-            loop = "reference cycle " + " -> ".join(names + names[:1])
-            report_holder(census, lines, tensor, "cycle", loop, loop, True)
-        else:
-            rest += tensor, holder
-    tensors[:], held[:] = rest[::2], rest[1::2]
-
-
 def put_class(census, kind, module):
     """Puts the attributes of a class that the program defines."""
     inside = type.__getattribute__(kind, "__dict__")
@@ -568,19 +288,19 @@ def search_calls(census, variables):
     """Puts the variables of each function before those of the functions that it called."""
     folders, function = array_folders(), None
     for file, where, name, value in variables:
-        if function != (file, where) and not search(census):
+        if function != (file, where) and not search_queue(census):
             return False
         function, index = (file, where), len(census.queue)
         put_local(census, where, name, value)
         if index < len(census.queue) and file.startswith(folders):
             census.temporary.add(index)
-    return search(census)
+    return search_queue(census)
 
 
 def search_last(census):
     for step in census.last:
         put(census, *step)
-    search(census)
+    search_queue(census)
 
 
 def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
@@ -604,7 +324,7 @@ def take_census(variables, torch, kinds, inspection, deadline_ns, handled, conte
     put(census, handled, -1, "exception", class_name(handled))
     try:
         # the path of an array must not depend on what is running right now
-        if search(census) and (not kinds or search_calls(census, variables)):
+        if search_queue(census) and (not kinds or search_calls(census, variables)):
             search_last(census)
         report_census(census, inspection.lines)
         ended = census.complete and len(census.found) <= TENSORS_MAXIMUM

@@ -250,8 +250,8 @@ static const object **slot_of(struct targets *targets, const object *any)
     return &targets->at[i];
 }
 
-/* Result of a visit; anything but DONE ends the search. */
-enum outcome { DONE, LATE, FAILED };
+/* Result of a visit and of a search (gc_lists.h); anything but DONE ends it. */
+enum outcome { FAILED = -1, LATE = 0, DONE = 1 };
 typedef enum outcome visit(struct search *search, object *found);
 
 int vt_gc_visit_referents(object *any, vt_gc_visit visit, void *context)
@@ -338,8 +338,7 @@ static enum outcome visit_all(struct search *search, visit visit)
 int vt_gc_find_unreached(const struct vt_gc_search *wanted)
 {
     struct search search = {.wanted = wanted};
-    enum outcome outcome = visit_all(&search, note_unreached);
-    return outcome == FAILED ? -1 : outcome == DONE;
+    return visit_all(&search, note_unreached);
 }
 
 int vt_gc_find_holders(const struct vt_gc_search *wanted)
@@ -352,6 +351,5 @@ int vt_gc_find_holders(const struct vt_gc_search *wanted)
         targets.count += !*slot;
         *slot = wanted_one;
     }
-    enum outcome outcome = visit_all(&search, note_holder);
-    return outcome == FAILED ? -1 : outcome == DONE;
+    return visit_all(&search, note_holder);
 }

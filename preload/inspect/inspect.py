@@ -6,84 +6,23 @@
 # are no classes (object.__subclasses__() would list them) and no imports. What would raise audit events or leave
 # something behind (a function's __code__, a frame's f_code, an object's __dict__, id) is read by script_functions.c.
 #
-# Given by scripts.c: sys, LAUNCH (the names of launch.def), the interpreter's types (CELL, ...), the functions of
-# script_functions.c, and what is kept between inspections: roots and optimizers (as weak references, None where there can
-# be none) and their holders; written: how much of a compiler's map has been reported. Also take_census of census.py and
-# find_kinds of arrays.py. FOR_OTHERS, at the end, is what those two scripts get.
+# All scripts share one namespace. Given by scripts.c: sys, LAUNCH (the names of launch.def), the interpreter's types
+# (CELL, ...), the functions of script_functions.c, and what is kept between inspections: roots and optimizers (as weak
+# references, None where there can be none) and their holders; written: how much of a compiler's map has been reported.
 
 TRANSPARENT = {  # parts of a path that the user did not write: (class of the wrapper, attribute)
     ("DistributedDataParallel", "module"), ("DataParallel", "module"), ("OptimizedModule", "_orig_mod"),
     ("FullyShardedDataParallel", "_fsdp_wrapped_module"), ("CheckpointWrapper", "_checkpoint_wrapped_module"),
     ("DeepSpeedEngine", "module"), ("_LightningModuleWrapperBase", "_forward_module"),
 }
-# By id, since a metaclass may define equality.
-PLAIN = {id(kind) for kind in (type(None), int, float, bool, str, bytes, complex, type, MODULE, type(len), FUNCTION)}
-SLOT = type(MODULE.__dict__["__dict__"])
-OWN_DICT = {id(SLOT), id(type(FUNCTION.__dict__["__code__"]))}  # made by the interpreter
-CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel",
                    "requires_grad", "shape", "storage_offset", "untyped_storage")
 WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")  # attributes where wrappers keep their optimizer
 STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of each
 ITEMS_MAXIMUM = 256  # searched per container or object
 PARTS_DEPTH = 3  # for tensors that consist of others
-CHECK_EVERY = 256  # tensors between two looks at the clock
+CHECK_EVERY = 256  # tensors, or objects of the census, between two looks at the clock
 VALUE_BYTES = 1024  # per variable; no launcher's is longer
-
-Namespace = type(sys.implementation)
-
-
-def attributes(thing):
-    """The object's own dict or a copy of it; None if its class defines `__dict__` itself."""
-    try:
-        for parent in type.__getattribute__(type(thing), "__mro__"):
-            descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
-            if descriptor is not None:
-                found = (own_attributes(thing) or {}) if id(type(descriptor)) in OWN_DICT else None
-                return found if type(found) is dict else None
-    except Exception:
-        pass
-    return None
-
-
-def slot(thing, name):
-    """The value in the slot of that name, or None."""
-    for parent in type.__getattribute__(type(thing), "__mro__"):
-        descriptor = type.__getattribute__(parent, "__dict__").get(name)
-        if descriptor is not None:
-            return descriptor.__get__(thing) if type(descriptor) is SLOT else None
-    return None
-
-
-def class_name(thing):
-    return type.__getattribute__(type(thing), "__name__")
-
-
-def has_class(thing, wanted):
-    """isinstance, without calling code of the object or its class."""
-    for parent in type.__getattribute__(type(thing), "__mro__"):
-        if parent is wanted:
-            return True
-    return False
-
-
-def entries(thing):
-    """The items of a dict, even if its class overrides them."""
-    if not has_class(thing, dict):  # torch.jit's
-        thing = (attributes(thing) or {}).get("_python_modules")
-    return list(dict.items(thing)) if has_class(thing, dict) else ()
-
-
-def items(thing):
-    return list.__getitem__(thing, slice(None)) if has_class(thing, list) else thing if type(thing) is tuple else ()
-
-
-def key_name(key):
-    return str.__str__(key) if has_class(key, str) else repr(key) if type(key) is int else ""
-
-
-def item_name(name, key):
-    return f"{name}[{key!r}]" if type(key) is str or type(key) is int else name
 
 
 def tensor_functions(torch, names):
@@ -91,14 +30,6 @@ def tensor_functions(torch, names):
     base = torch._C.__dict__.get("TensorBase") or torch._C.__dict__["_TensorBase"]
     own = {name: type.__getattribute__(base, "__dict__")[name] for name in names}
     return {name: found if callable(found) else found.__get__ for name, found in own.items()}
-
-
-def text(value):
-    if value.isascii() and value.isprintable() and "\\" not in value:
-        return value
-    if "\\" in value or not value.isprintable():
-        value = value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
-    return value.encode("utf-8", "replace").decode()
 
 
 # ---- finding modules and optimizers: in variables, their attributes, and items of containers ----
@@ -109,7 +40,7 @@ def make_finder(module_class, optimizer_class, tensor_class):
                      wanted={id(module_class): modules, id(optimizer_class): found, id(tensor_class): tensors})
 
 
-def take(finder, name, value):
+def take_object(finder, name, value):
     """True if it is one of the objects searched for."""
     if id(type(value)) in PLAIN:
         return True
@@ -130,37 +61,24 @@ def take_optimizers(finder, name, value):
         return
     for attribute in WRAPPED:
         if id(type(inside.get(attribute))) not in PLAIN:
-            take(finder, f"{name}.{attribute}", inside[attribute])
+            take_object(finder, f"{name}.{attribute}", inside[attribute])
     if not any(find_class(item, finder.wanted) in finder.owners for item in list(inside.values())) and \
             has_method(value, "step") and (has_method(value, "zero_grad") or "param_groups" in inside):
         finder.optimizers.setdefault(id(value), (value, name))
 
 
-def find_class(thing, wanted):
-    """The first of its classes that is in WANTED, by id; or None."""
-    for parent in type.__getattribute__(type(thing), "__mro__"):
-        if id(parent) in wanted:
-            return id(parent)
-    return None
-
-
-def has_method(thing, name):
-    for parent in type.__getattribute__(type(thing), "__mro__"):
-        if name in type.__getattribute__(parent, "__dict__"):
-            return True
-    return False
+def take_items(finder, name, container):
+    if len(container) <= ITEMS_MAXIMUM:
+        for key, item in list(container.items() if type(container) is dict else enumerate(container)):
+            take_object(finder, item_name(name, key), item)
 
 
 def search_inside(finder, name, value):
     if id(value) in finder.seen:
         return
     finder.seen.add(id(value))
-    kind = type(value)
-    if id(kind) in CONTAINERS:
-        if len(value) > ITEMS_MAXIMUM:
-            return
-        for key, item in list(value.items() if kind is dict else enumerate(value)):
-            take(finder, item_name(name, key), item)
+    if id(type(value)) in CONTAINERS:
+        take_items(finder, name, value)
         return
     inside = attributes(value)
     if inside is None or len(inside) > ITEMS_MAXIMUM:
@@ -170,13 +88,12 @@ def search_inside(finder, name, value):
         if type(key) is not str:
             continue
         path = key if name == "self" else f"{name}.{key}"
-        if take(finder, path, item):
+        if take_object(finder, path, item):
             continue
-        if id(type(item)) not in CONTAINERS:
+        if id(type(item)) in CONTAINERS:
+            take_items(finder, path, item)
+        else:
             take_optimizers(finder, path, item)
-        elif len(item) <= ITEMS_MAXIMUM:
-            for inner, part in list(item.items() if type(item) is dict else enumerate(item)):
-                take(finder, item_name(path, inner), part)
 
 
 def add_variables(finder, variables):
@@ -184,7 +101,7 @@ def add_variables(finder, variables):
     others = []
     for name, value in variables:
         name = "" if name in ("self", "module") else name
-        if not take(finder, name, value):
+        if not take_object(finder, name, value):
             others.append((name or "self", value))
     for name, value in others:
         search_inside(finder, name, value)
@@ -208,24 +125,24 @@ def find_roots(finder):
                 if child is not None:
                     inner.add(id(child))
                     waiting.append(child)
-    numbers = {id(module): number for number, module in alive(roots)}
+    numbers = {id(module): number for number, module in alive_objects(roots)}
     for identity, (value, holder) in finder.modules.items():
         if identity in inner:
             continue
         if identity not in numbers:
-            remember(roots, root_holders, value, holder)
+            remember_object(roots, root_holders, value, holder)
         elif holder and not root_holders[numbers[identity]]:
             root_holders[numbers[identity]] = holder
-    return [(number, root) for number, root in alive(roots) if id(root) not in inner], walked
+    return [(number, root) for number, root in alive_objects(roots) if id(root) not in inner], walked
 
 
-def alive(references):
+def alive_objects(references):
     """(number, object) of the remembered objects that are still alive."""
     things = [(number, reference()) for number, reference in enumerate(references) if reference is not None]
     return [(number, thing) for number, thing in things if thing is not None]
 
 
-def remember(references, holders, value, holder):
+def remember_object(references, holders, value, holder):
     try:
         references.append(ref(value))
     except TypeError:  # its class allows no weak references: inspected only once
@@ -367,7 +284,7 @@ def add_optimizer(inspection, number, optimizer, variables):
                       parameters=[id(parameter) for group in items(inside.get("param_groups")) for parameter in parameters_of(group)])
     for parameter, values in entries(inside.get("state")):
         place = inspection.names.get(id(parameter), (-1, ""))
-        for key, value in parts_of(inspection, state, values):
+        for key, value in state_parts(inspection, state, values):
             add_state(inspection, state, text(key_name(key)), place, value, 1)
     for key, value in list(inside.items()):
         if type(key) is str and key not in ("state", "param_groups", "defaults"):
@@ -382,7 +299,7 @@ def add_state(inspection, state, role, place, value, level):
     if has_class(value, inspection.tensor_class):
         add_tensor(inspection, f"optimizer_state:{role}", *place, value, state.number, level == 0 or place[0] < 0)
         return
-    parts = parts_of(inspection, state, value)
+    parts = state_parts(inspection, state, value)
     if level >= STATE_LEVELS or not parts or len(parts) > STATE_ITEMS or id(value) in state.seen:
         return
     state.seen.add(id(value))
@@ -394,7 +311,7 @@ def add_state(inspection, state, role, place, value, level):
         add_state(inspection, state, shown, known, item, level + 1)
 
 
-def parts_of(inspection, state, value):
+def state_parts(inspection, state, value):
     """(key, item) of a container, or of an object made for the state: a dataclass, or an object of a class from the
     optimizer's file that holds no module."""
     if has_class(value, dict):
@@ -468,23 +385,23 @@ def report_variables(inspection):
             inspection.lines.append(f"V\t{name.decode()}\t{text(value.decode('utf-8', 'replace'))}\n")
 
 
-def find(variables, torch):
+def find_objects(variables, torch):
     module_class = sys.modules["torch.nn.modules.module"].Module
     optimizer_module = sys.modules.get("torch.optim.optimizer")
     finder = make_finder(module_class, optimizer_module.Optimizer if optimizer_module else None, torch.Tensor)
     main = attributes(sys.modules.get("__main__"))
     named = [pair for pair in list(main.items()) if type(pair[0]) is str and not pair[0].startswith("__")] if main else []
     add_variables(finder, named + list(zip(variables[2::4], variables[3::4]))[::-1])  # outermost first: the script's own names
-    for number, root in alive(roots):
-        take(finder, root_holders[number], root)
-    for number, optimizer in alive(optimizers):
-        take(finder, optimizer_holders[number], optimizer)
+    for number, root in alive_objects(roots):
+        take_object(finder, root_holders[number], root)
+    for number, optimizer in alive_objects(optimizers):
+        take_object(finder, optimizer_holders[number], optimizer)
     return finder
 
 
 def report_torch(inspection, variables, torch, started_ns):
     """Returns None; or "expensive NANOSECONDS", an estimate, if there is a budget and it runs out before the end."""
-    finder = find(variables, torch)
+    finder = find_objects(variables, torch)
     inspection.owners = finder.owners
     found, walked = find_roots(finder)
     found_ns = now_ns()
@@ -501,7 +418,7 @@ def report_torch(inspection, variables, torch, started_ns):
     return None
 
 
-def report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context):
+def make_report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context):
     """The lines, or what report_torch returns. TORCH: None if it is not imported; KINDS: of arrays (arrays.py)."""
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
@@ -521,11 +438,11 @@ def report_all(inspection, finder, found):
         add_module(inspection, number, root, "")
     for optimizer, holder in list(finder.optimizers.values()):
         take_optimizers(finder, holder, optimizer)
-    known = {id(optimizer) for _, optimizer in alive(optimizers)}
+    known = {id(optimizer) for _, optimizer in alive_objects(optimizers)}
     for identity, (optimizer, holder) in finder.optimizers.items():
         if identity not in known:
-            remember(optimizers, optimizer_holders, optimizer, holder)
-    for number, optimizer in alive(optimizers):
+            remember_object(optimizers, optimizer_holders, optimizer, holder)
+    for number, optimizer in alive_objects(optimizers):
         kind, holder = text(class_name(optimizer)), text(optimizer_holders[number])
         inspection.lines.append(f"O\t{number}\t{id(optimizer)}\t{kind}\t{holder}\n")
         add_optimizer(inspection, number, optimizer, finder.tensors)
@@ -540,11 +457,6 @@ def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=N
     """Times are CLOCK_MONOTONIC. The program waits from started_ns on, for at most budget_ns (0 = no limit)."""
     torch, kinds = sys.modules.get("torch"), find_kinds()
     if "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
-        return report(variables, None, kinds, started_ns, budget_ns, census_ns, handled, context) if kinds else ""
+        return make_report(variables, None, kinds, started_ns, budget_ns, census_ns, handled, context) if kinds else ""
     with torch._C.DisableTorchFunction():
-        return report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context)
-
-
-FOR_OTHERS = dict(
-    PLAIN=PLAIN, CONTAINERS=CONTAINERS, SLOT=SLOT, Namespace=Namespace, attributes=attributes, slot=slot, class_name=class_name,
-    find_class=find_class, has_class=has_class, entries=entries, items=items, key_name=key_name, text=text, place_of=place_of)
+        return make_report(variables, torch, kinds, started_ns, budget_ns, census_ns, handled, context)

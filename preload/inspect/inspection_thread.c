@@ -81,18 +81,18 @@ static void *run_scripts(void *context)
     object *thread = python->PyThreadState_EnterTracing ? python->PyThreadState_Get() : NULL;
     if (thread) /* so that sys.monitoring, which watches all threads, does not see the inspection */
         python->PyThreadState_EnterTracing(thread);
-    struct vt_scripts code;
-    if (vt_scripts_run(&code, &run->is_refused) && (run->variables = python->PyList_New(0))) {
+    object *globals = python->PyDict_New();
+    if (globals && vt_scripts_run(globals, &run->is_refused) && (run->variables = python->PyList_New(0))) {
         list_variables(run->variables, run->stopped);
-        run->prepare(code.inspect);
-        run->result = call_inspection(run, code.inspect);
+        run->prepare(globals);
+        run->result = call_inspection(run, globals);
     }
     if (run->result)
         run->text = python->PyUnicode_AsUTF8AndSize(run->result, &run->bytes);
     if (!run->text)
         take_failure(run);
     vt_python_drop(run->variables);
-    vt_scripts_end(&code);
+    vt_scripts_end(globals);
     if (thread)
         python->PyThreadState_LeaveTracing(thread);
     run->processor_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;

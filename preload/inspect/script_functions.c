@@ -134,24 +134,26 @@ bool vt_script_add_variable(void *variables, const struct vt_python_local *local
            python->PyList_Append(variables, (object *)local->value) == 0;
 }
 
+static object *list_variables(void (*visit)(const void *, vt_python_local_visit, void *), object *any)
+{
+    object *variables = python->PyList_New(0);
+    if (variables)
+        visit(any, vt_script_add_variable, variables);
+    return variables;
+}
+
 /* frame_variables(frame): a list with file, function, name and value of each variable in turn. */
 static object *frame_variables(object *self, object *frame)
 {
-    object *variables = python->PyList_New(0);
     (void)self;
-    if (variables)
-        vt_python_visit_frame(frame, vt_script_add_variable, variables);
-    return variables;
+    return list_variables(vt_python_visit_frame, frame);
 }
 
 /* generator_variables(generator or coroutine): the same. */
 static object *generator_variables(object *self, object *generator)
 {
-    object *variables = python->PyList_New(0);
     (void)self;
-    if (variables)
-        vt_python_visit_generator(generator, vt_script_add_variable, variables);
-    return variables;
+    return list_variables(vt_python_visit_generator, generator);
 }
 
 /* Appends the item and drops its reference. */
@@ -243,17 +245,17 @@ static bool append_place(object *list, const struct vt_live_place *place)
 
 /* An array on several devices asks only its first buffer. The others are added, if they are known and are as
  * many as the array has devices. */
-static void hear_parts(struct vt_session *session, struct vt_jax_buffers *heard, unsigned long parts)
+static void add_other_parts(struct vt_session *session, struct vt_jax_buffers *found, unsigned long parts)
 {
     struct vt_live_place place;
-    if (heard->count != 1 || parts < 2 || parts > VT_JAX_BUFFERS_MAXIMUM)
+    if (found->count != 1 || parts < 2 || parts > VT_JAX_BUFFERS_MAXIMUM)
         return;
-    while (heard->count < parts && vt_live_find_handle(session, heard->handles[heard->count - 1], &place) &&
+    while (found->count < parts && vt_live_find_handle(session, found->handles[found->count - 1], &place) &&
            place.next_part)
-        heard->handles[heard->count++] = place.next_part;
-    bool all = heard->count == parts && vt_live_find_handle(session, heard->handles[parts - 1], &place) &&
+        found->handles[found->count++] = place.next_part;
+    bool all = found->count == parts && vt_live_find_handle(session, found->handles[parts - 1], &place) &&
                !place.next_part;
-    heard->count = all ? parts : 1;
+    found->count = all ? parts : 1;
 }
 
 /* buffers(question, array, parts): a list with address, bytes and device of each buffer on a device that the
@@ -261,23 +263,23 @@ static void hear_parts(struct vt_session *session, struct vt_jax_buffers *heard,
 static object *buffers(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
-    struct vt_jax_buffers heard = {.count = 0};
+    struct vt_jax_buffers found = {.count = 0};
     struct vt_live_place place;
     object *question = python->PyTuple_GetItem(arguments, 0), *array = python->PyTuple_GetItem(arguments, 1),
            *parts = python->PyTuple_GetItem(arguments, 2);
     (void)self;
     if (!question || !array || !parts)
         return NULL;
-    vt_jax_buffers = &heard;
+    vt_jax_buffers = &found;
     object *answer = python->PyObject_CallFunctionObjArgs(question, array, NULL),
            *list = answer ? python->PyList_New(0) : NULL;
     vt_jax_buffers = NULL;
     vt_python_drop(answer);
     if (!list || !session)
         return list;
-    hear_parts(session, &heard, python->PyLong_AsUnsignedLong(parts));
-    for (size_t i = 0; i < heard.count; i++)
-        if (vt_live_find_handle(session, heard.handles[i], &place) && !append_place(list, &place)) {
+    add_other_parts(session, &found, python->PyLong_AsUnsignedLong(parts));
+    for (size_t i = 0; i < found.count; i++)
+        if (vt_live_find_handle(session, found.handles[i], &place) && !append_place(list, &place)) {
             python->Py_DecRef(list);
             return NULL;
         }

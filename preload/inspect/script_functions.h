@@ -1,4 +1,4 @@
-/* The C functions that inspect.py, census.py and arrays.py call. They read what Python code cannot read
+/* The C functions that the scripts call. They read what Python code cannot read
  * unnoticed. Threads: one that holds the GIL, once vt_python_api_find has succeeded. void * stands for
  * PyObject *. */
 #ifndef VT_SCRIPT_FUNCTIONS_H

@@ -11,23 +11,20 @@ static const struct vt_python_api *const python = &vt_python_api;
 
 /* ---- what stays, also in a forked child ---- */
 
-/* One source text, so that an audit hook sees only one compilation. Each class body becomes one script's
- * code object. */
-static const char source[] = "class inspect:\n LAUNCH = ("
+/* One source text, so that an audit hook sees only one compilation. */
+static const char source[] = "LAUNCH = ("
 #define X(name) "b'" #name "', "
 #include "launch.def"
 #undef X
                              ")\n"
+#include "objects.py.inc"
 #include "inspect.py.inc"
-                             "class census:\n"
-#include "census.py.inc"
-                             "class arrays:\n"
 #include "arrays.py.inc"
+#include "census.py.inc"
+#include "holders.py.inc"
     ;
 
-enum { FILES = 3 };
-static object *codes;             /* code object of the whole source */
-static object *file_codes[FILES]; /* constants in `codes` */
+static object *code; /* of the whole source */
 
 enum { MEMORIES = 5 };
 static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers", "optimizer_holders",
@@ -71,24 +68,9 @@ static void hide_constants(object *any)
 
 static bool compile_scripts(void)
 {
-    if (codes)
-        return true;
-    codes = python->Py_CompileString(source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
-    object *constants = codes ? python->PyObject_GetAttrString(codes, "co_consts") : NULL;
-    if (!constants) {
-        vt_python_drop(codes);
-        codes = NULL;
-        return false;
-    }
-    int files = 0;
-    for (intptr_t i = 0; files < FILES && i < python->PyTuple_Size(constants); i++) {
-        object *constant = python->PyTuple_GetItem(constants, i);
-        if (vt_has_type(vt_python_known()->layout, constant, python->PyCode_Type))
-            file_codes[files++] = constant;
-    }
-    vt_python_drop(constants);
-    hide_constants(codes);
-    return true;
+    if (!code && (code = python->Py_CompileString(source, "<vramtrace>", VT_PYTHON_FILE_INPUT)))
+        hide_constants(code);
+    return code != NULL;
 }
 
 /* ---- one inspection ---- */
@@ -105,7 +87,7 @@ static bool set_global_own(object *globals, const char *name, object *value)
     return given;
 }
 
-/* What all scripts are given. */
+/* What the scripts are given. */
 static bool fill_globals(object *globals)
 {
     bool filled =
@@ -125,43 +107,19 @@ static bool fill_globals(object *globals)
     return filled;
 }
 
-static bool run_code(object *code, object *globals)
+bool vt_scripts_run(void *globals, bool *is_refused)
 {
-    object *result = python->PyEval_EvalCode(code, globals, globals);
+    *is_refused = !compile_scripts();
+    object *result =
+        !*is_refused && fill_globals(globals) ? python->PyEval_EvalCode(code, globals, globals) : NULL;
     vt_python_drop(result);
     return result != NULL;
 }
 
-/* Copies what one script offers others, in its dict of that name, into another script's namespace. */
-static bool copy_offered(object *from, const char *name, object *to)
+void vt_scripts_end(void *globals)
 {
-    return python->PyDict_Update(to, python->PyDict_GetItemString(from, name)) == 0;
-}
-
-bool vt_scripts_run(struct vt_scripts *code, bool *is_refused)
-{
-    *code = (struct vt_scripts){python->PyDict_New(), python->PyDict_New(), python->PyDict_New()};
-    if (!code->inspect || !code->census || !code->arrays)
-        return false;
-    *is_refused = !compile_scripts();
-    return !*is_refused && fill_globals(code->inspect) && fill_globals(code->census) &&
-           fill_globals(code->arrays) && run_code(file_codes[0], code->inspect) &&
-           copy_offered(code->inspect, "FOR_OTHERS", code->census) &&
-           copy_offered(code->inspect, "FOR_OTHERS", code->arrays) && run_code(file_codes[2], code->arrays) &&
-           copy_offered(code->arrays, "FOR_INSPECT", code->inspect) &&
-           copy_offered(code->arrays, "FOR_CENSUS", code->census) && run_code(file_codes[1], code->census) &&
-           set_global(code->inspect, "take_census",
-                      python->PyDict_GetItemString(code->census, "take_census"));
-}
-
-void vt_scripts_end(struct vt_scripts *code)
-{
-    object *const dicts[] = {code->inspect, code->census, code->arrays};
-    for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++)
-        if (dicts[i])
-            python->PyDict_Clear(dicts[i]); /* its functions hold a reference to it */
-    vt_python_drop(code->inspect);
-    vt_python_drop(code->census);
-    vt_python_drop(code->arrays);
+    if (globals)
+        python->PyDict_Clear(globals); /* its functions hold a reference to it */
+    vt_python_drop(globals);
     hide_memory();
 }

@@ -111,10 +111,17 @@ static bool is_of_start(const struct order *order, struct object object)
     return object.index != NONE;
 }
 
-static void *search_own_libraries(const struct link_map *caller, const char *symbol,
-                                  vt_dlsym_function *search)
+struct link_map *vt_link_map_of(const void *address)
 {
-    void *handle = dlopen(caller->l_name, RTLD_NOLOAD | RTLD_LAZY);
+    Dl_info info;
+    struct link_map *map = NULL;
+    return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 ? map : NULL;
+}
+
+void *vt_dlsym_in(const struct link_map *map, const char *symbol, vt_dlsym_function *search)
+{
+    void *handle =
+        map == NULL || map->l_name[0] == '\0' ? NULL : dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY);
     if (handle == NULL)
         return NULL;
     void *found = search(handle, symbol);
@@ -138,15 +145,14 @@ static bool find_after_us(const struct order *order, const struct link_map *call
      */
     if (order->caller_defines || loader_of(&order->caller).index != NONE)
         return false;
-    *found = search_own_libraries(caller, order->symbol, search);
+    *found = vt_dlsym_in(caller, order->symbol, search);
     return true;
 }
 
 bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, bool is_library, void **found)
 {
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+    struct link_map *map = vt_link_map_of(caller);
+    if (map == NULL)
         return false;
     struct vt_elf_changes before = vt_elf_changes(), after;
     struct order order = {.symbol = symbol,

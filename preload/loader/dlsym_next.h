@@ -2,6 +2,7 @@
 #ifndef VT_DLSYM_NEXT_H
 #define VT_DLSYM_NEXT_H
 
+#include <link.h>
 #include <stdbool.h>
 
 typedef void *vt_dlsym_function(void *handle, const char *name);
@@ -11,5 +12,12 @@ typedef void *vt_dlsym_function(void *handle, const char *name);
  * leave the answer to `search`, which is right, but may be a function of libcuda itself. */
 bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, bool is_library,
                    void **found);
+
+/* The loaded object around `address`; NULL if there is none. Takes the loader's lock. */
+struct link_map *vt_link_map_of(const void *address);
+
+/* What `search` finds in this library and those that it needs. NULL if it finds nothing, or if `map` is NULL
+ * or the program itself. */
+void *vt_dlsym_in(const struct link_map *map, const char *symbol, vt_dlsym_function *search);
 
 #endif

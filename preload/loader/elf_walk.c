@@ -79,7 +79,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
     return search->visit(&object, search->context);
 }
 
-static bool walk_libraries(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
+bool vt_elf_iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
 {
     int saved_errno = errno; /* waiting for a fork may change it */
     struct vt_gate gate;
@@ -93,7 +93,7 @@ static bool walk_libraries(int (*visit)(struct dl_phdr_info *, size_t, void *), 
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context)
 {
     struct search search = {visit, context};
-    return walk_libraries(visit_object, &search);
+    return vt_elf_iterate(visit_object, &search);
 }
 
 static int read_changes(struct dl_phdr_info *info, size_t size, void *changes_pointer)
@@ -110,7 +110,7 @@ struct vt_elf_changes vt_elf_changes(void)
 {
     struct vt_elf_changes changes = {0, 0};
     const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC_COARSE);
-    walk_libraries(read_changes, &changes);
+    vt_elf_iterate(read_changes, &changes);
     atomic_store_explicit(&loads_seen, changes.loads, memory_order_relaxed);
     atomic_store_explicit(&unloads_seen, changes.unloads, memory_order_relaxed);
     atomic_store_explicit(&seen_ns, now, memory_order_release);
@@ -267,6 +267,27 @@ void *vt_elf_next_definition(const char *name)
     struct definition wanted = {.name = name};
     vt_elf_find(find_after_us, &wanted);
     return wanted.found;
+}
+
+struct library_search {
+    const char *soname, *symbol;
+    void *found;
+};
+
+static bool find_in_library(const struct vt_elf *object, void *context)
+{
+    struct library_search *search = context;
+    if (strcmp(object->soname, search->soname) != 0)
+        return false;
+    search->found = vt_elf_symbol(object, search->symbol, NULL);
+    return true;
+}
+
+void *vt_elf_symbol_in(const char *soname, const char *symbol)
+{
+    struct library_search search = {soname, symbol, NULL};
+    vt_elf_find(find_in_library, &search);
+    return search.found;
 }
 
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name)

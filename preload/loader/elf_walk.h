@@ -37,6 +37,9 @@ struct vt_elf {
  * stays. */
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context);
 
+/* dl_iterate_phdr within the fork gate (fork_gate.h). Returns whether `visit` ended it. errno stays. */
+bool vt_elf_iterate(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context);
+
 /* How many libraries this process has loaded and unloaded so far. While neither number changes, a walk finds
  * the same. Much cheaper than a walk. */
 struct vt_elf_changes {
@@ -63,6 +66,14 @@ struct vt_elf_next {
     _Atomic uint64_t unloads; /* when the function was found */
 };
 void *vt_elf_next_function(struct vt_elf_next *next, const char *name);
+/* Declares `real`, the function that our export of `symbol` hides; NULL if there is none. */
+#define VT_ELF_NEXT(symbol)                                                                                  \
+    static struct vt_elf_next next;                                                                          \
+    __typeof__(symbol) *real = (__typeof__(symbol) *)vt_elf_next_function(&next, VT_SYMBOL_NAME(symbol))
+
+/* What the loaded library with this name defines as `symbol`; NULL if there is no such library, or no such
+ * definition in it. */
+void *vt_elf_symbol_in(const char *soname, const char *symbol);
 
 /* How many libraries had been unloaded a few milliseconds ago, or later. As cheap as reading a coarse clock.
  */

@@ -10,7 +10,14 @@
 
 enum { TURNS = 400, TURN_NS = 50000 }; /* about 40 ms, with timer slack */
 
-struct vt_fork_gate vt_fork_gate;
+enum { SHARDS = 16 }; /* so that threads rarely share a cache line */
+
+static struct {
+    struct {
+        _Alignas(64) _Atomic int inside;
+    } shards[SHARDS];
+    _Alignas(64) _Atomic int forks; /* in progress */
+} fork_gate;
 
 static void wait_for_fork(_Atomic int *inside)
 {
@@ -18,7 +25,7 @@ static void wait_for_fork(_Atomic int *inside)
         atomic_fetch_sub(inside, 1);
         vt_nap(TURN_NS);
         atomic_fetch_add(inside, 1);
-        if (atomic_load(&vt_fork_gate.forks) == 0)
+        if (atomic_load(&fork_gate.forks) == 0)
             return;
     }
 }
@@ -26,9 +33,9 @@ static void wait_for_fork(_Atomic int *inside)
 void vt_gate_enter(struct vt_gate *gate)
 {
     vt_signals_block(&gate->signals);
-    gate->inside = &vt_fork_gate.shards[vt_hash((uintptr_t)&vt_guard) >> 60].inside;
+    gate->inside = &fork_gate.shards[vt_hash((uintptr_t)&vt_guard) >> 60].inside;
     atomic_fetch_add(gate->inside, 1);
-    if (atomic_load(&vt_fork_gate.forks) != 0)
+    if (atomic_load(&fork_gate.forks) != 0)
         wait_for_fork(gate->inside);
 }
 
@@ -41,15 +48,15 @@ void vt_gate_leave(const struct vt_gate *gate)
 static void before_fork(void)
 {
     int turn = 0;
-    atomic_fetch_add(&vt_fork_gate.forks, 1);
-    for (int i = 0; i < VT_GATE_SHARDS; i++)
-        while (atomic_load(&vt_fork_gate.shards[i].inside) > 0 && turn++ < TURNS)
+    atomic_fetch_add(&fork_gate.forks, 1);
+    for (int i = 0; i < SHARDS; i++)
+        while (atomic_load(&fork_gate.shards[i].inside) > 0 && turn++ < TURNS)
             vt_nap(TURN_NS);
 }
 
 static void after_in_parent(void)
 {
-    atomic_fetch_sub(&vt_fork_gate.forks, 1);
+    atomic_fetch_sub(&fork_gate.forks, 1);
 }
 
 static void (*_Atomic call_in_child)(void);
@@ -57,9 +64,9 @@ static void (*_Atomic call_in_child)(void);
 static void after_in_child(void)
 {
     void (*call)(void) = atomic_load(&call_in_child);
-    for (int i = 0; i < VT_GATE_SHARDS; i++)
-        atomic_store(&vt_fork_gate.shards[i].inside, 0);
-    atomic_store(&vt_fork_gate.forks, 0);
+    for (int i = 0; i < SHARDS; i++)
+        atomic_store(&fork_gate.shards[i].inside, 0);
+    atomic_store(&fork_gate.forks, 0);
     if (call)
         call();
 }

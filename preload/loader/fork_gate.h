@@ -12,16 +12,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { VT_GATE_SHARDS = 16 }; /* so that threads rarely share a cache line */
-
-struct vt_fork_gate {
-    struct {
-        _Alignas(64) _Atomic int inside;
-    } shards[VT_GATE_SHARDS];
-    _Alignas(64) _Atomic int forks; /* in progress */
-};
-extern struct vt_fork_gate vt_fork_gate __attribute__((visibility("hidden")));
-
 /* Once per session. `in_child` is called in each forked child, by its only thread. */
 void vt_gate_start(void (*in_child)(void));
 

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "file_io.h"
 #include "loader/fork_gate.h"
 
 enum { LARGEST_BYTES = 64 << 20, MEMFD_CLOEXEC = 1 };
@@ -54,14 +55,6 @@ static bool make_nameless(unsigned char *image, size_t bytes)
     return found;
 }
 
-static bool write_all(int file, const unsigned char *data, size_t bytes)
-{
-    ssize_t written = 1;
-    for (; bytes && written > 0; data += written, bytes -= (size_t)written)
-        written = write(file, data, bytes);
-    return !bytes;
-}
-
 /* Returns a file in memory, or -1. */
 static int copy_file(const char *path)
 {
@@ -77,7 +70,7 @@ static int copy_file(const char *path)
         return -1;
     if (make_nameless(image, bytes))
         copy = (int)syscall(SYS_memfd_create, "vramtrace", MEMFD_CLOEXEC);
-    if (copy >= 0 && !write_all(copy, image, bytes)) {
+    if (copy >= 0 && vt_write_all(copy, image, bytes, 0)) {
         close(copy);
         copy = -1;
     }

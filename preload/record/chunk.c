@@ -124,7 +124,7 @@ static bool pack_events(struct vt_chunk *chunk, bool first)
     if (!out)
         return false;
     vt_events_write_chunk(codec, out, out + room, first);
-    const uint32_t number = codec->number + 1;
+    const uint32_t number = codec->past.number + 1;
     for (size_t i = 0; i < chunk->event_count; i++) {
         if (!make_room(stored, &codec->coder, VT_EVENT_BYTES_MAXIMUM))
             return false;
@@ -179,7 +179,7 @@ static void begin_chain(struct vt_chunk *chunk, uint64_t chain)
     ZSTD_CCtx_reset(chunk->compressor, ZSTD_reset_session_only);
     vt_events_begin_chain(chunk->codec);
     if (chunk->level) /* it does not go on where another ended */
-        chunk->codec->holes = (struct vt_holes){0};
+        chunk->codec->past.holes = (struct vt_holes){0};
 }
 
 void vt_chunk_end_chain(struct vt_chunk *chunk)

@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loader/fork_gate.h"
+#include "loader/elf_walk.h"
 #include "functions.h"
-#include "hash.h"
 #include "memory.h"
-#include "read_file.h"
+#include "file_io.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
 
@@ -24,55 +23,22 @@ enum {
     ARGUMENTS_MAXIMUM_BYTES = 1 << 16,
 };
 
-/* A set of 64-bit keys, none of them 0; open addressing. */
-struct key_set {
-    uint64_t *keys;
-    size_t capacity, used;
-};
-
 struct vt_defined {
-    struct key_set addresses, modules;
+    struct vt_address_table addresses, modules;
     bool functions[FUNCTION_IDS];
     bool python;
     size_t arguments_bytes;
     char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* the process's arguments, each NUL-terminated */
 };
 
-/* The key's place, or the free place where it would go. */
-static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
-{
-    size_t at = vt_hash(key) >> 32 & (capacity - 1);
-    while (keys[at] && keys[at] != key)
-        at = (at + 1) & (capacity - 1);
-    return &keys[at];
-}
-
-static bool grow_set(struct key_set *set)
-{
-    size_t capacity = set->capacity ? set->capacity * 2 : 1024;
-    uint64_t *keys = vt_memory_grow(NULL, 0, capacity * sizeof *keys);
-    if (!keys)
-        return false;
-    for (size_t i = 0; i < set->capacity; i++)
-        if (set->keys[i])
-            *place_of(keys, capacity, set->keys[i]) = set->keys[i];
-    vt_memory_free(set->keys, set->capacity * sizeof *keys);
-    set->keys = keys;
-    set->capacity = capacity;
-    return true;
-}
-
 /* Adds the key. True if it is new. A key for which there is no memory stays new: defining something twice
  * does no harm. */
-static bool is_new(struct key_set *set, uint64_t key)
+static bool is_new(struct vt_address_table *keys, uint64_t key)
 {
-    if (set->used * 2 >= set->capacity && !grow_set(set))
-        return true;
-    uint64_t *place = place_of(set->keys, set->capacity, key);
-    if (*place == key)
+    if (vt_table_find(keys, key))
         return false;
-    *place = key;
-    set->used++;
+    if (vt_table_make_room(keys))
+        vt_table_insert(keys, (struct vt_address_entry){.address = key});
     return true;
 }
 
@@ -201,28 +167,13 @@ static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *con
 }
 
 struct found_symbol {
-    unsigned long long unloads; /* how many unloads there had been before the search */
+    uint64_t unloads; /* how many unloads there had been before the search */
     Dl_info information;
     struct link_map *map;
     uint64_t module_base;
     char name[SYMBOL_MAXIMUM_BYTES + 1];
     bool still_there;
 };
-
-static void for_each_library(int visit(struct dl_phdr_info *, size_t, void *), void *context)
-{
-    struct vt_gate gate;
-    vt_gate_enter(&gate);
-    dl_iterate_phdr(visit, context);
-    vt_gate_leave(&gate);
-}
-
-static int count_unloads(struct dl_phdr_info *info, size_t info_bytes, void *context)
-{
-    (void)info_bytes;
-    ((struct found_symbol *)context)->unloads = info->dlpi_subs;
-    return 1;
-}
 
 static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context)
 {
@@ -242,11 +193,11 @@ static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context
 static bool find_symbol(uint64_t address, struct found_symbol *found)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
-        for_each_library(count_unloads, found);
+        found->unloads = vt_elf_changes().unloads;
         if (!dladdr1((const void *)(uintptr_t)address, &found->information, (void **)&found->map,
                      RTLD_DL_LINKMAP))
             return false;
-        for_each_library(copy_name, found);
+        vt_elf_iterate(copy_name, found);
         if (found->still_there)
             return true;
     }
@@ -269,7 +220,7 @@ static void define_symbol(struct vt_defined *seen, uint64_t address, struct vt_b
     memcpy(record + 1, name, strlen(name));
     vt_native_note_symbol(address, name);
     if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
-        for_each_library(define_module, &(struct module_search){seen, definitions});
+        vt_elf_iterate(define_module, &(struct module_search){seen, definitions});
 }
 
 void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions)
@@ -284,9 +235,9 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
         while (bytes && name[bytes - 1] == '\n')
             bytes--;
     }
-    struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
+    struct vt_string *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
     if (record) {
-        record->thread_id = thread_id;
+        record->id = thread_id;
         memcpy(record + 1, name, bytes);
     }
 }

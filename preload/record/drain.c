@@ -21,8 +21,7 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
 {
     struct vt_buffer *definitions = &drain->chunk.definitions;
     if (drain->seen && head->kind == VT_RECORD_THREAD) {
-        vt_define_thread(drain->session, ((const struct vt_thread *)(const void *)head)->thread_id,
-                         definitions);
+        vt_define_thread(drain->session, ((const struct vt_string *)(const void *)head)->id, definitions);
         return;
     }
     size_t padded = (head->bytes + 7u) & ~(size_t)7;

@@ -10,18 +10,26 @@
 #include "vramtrace/format.h"
 
 struct vt_session;
-struct vt_live_entry;
 
-/* Part of the session, so that a forked child has its own, without a lock that a thread of its parent held.
- */
-struct vt_live_table {
-    struct vt_live_entry *entries; /* NULL until the first entry */
-    uint32_t used, bits;           /* 1 << bits entries */
-    _Atomic int busy, stuck;       /* stuck: a wait for `busy` has timed out */
+/* Part of the session, as are the tables, so that a forked child has its own, which no thread of its parent
+ * held. */
+struct vt_live_lock {
+    _Atomic int busy, stuck; /* stuck: a wait for `busy` has timed out */
 };
 
-/* In a forked child: memory.h. */
-void vt_live_replace_memory(struct vt_live_table *table);
+/* Memory with one of these flags takes none of the device's. */
+enum { VT_NO_DEVICE_MEMORY = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED };
+
+static inline bool vt_makes_device_memory(const struct vt_event *event)
+{
+    return (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
+           !(event->flags & VT_NO_DEVICE_MEMORY);
+}
+
+static inline bool vt_ends_memory(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE;
+}
 
 /* Updates the totals for a driver or runtime event, and fills in a free's bytes and device if known. */
 void vt_live_driver(struct vt_session *session, struct vt_event *event);

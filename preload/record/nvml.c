@@ -1,24 +1,21 @@
 #include "record/nvml.h"
 
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "clock.h"
+#include "futex.h"
 #include "guard.h"
 #include "memory.h"
 #include "record/nvml_read.h"
 #include "thread.h"
 
-enum { STOP_TURNS = 10, STOP_TURN_MS = 20, COST_SHARE = 100, SAMPLES_PER_DOUBLING = 1024 };
+enum { STOP_TURNS = 10, STOP_TURN_NS = 20000000, COST_SHARE = 100, SAMPLES_PER_DOUBLING = 1024 };
 /* Late enough that short-lived processes never ask. */
 #define FIRST_NS UINT64_C(200000000)
 #define PERIOD_NS UINT64_C(1000000000)
@@ -65,12 +62,6 @@ struct vt_nvml *vt_nvml_make(struct vt_session *session)
     return nvml;
 }
 
-static void set_state(struct vt_nvml *nvml, int state)
-{
-    atomic_store(&nvml->state, state);
-    syscall(SYS_futex, &nvml->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 /* ---- the thread ---- */
 
 static bool has_uuid(const struct vt_top_device *device)
@@ -79,16 +70,16 @@ static bool has_uuid(const struct vt_top_device *device)
     return memcmp(device->uuid, none, sizeof none) != 0;
 }
 
-static void query_gpus(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
+static void query_gpus(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **gpus)
 {
     const uint64_t begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
     const struct vt_top_counters *top = &nvml->session->ring.header->top;
     nvml->answer.bytes = 0;
     for (uint32_t i = 0; i < VT_MAX_DEVICES && !atomic_load(&nvml->stopping); i++) {
-        if (!cards[i] && has_uuid(&top->devices[i]))
-            cards[i] = vt_nvml_find_gpu(library, top->devices[i].uuid);
-        if (cards[i])
-            vt_nvml_read(library, cards[i], i, &nvml->answer);
+        if (!gpus[i] && has_uuid(&top->devices[i]))
+            gpus[i] = vt_nvml_find_gpu(library, top->devices[i].uuid);
+        if (gpus[i])
+            vt_nvml_read(library, gpus[i], i, &nvml->answer);
     }
     nvml->cost_ns = vt_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 }
@@ -96,9 +87,8 @@ static void query_gpus(struct vt_nvml *nvml, const struct vt_nvml_library *libra
 static void *sampler_main(void *context)
 {
     struct vt_nvml *nvml = context;
-    void *cards[VT_MAX_DEVICES] = {0};
-    vt_guard.frame = VT_GUARD_OWN_THREAD;
-    prctl(PR_SET_NAME, "vramtrace");
+    void *gpus[VT_MAX_DEVICES] = {0};
+    vt_thread_begin();
     const struct vt_nvml_library *library = NULL;
     if (vt_part_from_descriptors()) {
         /* Fill 0, 1 and 2, so that the library does not write messages into files that it opens. */
@@ -111,14 +101,14 @@ static void *sampler_main(void *context)
         if (state == ASKED && !vt_sandbox_is_the_first())
             break;
         if (state == ASKED) {
-            query_gpus(nvml, library, cards);
-            set_state(nvml, ANSWERED);
+            query_gpus(nvml, library, gpus);
+            vt_futex_set(&nvml->state, ANSWERED);
         } else {
-            syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
+            vt_futex_wait(&nvml->state, (uint32_t)state, VT_NO_TIMEOUT);
         }
     }
     if (atomic_load(&nvml->state) != ANSWERED) /* otherwise the writer still has to take the answer */
-        set_state(nvml, ENDED);
+        vt_futex_set(&nvml->state, ENDED);
     return NULL;
 }
 
@@ -187,11 +177,11 @@ void vt_nvml_tend(struct vt_nvml *nvml, uint64_t urgent, struct vt_buffer *defin
     nvml->changed = changed;
     nvml->seen_change = change;
     nvml->seen_urgent = urgent;
-    set_state(nvml, ASKED);
+    vt_futex_set(&nvml->state, ASKED);
     if (state == NONE) {
         atomic_store(&loaded_in, getpid());
         if (vt_thread_start(sampler_main, nvml))
-            set_state(nvml, ENDED);
+            vt_futex_set(&nvml->state, ENDED);
     }
 }
 
@@ -200,14 +190,13 @@ void vt_nvml_stop(struct vt_nvml *nvml, struct vt_buffer *definitions)
     int state = atomic_load(&nvml->state);
     atomic_store(&nvml->stopping, true);
     if (state == WAITS)
-        set_state(nvml, ASKED); /* wakes it, so that it ends */
+        vt_futex_set(&nvml->state, ASKED); /* wakes it, so that it ends */
     for (int turn = 0; turn < STOP_TURNS && (state = atomic_load(&nvml->state)) == ASKED; turn++)
-        syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state,
-                &(struct timespec){.tv_nsec = STOP_TURN_MS * 1000000L}, NULL, 0);
+        vt_futex_wait(&nvml->state, (uint32_t)state, STOP_TURN_NS);
     if (state == ANSWERED)
         take_answer(nvml, definitions);
     if (state != ASKED)
-        set_state(nvml, ENDED); /* it may still be waiting for its answer to be taken */
+        vt_futex_set(&nvml->state, ENDED); /* it may still be waiting for its answer to be taken */
 }
 
 unsigned vt_nvml_threads(const struct vt_nvml *nvml)

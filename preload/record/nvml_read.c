@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "loader/elf_walk.h"
 #include "loader/private_copy.h"
-#include "read_file.h"
+#include "file_io.h"
 #include "record/own_pid.h"
 
 enum {
@@ -18,7 +18,7 @@ enum {
     COMMAND_BYTES = 128,
     TRIES = 3, /* to get a list between two equal readings of the bytes */
 };
-#define NOT_TOLD UINT64_MAX
+#define NOT_REPORTED UINT64_MAX
 
 /* As in nvml.h. */
 struct memory {
@@ -38,12 +38,12 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
-typedef int list_function(void *card, unsigned *count, void *processes);
+typedef int list_function(void *gpu, unsigned *count, void *processes);
 struct vt_nvml_library {
     int (*init)(void);
-    int (*by_uuid)(const char *uuid, void **card);
-    int (*memory)(void *card, struct memory *memory);
-    int (*memory_v2)(void *card, struct memory_v2 *memory);
+    int (*by_uuid)(const char *uuid, void **gpu);
+    int (*memory)(void *gpu, struct memory *memory);
+    int (*memory_v2)(void *gpu, struct memory_v2 *memory);
     struct {
         list_function *list;
         bool is_v1;
@@ -124,16 +124,16 @@ const struct vt_nvml_library *vt_nvml_load(void)
 void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uuid)
 {
     static const char *const kinds[] = {"GPU", "MIG"};
-    void *card;
+    void *gpu;
     char text[64];
     for (size_t i = 0; i < 2; i++) {
         int used = snprintf(text, sizeof text, "%s-", kinds[i]);
         for (int byte = 0; byte < 16; byte++)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%02x",
                              byte == 4 || byte == 6 || byte == 8 || byte == 10 ? "-" : "", uuid[byte]);
-        card = NULL;
-        if (library->by_uuid(text, &card) == SUCCESS && card)
-            return card;
+        gpu = NULL;
+        if (library->by_uuid(text, &gpu) == SUCCESS && gpu)
+            return gpu;
     }
     return NULL;
 }
@@ -143,18 +143,18 @@ void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uui
 struct list {
     struct process items[LISTED];
     unsigned count;
-    bool told;
+    bool is_reported;
 };
 
-static bool read_memory(const struct vt_nvml_library *library, void *card, struct memory_v2 *memory)
+static bool read_memory(const struct vt_nvml_library *library, void *gpu, struct memory_v2 *memory)
 {
     struct memory plain = {0};
     *memory = (struct memory_v2){.version = (unsigned)sizeof *memory | 2u << 24};
-    if (library->memory_v2 && library->memory_v2(card, memory) == SUCCESS)
+    if (library->memory_v2 && library->memory_v2(gpu, memory) == SUCCESS)
         return true;
-    if (library->memory(card, &plain) != SUCCESS)
+    if (library->memory(gpu, &plain) != SUCCESS)
         return false;
-    *memory = (struct memory_v2){.total = plain.total, .reserved = NOT_TOLD, .used = plain.used};
+    *memory = (struct memory_v2){.total = plain.total, .reserved = NOT_REPORTED, .used = plain.used};
     return true;
 }
 
@@ -165,7 +165,7 @@ static void add_process(struct list *list, unsigned earlier, const struct proces
             continue;
         /* A process in both lists has the same bytes in each; twice in one list, it has bytes in several
          * parts of the GPU. */
-        if (i >= earlier && process->bytes != NOT_TOLD && list->items[i].bytes != NOT_TOLD)
+        if (i >= earlier && process->bytes != NOT_REPORTED && list->items[i].bytes != NOT_REPORTED)
             list->items[i].bytes += process->bytes;
         return;
     }
@@ -173,22 +173,22 @@ static void add_process(struct list *list, unsigned earlier, const struct proces
         list->items[list->count++] = *process;
 }
 
-static void read_processes(const struct vt_nvml_library *library, void *card, struct list *list)
+static void read_processes(const struct vt_nvml_library *library, void *gpu, struct list *list)
 {
     union {
         struct process new[LISTED];
         struct process_v1 old[LISTED];
-    } told;
+    } reported;
     *list = (struct list){0};
     for (size_t i = 0; i < 2; i++) {
         unsigned count = LISTED;
         const unsigned earlier = list->count;
-        if (!library->lists[i].list || library->lists[i].list(card, &count, &told) != SUCCESS)
+        if (!library->lists[i].list || library->lists[i].list(gpu, &count, &reported) != SUCCESS)
             continue;
-        list->told |= i == 0;
+        list->is_reported |= i == 0;
         for (unsigned k = 0; k < count && k < LISTED; k++) {
-            const struct process from_old = {.pid = told.old[k].pid, .bytes = told.old[k].bytes};
-            add_process(list, earlier, library->lists[i].is_v1 ? &from_old : &told.new[k]);
+            const struct process from_old = {.pid = reported.old[k].pid, .bytes = reported.old[k].bytes};
+            add_process(list, earlier, library->lists[i].is_v1 ? &from_old : &reported.new[k]);
         }
     }
 }
@@ -239,9 +239,9 @@ static bool record_use(const struct vt_gpu_use *use, struct list *list, const st
     made->head = head;
     made->own = own;
     made->process_count = count;
-    made->flags |= (list->told ? VT_CARD_PROCESSES : 0u) |
-                   (list->count > count ? VT_CARD_PROCESSES_CUT : 0u) |
-                   (own_pid->is_nested ? VT_CARD_NESTED : 0u);
+    made->flags |= (list->is_reported ? VT_GPU_PROCESSES : 0u) |
+                   (list->count > count ? VT_GPU_PROCESSES_CUT : 0u) |
+                   (own_pid->is_nested ? VT_GPU_NESTED : 0u);
     struct vt_gpu_process *processes = (struct vt_gpu_process *)(made + 1);
     char *text = (char *)(processes + count);
     for (unsigned i = 0; i < count; i++) {
@@ -252,18 +252,18 @@ static bool record_use(const struct vt_gpu_use *use, struct list *list, const st
     return true;
 }
 
-bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t device_index,
+bool vt_nvml_read(const struct vt_nvml_library *library, void *gpu, uint32_t device_index,
                   struct vt_buffer *definitions)
 {
     struct memory_v2 before, after;
     struct list list;
-    struct vt_gpu_use use = {.device_index = device_index, .flags = VT_CARD_UNSTEADY};
+    struct vt_gpu_use use = {.device_index = device_index, .flags = VT_GPU_UNSTEADY};
     for (int try = 0; try < TRIES && use.flags; try++) {
         use.begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
-        if (!read_memory(library, card, &before))
+        if (!read_memory(library, gpu, &before))
             return false;
-        read_processes(library, card, &list);
-        if (!read_memory(library, card, &after))
+        read_processes(library, gpu, &list);
+        if (!read_memory(library, gpu, &after))
             return false;
         use.end_ns = vt_clock_ns(CLOCK_MONOTONIC);
         if (before.used == after.used)

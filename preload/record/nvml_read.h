@@ -14,7 +14,7 @@ const struct vt_nvml_library *vt_nvml_load(void);
 void *vt_nvml_find_gpu(const struct vt_nvml_library *library, const uint8_t *uuid);
 
 /* Appends a struct vt_gpu_use. False if NVML did not report the GPU's bytes. */
-bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t device_index,
+bool vt_nvml_read(const struct vt_nvml_library *library, void *gpu, uint32_t device_index,
                   struct vt_buffer *definitions);
 
 #endif

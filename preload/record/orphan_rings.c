@@ -5,7 +5,6 @@
 #include <linux/falloc.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -322,8 +321,7 @@ void vt_adopt_rings(const struct vt_session *own, uint64_t end_ns)
 
 static void *adopter_main(void *context)
 {
-    vt_guard.frame = VT_GUARD_OWN_THREAD;
-    prctl(PR_SET_NAME, "vramtrace");
+    vt_thread_begin();
     vt_adopt_rings(context, UINT64_MAX);
     return NULL;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "read_file.h"
+#include "file_io.h"
 
 /* The outermost namespace, the same number since Linux 3.8. */
 #define OUTERMOST "pid:[4026531836]"

@@ -10,7 +10,7 @@
 
 #include "clock.h"
 #include "hash.h"
-#include "read_file.h"
+#include "file_io.h"
 
 enum { STAT_BYTES = 1024, FIELDS_AFTER_NAME = 20 }; /* start time is field 22; the name is field 2 */
 

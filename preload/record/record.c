@@ -50,12 +50,10 @@ uint64_t vt_driver_events_of_thread(void)
 
 static void define_thread(struct vt_session *session)
 {
-    struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_string *record = vt_reserve_definition(session, VT_RECORD_THREAD, sizeof *record);
+    if (!record)
         return;
-    }
-    record->thread_id = thread.thread_id;
+    record->id = thread.thread_id;
     vt_ring_commit(record);
 }
 
@@ -70,7 +68,7 @@ static inline void refresh_thread(struct vt_session *session)
     define_thread(session);
 }
 
-static bool push(struct vt_session *session, const struct vt_event *filled)
+static bool push_event(struct vt_session *session, const struct vt_event *filled)
 {
     struct vt_event *event = vt_ring_reserve(&session->ring, VT_RECORD_EVENT, sizeof *event);
     if (!event) {
@@ -86,12 +84,12 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
 
 static void push_node(struct vt_session *session, uint64_t sequence, uint64_t parent, uint32_t stack_id)
 {
-    push(session, &(struct vt_event){.kind = VT_EVENT_NODE,
-                                     .device_index = -1,
-                                     .sequence = sequence,
-                                     .detail = parent,
-                                     .stack_id = stack_id,
-                                     .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
+    push_event(session, &(struct vt_event){.kind = VT_EVENT_NODE,
+                                           .device_index = -1,
+                                           .sequence = sequence,
+                                           .detail = parent,
+                                           .stack_id = stack_id,
+                                           .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
 /* An allocation from the same frames carries all the information of the node. An allocation from other
@@ -185,7 +183,7 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
     }
     /* Last, close to reserving the slot: events are ordered by slot. */
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    push(session, &event);
+    push_event(session, &event);
 }
 
 void vt_record_node(uint64_t sequence, uint64_t parent)
@@ -210,9 +208,9 @@ static bool record_pause(struct vt_session *session, bool begin)
 {
     refresh_thread(session);
     thread.node.sequence = 0;
-    return push(session, &(struct vt_event){.kind = begin ? VT_EVENT_PAUSE : VT_EVENT_RESUME,
-                                            .device_index = -1,
-                                            .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
+    return push_event(session, &(struct vt_event){.kind = begin ? VT_EVENT_PAUSE : VT_EVENT_RESUME,
+                                                  .device_index = -1,
+                                                  .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
 bool vt_pause(struct vt_session *session, bool begin)
@@ -260,12 +258,9 @@ static uint32_t intern_string(struct vt_session *session, const char *text, size
         vt_count_dropped(&session->ring.header->counters.dropped_definitions);
     if (!entry || id)
         return id;
-    struct vt_string *record =
-        vt_ring_reserve(&session->ring, VT_RECORD_STRING, (uint32_t)(sizeof *record + bytes));
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_string *record = vt_reserve_definition(session, VT_RECORD_STRING, sizeof *record + bytes);
+    if (!record)
         return 0;
-    }
     id = atomic_fetch_add_explicit(&session->strings.next_id, 1, memory_order_relaxed);
     record->id = id;
     memcpy(record + 1, text, bytes);
@@ -285,7 +280,7 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
     event.stack_id = stack_id_of(session, &seen);
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    const bool recorded = push(session, &event);
+    const bool recorded = push_event(session, &event);
     if (vt_is_paused(session) && kind == VT_EVENT_MARK && text && !strcmp(text, VT_STEP_MARK))
         count_step(session);
     return recorded;
@@ -372,7 +367,7 @@ void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint6
     }
     struct vt_event event = {.kind = VT_EVENT_INSPECTION, .device_index = -1, .detail = inspection_id};
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    push(session, &event);
+    push_event(session, &event);
     __atomic_fetch_add(&session->ring.header->control.inspections, 1, __ATOMIC_RELEASE);
     vt_leave(saved_errno);
 }
@@ -391,11 +386,9 @@ bool vt_device_is_recorded(const struct vt_session *session, int device_index)
 
 static void record_uuid(struct vt_session *session, int device_index, const void *uuid)
 {
-    struct vt_device_uuid *record = vt_ring_reserve(&session->ring, VT_RECORD_DEVICE_UUID, sizeof *record);
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_device_uuid *record = vt_reserve_definition(session, VT_RECORD_DEVICE_UUID, sizeof *record);
+    if (!record)
         return;
-    }
     record->device_index = (uint32_t)device_index;
     record->reserved = 0;
     memcpy(record->uuid, uuid, sizeof record->uuid);
@@ -411,10 +404,8 @@ void vt_record_new_device(struct vt_session *session, int device_index, const ch
     uint64_t bit = UINT64_C(1) << device_index;
     if (atomic_fetch_or(&session->known_devices, bit) & bit)
         return;
-    struct vt_device *record =
-        vt_ring_reserve(&session->ring, VT_RECORD_DEVICE, (uint32_t)(sizeof *record + bytes));
+    struct vt_device *record = vt_reserve_definition(session, VT_RECORD_DEVICE, sizeof *record + bytes);
     if (!record) { /* the device's next event tries again */
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
         atomic_fetch_and(&session->known_devices, ~bit);
         return;
     }

@@ -37,6 +37,9 @@ struct vt_observation {
     uint64_t sequence;
 };
 
+/* True while this process records. Also outside of the guard. */
+bool vt_recording(void);
+
 /* Records an event with its stack. */
 void vt_record_event(struct vt_session *session, const struct vt_observation *seen);
 
@@ -47,8 +50,19 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
 void vt_record_node(uint64_t sequence, uint64_t parent);
 
 /* Interns `text` (at most 1023 bytes are kept) and records an event of `kind` (VT_EVENT_MARK,
- * VT_EVENT_RANGE_PUSH) with it. False if it was dropped. */
+ * VT_EVENT_RANGE_PUSH) with it; NULL: without a text (VT_EVENT_RANGE_POP). False if it was dropped. */
 bool vt_record_named(enum vt_event_kind kind, const char *text);
+
+/* The same for callers outside of the guard. Nothing is recorded without a session. */
+static inline bool vt_record_mark(enum vt_event_kind kind, const char *text)
+{
+    int saved_errno;
+    if (!vt_recording() || !vt_enter(&saved_errno))
+        return false;
+    const bool recorded = vt_record_named(kind, text);
+    vt_leave(saved_errno);
+    return recorded;
+}
 
 /* The thread's next event belongs to the backward pass of this graph task. */
 void vt_record_backward(int graph_task);
@@ -118,9 +132,6 @@ static inline bool vt_enter_event(int *saved_errno)
 
 /* A free before the first allocation is not recorded; it is counted if recording has ended. */
 void vt_record_missed_free(void);
-
-/* True while this process records. */
-bool vt_recording(void);
 
 /* Points to the interpreter's flag that its garbage collector is running; NULL until inspect/gc_lists.c has
  * found it. */

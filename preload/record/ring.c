@@ -1,11 +1,8 @@
 #include "record/ring.h"
 
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "futex.h"
 #include "guard.h"
 #include "memory.h"
 
@@ -179,11 +176,10 @@ void vt_ring_consume(struct vt_ring *ring, uint64_t position)
 void vt_ring_wake(struct vt_ring *ring)
 {
     atomic_fetch_add_explicit(&ring->wake, 1, memory_order_release);
-    syscall(SYS_futex, &ring->wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    vt_futex_wake(&ring->wake);
 }
 
 void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds)
 {
-    struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000L};
-    syscall(SYS_futex, &ring->wake, FUTEX_WAIT_PRIVATE, seen, &time, NULL, 0);
+    vt_futex_wait(&ring->wake, seen, (uint64_t)milliseconds * 1000000);
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 struct vt_ring {
     struct vt_ring_header *header;

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/ring.h"
 
 /* `run` may be gone, and its pid reused: then the descriptor is some other file. */
 static bool is_list(const char *path)

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "futex.h"
 #include "loader/fork_gate.h"
 #include "guard.h"
 #include "log.h"
@@ -58,7 +57,7 @@ static void note_process(void)
     at_load.boottime_ns = vt_clock_ns(CLOCK_BOOTTIME);
 }
 
-__attribute__((constructor)) static void loaded(void)
+__attribute__((constructor)) static void note_load(void)
 {
     note_process();
     at_load.main_thread = syscall(SYS_gettid) == getpid() ? pthread_self() : 0;
@@ -163,13 +162,6 @@ const int *vt_session_first_thread_id(void)
     return NULL;
 }
 
-/* Wakes threads that wait for the session. */
-static void set_state(struct process_state *process, int state)
-{
-    atomic_store(&process->state, state);
-    syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 /* For a signal handler that interrupted a hook and forked. In the child it may return into that hook, which
  * goes on with the parent's session. None of that memory is mapped in the child, so empty memory is mapped
  * at the same addresses. */
@@ -183,12 +175,12 @@ static void go_on_in_child(void)
     vt_intern_replace_memory(&session->stacks);
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
-    vt_live_replace_memory(&session->live);
-    vt_live_replace_memory(&session->contexts);
-    vt_live_replace_memory(&session->blocks);
-    vt_live_replace_memory(&session->handles);
-    vt_live_replace_memory(&session->holders);
-    vt_live_replace_memory(&session->parts);
+    vt_table_replace_memory(&session->live);
+    vt_table_replace_memory(&session->contexts);
+    vt_table_replace_memory(&session->blocks);
+    vt_table_replace_memory(&session->handles);
+    vt_table_replace_memory(&session->holders);
+    vt_table_replace_memory(&session->parts);
     if (session->deep_buffers)
         vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);
     for (size_t i = 0; i < VT_RECENT_THREADS; i++)
@@ -243,7 +235,7 @@ int vt_session_open(struct vt_session *session)
     session->handed_over =
         vt_run_list_add(session->options.run_list, error ? "" : session->file.path, names_folder(session));
     if (!error)
-        set_state(atomic_load(&process_state), STATE_OPENED);
+        vt_futex_set(&atomic_load(&process_state)->state, STATE_OPENED);
     return error;
 }
 
@@ -262,14 +254,14 @@ void vt_session_publish(struct vt_session *session)
         return; /* not opened yet, already published, or the process is ending */
     latest = session;
     atomic_store(&process->session, session);
-    set_state(process, STATE_RUNNING);
+    vt_futex_set(&process->state, STATE_RUNNING);
     count_missed(process, session);
 }
 
 void vt_session_discard(struct vt_session *session)
 {
     discard_files(session); /* before the host goes on, since it may be about to exit */
-    set_state(atomic_load(&process_state), STATE_ENDED);
+    vt_futex_set(&atomic_load(&process_state)->state, STATE_ENDED);
 }
 
 /* Makes the session and its writer thread. The writer makes file, ring and tables. */
@@ -322,8 +314,7 @@ static void wait_for_session(struct process_state *process)
         if (now - since >= (opened ? READY_WAIT_NS : OPEN_WAIT_NS))
             atomic_store(&process->waited, 1);
         else
-            syscall(SYS_futex, &process->state, FUTEX_WAIT_PRIVATE, state,
-                    &(struct timespec){.tv_nsec = WAIT_TURN_NS}, NULL, 0);
+            vt_futex_wait(&process->state, (uint32_t)state, WAIT_TURN_NS);
     }
 }
 
@@ -354,7 +345,7 @@ struct vt_session *vt_session_begin(const struct vt_session_helpers *helpers)
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
         if (start_session(helpers, &session)) {
-            set_state(process, STATE_ENDED);
+            vt_futex_set(&process->state, STATE_ENDED);
             return NULL;
         }
         wait_for_session(process);

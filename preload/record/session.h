@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "options.h"
+#include "record/address_table.h"
 #include "record/inspector.h"
 #include "record/intern.h"
 #include "record/live_blocks.h"
@@ -49,13 +50,15 @@ struct vt_session {
     struct vt_trace_file file; /* the writer's */
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
     struct vt_intern stacks, codes, strings;
-    struct vt_live_table live;            /* driver memory; under its lock: */
-    struct vt_live_table contexts;        /* how many contexts have this address: one, for a moment two */
+    struct vt_live_lock live_lock;        /* of the next three */
+    struct vt_address_table live;         /* driver memory */
+    struct vt_address_table contexts;     /* how many contexts have this address: one, for a moment two */
     uint64_t graph_bytes[VT_MAX_DEVICES]; /* held by each device for graph nodes, as last recorded */
-    struct vt_live_table blocks;  /* of frameworks without a counter; the next four are under its lock */
-    struct vt_live_table handles; /* address by handle */
-    struct vt_live_table holders; /* handle by address; if several share an address, the latest */
-    struct vt_live_table parts;   /* by handle: the handle of the array's next part */
+    struct vt_live_lock blocks_lock;      /* of the next five */
+    struct vt_address_table blocks;       /* of frameworks without a counter */
+    struct vt_address_table handles;      /* address by handle */
+    struct vt_address_table holders;      /* handle by address; if several share an address, the latest */
+    struct vt_address_table parts;        /* by handle: the handle of the array's next part */
     uint64_t block_bytes[VT_MAX_DEVICES];
     _Atomic uint64_t framework_bytes[VT_MAX_DEVICES][2]; /* in blocks, as last recorded: [0] frameworks
                                                             without a counter, [1] with one */
@@ -86,6 +89,21 @@ struct vt_session {
                                      becomes 0 when that thread ends */
     uint32_t generation;          /* tells thread-local caches of an older session apart */
 };
+
+static inline void vt_count_dropped(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* Like vt_ring_reserve; counts a definition that finds no place as dropped. */
+static inline void *vt_reserve_definition(struct vt_session *session, enum vt_record_kind kind, size_t bytes)
+{
+    void *record =
+        bytes <= VT_RECORD_MAXIMUM_BYTES ? vt_ring_reserve(&session->ring, kind, (uint32_t)bytes) : NULL;
+    if (!record)
+        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    return record;
+}
 
 /* Points to the session's pointer in the wiped page; NULL until the page is made. */
 extern _Atomic(struct vt_session *) *_Atomic vt_session_place __attribute__((visibility("hidden")));

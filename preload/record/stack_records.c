@@ -30,13 +30,9 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
     if (!entry || id)
         return id;
     size_t bytes = sizeof(struct vt_code) + view.file_bytes + view.name_bytes + view.line_table_bytes;
-    struct vt_code *record = bytes > VT_RECORD_MAXIMUM_BYTES
-                                 ? NULL
-                                 : vt_ring_reserve(&session->ring, VT_RECORD_CODE, (uint32_t)bytes);
-    if (!record) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    struct vt_code *record = vt_reserve_definition(session, VT_RECORD_CODE, bytes);
+    if (!record)
         return 0;
-    }
     id = atomic_fetch_add_explicit(&session->codes.next_id, 1, memory_order_relaxed);
     record->code_id = id;
     record->first_line = view.first_line;
@@ -80,7 +76,7 @@ static bool write_stack(struct vt_session *session, const struct vt_seen_stack *
     }
     size_t bytes = sizeof(struct vt_stack) + native_frames * sizeof(uint64_t) +
                    python.frames * sizeof(struct vt_python_frame);
-    struct vt_stack *record = vt_ring_reserve(&session->ring, VT_RECORD_STACK, (uint32_t)bytes);
+    struct vt_stack *record = vt_reserve_definition(session, VT_RECORD_STACK, bytes);
     if (!record)
         return false;
     record->stack_id = id;
@@ -152,10 +148,8 @@ uint32_t vt_record_stack(struct vt_session *session, struct vt_intern_entry *ent
                                      VT_PYTHON_DEPTH, id);
     if (buffer >= 0)
         atomic_fetch_or_explicit(&session->free_deep, UINT32_C(1) << buffer, memory_order_release);
-    if (!written) {
-        vt_count_dropped(&session->ring.header->counters.dropped_definitions);
+    if (!written)
         return 0;
-    }
     atomic_store_explicit(&entry->id, id, memory_order_release);
     return id;
 }

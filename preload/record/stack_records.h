@@ -18,9 +18,4 @@ struct vt_seen_stack {
 uint32_t vt_record_stack(struct vt_session *session, struct vt_intern_entry *entry,
                          const struct vt_seen_stack *seen);
 
-static inline void vt_count_dropped(uint64_t *counter)
-{
-    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-
 #endif

@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "hash.h"
+#include "record/live_blocks.h"
 #include "text.h"
 
-static void set(uint64_t *member, uint64_t value)
+static void store(uint64_t *member, uint64_t value)
 {
     __atomic_store_n(member, value, __ATOMIC_RELAXED);
 }
@@ -19,24 +19,24 @@ static struct vt_top_device *device_of(struct vt_top_counters *top, int device_i
 void vt_top_begin(struct vt_top_counters *top, const char *rank)
 {
     vt_text_copy(top->rank, sizeof top->rank, rank);
-    set(&top->kept, 1);
+    store(&top->kept, 1);
 }
 
 static void take_uuid(struct vt_top_counters *top, const struct vt_device_uuid *device)
 {
-    struct vt_top_device *told = device_of(top, (int)device->device_index);
-    if (told)
-        memcpy(told->uuid, device->uuid, sizeof told->uuid);
+    struct vt_top_device *counters = device_of(top, (int)device->device_index);
+    if (counters)
+        memcpy(counters->uuid, device->uuid, sizeof counters->uuid);
 }
 
 static void take_device(struct vt_top_counters *top, const struct vt_device *device)
 {
-    struct vt_top_device *told = device_of(top, (int)device->device_index);
+    struct vt_top_device *counters = device_of(top, (int)device->device_index);
     const size_t bytes = device->head.bytes - sizeof *device;
-    if (!told)
+    if (!counters)
         return;
-    memcpy(told->name, device + 1, bytes < sizeof told->name ? bytes : sizeof told->name - 1);
-    set(&told->total_bytes, device->total_bytes);
+    memcpy(counters->name, device + 1, bytes < sizeof counters->name ? bytes : sizeof counters->name - 1);
+    store(&counters->total_bytes, device->total_bytes);
 }
 
 void vt_top_definition(struct vt_top_counters *top, const struct vt_record_head *head)
@@ -49,57 +49,32 @@ void vt_top_definition(struct vt_top_counters *top, const struct vt_record_head 
 
 /* ---- segments ---- */
 
-/* The link to the range that begins at `start`, or to where it would be. */
-static uint16_t *link_to(struct vt_top_ranges *known, uint64_t start)
-{
-    uint16_t *link = &known->heads[vt_hash(start) >> (64 - VT_TOP_BITS)];
-    while (*link && known->ranges[*link].start != start)
-        link = &known->ranges[*link].next;
-    return link;
-}
-
 /* If a range begins at the same address, its end was not seen: replace it. */
 static void add_range(struct vt_top_ranges *known, uint64_t start, uint64_t bytes, int8_t device_index)
 {
-    uint16_t *link = link_to(known, start);
-    const uint16_t before = *link;
-    uint16_t at = before ? before : known->unused;
-    if (!start || !bytes || (!at && known->used == VT_TOP_RANGES))
-        return;
-    if (!before && at)
-        known->unused = known->ranges[at].next;
-    at = at ? at : ++known->used;
-    known->ranges[at] =
-        (struct vt_top_range){start, bytes, device_index, before ? known->ranges[before].next : 0};
-    *link = at;
-}
-
-static struct vt_top_range take_range(struct vt_top_ranges *known, uint16_t *link)
-{
-    const uint16_t at = *link;
-    const struct vt_top_range range = known->ranges[at];
-    *link = range.next;
-    known->ranges[at] = (struct vt_top_range){.next = known->unused};
-    known->unused = at;
-    return range;
+    const struct vt_address_entry range = {start, bytes, (uint8_t)device_index, 0};
+    struct vt_address_entry *before = start && bytes ? vt_table_find(&known->table, start) : NULL;
+    if (before)
+        *before = range;
+    else if (start && bytes && known->table.used < VT_TOP_RANGES && vt_table_make_room(&known->table))
+        vt_table_insert(&known->table, range);
 }
 
 static void set_segments(struct vt_top_device *device, uint64_t bytes)
 {
-    set(&device->segment_bytes, bytes);
+    store(&device->segment_bytes, bytes);
     if (bytes > device->segment_peak_bytes)
-        set(&device->segment_peak_bytes, bytes);
+        store(&device->segment_peak_bytes, bytes);
 }
 
 /* The driver takes back the range at `start`, and those that follow without a gap, up to `bytes`. */
 static void end_ranges(struct vt_top_counters *top, struct vt_top_ranges *known, uint64_t start,
                        uint64_t bytes)
 {
-    uint16_t *link;
-    for (uint64_t at = start; (at == start || at - start < bytes) && *(link = link_to(known, at));
+    for (uint64_t at = start;
+         start && (at == start || at - start < bytes) && vt_table_remove(&known->table, at, &known->freed);
          at += known->freed.bytes) {
-        known->freed = take_range(known, link);
-        struct vt_top_device *device = device_of(top, known->freed.device_index);
+        struct vt_top_device *device = device_of(top, (int8_t)known->freed.device);
         if (device)
             set_segments(device, device->segment_bytes - known->freed.bytes);
     }
@@ -107,14 +82,14 @@ static void end_ranges(struct vt_top_counters *top, struct vt_top_ranges *known,
 
 static void restore_range(struct vt_top_counters *top, struct vt_top_ranges *known, uint64_t start)
 {
-    const struct vt_top_range freed = known->freed;
-    struct vt_top_device *device = device_of(top, freed.device_index);
-    if (freed.start != start)
+    const struct vt_address_entry freed = known->freed;
+    struct vt_top_device *device = device_of(top, (int8_t)freed.device);
+    if (!start || freed.address != start)
         return;
-    add_range(known, start, freed.bytes, freed.device_index);
+    add_range(known, start, freed.bytes, (int8_t)freed.device);
     if (device)
         set_segments(device, device->segment_bytes + freed.bytes);
-    known->freed.start = 0;
+    known->freed.address = 0;
 }
 
 /* After this block the framework holds `event->detail` bytes of driver memory. If that is not the total that
@@ -124,22 +99,21 @@ static void see_block(struct vt_top_counters *top, struct vt_top_ranges *known, 
     struct vt_top_device *device = device_of(top, event->device_index);
     if (!device || event->flags & VT_FLAG_UNCOUNTED || device->segment_bytes == event->detail)
         return;
-    for (uint16_t i = 1; event->kind == VT_EVENT_ALLOC && i <= known->used; i++) {
-        struct vt_top_range *range = &known->ranges[i];
-        if (range->start < event->address + event->bytes && event->address < range->start + range->bytes)
-            range->device_index = event->device_index;
-    }
+    struct vt_address_entry *ranges = event->kind == VT_EVENT_ALLOC ? known->table.entries : NULL;
+    for (size_t i = 0; ranges && i < (size_t)1 << known->table.bits; i++)
+        if (ranges[i].address < event->address + event->bytes &&
+            event->address < ranges[i].address + ranges[i].bytes)
+            ranges[i].device = (uint8_t)event->device_index;
     set_segments(device, event->detail);
 }
 
 static void see_driver(struct vt_top_counters *top, struct vt_top_ranges *known, const struct vt_event *event)
 {
-    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
     struct vt_top_device *device = device_of(top, event->device_index);
     switch (event->kind) {
     case VT_EVENT_ALLOC:
     case VT_EVENT_MAP:
-        if (!(event->flags & not_device))
+        if (!(event->flags & VT_NO_DEVICE_MEMORY))
             add_range(known, event->address, event->bytes, -1);
         break;
     case VT_EVENT_FREE:
@@ -151,15 +125,14 @@ static void see_driver(struct vt_top_counters *top, struct vt_top_ranges *known,
         break;
     case VT_EVENT_MEMORY_INFO:
         if (device) {
-            set(&device->free_bytes, event->bytes);
-            set(&device->total_bytes, event->total_bytes);
-            set(&device->info_ns, event->t_ns);
+            store(&device->free_bytes, event->bytes);
+            store(&device->total_bytes, event->total_bytes);
+            store(&device->info_ns, event->t_ns);
         }
         break;
     }
-    if ((event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
-        !(event->flags & not_device))
-        set(&top->driver_made_bytes, top->driver_made_bytes + event->bytes);
+    if (vt_makes_device_memory(event))
+        store(&top->driver_made_bytes, top->driver_made_bytes + event->bytes);
 }
 
 void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, const struct vt_event *event)
@@ -171,5 +144,5 @@ void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, cons
     }
     see_block(top, known, event);
     if (event->kind == VT_EVENT_ALLOC)
-        set(&top->block_made_bytes, top->block_made_bytes + event->bytes);
+        store(&top->block_made_bytes, top->block_made_bytes + event->bytes);
 }

@@ -3,21 +3,17 @@
 #ifndef VT_TOP_H
 #define VT_TOP_H
 
-#include "vramtrace/format.h"
+#include "record/address_table.h"
+#include "vramtrace/ring.h"
 
 /* Live driver memory, found by its start address. Which of it holds a framework's blocks is learned when the
  * framework reports that it holds more than before. Memory that does not fit into the table counts again
  * once the framework reports its total. All zero at first. */
-enum { VT_TOP_BITS = 12, VT_TOP_RANGES = 1 << VT_TOP_BITS };
-struct vt_top_range {
-    uint64_t start, bytes; /* bytes 0 = not used */
-    int8_t device_index;   /* if the memory is a segment: its device; else -1 */
-    uint16_t next;         /* next range with the same hash, or next unused one */
-};
+enum { VT_TOP_RANGES = 4096 };
 struct vt_top_ranges {
-    uint16_t heads[VT_TOP_RANGES]; /* by hash; 0 = none */
-    uint16_t unused, used;         /* first free range that was used before; highest ever used */
-    struct vt_top_range ranges[VT_TOP_RANGES + 1], freed; /* freed: the latest one, in case the free fails */
+    struct vt_address_table table; /* at most VT_TOP_RANGES; `device`: if the memory is a segment, its device;
+                                      else (uint8_t)-1 */
+    struct vt_address_entry freed; /* the latest one, in case the free fails */
 };
 
 /* `rank`: as the launcher gave it; a text. */

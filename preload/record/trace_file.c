@@ -159,24 +159,6 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path)
     return error;
 }
 
-int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset)
-{
-    const uint8_t *data = from;
-    while (bytes) {
-        ssize_t written = pwrite(descriptor, data, bytes, (off_t)offset);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return -errno;
-        if (written == 0 || (size_t)written > bytes) /* a sandbox answered instead of the kernel */
-            return -EPERM;
-        data += written;
-        bytes -= (size_t)written;
-        offset += (uint64_t)written;
-    }
-    return 0;
-}
-
 static int write_header(const struct use *use, int descriptor)
 {
     uint8_t page[VT_HEADER_BYTES] = {0}; /* the whole page: the file may have been truncated */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "file_io.h"
 #include "options.h"
 #include "vramtrace/format.h"
 
@@ -52,9 +53,6 @@ int vt_trace_file_go_over(struct vt_trace_file *file, const struct vt_trace_regi
 void vt_trace_file_trim(struct vt_trace_file *file);
 
 void vt_trace_file_close(struct vt_trace_file *file);
-
-/* Writes all bytes at `offset`. Returns 0 or -errno. */
-int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset);
 
 /* Moves a descriptor to a high number, and returns that. */
 int vt_move_descriptor_up(int file);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "futex.h"
 #include "guard.h"
 #include "loader/elf_walk.h"
 #include "loader/fork_gate.h"
@@ -38,8 +38,8 @@
 enum {
     POLL_MS = 100, /* no event stays in the ring longer; new addresses get their names within this time, while
                       their code is still loaded */
-    FINISH_TURNS = 200, /* of FINISH_TURN_MS each; the count starts over when the writer makes progress */
-    FINISH_TURN_MS = 50,
+    FINISH_TURNS = 200, /* of FINISH_TURN_NS each; the count starts over when the writer makes progress */
+    FINISH_TURN_NS = 50000000,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
     LAST_TURN_NS = 1000000,
@@ -179,11 +179,11 @@ static void close_file(struct vt_session *session)
 /* After recording has failed: a killed process then leaves no ring that has the count. */
 static void count_what_comes_after(struct vt_session *session)
 {
-    struct vt_counters *told = &session->file.header.counters;
+    struct vt_counters *written = &session->file.header.counters;
     const struct vt_counters *counters = &session->ring.header->counters;
-    if (__atomic_load_n(&counters->after_end, __ATOMIC_RELAXED) == told->after_end)
+    if (__atomic_load_n(&counters->after_end, __ATOMIC_RELAXED) == written->after_end)
         return;
-    *told = *counters;
+    *written = *counters;
     vt_trace_file_write_header(&session->file);
 }
 
@@ -302,9 +302,8 @@ static void write_rest(struct vt_session *session)
 static void *writer_main(void *context)
 {
     struct vt_session *session = context;
-    vt_guard.frame = VT_GUARD_OWN_THREAD;
     prctl(PR_GET_NAME, session->maker_name); /* a new thread has the name of the thread that made it */
-    prctl(PR_SET_NAME, "vramtrace");
+    vt_thread_begin();
     vt_options_complain();
     be_ordinary();
     atomic_store(&session->writer_thread_id, (int)syscall(SYS_gettid));
@@ -345,8 +344,7 @@ static void *writer_main(void *context)
     write_rest(session);
     /* For instance the rings of its own children, which may have died without exit handlers. */
     vt_adopt_rings(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
-    atomic_store(&session->writer_done, 1);
-    syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    vt_futex_set(&session->writer_done, 1);
     return NULL;
 }
 
@@ -380,8 +378,7 @@ void vt_writer_finish(struct vt_session *session)
     vt_ring_wake(&session->ring);
     for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session, turn);
          turn++) {
-        syscall(SYS_futex, &session->writer_done, FUTEX_WAIT_PRIVATE, 0,
-                &(struct timespec){.tv_nsec = FINISH_TURN_MS * 1000000L}, NULL, 0);
+        vt_futex_wait(&session->writer_done, 0, FINISH_TURN_NS);
         if (vt_ring_consumed(&session->ring) != consumed) {
             consumed = vt_ring_consumed(&session->ring);
             turn = 0;

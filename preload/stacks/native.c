@@ -158,18 +158,17 @@ static uint64_t pack_step(enum step_kind kind, int64_t cfa, uint64_t base)
 enum { OP_RBP_OFFSET = 0x70 + VT_REGISTER_RBP, OP_DEREFERENCE = 0x06 };
 
 /* Parses "base pointer + offset"; *rest is what follows. */
-static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, const uint8_t **rest)
+static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, struct vt_cursor *rest)
 {
-    const uint8_t *at = rule->expression, *end = at + rule->offset;
-    if (at == end || *at++ != OP_RBP_OFFSET || !vt_leb_signed(&at, end, offset))
-        return false;
-    *rest = at;
-    return true;
+    *rest = (struct vt_cursor){rule->expression, rule->expression + rule->offset, false};
+    const bool is_base = vt_read_uint(rest, 1) == OP_RBP_OFFSET;
+    *offset = vt_read_sleb(rest);
+    return is_base && !rest->failed;
 }
 
 static bool pack_base(const struct vt_rule *rule, uint64_t *base)
 {
-    const uint8_t *rest;
+    struct vt_cursor rest;
     int64_t offset;
     if (rule->kind == VT_RULE_SAME) {
         *base = BASE_SAME;
@@ -182,7 +181,7 @@ static bool pack_base(const struct vt_rule *rule, uint64_t *base)
     }
     *base = BASE_AT_ITSELF;
     return rule->kind == VT_RULE_AT_EXPRESSION && is_base_offset(rule, &offset, &rest) && offset == 0 &&
-           rest == rule->expression + rule->offset;
+           rest.at == rest.end;
 }
 
 static uint64_t step_of_row(const struct vt_unwind_row *row)
@@ -192,7 +191,7 @@ static uint64_t step_of_row(const struct vt_unwind_row *row)
                          *address = &row->registers[VT_REGISTER_RETURN];
     uint64_t base;
     int64_t cfa = row->cfa.offset;
-    const uint8_t *rest;
+    struct vt_cursor rest;
     enum step_kind kind = STEP_OTHER;
     if (address->kind == VT_RULE_UNDEFINED)
         return pack_step(STEP_OTHER, OTHER_END, 0);
@@ -203,8 +202,7 @@ static uint64_t step_of_row(const struct vt_unwind_row *row)
         kind = row->cfa_register == VT_REGISTER_RSP   ? STEP_FROM_STACK
                : row->cfa_register == VT_REGISTER_RBP ? STEP_FROM_BASE
                                                       : STEP_OTHER;
-    else if (is_base_offset(&row->cfa, &cfa, &rest) && rest + 1 == row->cfa.expression + row->cfa.offset &&
-             *rest == OP_DEREFERENCE)
+    else if (is_base_offset(&row->cfa, &cfa, &rest) && rest.end - rest.at == 1 && *rest.at == OP_DEREFERENCE)
         kind = STEP_FROM_MEMORY;
     int64_t words = cfa / 8;
     if (kind == STEP_OTHER || cfa % 8 || words != (int16_t)words)
@@ -265,7 +263,7 @@ struct notes {
 };
 
 /* Notes that a walk depends on the word at `slot`. */
-static inline __attribute__((always_inline)) void note(struct notes *notes, uintptr_t slot)
+static inline __attribute__((always_inline)) void note_word(struct notes *notes, uintptr_t slot)
 {
     if (!notes)
         return;
@@ -310,7 +308,7 @@ walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *boun
     /* A frame begins with its caller's base pointer and the address to return to. */
     uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
               address = frame[1];
-    note(notes, (uintptr_t)(frame + 1));
+    note_word(notes, (uintptr_t)(frame + 1));
     for (uint64_t before = walk->hash; take_address(walk, address); before = walk->hash) {
         uint64_t step = step_from(address), value;
         int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
@@ -320,14 +318,14 @@ walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *boun
             cfa = stack + (uintptr_t)offset;
             break;
         case STEP_FROM_BASE:
-            note(notes, base_slot);
+            note_word(notes, base_slot);
             cfa = base + (uintptr_t)offset;
             break;
         case STEP_FROM_MEMORY:
             if (!vt_stack_read(bounds, base + (uintptr_t)offset, &value))
                 return true;
-            note(notes, base_slot);
-            note(notes, base + (uintptr_t)offset);
+            note_word(notes, base_slot);
+            note_word(notes, base + (uintptr_t)offset);
             cfa = value;
             break;
         default:
@@ -337,10 +335,10 @@ walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *boun
             return true;
         if (__builtin_expect(cfa <= stack || !vt_stack_read(bounds, cfa - 8, &value), 0))
             return true;
-        note(notes, cfa - 8);
+        note_word(notes, cfa - 8);
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
         if (words == BASE_AT_ITSELF)
-            note(notes, base_slot);
+            note_word(notes, base_slot);
         if (words != BASE_SAME) {
             base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
             if (!vt_stack_read(bounds, base_slot, &base_value))

@@ -88,7 +88,7 @@ struct walk {
     const struct vt_python *python;
     struct vt_raw_python_frame *frames; /* NULL: frames are hashed, not stored */
     size_t capacity;
-    struct vt_python_stack told;
+    struct vt_python_stack result;
     uint64_t power; /* of VT_HASH_5; factor of the next frame's part of the hash */
 };
 
@@ -131,7 +131,7 @@ static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
         (identity + (uint32_t)frame->instruction_offset * VT_HASH_3 + rotate(vt_hash(self), 32)) * VT_HASH_4;
     term ^= term >> 32;
     if (walk->frames)
-        walk->frames[walk->told.frames] =
+        walk->frames[walk->result.frames] =
             (struct vt_raw_python_frame){frame->code, frame->instruction_offset, self};
     if (noted) {
         noted->guard = guard;
@@ -139,8 +139,8 @@ static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
         noted->self_note = (uint16_t)note;
         noted->term = term;
     }
-    walk->told.frames++;
-    walk->told.hash += term * walk->power;
+    walk->result.frames++;
+    walk->result.hash += term * walk->power;
     walk->power *= VT_HASH_5;
 }
 
@@ -248,12 +248,12 @@ static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t 
 /* Adds known frames to a walk. False if there would be too many. */
 static bool take_known(struct walk *walk, const struct vt_recent_frame *innermost)
 {
-    if (walk->told.frames + innermost->frames > walk->capacity)
+    if (walk->result.frames + innermost->frames > walk->capacity)
         return false;
-    walk->told.frames += innermost->frames;
-    walk->told.hash += innermost->hash * walk->power;
-    if (walk->told.entry_frame == 0)
-        walk->told.entry_frame = innermost->entry_frame;
+    walk->result.frames += innermost->frames;
+    walk->result.hash += innermost->hash * walk->power;
+    if (walk->result.entry_frame == 0)
+        walk->result.entry_frame = innermost->entry_frame;
     return true;
 }
 
@@ -279,20 +279,20 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
         fresh++;
         if (noted)
             note_frame(layout, at, state, noted);
-        if (state == VT_FRAME_ENTRY && walk->told.entry_frame == 0)
-            walk->told.entry_frame = (uintptr_t)at;
+        if (state == VT_FRAME_ENTRY && walk->result.entry_frame == 0)
+            walk->result.entry_frame = (uintptr_t)at;
         if (state == VT_FRAME_SKIPPED || state == VT_FRAME_ENTRY)
             continue;
         if (__builtin_expect(state == VT_FRAME_UNREADABLE, 0))
             break;
-        if (__builtin_expect(walk->told.frames == walk->capacity, 0)) {
-            walk->told.truncated = true;
+        if (__builtin_expect(walk->result.frames == walk->capacity, 0)) {
+            walk->result.truncated = true;
             return;
         }
         take_frame(walk, layout, &frame, noted);
     }
-    walk->told.unreadable = at != NULL;
-    if (recent && !walk->told.unreadable && fresh <= VT_RECENT_FRAMES)
+    walk->result.unreadable = at != NULL;
+    if (recent && !walk->result.unreadable && fresh <= VT_RECENT_FRAMES)
         remember_walk(recent, known, fresh);
 }
 
@@ -329,7 +329,7 @@ void vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, struct 
     const char *thread = vt_python_current_thread(&walk.python);
     if (thread != NULL)
         walks[walk.python->layout->index].store(&walk, thread);
-    *stack = walk.told;
+    *stack = walk.result;
 }
 
 void vt_python_hash(struct vt_recent_frames *recent, size_t capacity, struct vt_python_stack *stack)
@@ -338,5 +338,5 @@ void vt_python_hash(struct vt_recent_frames *recent, size_t capacity, struct vt_
     const char *thread = vt_python_current_thread(&walk.python);
     if (thread != NULL)
         walks[walk.python->layout->index].hash(&walk, thread, recent);
-    *stack = walk.told;
+    *stack = walk.result;
 }

@@ -25,60 +25,33 @@ struct machine {
     struct vt_stack_bounds *bounds;
     uint64_t values[EXPRESSION_DEPTH];
     unsigned depth;
-    const uint8_t *at, *start, *end;
-    bool failed;
+    struct vt_cursor code; /* `failed`: of the whole machine */
+    const uint8_t *start;
 };
 
 static void push(struct machine *machine, uint64_t value)
 {
-    machine->failed |= machine->depth == EXPRESSION_DEPTH;
-    if (!machine->failed)
+    machine->code.failed |= machine->depth == EXPRESSION_DEPTH;
+    if (!machine->code.failed)
         machine->values[machine->depth++] = value;
 }
 
 static uint64_t pop(struct machine *machine)
 {
-    machine->failed |= machine->depth == 0;
-    return machine->failed ? 0 : machine->values[--machine->depth];
-}
-
-static uint64_t operand(struct machine *machine, size_t bytes, bool is_signed)
-{
-    uint64_t value = 0;
-    if ((size_t)(machine->end - machine->at) < bytes) {
-        machine->failed = true;
-        return 0;
-    }
-    memcpy(&value, machine->at, bytes);
-    machine->at += bytes;
-    unsigned unused = 64 - 8 * (unsigned)bytes;
-    return is_signed ? (uint64_t)((int64_t)(value << unused) >> unused) : value;
-}
-
-static uint64_t operand_unsigned(struct machine *machine)
-{
-    uint64_t value = 0;
-    machine->failed |= !vt_leb_unsigned(&machine->at, machine->end, &value);
-    return value;
-}
-
-static uint64_t operand_signed(struct machine *machine)
-{
-    int64_t value = 0;
-    machine->failed |= !vt_leb_signed(&machine->at, machine->end, &value);
-    return (uint64_t)value;
+    machine->code.failed |= machine->depth == 0;
+    return machine->code.failed ? 0 : machine->values[--machine->depth];
 }
 
 static uint64_t of_register(struct machine *machine, uint64_t number)
 {
-    machine->failed |= number >= VT_REGISTER_RETURN;
-    return machine->failed ? 0 : machine->frame->registers[number];
+    machine->code.failed |= number >= VT_REGISTER_RETURN;
+    return machine->code.failed ? 0 : machine->frame->registers[number];
 }
 
 static uint64_t pick(struct machine *machine, uint64_t depth)
 {
-    machine->failed |= depth >= machine->depth;
-    return machine->failed ? 0 : machine->values[machine->depth - 1 - depth];
+    machine->code.failed |= depth >= machine->depth;
+    return machine->code.failed ? 0 : machine->values[machine->depth - 1 - depth];
 }
 
 /* DW_OP_*. */
@@ -122,7 +95,7 @@ enum {
 };
 
 /* False if it is none of these, or if the stack is too short. */
-static bool binary(struct machine *machine, uint8_t operation)
+static bool apply_binary(struct machine *machine, uint8_t operation)
 {
     uint64_t right = pop(machine), left = pop(machine), result;
     int64_t right_signed = (int64_t)right, left_signed = (int64_t)left;
@@ -152,11 +125,11 @@ static bool binary(struct machine *machine, uint8_t operation)
         return false;
     }
     push(machine, result);
-    return !machine->failed;
+    return !machine->code.failed;
 }
 
 /* Moves values on the stack. False if it is none of these. */
-static bool rearrange(struct machine *machine, uint8_t operation)
+static bool rearrange_stack(struct machine *machine, uint8_t operation)
 {
     switch (operation) {
     case OP_DUPLICATE:
@@ -169,7 +142,7 @@ static bool rearrange(struct machine *machine, uint8_t operation)
         push(machine, pick(machine, 1));
         return true;
     case OP_PICK:
-        push(machine, pick(machine, operand(machine, 1, false)));
+        push(machine, pick(machine, vt_read_uint(&machine->code, 1)));
         return true;
     case OP_SWAP: {
         uint64_t top = pop(machine), below = pop(machine);
@@ -185,28 +158,35 @@ static bool rearrange(struct machine *machine, uint8_t operation)
 static void dereference(struct machine *machine, uint64_t bytes)
 {
     uint64_t word = 0, address = pop(machine);
-    if (bytes == 0 || bytes > sizeof word || machine->failed ||
+    if (bytes == 0 || bytes > sizeof word || machine->code.failed ||
         !vt_stack_read(machine->bounds, address, &word)) {
-        machine->failed = true;
+        machine->code.failed = true;
         return;
     }
     push(machine, bytes == sizeof word ? word : word & ((UINT64_C(1) << bytes * 8) - 1));
 }
 
-static void jump(struct machine *machine, bool taken)
+static void take_branch(struct machine *machine, bool taken)
 {
-    int64_t distance = (int64_t)operand(machine, 2, true);
-    if (!taken || machine->failed)
+    int64_t distance = vt_read_int(&machine->code, 2);
+    if (!taken || machine->code.failed)
         return;
-    if (distance < machine->start - machine->at || distance > machine->end - machine->at)
-        machine->failed = true;
+    if (distance < machine->start - machine->code.at || distance > machine->code.end - machine->code.at)
+        machine->code.failed = true;
     else
-        machine->at += distance;
+        machine->code.at += distance;
 }
 
-static void operate(struct machine *machine)
+/* `kind`: 0 = one byte unsigned, 1 = one byte signed, 2 = two bytes unsigned … */
+static uint64_t read_constant(struct vt_cursor *code, unsigned kind)
 {
-    uint8_t operation = (uint8_t)operand(machine, 1, false);
+    const size_t bytes = (size_t)1 << kind / 2;
+    return kind & 1 ? (uint64_t)vt_read_int(code, bytes) : vt_read_uint(code, bytes);
+}
+
+static void run_operation(struct machine *machine)
+{
+    uint8_t operation = (uint8_t)vt_read_uint(&machine->code, 1);
     uint64_t value;
     if (operation >= OP_LITERAL && operation < OP_LITERAL + 32) {
         push(machine, operation - OP_LITERAL);
@@ -214,28 +194,28 @@ static void operate(struct machine *machine)
     }
     if (operation >= OP_REGISTER_OFFSET && operation < OP_REGISTER_OFFSET + 32) {
         value = of_register(machine, operation - OP_REGISTER_OFFSET);
-        push(machine, value + operand_signed(machine));
+        push(machine, value + (uint64_t)vt_read_sleb(&machine->code));
         return;
     }
     if (operation >= OP_CONSTANT_1U && operation < OP_CONSTANT_1U + 8) {
-        push(machine, operand(machine, (size_t)1 << (operation - OP_CONSTANT_1U) / 2, operation & 1));
+        push(machine, read_constant(&machine->code, operation - OP_CONSTANT_1U));
         return;
     }
     switch (operation) {
     case OP_ADDRESS:
-        push(machine, operand(machine, 8, false));
+        push(machine, vt_read_uint(&machine->code, 8));
         break;
     case OP_DEREFERENCE:
         dereference(machine, 8);
         break;
     case OP_DEREFERENCE_BYTES:
-        dereference(machine, operand(machine, 1, false));
+        dereference(machine, vt_read_uint(&machine->code, 1));
         break;
     case OP_CONSTANT_U:
-        push(machine, operand_unsigned(machine));
+        push(machine, vt_read_uleb(&machine->code));
         break;
     case OP_CONSTANT_S:
-        push(machine, operand_signed(machine));
+        push(machine, (uint64_t)vt_read_sleb(&machine->code));
         break;
     case OP_ABSOLUTE:
         value = pop(machine);
@@ -248,50 +228,49 @@ static void operate(struct machine *machine)
         push(machine, ~pop(machine));
         break;
     case OP_PLUS_CONSTANT:
-        value = operand_unsigned(machine);
+        value = vt_read_uleb(&machine->code);
         push(machine, pop(machine) + value);
         break;
     case OP_REGISTER_X_OFFSET:
-        value = of_register(machine, operand_unsigned(machine));
-        push(machine, value + operand_signed(machine));
+        value = of_register(machine, vt_read_uleb(&machine->code));
+        push(machine, value + (uint64_t)vt_read_sleb(&machine->code));
         break;
     case OP_SKIP:
-        jump(machine, true);
+        take_branch(machine, true);
         break;
     case OP_BRANCH:
-        jump(machine, pop(machine) != 0);
+        take_branch(machine, pop(machine) != 0);
         break;
     case OP_NOTHING:
         break;
     default:
-        if (!rearrange(machine, operation) && !binary(machine, operation))
-            machine->failed = true;
+        if (!rearrange_stack(machine, operation) && !apply_binary(machine, operation))
+            machine->code.failed = true;
     }
 }
 
 /* `first`: initially on the stack; for a register's rule it is the CFA. */
-static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
-                     const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
+static bool evaluate_expression(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
+                                const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
 {
     struct machine machine = {.frame = frame,
                               .bounds = bounds,
-                              .at = rule->expression,
-                              .start = rule->expression,
-                              .end = rule->expression + rule->offset};
+                              .code = {rule->expression, rule->expression + rule->offset, false},
+                              .start = rule->expression};
     if (first)
         push(&machine, *first);
-    for (int steps = 0; machine.at < machine.end && !machine.failed; steps++) {
-        machine.failed |= steps == EXPRESSION_STEPS;
-        operate(&machine);
+    for (int steps = 0; machine.code.at < machine.code.end && !machine.code.failed; steps++) {
+        machine.code.failed |= steps == EXPRESSION_STEPS;
+        run_operation(&machine);
     }
     *result = pop(&machine);
-    return !machine.failed;
+    return !machine.code.failed;
 }
 
 /* ---- one step ---- */
 
-static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
-                  const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
+static bool apply_rule(const struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds,
+                       const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
 {
     uint64_t address;
     switch (rule->kind) {
@@ -312,9 +291,10 @@ static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_bounds *b
         *value = frame->registers[rule->offset];
         return true;
     case VT_RULE_AT_EXPRESSION:
-        return evaluate(frame, bounds, rule, &cfa, &address) && vt_stack_read(bounds, address, value);
+        return evaluate_expression(frame, bounds, rule, &cfa, &address) &&
+               vt_stack_read(bounds, address, value);
     default:
-        return evaluate(frame, bounds, rule, &cfa, value);
+        return evaluate_expression(frame, bounds, rule, &cfa, value);
     }
 }
 
@@ -328,14 +308,14 @@ bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bound
         return false;
     if (row.cfa.kind == VT_RULE_OFFSET)
         cfa = frame->registers[row.cfa_register] + (uint64_t)(int64_t)row.cfa.offset;
-    else if (!evaluate(frame, bounds, &row.cfa, NULL, &cfa))
+    else if (!evaluate_expression(frame, bounds, &row.cfa, NULL, &cfa))
         return false;
     for (unsigned i = 0; i < VT_REGISTERS; i++) {
         const struct vt_rule own_stack = {.kind = VT_RULE_OFFSET};
         const struct vt_rule *rule = &row.registers[i];
         if (i == VT_REGISTER_RSP && rule->kind == VT_RULE_SAME)
             rule = &own_stack;
-        if (!apply(frame, bounds, rule, i, cfa, &caller.registers[i]))
+        if (!apply_rule(frame, bounds, rule, i, cfa, &caller.registers[i]))
             return false;
     }
     /* Stacks grow down; only an interrupted frame may be on another stack. */

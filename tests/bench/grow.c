@@ -633,8 +633,8 @@ static void steps(struct run *run, const char *source)
     struct vt_attribution *attribution;
     char error[512];
     uint32_t first, end;
-    REQUIRE(!vt_trace_open(source, &trace, error, sizeof error));
-    vt_replay_make(trace, &replay);
+    REQUIRE(!vt_trace_open(source, NULL, &trace, error, sizeof error));
+    replay = vt_replay_make(trace);
     REQUIRE(!vt_attribute(trace, replay, NULL, &attribution, error, sizeof error));
     find_period(attribution, &first, &end);
     REQUIRE(end > first);

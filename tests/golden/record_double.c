@@ -58,7 +58,8 @@ void vt_record(const struct vt_observation *seen)
 bool vt_record_named(enum vt_event_kind kind, const char *text)
 {
     char line[2048];
-    write_line(line, snprintf(line, sizeof(line), "kind=%u layer=0 text=%s\n", kind, text));
+    write_line(line, snprintf(line, sizeof(line), "kind=%u layer=0%s%s\n", kind, text ? " text=" : "",
+                              text ? text : ""));
     return true;
 }
 

@@ -1,4 +1,4 @@
-"""Makes the ring of a process that seems to record, in plain Python, straight from format.h."""
+"""Makes the ring of a process that seems to record, in plain Python, straight from ring.h."""
 import os
 import pathlib
 import struct

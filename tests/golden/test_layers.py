@@ -14,10 +14,10 @@ ONLY = {"view": {"base", "report", "view"}}
 # Folders in which files still need each other.
 CIRCLES = set()
 # Of the sources of report/, views may include the headers of these; the others are for makers of the report.
-SHOWN = {"annotation", "columns", "diff", "facts", "info", "job", "launch_info", "modules", "peak_rows", "places", "report", "schema",
+SHOWN = {"annotation", "columns", "facts", "info", "launch_info", "modules", "peak_rows", "places", "report", "schema",
          "sources", "tables", "timeline", "top"}
 # Headers that still promise what several sources define; none may be added.
-SHARED = {"attribute/stack_traits.h", "command/command.h", "trace/trace.h", "view/exports.h", "view/text/text.h", "view/text/views.h"}
+SHARED = {"attribute/stack_traits.h", "trace/trace.h", "view/exports.h", "view/text/text.h", "view/text/views.h"}
 
 ROOT = ANALYZER.parent
 FILES = {str(path.relative_to(ANALYZER)): path for path in ANALYZER.rglob("*") if path.suffix in (".c", ".h", ".def")}

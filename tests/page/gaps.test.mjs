@@ -55,7 +55,7 @@ for (const axis of ["time", "event", "step"])
 test("the largest state is one that is known", () => {
     const last = trace.changes.length - 1;
     for (const [from, to] of [[0, last], [Math.floor(last * 0.2), Math.floor(last * 0.7)]]) {
-        const change = model.peakIn(from, to);
+        const change = model.largestOf(from, to + 1).change;
         assert.ok(model.gaps.at(change) < 0);
         const most = Math.max(...states.slice(from, to + 1).filter((_, i) => model.gaps.at(from + i) < 0).map(({ blocks }) => blocks));
         assert.equal(states[change].blocks, most);

@@ -61,8 +61,8 @@ test("what is alive", () => {
 
 test("the peak is the first of the largest", () => {
     const most = Math.max(...states.map(({ blocks }) => blocks));
-    assert.equal(model.peakIn(0, states.length - 1), states.findIndex(({ blocks }) => blocks === most));
-    assert.equal(model.peak, model.peakIn(0, states.length - 1));
+    assert.equal(model.largestOf(0, states.length).change, states.findIndex(({ blocks }) => blocks === most));
+    assert.equal(model.peak, model.largestOf(0, states.length).change);
 });
 
 test("no peak is lost in a picture, at any axis and zoom", () => {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "python_lines.h"
+#include "trace/python_lines.h"
 #include "stacks/python.h"
 #include "stacks/python_code.h"
 #include "stacks/python_locals.h"

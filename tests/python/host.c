@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "python_lines.h"
+#include "trace/python_lines.h"
 #include "stacks/python.h"
 #include "stacks/python_code.h"
 

@@ -12,7 +12,7 @@ root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 CC=${CC:-cc}
-flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra ${CFLAGS:--O2 -g} -I$root/preload -I$root/analyzer/trace"
+flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra ${CFLAGS:--O2 -g} -I$root/preload -I$root/analyzer"
 sources="$root/preload/stacks/python.c $root/preload/stacks/python_code.c $root/preload/stacks/python_layout.c $root/preload/stacks/python_locals.c $root/analyzer/trace/python_lines.c"
 libraries="-pthread -ldl"
 export PYTHONDONTWRITEBYTECODE=1

@@ -1,4 +1,4 @@
-"""What inspect.py and census.py find, with classes in the place of torch's: on every Python, without torch."""
+"""What the scripts of an inspection find, with classes in the place of torch's: on every Python, without torch."""
 import asyncio
 import collections  # as torch does
 import functools
@@ -179,23 +179,17 @@ GIVEN = dict(
     find_holders=find_holders, LAUNCH=(b"RANK", b"WORLD_SIZE", b"VRAMTRACE_LABEL", b"MASTER_ADDR"))
 
 
-def run(name, given):
-    """As scripts.c does: the file is the body of a class, whose code is run in a namespace of its own."""
-    with open(os.path.join(FOLDER, name)) as file:
-        text = "class body:\n" + "".join(" " + line for line in file)
-    scope, module = dict(given), compile(text, "<vramtrace>", "exec")
-    exec(next(constant for constant in module.co_consts if type(constant) is types.CodeType), scope)
-    return scope
+SCRIPTS = ("objects.py", "inspect.py", "arrays.py", "census.py", "holders.py")
 
 
 def load(memory=None, **instead):
+    """As scripts.c does: all scripts in one namespace."""
     memory = memory or dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[], written=[])
-    given = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
-    inspect = run("inspect.py", given)
-    arrays = run("arrays.py", {**given, **inspect["FOR_OTHERS"]})
-    inspect.update(arrays["FOR_INSPECT"])
-    inspect["take_census"] = run("census.py", {**given, **inspect["FOR_OTHERS"], **arrays["FOR_CENSUS"]})["take_census"]
-    return inspect["inspect"]
+    scope = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
+    for name in SCRIPTS:
+        with open(os.path.join(FOLDER, name)) as file:
+            exec(compile(file.read(), "<vramtrace>", "exec"), scope)
+    return scope["inspect"]
 
 
 def inspect(census_ns=0, memory=None, **variables):

@@ -68,9 +68,9 @@ int main(int argument_count, char **arguments)
     struct vt_trace *trace;
     struct vt_replay *replay;
     struct vt_attribution *attribution;
-    bool opened = argument_count > 1 && !vt_trace_open(arguments[1], &trace, error, sizeof error);
+    bool opened = argument_count > 1 && !vt_trace_open(arguments[1], NULL, &trace, error, sizeof error);
     if (opened)
-        vt_replay_make(trace, &replay);
+        replay = vt_replay_make(trace);
     if (!opened || vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
         fprintf(stderr, "%s\n", error);
         return 1;

@@ -188,7 +188,7 @@ static void make_model(struct run *run)
 static int attribute_with(struct run *run, const char *rules, char *error)
 {
     run->trace = builder_open(run->builder);
-    vt_replay_make(run->trace, &run->replay);
+    run->replay = vt_replay_make(run->trace);
     return vt_attribute(run->trace, run->replay, rules, &run->attribution, error, 512);
 }
 

@@ -102,7 +102,7 @@ static void add_level(struct vt_job_process *process, uint64_t t_ns, uint64_t by
 
     if (!device->levels)
         device->levels = take(process, 8, sizeof *device->levels);
-    device->levels[device->level_count++] = (struct vt_job_level){t_ns, bytes};
+    device->levels[device->level_count++] = (struct vt_level){t_ns, bytes};
 }
 
 static void add_card_level(struct vt_job_process *process, uint64_t t_ns, uint64_t bytes)
@@ -111,14 +111,14 @@ static void add_card_level(struct vt_job_process *process, uint64_t t_ns, uint64
 
     if (!device->card_levels)
         device->card_levels = take(process, 8, sizeof *device->card_levels);
-    device->card_levels[device->card_level_count++] = (struct vt_job_level){t_ns, bytes};
+    device->card_levels[device->card_level_count++] = (struct vt_level){t_ns, bytes};
 }
 
 static struct vt_job *merge(struct made *made)
 {
     struct vt_job *job;
 
-    vt_job_make("job", made->processes, made->count, NULL, 0, false, &job);
+    job = vt_job_make("job", made->processes, made->count, NULL, 0, false);
     return job;
 }
 
@@ -924,7 +924,7 @@ static void read_process(struct builder *builder, struct vt_job_process *process
     struct vt_report *report;
     char error[512];
 
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     cr_assert_eq(vt_attribute(trace, replay, NULL, &attribution, error, sizeof error), 0);
     cr_assert_eq(vt_report_make(attribution, &options, &report, error, sizeof error), 0);
     vt_diagnose(report, VT_FIND_LEAKS);

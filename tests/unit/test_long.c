@@ -74,7 +74,7 @@ static struct vt_trace *open_part(const char *path, uint64_t budget, const struc
     char error[512];
     struct vt_trace *trace;
     const struct vt_reading reading = {.budget_events = budget, .asked = asked, .asked_count = count};
-    cr_assert_eq(vt_trace_open_part(path, &reading, &trace, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(vt_trace_open(path, &reading, &trace, error, sizeof error), 0, "%s", error);
     return trace;
 }
 

@@ -84,7 +84,7 @@ static void attribute(struct run *run)
 {
     char error[512];
     run->trace = builder_open(run->builder);
-    vt_replay_make(run->trace, &run->replay);
+    run->replay = vt_replay_make(run->trace);
     cr_assert_eq(vt_attribute(run->trace, run->replay, NULL, &run->attribution, error, sizeof error), 0, "%s",
                  error);
     cr_assert_eq(vt_replay_verify(run->replay, 0, error, sizeof error), 0, "%s", error);

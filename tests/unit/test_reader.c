@@ -52,7 +52,7 @@ static struct builder *small_trace(void)
 static int open_error(struct builder *builder, const void *image, size_t bytes, char *error)
 {
     struct vt_trace *trace;
-    int result = vt_trace_open(builder_write_bytes(builder, image, bytes), &trace, error, 512);
+    int result = vt_trace_open(builder_write_bytes(builder, image, bytes), NULL, &trace, error, 512);
     cr_assert(result == 0 || trace == NULL);
     vt_trace_close(trace);
     return result;
@@ -136,8 +136,8 @@ Test(reader, refuses_what_is_no_trace)
     cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EBADMSG);
     cr_assert_null(strchr(error, '\n'));
     struct vt_trace *trace;
-    cr_assert_eq(vt_trace_open("/tmp", &trace, error, sizeof error), -EBADMSG);
-    cr_assert_eq(vt_trace_open("/nonexistent/x.vrt", &trace, error, sizeof error), -ENOENT);
+    cr_assert_eq(vt_trace_open("/tmp", NULL, &trace, error, sizeof error), -EBADMSG);
+    cr_assert_eq(vt_trace_open("/nonexistent/x.vrt", NULL, &trace, error, sizeof error), -ENOENT);
     free(image);
     builder_free(builder);
 }
@@ -285,7 +285,7 @@ static void exercise(struct vt_trace *trace)
         vt_trace_frames(trace, i, frames, 8);
         vt_trace_user_frame(trace, i, frames);
     }
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     for (int i = 0; i < replay->device_count; i++)
         cr_assert_eq(vt_replay_verify(replay, i, error, sizeof error), 0, "%s", error);
     vt_replay_free(replay);
@@ -295,7 +295,7 @@ static void open_and_exercise(struct builder *builder, const uint8_t *image, siz
 {
     struct vt_trace *trace;
     char error[512];
-    if (vt_trace_open(builder_write_bytes(builder, image, bytes), &trace, error, sizeof error))
+    if (vt_trace_open(builder_write_bytes(builder, image, bytes), NULL, &trace, error, sizeof error))
         return;
     exercise(trace);
     vt_trace_close(trace);
@@ -354,7 +354,8 @@ Test(reader, steps_over_a_damaged_chunk)
     copy[at + sizeof first + first.stored_bytes + 3] ^= 0xff; /* the second one's magic */
     struct vt_trace *trace;
     char error[512];
-    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, copy, bytes), &trace, error, sizeof error), 0);
+    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, copy, bytes), NULL, &trace, error, sizeof error),
+                 0);
     cr_assert(trace->truncated);
     cr_assert_not(trace->complete);
     cr_assert_gt(trace->damaged_bytes, 40);
@@ -458,8 +459,8 @@ static struct vt_trace *open_with_more_events(uint32_t events, uint32_t more)
     struct vt_chunk_header *head = (struct vt_chunk_header *)(copy + VT_HEADER_BYTES);
     head->events += more;
     head->checksum = vt_chunk_checksum(head, (const uint8_t *)(head + 1));
-    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, copy, bytes), &trace, error, sizeof error), 0,
-                 "%s", error);
+    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, copy, bytes), NULL, &trace, error, sizeof error),
+                 0, "%s", error);
     free(copy);
     builder_free(builder);
     return trace;

@@ -56,7 +56,7 @@ static void replay(struct fixture *fixture)
     const struct vt_replay_visitor visitor = {.visit = keep, .context = fixture};
     char error[512];
     fixture->trace = builder_open(fixture->builder);
-    vt_replay_make(fixture->trace, &fixture->replay);
+    fixture->replay = vt_replay_make(fixture->trace);
     cr_assert_eq(vt_replay_walk(fixture->replay, 0, &visitor), 0);
     for (int i = 0; i < fixture->replay->device_count; i++)
         cr_assert_eq(vt_replay_verify(fixture->replay, i, error, sizeof error), 0, "%s", error);
@@ -560,7 +560,7 @@ Test(replay, adds_up_for_random_events)
         struct vt_trace *trace = builder_open(builder);
         struct vt_replay *replayed;
         char error[512];
-        vt_replay_make(trace, &replayed);
+        replayed = vt_replay_make(trace);
         for (int device = 0; device < replayed->device_count; device++)
             cr_assert_eq(vt_replay_verify(replayed, device, error, sizeof error), 0, "seed %d: %s", (int)seed,
                          error);

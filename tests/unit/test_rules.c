@@ -46,7 +46,7 @@ Test(rules, that_are_wrong_are_told_with_their_line)
     struct vt_attribution *attribution;
     char error[512];
     struct vt_trace *trace = builder_open(builder);
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = builder_rules_file(cases[i].text);
         cr_expect_eq(vt_attribute(trace, replay, path, &attribution, error, sizeof error), -EINVAL, "%s",
@@ -99,7 +99,7 @@ Test(rules, of_a_user_add_to_traits_and_code)
     builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK, .stack_id = worker});
     builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK, .stack_id = engine});
     struct vt_trace *trace = builder_open(builder);
-    vt_replay_make(trace, &replay);
+    replay = vt_replay_make(trace);
     const char *path = builder_rules_file("code hook-caller\n  name comp*\n  not python *.c:*\n"
                                           "trait foreach\n  thread worker_*\n  not name backward\n");
     for (int own = 0; own < 2; own++) {

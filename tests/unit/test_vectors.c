@@ -191,7 +191,7 @@ Test(vectors, are_traces)
         char path[512], error[512];
         struct vt_trace *trace;
         snprintf(path, sizeof path, "%s/%s.vrt", VECTORS, names[i]);
-        cr_assert_eq(vt_trace_open(path, &trace, error, sizeof error), 0, "%s", error);
+        cr_assert_eq(vt_trace_open(path, NULL, &trace, error, sizeof error), 0, "%s", error);
         cr_assert(trace->complete);
         cr_assert_eq(trace->event_count, trace->header.counters.events);
         vt_trace_close(trace);

@@ -178,7 +178,7 @@ void builder_function(struct builder *builder, uint16_t id, const char *name)
 
 void builder_thread(struct builder *builder, uint64_t thread_id, const char *name)
 {
-    struct vt_thread thread = {.thread_id = thread_id};
+    struct vt_string thread = {.id = thread_id};
     put_parts(builder, VT_RECORD_THREAD, &thread, sizeof thread, name, strlen(name));
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "trace/trace.h"
+#include "vramtrace/ring.h"
 
 struct builder;
 
@@ -76,7 +77,7 @@ static inline struct vt_trace *builder_open(struct builder *builder)
 {
     struct vt_trace *trace;
     char error[512];
-    if (vt_trace_open(builder_write(builder), &trace, error, sizeof error) != 0) {
+    if (vt_trace_open(builder_write(builder), NULL, &trace, error, sizeof error) != 0) {
         fprintf(stderr, "%s\n", error);
         abort();
     }

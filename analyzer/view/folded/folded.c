@@ -26,10 +26,9 @@ static void put_sample(const struct vt_export *export, const struct vt_stack_lis
 {
     uint32_t ids[VT_CHAIN_FRAMES];
     size_t count = vt_stack_chain(stacks, sample->stack_id, sample->forward_stack_id, ids);
-    char device[VT_DEVICE_NAME_BYTES];
 
     if (export->report->device_count > 1)
-        fprintf(export->stream, "%s;", vt_device_label(sample->device_index, device));
+        fprintf(export->stream, "GPU %d;", sample->device_index);
     fputs(vt_category_name(sample->category), export->stream);
     while (count--) {
         fputc(';', export->stream);

@@ -18,7 +18,7 @@ static void note_change(struct vt_page_allocations *allocations, uint32_t event,
     allocations->changes[event] = tick < NEVER ? (uint32_t)tick : NEVER - 1;
 }
 
-static int collect(void *context, const void *table_row)
+static int collect_allocation(void *context, const void *table_row)
 {
     const struct vt_allocation_row *row = table_row;
     const struct vt_block *block = &row->block;
@@ -97,8 +97,7 @@ static void add_allocations(struct vt_page_trace *page, const struct vt_page_all
 
 void vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocations *allocations)
 {
-    uint64_t rows = vt_table_rows(page->tables, VT_TABLE_ALLOCATIONS);
-    size_t events = vt_table_rows(page->tables, VT_TABLE_EVENTS);
+    size_t rows = page->report->allocation_count, events = page->report->event_count;
 
     *allocations =
         (struct vt_page_allocations){.tick_ns = tick_for(page->report->duration_ns),
@@ -109,7 +108,7 @@ void vt_page_allocations_add(struct vt_page_trace *page, struct vt_page_allocati
         allocations->devices |= UINT64_C(1) << (page->report->devices[i].index & 63);
     memset(allocations->changes, 0xff, (events + 1) * sizeof *allocations->changes);
     vt_classes_begin(&allocations->classes, page);
-    vt_table_walk(page->tables, VT_TABLE_ALLOCATIONS, collect, allocations);
+    vt_table_walk(page->tables, VT_TABLE_ALLOCATIONS, collect_allocation, allocations);
     add_changes(page, allocations);
     add_allocations(page, allocations);
     vt_classes_finish(&allocations->classes);

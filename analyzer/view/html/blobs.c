@@ -1,8 +1,11 @@
 #include "view/html/blobs.h"
 
 #include <libdeflate.h>
+#include <stdlib.h>
 
 #include "base/allocate.h"
+#include "base/index.h"
+#include "base/memory_stream.h"
 
 #define LEVEL 6
 
@@ -16,23 +19,36 @@ void vt_blobs_make(struct vt_blobs *blobs)
 void vt_blobs_free(struct vt_blobs *blobs)
 {
     libdeflate_free_compressor(blobs->compressor);
-    vt_bytes_free(&blobs->data);
+    free(blobs->data);
 }
 
-struct vt_blob vt_blob_add(struct vt_blobs *blobs, struct vt_bytes *raw)
+struct vt_blob vt_blob_add(struct vt_blobs *blobs, char *raw, size_t raw_bytes)
 {
-    struct vt_blob blob = {.offset = blobs->data.count, .raw_bytes = raw->count};
-    size_t bound = libdeflate_zlib_compress_bound(blobs->compressor, raw->count);
-    char *end = vt_bytes_reserve(&blobs->data, bound);
+    struct vt_blob blob = {.offset = blobs->bytes, .raw_bytes = raw_bytes};
+    size_t bound = libdeflate_zlib_compress_bound(blobs->compressor, raw_bytes);
 
-    blob.bytes = libdeflate_zlib_compress(blobs->compressor, raw->data ? raw->data : "", raw->count, end, bound);
-    blobs->data.count += blob.bytes;
-    vt_bytes_free(raw);
+    vt_reserve(&blobs->data, &blobs->capacity, blobs->bytes + bound, 1);
+    blob.bytes =
+        libdeflate_zlib_compress(blobs->compressor, raw, raw_bytes, blobs->data + blobs->bytes, bound);
+    blobs->bytes += blob.bytes;
+    free(raw);
     return blob;
 }
 
-void vt_blob_describe(const struct vt_blob *blob, struct vt_bytes *json)
+struct vt_blob vt_blob_of_document(struct vt_blobs *blobs, const struct vt_document *document,
+                                   const void *root, const struct vt_json_style *style)
 {
-    vt_bytes_print(json, "\"offset\":%zu,\"bytes\":%zu,\"raw_bytes\":%zu", blob->offset, blob->bytes,
-                   blob->raw_bytes);
+    char *text;
+    size_t bytes;
+    FILE *stream = vt_memory_stream(&text, &bytes);
+
+    vt_json_write(document, root, style, stream);
+    fclose(stream);
+    return vt_blob_add(blobs, text, bytes);
+}
+
+void vt_blob_describe(const struct vt_blob *blob, FILE *json)
+{
+    fprintf(json, "\"offset\":%zu,\"bytes\":%zu,\"raw_bytes\":%zu", blob->offset, blob->bytes,
+            blob->raw_bytes);
 }

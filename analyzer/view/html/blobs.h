@@ -1,9 +1,9 @@
-/* Blobs: tables and documents, compressed one by one (zlib), that stand one after another in the
- * page's base64. */
+/* Blobs: tables and documents, compressed one by one (zlib), that stand one after another in the page's
+ * base64. */
 #ifndef VT_BLOBS_H
 #define VT_BLOBS_H
 
-#include "view/html/bytes.h"
+#include "view/json/json.h"
 
 struct libdeflate_compressor;
 
@@ -12,16 +12,20 @@ struct vt_blob {
 };
 
 struct vt_blobs {
-    struct vt_bytes data; /* all that is compressed */
+    char *data; /* all that is compressed */
+    size_t bytes, capacity;
     struct libdeflate_compressor *compressor;
 };
 
 void vt_blobs_make(struct vt_blobs *blobs);
 void vt_blobs_free(struct vt_blobs *blobs);
 
-/* Compresses `raw`, which it empties and frees. */
-struct vt_blob vt_blob_add(struct vt_blobs *blobs, struct vt_bytes *raw);
+/* Compresses `raw`, and frees it. */
+struct vt_blob vt_blob_add(struct vt_blobs *blobs, char *raw, size_t raw_bytes);
+/* A document as --json prints it. */
+struct vt_blob vt_blob_of_document(struct vt_blobs *blobs, const struct vt_document *document,
+                                   const void *root, const struct vt_json_style *style);
 /* "offset":…,"bytes":…,"raw_bytes":… */
-void vt_blob_describe(const struct vt_blob *blob, struct vt_bytes *json);
+void vt_blob_describe(const struct vt_blob *blob, FILE *json);
 
 #endif

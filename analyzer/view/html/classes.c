@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/memory_stream.h"
 #include "view/html/sources.h"
 
 #define CLASS_COLUMNS(X)                                                                                     \
@@ -44,6 +45,42 @@ static const char *const tensor_columns[] = {"name",  "role",        "module",  
                                              "bytes", "share_bytes", "evidence", NULL};
 enum { TENSOR_NEXT = sizeof tensor_columns / sizeof *tensor_columns - 1, TENSOR_WORDS };
 
+/* ---- Rows of numbers ---- */
+
+static const uint64_t *row_words(const struct vt_rows *rows, size_t number)
+{
+    return rows->words + number * rows->width;
+}
+
+/* The number of a row; it is the last of `count` where the row is new. */
+static uint32_t find_row(struct vt_rows *rows, const uint64_t *words)
+{
+    uint32_t number;
+    size_t bytes = rows->width * sizeof *words;
+    uint64_t hash = vt_hash_bytes(words, bytes, VT_HASH_START);
+
+    for (;; hash++) {
+        number = vt_index_get(&rows->by_content, hash);
+        if (number == VT_INDEX_NONE)
+            break;
+        if (!memcmp(row_words(rows, number), words, bytes))
+            return number;
+    }
+    number = (uint32_t)rows->count;
+    vt_reserve(&rows->words, &rows->capacity, rows->count + 1, bytes);
+    vt_index_put(&rows->by_content, hash, number);
+    memcpy(rows->words + rows->width * rows->count++, words, bytes);
+    return number;
+}
+
+static void free_rows(struct vt_rows *rows)
+{
+    vt_index_free(&rows->by_content);
+    free(rows->words);
+}
+
+/* ---- Begin and end ---- */
+
 void vt_classes_begin(struct vt_classes *classes, struct vt_page_trace *page)
 {
     *classes = (struct vt_classes){
@@ -61,9 +98,9 @@ void vt_classes_free(struct vt_classes *classes)
 {
     vt_page_table_free(&classes->table);
     vt_page_table_free(&classes->tensor_table);
-    vt_rows_free(&classes->read);
-    vt_rows_free(&classes->rows);
-    vt_rows_free(&classes->tensors);
+    free_rows(&classes->read);
+    free_rows(&classes->rows);
+    free_rows(&classes->tensors);
     vt_index_free(&classes->tensor_lists);
     vt_index_free(&classes->stacks);
     vt_index_free(&classes->frames);
@@ -83,7 +120,7 @@ static uint32_t make_tensor_list(struct vt_classes *classes, const struct vt_ten
         vt_page_table_read(&classes->tensor_table, &tensors[i], values);
         values[TENSOR_NEXT] = list;
         vt_page_table_number(&classes->tensor_table, values);
-        list = vt_rows_find(&classes->tensors, values) + 1;
+        list = find_row(&classes->tensors, values) + 1;
     }
     return list;
 }
@@ -101,7 +138,7 @@ static uint32_t tensor_list(struct vt_classes *classes, const struct vt_allocati
 
 /* ---- Classes ---- */
 
-static uint64_t sign(int64_t number)
+static uint64_t sign_of(int64_t number)
 {
     return (uint64_t)((number > 0) - (number < 0));
 }
@@ -115,7 +152,7 @@ static uint32_t add_class(struct vt_classes *classes, const uint64_t *read)
     vt_page_table_number(&classes->table, values);
     vt_index_put(&classes->stacks, values[CLASS_STACK], 0);
     vt_index_put(&classes->stacks, values[CLASS_FORWARD_STACK], 0);
-    return vt_rows_find(&classes->rows, values);
+    return find_row(&classes->rows, values);
 }
 
 uint32_t vt_classes_find(struct vt_classes *classes, const struct vt_allocation_row *row)
@@ -127,9 +164,9 @@ uint32_t vt_classes_find(struct vt_classes *classes, const struct vt_allocation_
     vt_page_table_read(&classes->table, row, values);
     values[CLASS_TENSORS] = tensor_list(classes, row);
     values[CLASS_COUNTED] = row->counted_bytes > 0;
-    values[CLASS_CACHED] = sign(row->cached_change_bytes);
+    values[CLASS_CACHED] = sign_of(row->cached_change_bytes);
     values[CLASS_DRIVER] = row->driver_bytes > 0;
-    at = vt_rows_find(&classes->read, values);
+    at = find_row(&classes->read, values);
     if (at == known) {
         vt_reserve(&classes->numbers, &classes->capacity, known + 1, sizeof *classes->numbers);
         classes->numbers[at] = add_class(classes, values);
@@ -161,25 +198,27 @@ static bool is_frame_named(void *context, const void *row)
 static void put_rows(struct vt_page_table *table, const struct vt_rows *rows, const char *name)
 {
     for (size_t i = 0; i < rows->count; i++)
-        vt_page_table_put(table, vt_row_words(rows, i));
+        vt_page_table_put(table, row_words(rows, i));
     vt_page_table_finish(table, name);
 }
 
 static void put_sources(const struct vt_classes *classes)
 {
     struct vt_spot *spots = vt_allocate_zeros(classes->rows.count, sizeof *spots);
-    struct vt_bytes raw = {0};
-    size_t count = 0;
+    char *text;
+    size_t count = 0, bytes;
+    FILE *json = vt_memory_stream(&text, &bytes);
 
     for (size_t i = 0; i < classes->rows.count; i++) {
-        const uint64_t *words = vt_row_words(&classes->rows, i);
+        const uint64_t *words = row_words(&classes->rows, i);
 
         if (words[CLASS_PLACE_FILE] && words[CLASS_PLACE_LINE])
             spots[count++] = (struct vt_spot){classes->page->strings.items[words[CLASS_PLACE_FILE]],
                                               (uint32_t)words[CLASS_PLACE_LINE]};
     }
-    vt_sources_write(spots, count, classes->page->report->trace, &raw);
-    vt_page_blob_add(classes->page, "sources", &raw);
+    vt_sources_write(spots, count, classes->page->report->trace, json);
+    fclose(json);
+    vt_page_blob_add(classes->page, "sources", vt_blob_add(classes->page->blobs, text, bytes));
     free(spots);
 }
 

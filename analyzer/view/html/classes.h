@@ -4,8 +4,15 @@
 #define VT_CLASSES_H
 
 #include "report/tables.h"
-#include "view/html/rows.h"
 #include "view/html/table.h"
+
+/* Rows of a few words, each kept once and numbered from 0 on. */
+struct vt_rows {
+    size_t width;    /* words of a row */
+    uint64_t *words; /* width * count */
+    size_t count, capacity;
+    struct vt_index by_content;
+};
 
 struct vt_classes {
     struct vt_page_trace *page;

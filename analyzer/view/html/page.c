@@ -1,15 +1,12 @@
 #include "view/html/page.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocate.h"
-#include "view/html/base64.h"
-#include "view/html/blobs.h"
+#include "base/memory_stream.h"
 #include "view/html/trace.h"
-#include "view/json/json.h"
 
 /* What comes before HEAD, between HEAD and the data, and after it; made by page/. */
 static const char *const parts[] = {
@@ -18,9 +15,9 @@ static const char *const parts[] = {
 
 struct vt_html {
     struct vt_blobs blobs;
-    struct vt_bytes traces;   /* JSON: what is in the list of traces */
-    struct vt_bytes title;    /* of the first trace, a JSON string */
-    struct vt_bytes left_out; /* JSON strings: paths */
+    FILE *traces, *left_out; /* JSON: what is in these lists */
+    char *traces_text, *left_out_text, *title;
+    size_t traces_bytes, left_out_bytes;
     struct vt_blob diff;
     bool compares;
 };
@@ -30,72 +27,91 @@ struct vt_html *vt_html_make(void)
     struct vt_html *page = vt_allocate_zeros(1, sizeof *page);
 
     vt_blobs_make(&page->blobs);
+    page->traces = vt_memory_stream(&page->traces_text, &page->traces_bytes);
+    page->left_out = vt_memory_stream(&page->left_out_text, &page->left_out_bytes);
     return page;
 }
 
 void vt_html_free(struct vt_html *page)
 {
-    if (!page)
-        return;
     vt_blobs_free(&page->blobs);
-    vt_bytes_free(&page->traces);
-    vt_bytes_free(&page->title);
-    vt_bytes_free(&page->left_out);
+    fclose(page->traces);
+    fclose(page->left_out);
+    free(page->traces_text);
+    free(page->left_out_text);
+    free(page->title);
     free(page);
 }
 
 void vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom)
 {
-    if (!page->title.count)
-        vt_bytes_string(&page->title, report->facts.command[0] ? report->facts.command : report->facts.path);
+    if (page->title)
+        fputs(",", page->traces);
     else
-        vt_bytes_add(&page->traces, ",", 1);
-    vt_page_trace_add(report, oom, &page->blobs, &page->traces);
+        page->title = vt_copy_text(report->facts.command[0] ? report->facts.command : report->facts.path);
+    vt_page_trace_add(report, oom, &page->blobs, page->traces);
 }
 
 void vt_html_leave_out(struct vt_html *page, const char *path)
 {
-    vt_bytes_add(&page->left_out, ",", page->left_out.count > 0);
-    vt_bytes_string(&page->left_out, path);
+    fputs(ftell(page->left_out) ? "," : "", page->left_out);
+    vt_json_text(path, true, page->left_out);
 }
 
 void vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
 {
-    struct vt_bytes raw = {0};
-
-    vt_page_document_make(&vt_diff_document, diff, &(struct vt_json_style){.compact = true}, &raw);
     page->compares = true;
-    page->diff = vt_blob_add(&page->blobs, &raw);
+    page->diff =
+        vt_blob_of_document(&page->blobs, &vt_diff_document, diff, &(struct vt_json_style){.compact = true});
 }
 
-static void put_head(const struct vt_html *page, const char *title, struct vt_bytes *head)
+static void put_head(const struct vt_html *page, const char *title, FILE *out)
 {
-    vt_bytes_print(head, "{\"format\":\"vramtrace.page/2\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
-    if (title)
-        vt_bytes_string(head, title);
-    else
-        vt_bytes_add(head, page->title.data, page->title.count);
-    vt_bytes_print(head, ",\"traces\":[");
-    vt_bytes_add(head, page->traces.data, page->traces.count);
-    vt_bytes_print(head, "],\"left_out\":[");
-    vt_bytes_add(head, page->left_out.data, page->left_out.count);
-    vt_bytes_print(head, "],\"diff\":%s", page->compares ? "{" : "null");
-    if (page->compares)
-        vt_blob_describe(&page->diff, head);
-    vt_bytes_print(head, "%s", page->compares ? "}}" : "}");
+    fflush(page->traces);
+    fflush(page->left_out);
+    fprintf(out, "{\"format\":\"vramtrace.page/2\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
+    vt_json_text(title ? title : page->title, true, out);
+    fprintf(out, ",\"traces\":[%s],\"left_out\":[%s],\"diff\":%s", page->traces_text, page->left_out_text,
+            page->compares ? "{" : "null}");
+    if (page->compares) {
+        vt_blob_describe(&page->diff, out);
+        fputs("}}", out);
+    }
+}
+
+#define GROUPS 4096u /* of three bytes, at once */
+
+static void put_base64(const char *data, size_t bytes, FILE *out)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *in = (const uint8_t *)data;
+    char text[GROUPS * 4];
+
+    while (bytes) {
+        size_t used = 0;
+
+        for (; bytes && used < sizeof text; used += 4) {
+            size_t taken = bytes < 3 ? bytes : 3;
+            uint32_t group = (uint32_t)in[0] << 16 | (taken > 1 ? in[1] << 8 : 0) | (taken > 2 ? in[2] : 0);
+
+            text[used] = letters[group >> 18];
+            text[used + 1] = letters[group >> 12 & 63];
+            text[used + 2] = taken > 1 ? letters[group >> 6 & 63] : '=';
+            text[used + 3] = taken > 2 ? letters[group & 63] : '=';
+            in += taken;
+            bytes -= taken;
+        }
+        fwrite(text, 1, used, out);
+    }
 }
 
 int vt_html_write(const struct vt_html *page, const char *title, FILE *out)
 {
-    struct vt_bytes head = {0};
-
-    put_head(page, title, &head);
     errno = 0;
     fputs(parts[0], out);
-    fwrite(head.data, 1, head.count, out);
+    put_head(page, title, out);
     fputs(parts[1], out);
-    vt_base64_write(page->blobs.data.data, page->blobs.data.count, out);
-    fputs(parts[2], out);
-    vt_bytes_free(&head);
+    put_base64(page->blobs.data, page->blobs.bytes, out);
+    fputs(parts[2], out); /* so long that nothing is left for a flush, which would say why it failed */
     return ferror(out) ? (errno ? -errno : -EIO) : 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "view/json/json.h"
 
 #define AROUND 3u       /* lines before and after a place */
 #define LINE_BYTES 400u /* of a line; the rest is cut */
@@ -21,7 +22,7 @@ static int compare_spots(const void *left, const void *right)
 }
 
 /* Cut, without indentation lost. */
-static void put_line(struct vt_bytes *json, bool first, uint32_t number, const char *text)
+static void put_line(FILE *json, bool first, uint32_t number, const char *text)
 {
     size_t length = strnlen(text, LINE_BYTES + 1);
     char line[LINE_BYTES + 1];
@@ -31,13 +32,13 @@ static void put_line(struct vt_bytes *json, bool first, uint32_t number, const c
             length--; /* not within a letter */
     memcpy(line, text, length);
     line[length] = '\0';
-    vt_bytes_print(json, "%s\"%" PRIu32 "\":", first ? "" : ",", number);
-    vt_bytes_string(json, line);
+    fprintf(json, "%s\"%" PRIu32 "\":", first ? "" : ",", number);
+    vt_json_text(line, false, json);
 }
 
 /* Lines around the spots, which are of one file and ascend. */
 static void put_lines(const struct vt_source_text *source, const struct vt_spot *spots, size_t count,
-                      struct vt_bytes *json)
+                      FILE *json)
 {
     uint32_t next = 1; /* the first line that is not written */
     bool first = true;
@@ -52,12 +53,12 @@ static void put_lines(const struct vt_source_text *source, const struct vt_spot 
     }
 }
 
-void vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace, struct vt_bytes *json)
+void vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace *trace, FILE *json)
 {
     bool first = true;
 
     qsort(spots, count, sizeof *spots, compare_spots);
-    vt_bytes_add(json, "{", 1);
+    fputs("{", json);
     for (size_t i = 0, next; i < count; i = next) {
         struct vt_source_text source = {.count = 0};
 
@@ -65,14 +66,14 @@ void vt_sources_write(struct vt_spot *spots, size_t count, const struct vt_trace
             next++;
         vt_source_read(trace, spots[i].file, &source);
         if (source.state == VT_SOURCE_READ) {
-            vt_bytes_add(json, ",", !first);
-            vt_bytes_string(json, spots[i].file);
-            vt_bytes_print(json, ":{");
+            fputs(first ? "" : ",", json);
+            vt_json_text(spots[i].file, false, json);
+            fputs(":{", json);
             put_lines(&source, spots + i, next - i, json);
-            vt_bytes_add(json, "}", 1);
+            fputs("}", json);
             first = false;
         }
         vt_source_free(&source);
     }
-    vt_bytes_add(json, "}", 1);
+    fputs("}", json);
 }

@@ -1,7 +1,10 @@
 #include "view/html/table.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/memory_stream.h"
 
 /* What grows from row to row, or may be negative, is written as differences. */
 static enum vt_encoding encoding_of(const struct vt_column *column)
@@ -15,11 +18,14 @@ static enum vt_encoding encoding_of(const struct vt_column *column)
 
 void vt_page_table_add(struct vt_page_table *table, const char *name, enum vt_encoding encoding)
 {
-    table->columns[table->count++] = (struct vt_page_column){.name = name, .encoding = (uint8_t)encoding};
+    struct vt_page_column *column = &table->columns[table->count++];
+
+    *column = (struct vt_page_column){.name = name, .encoding = (uint8_t)encoding};
+    column->stream = vt_memory_stream(&column->values, &column->bytes);
 }
 
 void vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
-                       const char *const *columns)
+                        const char *const *columns)
 {
     *table = (struct vt_page_table){.page = page};
     vt_columns_make(vt_table_object(id), &table->schema);
@@ -33,8 +39,10 @@ void vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page,
 
 void vt_page_table_free(struct vt_page_table *table)
 {
-    for (size_t i = 0; i < table->count; i++)
-        vt_bytes_free(&table->columns[i].values);
+    for (size_t i = 0; i < table->count; i++) {
+        fclose(table->columns[i].stream);
+        free(table->columns[i].values);
+    }
     vt_columns_free(&table->schema);
     table->count = 0;
 }
@@ -66,8 +74,15 @@ void vt_page_table_number(const struct vt_page_table *table, uint64_t *values)
 {
     for (size_t i = 0; i < table->count; i++)
         if (table->columns[i].encoding == VT_ENCODING_TEXTS)
-            values[i] =
-                vt_strings_find(&table->page->strings, (const char *)(uintptr_t)values[i], NULL);
+            values[i] = vt_strings_find(&table->page->strings, (const char *)(uintptr_t)values[i], NULL);
+}
+
+/* LEB128: 7 bits a byte, the lowest first; the highest bit says that more follow. */
+static void put_varint(uint64_t number, FILE *out)
+{
+    for (; number > 0x7f; number >>= 7)
+        putc_unlocked((int)(number & 0x7f) | 0x80, out);
+    putc_unlocked((int)number, out);
 }
 
 void vt_page_table_put(struct vt_page_table *table, const uint64_t *values)
@@ -78,46 +93,44 @@ void vt_page_table_put(struct vt_page_table *table, const uint64_t *values)
         bool is_delta = column->encoding == VT_ENCODING_DELTAS;
 
         column->last = values[i];
-        vt_bytes_varint(&column->values,
-                        is_delta ? change << 1 ^ (change >> 63 ? UINT64_MAX : 0) : values[i]);
+        put_varint(is_delta ? change << 1 ^ (change >> 63 ? UINT64_MAX : 0) : values[i], column->stream);
     }
     table->rows++;
 }
 
 /* ---- Whole tables ---- */
 
-static void begin_blob(struct vt_page_trace *page, const char *name, struct vt_bytes *raw)
+static void begin_entry(struct vt_page_trace *page, const char *name, struct vt_blob blob)
 {
-    struct vt_blob blob = vt_blob_add(page->blobs, raw);
-
-    vt_bytes_add(page->json, ",", page->json->count && page->json->data[page->json->count - 1] != '{');
-    vt_bytes_print(page->json, "\"%s\":{", name);
-    vt_blob_describe(&blob, page->json);
+    fprintf(page->entries, "%s\"%s\":{", ftell(page->entries) ? "," : "", name);
+    vt_blob_describe(&blob, page->entries);
 }
 
-void vt_page_blob_add(struct vt_page_trace *page, const char *name, struct vt_bytes *raw)
+void vt_page_blob_add(struct vt_page_trace *page, const char *name, struct vt_blob blob)
 {
-    begin_blob(page, name, raw);
-    vt_bytes_add(page->json, "}", 1);
+    begin_entry(page, name, blob);
+    fputs("}", page->entries);
 }
 
 void vt_page_table_finish(struct vt_page_table *table, const char *name)
 {
     static const char *const encodings[] = {"numbers", "deltas", "texts"};
-    struct vt_bytes *json = table->page->json, all = {0};
+    FILE *entries = table->page->entries, *all;
+    char *text;
+    size_t bytes;
 
+    all = vt_memory_stream(&text, &bytes);
     for (size_t i = 0; i < table->count; i++) {
-        struct vt_bytes *values = &table->columns[i].values;
-
-        vt_bytes_add(&all, values->data, values->count);
-        vt_bytes_free(values);
+        fflush(table->columns[i].stream);
+        fwrite(table->columns[i].values, 1, table->columns[i].bytes, all);
     }
-    begin_blob(table->page, name, &all);
-    vt_bytes_print(json, ",\"rows\":%" PRIu64 ",\"columns\":{", table->rows);
+    fclose(all);
+    begin_entry(table->page, name, vt_blob_add(table->page->blobs, text, bytes));
+    fprintf(entries, ",\"rows\":%" PRIu64 ",\"columns\":{", table->rows);
     for (size_t i = 0; i < table->count; i++)
-        vt_bytes_print(json, "%s\"%s\":\"%s\"", i ? "," : "", table->columns[i].name,
-                       encodings[table->columns[i].encoding]);
-    vt_bytes_add(json, "}}", 2);
+        fprintf(entries, "%s\"%s\":\"%s\"", i ? "," : "", table->columns[i].name,
+                encodings[table->columns[i].encoding]);
+    fputs("}}", entries);
     vt_page_table_free(table);
 }
 
@@ -141,7 +154,7 @@ static int copy_row(void *context, const void *row)
 }
 
 void vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
-                       vt_row_filter *keep, void *context)
+                        vt_row_filter *keep, void *context)
 {
     struct copy copy = {.keep = keep, .context = context};
 

@@ -6,7 +6,7 @@
 #include "report/columns.h"
 #include "report/tables.h"
 #include "view/html/blobs.h"
-#include "view/strings.h"
+#include "base/strings.h"
 
 /* A trace on its way into the page. */
 struct vt_page_trace {
@@ -14,11 +14,12 @@ struct vt_page_trace {
     struct vt_tables *tables;
     struct vt_strings strings; /* "" is number 0 */
     struct vt_blobs *blobs;
-    struct vt_bytes *json; /* the trace's entry in HEAD */
+    FILE *entries; /* of the blobs, for HEAD */
+    char *entries_text;
 };
 
-/* Compresses and frees `raw`; adds its entry to HEAD. */
-void vt_page_blob_add(struct vt_page_trace *page, const char *name, struct vt_bytes *raw);
+/* Adds an entry to HEAD. */
+void vt_page_blob_add(struct vt_page_trace *page, const char *name, struct vt_blob blob);
 
 #define VT_PAGE_COLUMNS_MAXIMUM 24u
 
@@ -29,7 +30,9 @@ struct vt_page_column {
     struct vt_column schema; /* schema.name NULL: only the page has it */
     uint8_t encoding;        /* enum vt_encoding */
     uint64_t last;           /* the value before */
-    struct vt_bytes values;
+    FILE *stream;
+    char *values; /* what the stream wrote */
+    size_t bytes;
 };
 struct vt_page_table {
     struct vt_page_trace *page;
@@ -41,7 +44,7 @@ struct vt_page_table {
 
 /* `columns`: those to keep of a table of report/tables.h, by their names, up to NULL. */
 void vt_page_table_make(struct vt_page_table *table, struct vt_page_trace *page, enum vt_table_id id,
-                       const char *const *columns);
+                        const char *const *columns);
 /* Adds a column that only the page has. */
 void vt_page_table_add(struct vt_page_table *table, const char *name, enum vt_encoding encoding);
 void vt_page_table_free(struct vt_page_table *table);
@@ -58,6 +61,6 @@ void vt_page_table_finish(struct vt_page_table *table, const char *name);
 /* All of these for the rows of a table for which `keep` is true; NULL keeps all. */
 typedef bool vt_row_filter(void *context, const void *row);
 void vt_page_table_copy(struct vt_page_trace *page, enum vt_table_id id, const char *const *columns,
-                       vt_row_filter *keep, void *context);
+                        vt_row_filter *keep, void *context);
 
 #endif

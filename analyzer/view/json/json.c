@@ -2,7 +2,6 @@
 #include "view/json/json.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,13 +90,13 @@ static cJSON *make_numbers(const struct vt_json_style *style, const struct vt_fi
 /* ---- Objects ---- */
 
 /* Without memory the item is NULL, or it is not added: then these end the command. */
-static void put(cJSON *object, const char *name, cJSON *item)
+static void put_item(cJSON *object, const char *name, cJSON *item)
 {
     if (!cJSON_AddItemToObject(object, name, item))
         vt_end_out_of_memory();
 }
 
-static void append(cJSON *array, cJSON *item)
+static void append_item(cJSON *array, cJSON *item)
 {
     if (!cJSON_AddItemToArray(array, item))
         vt_end_out_of_memory();
@@ -128,7 +127,7 @@ static void put_object(const struct vt_json_style *style, cJSON *object, const s
     if (!structure)
         return;
     if (field->name)
-        put(object, field->name, make_object(style, described, structure));
+        put_item(object, field->name, make_object(style, described, structure));
     else
         put_fields(style, object, described, structure);
 }
@@ -142,7 +141,7 @@ static cJSON *make_list(const struct vt_json_style *style, const struct vt_field
     if ((field->limited || style->brief) && style->top > 0 && count > (size_t)style->top)
         count = (size_t)style->top;
     for (size_t i = 0; i < count; i++)
-        append(array, make_object(style, described, items + i * field->size));
+        append_item(array, make_object(style, described, items + i * field->size));
     return array;
 }
 
@@ -153,8 +152,8 @@ static cJSON *make_map(const struct vt_json_style *style, const struct vt_field 
     cJSON *object = cJSON_CreateObject();
 
     for (size_t i = 0; i < count; i++)
-        put(object, read_pointer(items + i * field->size),
-            make_object(style, described, items + i * field->size));
+        put_item(object, read_pointer(items + i * field->size),
+                 make_object(style, described, items + i * field->size));
     return object;
 }
 
@@ -165,7 +164,7 @@ static cJSON *make_stack(const struct vt_json_style *style, const struct vt_fiel
     cJSON *array = cJSON_CreateArray();
 
     for (size_t i = 0; i < count && i < FRAMES; i++)
-        append(array, make_object(style, field->object(), (const char *)&frames[i]));
+        append_item(array, make_object(style, field->object(), (const char *)&frames[i]));
     return array;
 }
 
@@ -175,9 +174,17 @@ static cJSON *make_texts(const struct vt_field *field, const char *items, size_t
     cJSON *array = cJSON_CreateArray();
 
     for (size_t i = 0; i < count; i++)
-        append(array, make_text(field->word ? field->word((uint8_t)items[i])
-                                            : read_pointer(items + i * field->size)));
+        append_item(array, make_text(field->word ? field->word((uint8_t)items[i])
+                                                 : read_pointer(items + i * field->size)));
     return array;
+}
+
+static bool is_zero_column(const char *values, size_t count, size_t stride)
+{
+    for (size_t i = 0; i < count; i++)
+        if (vt_read_unsigned(values + i * stride, sizeof(uint64_t)))
+            return false;
+    return true;
 }
 
 /* Numbers, differences or columns of numbers, by the names of an enum. */
@@ -190,18 +197,23 @@ static void put_by_word(const struct vt_json_style *style, cJSON *object, const 
     for (uint32_t word = 0; word < field->count; word++) {
         cJSON *item;
 
-        if (word + 1 == field->skipped || (field->nonzero && !values[word]))
+        if (word + 1 == field->skipped)
             continue;
-        if (field->kind == VT_FIELD_BY_WORD)
+        if (field->kind == VT_FIELD_COLUMNS_BY_WORD) {
+            const char *column = (const char *)read_pointer(values) + word * sizeof *values;
+
+            if (field->nonzero && is_zero_column(column, columns, field->size))
+                continue;
+            item = make_numbers(style, field, column, columns, field->size, sizeof *values);
+        } else if (field->nonzero && !values[word])
+            continue;
+        else if (field->kind == VT_FIELD_BY_WORD)
             item = make_unsigned(values[word]);
-        else if (field->kind == VT_FIELD_COLUMNS_BY_WORD)
-            item = make_numbers(style, field, (const char *)read_pointer(values) + word * sizeof *values,
-                                columns, field->size, sizeof *values);
         else if (values[word] != others[word])
             item = make_change(values[word], others[word]);
         else
             continue;
-        put(object, field->word(word), item);
+        put_item(object, field->word(word), item);
     }
 }
 
@@ -234,6 +246,9 @@ static cJSON *make_value(const struct vt_json_style *style, const struct vt_fiel
                            vt_read_unsigned(structure + field->other, field->size));
     case VT_FIELD_NUMBERS:
         return make_numbers(style, field, read_pointer(member), count, field->size, field->size);
+    case VT_FIELD_OF_EACH:
+        return make_numbers(style, field, (const char *)read_pointer(member) + field->other, count,
+                            field->size, sizeof(uint64_t));
     case VT_FIELD_WORDS:
         return make_texts(field, read_pointer(member), count);
     case VT_FIELD_TEXTS:
@@ -270,11 +285,11 @@ static void put_field(const struct vt_json_style *style, cJSON *object, const st
     case VT_FIELD_CHANGES_BY_WORD:
     case VT_FIELD_COLUMNS_BY_WORD:
         if (field->name)
-            put(object, field->name, inner = cJSON_CreateObject());
+            put_item(object, field->name, inner = cJSON_CreateObject());
         put_by_word(style, inner, field, structure, count);
         return;
     default:
-        put(object, field->name, make_value(style, field, structure, count));
+        put_item(object, field->name, make_value(style, field, structure, count));
     }
 }
 
@@ -287,26 +302,26 @@ static void put_fields(const struct vt_json_style *style, cJSON *object, const s
         if (!field->needs_size || !vt_is_zero(structure + field->needs_offset, field->needs_size))
             put_field(style, object, field, structure);
         else if (field->absence == VT_NULL)
-            put(object, field->name, cJSON_CreateNull());
+            put_item(object, field->name, cJSON_CreateNull());
     }
 }
 
 /* ---- Printing ---- */
 
-/* All that is not ASCII is in strings. What a terminal would obey is escaped, as JSON may escape any letter;
- * bytes that are no UTF-8 have no place in JSON and become U+FFFD. */
-static void print_safe(const char *text, FILE *out)
+/* All that is not ASCII is in strings, and so is "<". What a terminal would obey is escaped, as JSON may
+ * escape any letter; bytes that are no UTF-8 have no place in JSON and become U+FFFD. */
+static void print_safe(const char *text, bool in_html, FILE *out)
 {
     const char *start = text;
     uint32_t code;
 
     for (size_t bytes;; text += bytes) {
-        while (*text > 0 && *text < 0x7f) /* nearly all of it */
+        while (*text > 0 && *text < 0x7f && !(in_html && *text == '<')) /* nearly all of it */
             text++;
         bytes = vt_utf8_next(text, &code);
         if (!bytes)
             break;
-        if (!vt_is_unsafe(code))
+        if (!vt_is_unsafe(code) && code != '<')
             continue;
         fwrite(start, 1, (size_t)(text - start), out);
         if (code == VT_REPLACEMENT)
@@ -319,32 +334,45 @@ static void print_safe(const char *text, FILE *out)
 }
 
 /* Frees the item. */
-static void print_item(cJSON *item, bool compact, FILE *out)
+static char *text_of(cJSON *item, bool compact)
 {
     char *text = compact ? cJSON_PrintUnformatted(item) : cJSON_Print(item);
 
     if (!text)
         vt_end_out_of_memory();
     cJSON_Delete(item);
-    print_safe(text, out);
+    return text;
+}
+
+void vt_json_text(const char *text, bool in_html, FILE *out)
+{
+    char *quoted = text_of(cJSON_CreateStringReference(text), true);
+
+    print_safe(quoted, in_html, out);
+    cJSON_free(quoted);
+}
+
+void vt_json_fields(const struct vt_document *document, const void *root, const struct vt_json_style *style,
+                    FILE *out)
+{
+    char *text = text_of(make_object(style, document->root(), root), true);
+
+    text[strlen(text) - 1] = '\0';
+    print_safe(text + 1, style->in_html, out);
     cJSON_free(text);
 }
 
-void vt_json_text(const char *text, FILE *out)
-{
-    print_item(cJSON_CreateStringReference(text), true, out);
-}
-
-int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
-                  FILE *out)
+void vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
+                   FILE *out)
 {
     cJSON *object = cJSON_CreateObject();
+    char *text;
 
     if (document->format)
-        put(object, "format", cJSON_CreateString(document->format));
+        put_item(object, "format", cJSON_CreateString(document->format));
     put_fields(style, object, document->root(), root);
-    errno = 0;
-    print_item(object, style->compact, out);
+    text = text_of(object, style->compact);
+    print_safe(text, style->in_html, out);
     fputc('\n', out);
-    return ferror(out) ? (errno ? -errno : -EIO) : 0;
+    cJSON_free(text);
 }

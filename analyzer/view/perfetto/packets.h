@@ -4,7 +4,7 @@
 
 #include "trace.pb-c.h"
 #include "view/samples.h"
-#include "view/strings.h"
+#include "base/strings.h"
 
 #define VT_PACKET_NOTES 24
 

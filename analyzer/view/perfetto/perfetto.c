@@ -81,21 +81,14 @@ static void put_track(struct writer *writer, uint64_t uuid, uint64_t parent, con
     vt_packet_put(&writer->packets, &packet);
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* "python train.py": Perfetto shows what stands behind the last slash. */
 static void name_process(const struct vt_trace_facts *facts, char *name, size_t bytes)
 {
     bool script = facts->argument_count > 1 && facts->arguments[1][0] != '-';
 
     snprintf(name, bytes, "%.100s%s%.100s",
-             last_part(facts->argument_count ? facts->arguments[0] : facts->command), script ? " " : "",
-             script ? last_part(facts->arguments[1]) : "");
+             basename(facts->argument_count ? facts->arguments[0] : facts->command), script ? " " : "",
+             script ? basename(facts->arguments[1]) : "");
 }
 
 static void put_tracks(struct writer *writer)
@@ -119,10 +112,11 @@ static void put_tracks(struct writer *writer)
     for (size_t i = 0; i < writer->report->device_count; i++) {
         const struct vt_device_report *device = &writer->report->devices[i];
         uint64_t uuid = device_track(writer, i, TRACK_DEVICE);
-        char label[VT_DEVICE_NAME_BYTES], name[VT_DEVICE_NAME_BYTES + 128];
+        char name[160];
 
-        snprintf(name, sizeof name, "%s %.100s", vt_device_label(device->index, label), device->name);
-        put_track(writer, uuid, parent, device->name[0] ? name : label, (int32_t)i + 2, NULL, NULL);
+        snprintf(name, sizeof name, "GPU %d%s%.100s", device->index, device->name[0] ? " " : "",
+                 device->name);
+        put_track(writer, uuid, parent, name, (int32_t)i + 2, NULL, NULL);
         put_track(writer, device_track(writer, i, TRACK_STEPS), uuid, "steps", 0, NULL, NULL);
         put_track(writer, device_track(writer, i, TRACK_ALLOCATIONS), uuid, "allocations", 100, NULL, NULL);
         put_track(writer, device_track(writer, i, TRACK_SEGMENTS), uuid, "segments", 101, NULL, NULL);
@@ -132,7 +126,8 @@ static void put_tracks(struct writer *writer)
 /* ---- Counters ---- */
 
 /* Of the current device. Counters of memory in use share one scale. */
-static void count(struct writer *writer, unsigned track, const char *name, uint64_t t_ns, uint64_t value)
+static void put_counter(struct writer *writer, unsigned track, const char *name, uint64_t t_ns,
+                        uint64_t value)
 {
     bool in_use = track != TRACK_DRIVER && track != TRACK_CATEGORIES + VT_CATEGORY_CONTEXT &&
                   track != TRACK_CATEGORIES + VT_CATEGORY_CACHED;
@@ -171,10 +166,10 @@ static int put_instant(void *context, const void *item)
         memset(writer->counted, 0, sizeof writer->counted);
         memset(writer->last, 0, sizeof writer->last);
     }
-    count(writer, TRACK_USED, "in use", state->t_ns, state->used_bytes);
-    count(writer, TRACK_DRIVER, "driver", state->t_ns, state->driver_bytes);
+    put_counter(writer, TRACK_USED, "in use", state->t_ns, state->used_bytes);
+    put_counter(writer, TRACK_DRIVER, "driver", state->t_ns, state->driver_bytes);
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        count(writer, TRACK_CATEGORIES + c, vt_category_name(c), state->t_ns, state->categories[c]);
+        put_counter(writer, TRACK_CATEGORIES + c, vt_category_name(c), state->t_ns, state->categories[c]);
     return 0;
 }
 
@@ -327,7 +322,7 @@ static int put_allocation(void *context, const void *item)
 struct profile {
     Perfetto__ProcessHeapSamples *dumps, **dump_list;
     Perfetto__HeapSample *samples, **sample_list;
-    char (*names)[VT_DEVICE_NAME_BYTES];
+    char (*names)[32]; /* of devices */
 };
 
 /* Samples of a device, from *first on. */
@@ -352,7 +347,8 @@ static void fill_dump(struct writer *writer, const struct vt_device_report *devi
     dump->has_pid = dump->has_timestamp = true;
     dump->pid = writer->report->facts.pid;
     dump->timestamp = writer->packets.start_ns + device->shown->state.t_ns;
-    dump->heap_name = (char *)vt_device_label(device->index, profile->names[number]);
+    snprintf(profile->names[number], sizeof *profile->names, "GPU %d", device->index);
+    dump->heap_name = profile->names[number];
     dump->samples = profile->sample_list + begin;
     dump->n_samples = *first - begin;
 }

@@ -8,7 +8,7 @@
 
 #include "base/allocate.h"
 #include "profile.pb-c.h"
-#include "view/strings.h"
+#include "base/strings.h"
 
 #define LEVEL 6
 #define LABELS 10
@@ -29,25 +29,25 @@ struct writer {
 
 /* ---- Parts ---- */
 
-static void *take(struct writer *writer, size_t bytes)
+static void *take_memory(struct writer *writer, size_t bytes)
 {
     return vt_arena_take(&writer->arena, bytes);
 }
 
-static int64_t text(struct writer *writer, const char *string)
+static int64_t text_number(struct writer *writer, const char *string)
 {
     return vt_strings_find(&writer->strings, string, NULL);
 }
 
 /* Appends a new message to a list of the profile. */
 #define ADD(writer, type, init, list, capacity)                                                              \
-    ((type *)add(writer, &(type)init, sizeof(type), &(writer)->profile.list, &(writer)->profile.n_##list,    \
-                 &(writer)->capacity))
+    ((type *)add_message(writer, &(type)init, sizeof(type), &(writer)->profile.list,                         \
+                         &(writer)->profile.n_##list, &(writer)->capacity))
 
-static void *add(struct writer *writer, const void *initial, size_t bytes, void *list, size_t *count,
-                 size_t *capacity)
+static void *add_message(struct writer *writer, const void *initial, size_t bytes, void *list, size_t *count,
+                         size_t *capacity)
 {
-    void *message = take(writer, bytes);
+    void *message = take_memory(writer, bytes);
 
     vt_reserve(list, capacity, *count + 1, sizeof message);
     (*(void ***)list)[(*count)++] = memcpy(message, initial, bytes);
@@ -56,7 +56,7 @@ static void *add(struct writer *writer, const void *initial, size_t bytes, void 
 
 static uint64_t mapping_of(struct writer *writer, const char *path)
 {
-    int64_t name = text(writer, path);
+    int64_t name = text_number(writer, path);
     uint32_t known = vt_index_get(&writer->mappings, (uint64_t)name);
     Pprof__Mapping *mapping;
 
@@ -74,8 +74,8 @@ static uint64_t mapping_of(struct writer *writer, const char *path)
 static uint64_t function_of(struct writer *writer, const char *name, const char *full, const char *file)
 {
     /* pprof takes a name that is the system's for C++, and cuts "<module>" from it */
-    int64_t numbers[] = {text(writer, name), text(writer, strcmp(name, full) ? full : ""),
-                         text(writer, file)};
+    int64_t numbers[] = {text_number(writer, name), text_number(writer, strcmp(name, full) ? full : ""),
+                         text_number(writer, file)};
     Pprof__Function *function;
     uint64_t key = vt_hash_bytes(numbers, sizeof numbers, VT_HASH_START);
 
@@ -99,7 +99,7 @@ static uint64_t add_location(struct writer *writer, uint64_t mapping_id, uint64_
 {
     Pprof__Location *location =
         ADD(writer, Pprof__Location, PPROF__LOCATION__INIT, location, location_capacity);
-    Pprof__Line *line = take(writer, sizeof *line), **lines = take(writer, sizeof *lines);
+    Pprof__Line *line = take_memory(writer, sizeof *line), **lines = take_memory(writer, sizeof *lines);
 
     *line = (Pprof__Line)PPROF__LINE__INIT;
     line->function_id = function_id;
@@ -142,11 +142,11 @@ static uint64_t location_of_category(struct writer *writer, unsigned category)
 
 static void add_labels(struct writer *writer, const struct vt_sample *from, Pprof__Sample *sample)
 {
-    char device[VT_DEVICE_NAME_BYTES];
+    char device[32];
     const struct {
         const char *key, *value;
     } labels[LABELS] = {
-        {"device", vt_device_label(from->device_index, device)},
+        {"device", device},
         {"category", vt_category_name(from->category)},
         {"evidence", from->evidence < VT_EVIDENCE_COUNT ? vt_evidence_name(from->evidence) : NULL},
         {"kind", from->kind},
@@ -158,20 +158,21 @@ static void add_labels(struct writer *writer, const struct vt_sample *from, Ppro
         {"dtype", from->dtype},
     };
 
-    sample->label = take(writer, (LABELS + 1) * sizeof *sample->label);
+    snprintf(device, sizeof device, "GPU %d", from->device_index);
+    sample->label = take_memory(writer, (LABELS + 1) * sizeof *sample->label);
     for (size_t i = 0; i <= LABELS; i++) {
         bool is_step = i == LABELS;
         Pprof__Label *label;
 
         if (is_step ? !from->count : !labels[i].value || !labels[i].value[0])
             continue;
-        label = take(writer, sizeof *label);
+        label = take_memory(writer, sizeof *label);
         *label = (Pprof__Label)PPROF__LABEL__INIT;
-        label->key = text(writer, is_step ? "step" : labels[i].key);
+        label->key = text_number(writer, is_step ? "step" : labels[i].key);
         if (is_step)
             label->num = from->step;
         else
-            label->str = text(writer, labels[i].value);
+            label->str = text_number(writer, labels[i].value);
         sample->label[sample->n_label++] = label;
     }
 }
@@ -181,8 +182,8 @@ static void add_sample(struct writer *writer, const struct vt_sample *from)
     uint32_t ids[VT_CHAIN_FRAMES];
     size_t count = vt_stack_chain(&writer->stacks, from->stack_id, from->forward_stack_id, ids);
     Pprof__Sample *sample = ADD(writer, Pprof__Sample, PPROF__SAMPLE__INIT, sample, sample_capacity);
-    uint64_t *locations = take(writer, (count + 1) * sizeof *locations);
-    int64_t *values = take(writer, 2 * sizeof *values);
+    uint64_t *locations = take_memory(writer, (count + 1) * sizeof *locations);
+    int64_t *values = take_memory(writer, 2 * sizeof *values);
 
     for (size_t i = 0; i < count; i++)
         locations[i] = location_of(writer, ids[i]);
@@ -201,11 +202,11 @@ static void add_sample(struct writer *writer, const struct vt_sample *from)
 
 static Pprof__ValueType *value_type(struct writer *writer, const char *type, const char *unit)
 {
-    Pprof__ValueType *value = take(writer, sizeof *value);
+    Pprof__ValueType *value = take_memory(writer, sizeof *value);
 
     *value = (Pprof__ValueType)PPROF__VALUE_TYPE__INIT;
-    value->type = text(writer, type);
-    value->unit = text(writer, unit);
+    value->type = text_number(writer, type);
+    value->unit = text_number(writer, unit);
     return value;
 }
 
@@ -217,17 +218,17 @@ static void set_header(struct writer *writer)
 
     snprintf(moment, sizeof moment, "vramtrace: GPU memory in use at %s",
              report->has_at ? report->at_label : "the peak of each device");
-    profile->sample_type = take(writer, 2 * sizeof *profile->sample_type);
-    profile->comment = take(writer, 2 * sizeof *profile->comment);
-    text(writer, "");
+    profile->sample_type = take_memory(writer, 2 * sizeof *profile->sample_type);
+    profile->comment = take_memory(writer, 2 * sizeof *profile->comment);
+    text_number(writer, "");
     profile->sample_type[0] = value_type(writer, "inuse_objects", "count");
     profile->sample_type[1] = value_type(writer, "inuse_space", "bytes");
     profile->n_sample_type = 2;
-    profile->default_sample_type = text(writer, "inuse_space");
+    profile->default_sample_type = text_number(writer, "inuse_space");
     profile->period_type = value_type(writer, "space", "bytes");
     profile->period = 1;
-    profile->comment[0] = text(writer, moment);
-    profile->comment[1] = text(writer, report->facts.command);
+    profile->comment[0] = text_number(writer, moment);
+    profile->comment[1] = text_number(writer, report->facts.command);
     profile->n_comment = 2;
     profile->time_nanos = (int64_t)report->facts.start_realtime_ns;
     if (report->device_count)

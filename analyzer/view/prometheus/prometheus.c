@@ -1,6 +1,5 @@
 #include "view/prometheus/prometheus.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ static void put_process_labels(const struct vt_top_process *process, bool all, F
     }
 }
 
-static void put_card_labels(const char *separator, const char *device, const char *uuid, FILE *out)
+static void put_gpu_labels(const char *separator, const char *device, const char *uuid, FILE *out)
 {
     put_label(separator, "device", device, out);
     put_label(",", "uuid", uuid, out);
@@ -72,7 +71,7 @@ struct place {
 };
 
 /* From `place` on, itself included. */
-static struct place find(enum of of, struct place place)
+static struct place find_place(enum of of, struct place place)
 {
     const struct vt_top *top = place.t;
     if (of == MACHINE && !place.item)
@@ -92,10 +91,10 @@ static struct place find(enum of of, struct place place)
     return (struct place){.t = NULL};
 }
 
-static struct place after(enum of of, struct place place)
+static struct place next_place(enum of of, struct place place)
 {
     place.item++;
-    return find(of, place);
+    return find_place(of, place);
 }
 
 static void put_labels(enum of of, const struct place *place, bool all, FILE *out)
@@ -105,19 +104,19 @@ static void put_labels(enum of of, const struct place *place, bool all, FILE *ou
     if (of == USE) {
         char device[16];
         snprintf(device, sizeof device, "%" PRId32, place->u->device);
-        put_card_labels(",", device, place->u->uuid, out);
+        put_gpu_labels(",", device, place->u->uuid, out);
     }
     if (of == CARD)
-        put_card_labels("{", place->c->label, place->c->uuid, out);
+        put_gpu_labels("{", place->c->label, place->c->uuid, out);
     fputs(of == MACHINE ? "" : "}", out);
 }
 
-int vt_prometheus_write(const struct vt_top *top, FILE *out)
+void vt_prometheus_write(const struct vt_top *top, FILE *out)
 {
     static const char *const types[] = {"gauge", "counter"};
 #define X(of, name, type, help, value, known)                                                                \
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);                             \
-    for (struct place at = find(of, (struct place){.t = top}); at.t; at = after(of, at)) {                   \
+    for (struct place at = find_place(of, (struct place){.t = top}); at.t; at = next_place(of, at)) {        \
         const struct vt_top *t = at.t;                                                                       \
         const struct vt_top_process *p = at.p;                                                               \
         const struct vt_top_use *u = at.u;                                                                   \
@@ -131,5 +130,4 @@ int vt_prometheus_write(const struct vt_top *top, FILE *out)
     }
 #include "view/prometheus/metrics.def"
 #undef X
-    return ferror(out) ? -EIO : 0;
 }

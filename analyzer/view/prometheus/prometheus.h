@@ -6,7 +6,7 @@
 
 #include "report/top.h"
 
-/* What has ended is left out. 0 or -EIO. */
-int vt_prometheus_write(const struct vt_top *top, FILE *out);
+/* What has ended is left out. */
+void vt_prometheus_write(const struct vt_top *top, FILE *out);
 
 #endif

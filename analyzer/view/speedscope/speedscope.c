@@ -41,7 +41,7 @@ static void choose_frames(struct writer *writer)
 static void put_member(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "\"%s\":", name);
-    vt_json_text(text, out);
+    vt_json_text(text, false, out);
 }
 
 static void put_frames(struct writer *writer)
@@ -100,13 +100,12 @@ static void put_profile(struct writer *writer, int device_index, unsigned catego
 {
     const struct vt_sample_list *samples = &writer->samples;
     bool all = category == VT_CATEGORY_COUNT;
-    char device[VT_DEVICE_NAME_BYTES], name[128];
+    char name[128];
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < samples->count; i++)
         bytes += is_in(&samples->items[i], device_index, category) ? samples->items[i].bytes : 0;
-    snprintf(name, sizeof name, "%s: %s", vt_device_label(device_index, device),
-             all ? "all" : vt_category_name(category));
+    snprintf(name, sizeof name, "GPU %d: %s", device_index, all ? "all" : vt_category_name(category));
     fprintf(writer->out, "%s\n{\"type\":\"sampled\",", comma);
     put_member(writer->out, "name", name);
     fprintf(writer->out, ",\"unit\":\"bytes\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",

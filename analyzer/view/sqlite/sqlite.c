@@ -65,7 +65,7 @@ static int error_of(int code)
     }
 }
 
-static void execute(struct writing *writing, const char *text)
+static void execute_text(struct writing *writing, const char *text)
 {
     if (!writing->error)
         writing->error = error_of(sqlite3_exec(writing->database, text, NULL, NULL, NULL));
@@ -100,7 +100,7 @@ static int bind_repaired(sqlite3_stmt *insert, int column, const char *text)
     return sqlite3_bind_text(insert, column, repaired, -1, free);
 }
 
-static int bind(sqlite3_stmt *insert, int column, const struct vt_cell *cell)
+static int bind_cell(sqlite3_stmt *insert, int column, const struct vt_cell *cell)
 {
     switch (cell->kind) {
     case VT_CELL_INTEGER:
@@ -127,7 +127,7 @@ static int put_row(void *context, const void *row)
     for (size_t i = 0; i < writing->columns.count && code == SQLITE_OK; i++) {
         const struct vt_cell cell = vt_column_read(&writing->columns.items[i], row);
 
-        code = bind(writing->insert, (int)i + 1, &cell);
+        code = bind_cell(writing->insert, (int)i + 1, &cell);
     }
     if (code == SQLITE_OK)
         code = sqlite3_step(writing->insert);
@@ -156,7 +156,7 @@ static void create_table(struct writing *writing, unsigned table)
         fprintf(stream, ", PRIMARY KEY (%s)", layouts[table].key);
     fputs(")", stream);
     fclose(stream);
-    execute(writing, text);
+    execute_text(writing, text);
     free(text);
 }
 
@@ -168,7 +168,7 @@ static void create_indexes(struct writing *writing, unsigned table)
         char *text = vt_print_text("CREATE INDEX %s_%u ON %s (%s)", vt_table_names[table], i + 1,
                                    vt_table_names[table], layout->indexes[i]);
 
-        execute(writing, text);
+        execute_text(writing, text);
         free(text);
     }
 }
@@ -211,13 +211,13 @@ int vt_sqlite_write(const struct vt_export *export)
     struct writing writing = {.database = NULL};
 
     writing.error = error_of(sqlite3_open_v2(export->path, &writing.database, SQLITE_OPEN_READWRITE, NULL));
-    execute(&writing, BEGIN);
+    execute_text(&writing, BEGIN);
     for (unsigned table = 0; table < VT_TABLE_COUNT && !writing.error; table++)
         if (vt_table_wanted(export->tables, table))
             write_table(&writing, export->tables, table);
     if (vt_table_wanted(export->tables, VT_TABLE_ALLOCATIONS))
-        execute(&writing, views);
-    execute(&writing, "COMMIT");
+        execute_text(&writing, views);
+    execute_text(&writing, "COMMIT");
     if (sqlite3_close(writing.database) && !writing.error)
         writing.error = -EIO;
     return writing.error;

@@ -95,7 +95,7 @@ static void file_row(struct vt_table *table, const struct layout *layout, const 
     put_through(table, own, through);
 }
 
-static void files(struct vt_print *print, const struct vt_annotated_device *device)
+static void file_table(struct vt_print *print, const struct vt_annotated_device *device)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : FILE_ROWS, shown = 0;
     uint64_t whole = device->report->shown->state.used_bytes, rest = 0;
@@ -130,15 +130,15 @@ static void files(struct vt_print *print, const struct vt_annotated_device *devi
 /* ---- Lines ---- */
 
 /* Lines shown before and after one with memory. */
-static size_t around(const struct vt_print *print)
+static size_t lines_around(const struct vt_print *print)
 {
     return print->style->brief ? 1 : 2;
 }
 
 static bool is_shown(const struct vt_print *print, const struct vt_annotated_line *line, size_t number)
 {
-    return print->style->all || (line->line > 0 && number + around(print) >= (size_t)line->line &&
-                                 number <= (size_t)line->line + around(print));
+    return print->style->all || (line->line > 0 && number + lines_around(print) >= (size_t)line->line &&
+                                 number <= (size_t)line->line + lines_around(print));
 }
 
 /* Spaces that all lines shown begin with. */
@@ -150,7 +150,7 @@ static size_t common_indent(const struct vt_print *print, const struct vt_annota
         const char *text = file->texts[number - 1];
         size_t indent = strspn(text, " ");
 
-        while (next + 1 < file->line_count && (size_t)file->lines[next].line + around(print) < number)
+        while (next + 1 < file->line_count && (size_t)file->lines[next].line + lines_around(print) < number)
             next++;
         if (text[indent] && next < file->line_count && is_shown(print, &file->lines[next], number) &&
             indent < least)
@@ -226,12 +226,12 @@ static void plain_row(struct vt_table *table, const struct layout *layout, size_
 }
 
 /* Lines without memory from the line `from` on up to before `to`. */
-static void between(struct vt_print *print, struct vt_table *table, const struct layout *layout,
-                    const struct vt_annotated_file *file, size_t from, size_t to)
+static void plain_rows(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+                       const struct vt_annotated_file *file, size_t from, size_t to)
 {
     bool after_one = from > 1, before_one = to <= file->text_count;
-    size_t first = after_one ? from + around(print) : from,
-           last = before_one && to > around(print) ? to - around(print) : to;
+    size_t first = after_one ? from + lines_around(print) : from,
+           last = before_one && to > lines_around(print) ? to - lines_around(print) : to;
 
     if (!file->text_count)
         return;
@@ -271,18 +271,18 @@ static void print_lines(struct vt_print *print, const struct vt_annotated_file *
         const struct vt_annotated_line *line = &file->lines[i];
 
         if (line->line > 0) {
-            between(print, &table, &layout, file, next, (size_t)line->line);
+            plain_rows(print, &table, &layout, file, next, (size_t)line->line);
             next = (size_t)line->line + 1;
         }
         line_row(&table, &layout, line);
     }
     if (next <= file->text_count)
-        between(print, &table, &layout, file, next, file->text_count + 1);
+        plain_rows(print, &table, &layout, file, next, file->text_count + 1);
     vt_table_print(&table, print);
 }
 
-static void notes(struct vt_print *print, const struct vt_annotated_device *device,
-                  const struct vt_annotated_file *file)
+static void print_notes(struct vt_print *print, const struct vt_annotated_device *device,
+                        const struct vt_annotated_file *file)
 {
     static const char *const states[VT_SOURCE_STATES] = {
         [VT_SOURCE_MISSING] = "The file is not on this machine: lines have no text.",
@@ -331,10 +331,10 @@ static void one_file(struct vt_print *print, const struct vt_annotated_device *d
         return;
     }
     print_lines(print, file);
-    notes(print, device, file);
+    print_notes(print, device, file);
 }
 
-int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out)
+void vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out)
 {
     const struct vt_report *report = annotation->report;
     struct vt_print print;
@@ -357,7 +357,7 @@ int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_vie
         if (annotation->has_file)
             one_file(&print, device);
         else
-            files(&print, device);
+            file_table(&print, device);
     }
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -93,7 +93,7 @@ static unsigned category_at(const uint64_t categories[VT_CATEGORY_COUNT], double
 }
 
 /* The category at the middle of each eighth of a cell, from the bottom. */
-static void sample(const struct vt_chart *chart, const uint64_t *categories, int row, uint8_t *eighths)
+static void sample_cell(const struct vt_chart *chart, const uint64_t *categories, int row, uint8_t *eighths)
 {
     double cell = chart->scale.step / chart->scale.rows_per_step;
 
@@ -175,7 +175,7 @@ static void draw_row(struct vt_chart *chart, int row)
             fputc(' ', chart->stream);
             continue;
         }
-        sample(chart, timeline->categories[chart->source[c]], row, eighths);
+        sample_cell(chart, timeline->categories[chart->source[c]], row, eighths);
         if (chart->style->colour && chart->style->unicode)
             put_coloured(chart->stream, eighths);
         else
@@ -247,7 +247,7 @@ static void draw_markers(struct vt_chart *chart, char *row, char *above)
 }
 
 /* `row` is a buffer for two rows. */
-static void draw(struct vt_chart *chart, char *row, bool phases)
+static void draw_chart(struct vt_chart *chart, char *row, bool phases)
 {
     vt_chart_choose_sources(chart);
     draw_driver(chart);
@@ -280,7 +280,7 @@ char *vt_chart_draw(const struct vt_report *report, const struct vt_device_repor
     chart.driver_bytes = vt_allocate_zeros((size_t)chart.columns, sizeof *chart.driver_bytes);
     row = vt_allocate_zeros(2, (size_t)chart.columns + 64);
     chart.stream = vt_memory_stream(&text, &bytes);
-    draw(&chart, row, phases);
+    draw_chart(&chart, row, phases);
     fclose(chart.stream);
     free(chart.driver_bytes);
     free(chart.runs);

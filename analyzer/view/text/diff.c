@@ -1,4 +1,5 @@
 /* The comparison as text: who is compared, a sentence for each device, tables of what changed. */
+#include "base/index.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -9,11 +10,6 @@
 
 #define ROWS 10
 #define BY_ROWS 30
-
-static uint64_t apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
 
 /* "A  run.vrt, at the peak: at step 3, in backward (1.2 s after start)". */
 static void side_line(struct vt_print *print, const char *side, const struct vt_report *report,
@@ -31,7 +27,7 @@ static void side_line(struct vt_print *print, const char *side, const struct vt_
 }
 
 /* "GPU 0: 1.23 GiB in use → 1.40 GiB, +174.00 MiB, +14.1 %." */
-static void verdict(struct vt_print *print, const struct vt_diff_device *device)
+static void print_verdict(struct vt_print *print, const struct vt_diff_device *device)
 {
     uint64_t a = device->a.state.used_bytes, b = device->b.state.used_bytes;
     FILE *out = print->paragraph;
@@ -45,7 +41,7 @@ static void verdict(struct vt_print *print, const struct vt_diff_device *device)
         fprintf(out, "%s in use in A, %s in B: " VT_BOLD "%s" VT_RESET, VT_BYTES(a), VT_BYTES(b),
                 VT_CHANGE(a, b));
         if (a)
-            fprintf(out, ", %s%.1f %%", b > a ? "+" : "−", 100.0 * (double)apart(a, b) / (double)a);
+            fprintf(out, ", %s%.1f %%", b > a ? "+" : "−", 100.0 * (double)vt_distance(a, b) / (double)a);
         fputc('.', out);
     }
     vt_end_paragraph(print, 0, 0);
@@ -66,7 +62,7 @@ static void categories_cell(struct vt_table *table, const uint64_t a[VT_CATEGORY
     size_t used = 0;
 
     for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
-        left[c] = apart(a[c], b[c]);
+        left[c] = vt_distance(a[c], b[c]);
         kinds += left[c] > 0;
     }
     for (unsigned c; left[c = vt_largest_category(left)] && used + 64 < sizeof text; left[c] = 0) {
@@ -110,7 +106,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
 
         while (strcmp(rows->items[i].name, vt_category_name(c)))
             c++;
-        if (c == VT_CATEGORY_CONTEXT) /* what the card had in use at the start */
+        if (c == VT_CATEGORY_CONTEXT) /* what the GPU had in use at the start */
             vt_table_cells(&table, "context, other processes");
         else
             vt_table_cell(&table, VT_LABEL, VT_LABEL_OF(c));
@@ -119,7 +115,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
     vt_table_print(&table, print);
 }
 
-static const char *nameless(enum vt_by by)
+static const char *nameless_label(enum vt_by by)
 {
     return by == VT_BY_MODULE || by == VT_BY_KIND ? "outside any module" : "no name known";
 }
@@ -127,7 +123,7 @@ static const char *nameless(enum vt_by by)
 static void name_cell(struct vt_table *table, const struct vt_diff_row *row, enum vt_by by)
 {
     if (!row->name[0])
-        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless(by));
+        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless_label(by));
     else if (row->a.line && row->b.line && row->a.line != row->b.line)
         vt_table_cell(table, "%s (was line %d)", row->name, (int)row->a.line);
     else if (row->members > 1)
@@ -257,7 +253,7 @@ static void nameless_row(struct vt_table *table, const struct vt_diff_rows *rows
 
         if (row->name[0])
             continue;
-        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless(by));
+        vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless_label(by));
         vt_table_cells(table, "");
         change_cell(table, row->kind, row->change_bytes);
         vt_table_cells(table, vt_diff_kind_name(row->kind));
@@ -319,7 +315,7 @@ static bool has_names(const struct vt_diff_rows *rows)
 }
 
 /* Modules and owners only if some have names: a nameless row alone repeats the categories. */
-static void tables(struct vt_print *print, const struct vt_diff_device *device)
+static void device_tables(struct vt_print *print, const struct vt_diff_device *device)
 {
     int by = print->style->by;
     size_t most = print->style->top > 0 ? (size_t)print->style->top : by < 0 ? ROWS : BY_ROWS;
@@ -342,7 +338,7 @@ static void tables(struct vt_print *print, const struct vt_diff_device *device)
         row_table(print, device, VT_BY_LINE, "By line", most);
 }
 
-int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out)
+void vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out)
 {
     const struct vt_diff_device *first = diff->device_count ? &diff->devices[0] : NULL;
     struct vt_print print;
@@ -356,9 +352,9 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
         vt_print_paragraph(&print, 0, 0, "\nNo difference: no GPU memory was held in either.");
     for (size_t i = 0; i < diff->device_count; i++) {
         fputc('\n', print.stream);
-        verdict(&print, &diff->devices[i]);
+        print_verdict(&print, &diff->devices[i]);
         if (diff->devices[i].differs)
-            tables(&print, &diff->devices[i]);
+            device_tables(&print, &diff->devices[i]);
     }
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -135,8 +135,8 @@ static size_t map_rows(struct vt_print *print, const struct vt_fragmentation *fo
     return i < found->segment_count ? i : found->segment_count;
 }
 
-static void map(struct vt_print *print, const struct vt_fragmentation *found,
-                const struct vt_segment *const *order)
+static void print_map(struct vt_print *print, const struct vt_fragmentation *found,
+                      const struct vt_segment *const *order)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : MAP_ROWS, shown;
     bool used[VT_CATEGORY_COUNT] = {false};
@@ -158,7 +158,7 @@ static void map(struct vt_print *print, const struct vt_fragmentation *found,
     fputc('\n', print->stream);
 }
 
-static void pins(struct vt_print *print, const struct vt_fragmentation *found)
+static void pin_table(struct vt_print *print, const struct vt_fragmentation *found)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : PIN_ROWS;
     struct vt_table table;
@@ -197,7 +197,7 @@ static const struct vt_oom *refusal_then(const struct vt_report *report,
                : NULL;
 }
 
-static void summary(struct vt_print *print, const struct vt_device_report *device)
+static void print_summary(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
     const struct vt_oom *refusal = refusal_then(print->report, device);
@@ -252,17 +252,17 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     for (size_t i = 0; i < found->segment_count; i++)
         order[i] = &found->segments[i];
     qsort(order, found->segment_count, sizeof *order, by_free);
-    summary(print, device);
+    print_summary(print, device);
     fputc('\n', print->stream);
-    map(print, found, order);
+    print_map(print, found, order);
     if (found->kept_bytes)
-        pins(print, found);
+        pin_table(print, found);
     for (uint32_t i = 0; i < found->advice_count; i++)
         vt_print_paragraph(print, 0, 0, VT_BOLD "Would help:" VT_RESET " %s", found->advice[i]);
     free(order);
 }
 
-int vt_text_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    return vt_text_page(report, style, out, "frag", NULL, device_section);
+    vt_text_page(report, style, out, "frag", NULL, device_section);
 }

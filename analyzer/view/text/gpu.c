@@ -1,4 +1,5 @@
-/* Every byte of a card, as a table. */
+/* Every byte of a GPU, as a table. */
+#include "base/index.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 
@@ -68,25 +69,25 @@ static void add_name(struct vt_table *table, const struct vt_gpu_row *row)
 }
 
 /* How far the numbers can be trusted. */
-static void say_when(struct vt_print *print, const struct vt_gpu_table *card)
+static void say_when(struct vt_print *print, const struct vt_gpu_table *gpu)
 {
-    const bool after = card->measured_ns >= card->t_ns;
-    const uint64_t apart_ns = after ? card->measured_ns - card->t_ns : card->t_ns - card->measured_ns;
+    const bool after = gpu->measured_ns >= gpu->t_ns;
+    const uint64_t apart_ns = vt_distance(gpu->measured_ns, gpu->t_ns);
 
     fprintf(print->paragraph, VT_DIM "%s told the bytes in use %s %s that moment",
-            strcmp(card->source, "nvml") ? "The driver" : "NVML", VT_DURATION(apart_ns),
+            strcmp(gpu->source, "nvml") ? "The driver" : "NVML", VT_DURATION(apart_ns),
             after ? "after" : "before");
-    if (card->moved_bytes)
+    if (gpu->moved_bytes)
         fprintf(print->paragraph, "; this process then had %s %s",
-                VT_BYTES((uint64_t)llabs(card->moved_bytes)), card->moved_bytes < 0 ? "more" : "less");
-    if (!card->steady)
+                VT_BYTES((uint64_t)llabs(gpu->moved_bytes)), gpu->moved_bytes < 0 ? "more" : "less");
+    if (!gpu->steady)
         fputs("; its memory changed meanwhile", print->paragraph);
     fputs(".", print->paragraph);
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (!strcmp(reasons[i].processes, card->processes))
+        if (!strcmp(reasons[i].processes, gpu->processes))
             fprintf(print->paragraph, " Other processes cannot be told from this one's context: %s.",
                     reasons[i].why);
-    if (card->processes_known && card->nested)
+    if (gpu->processes_known && gpu->nested)
         fputs(" Processes outside of this container may be among the unexplained.", print->paragraph);
     fputs(VT_RESET, print->paragraph);
     vt_end_paragraph(print, 2, 2);
@@ -106,47 +107,47 @@ static void print_advice(struct vt_print *print, const struct vt_advices *advice
     }
 }
 
-bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device)
+bool vt_has_gpu_table(const struct vt_print *print, const struct vt_device_report *device)
 {
     return device->card.present && !strcmp(device->card.source, "nvml") && !print->style->brief;
 }
 
 uint64_t vt_text_context_bytes(const struct vt_device_report *device)
 {
-    const struct vt_gpu_table *card = &device->card;
+    const struct vt_gpu_table *gpu = &device->card;
     int64_t bytes = 0;
 
-    if (!card->present || !card->processes_known)
+    if (!gpu->present || !gpu->processes_known)
         return device->shown->state.categories[VT_CATEGORY_CONTEXT];
-    for (size_t i = 0; i < card->row_count; i++)
-        bytes += strcmp(card->rows[i].kind, "context") ? 0 : card->rows[i].bytes;
+    for (size_t i = 0; i < gpu->row_count; i++)
+        bytes += strcmp(gpu->rows[i].kind, "context") ? 0 : gpu->rows[i].bytes;
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device)
+void vt_text_gpu_table(struct vt_print *print, const struct vt_device_report *device)
 {
     static const struct vt_print_column columns[] = {
         {.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
         {"", .right = true},
         {"", .right = true}};
-    const struct vt_gpu_table *card = &device->card;
+    const struct vt_gpu_table *gpu = &device->card;
     struct vt_table table;
 
-    if (!vt_has_card_table(print, device))
+    if (!vt_has_gpu_table(print, device))
         return;
     vt_table_begin(&table, columns, 3);
-    for (size_t i = 0; i < card->row_count; i++) {
-        add_name(&table, &card->rows[i]);
-        add_bytes(&table, card->rows[i].bytes);
-        vt_table_cells(&table, card->rows[i].bytes < 0
+    for (size_t i = 0; i < gpu->row_count; i++) {
+        add_name(&table, &gpu->rows[i]);
+        add_bytes(&table, gpu->rows[i].bytes);
+        vt_table_cells(&table, gpu->rows[i].bytes < 0
                                    ? ""
-                                   : VT_PERCENT((uint64_t)card->rows[i].bytes, card->device_bytes));
+                                   : VT_PERCENT((uint64_t)gpu->rows[i].bytes, gpu->device_bytes));
     }
     vt_table_cells(&table, VT_BOLD "in use" VT_RESET);
-    add_bytes(&table, (int64_t)card->device_bytes);
-    vt_table_cell(&table, VT_DIM "of %s" VT_RESET, VT_BYTES(card->total_bytes));
-    for (size_t i = 0; i < card->told_count; i++) {
-        const struct vt_gpu_row *row = &card->told[i];
+    add_bytes(&table, (int64_t)gpu->device_bytes);
+    vt_table_cell(&table, VT_DIM "of %s" VT_RESET, VT_BYTES(gpu->total_bytes));
+    for (size_t i = 0; i < gpu->told_count; i++) {
+        const struct vt_gpu_row *row = &gpu->told[i];
 
         add_name(&table, row);
         if (row->known)
@@ -158,8 +159,8 @@ void vt_text_card_table(struct vt_print *print, const struct vt_device_report *d
                                                       : "");
     }
     vt_table_print(&table, print);
-    say_when(print, card);
-    print_advice(print, &card->advices);
+    say_when(print, gpu);
+    print_advice(print, &gpu->advices);
 }
 
 void vt_text_bare_contexts(struct vt_print *print)

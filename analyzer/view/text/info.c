@@ -1,5 +1,4 @@
 /* A trace's facts and single events, as text that is not wrapped. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,19 +130,16 @@ static void print_counts(FILE *out, const struct vt_info *info)
     }
 }
 
-int vt_text_info(const struct vt_info *info, FILE *out)
+void vt_text_info(const struct vt_info *info, FILE *out)
 {
     print_process(out, info);
     print_counts(out, info);
-    return ferror(out) ? -EIO : 0;
 }
 
 /* ---- One event ---- */
 
 static void put_frame(const struct vt_frame *frame, FILE *out)
 {
-    const char *module = strrchr(frame->module, '/');
-
     vt_put_clean(frame->function, out);
     if (frame->file[0]) {
         fputs(" (", out);
@@ -151,7 +147,7 @@ static void put_frame(const struct vt_frame *frame, FILE *out)
         fprintf(out, ":%d)", frame->line);
     } else if (frame->module[0]) {
         fputs(" (", out);
-        vt_put_clean(module ? module + 1 : frame->module, out);
+        vt_put_clean(basename(frame->module), out);
         fputc(')', out);
     }
 }
@@ -177,7 +173,7 @@ static void put_names(const struct vt_event_facts *event, FILE *out)
         fprintf(out, " thread %u", event->names.thread);
 }
 
-int vt_text_event(const struct vt_event_facts *event, FILE *out)
+void vt_text_event(const struct vt_event_facts *event, FILE *out)
 {
     fprintf(out, "%u %.6f s %s %s gpu %d", event->index, (double)event->t_ns / 1e9, event->kind, event->layer,
             event->device_index);
@@ -197,5 +193,4 @@ int vt_text_event(const struct vt_event_facts *event, FILE *out)
         put_frame(&event->frames[i], out);
     }
     fputc('\n', out);
-    return ferror(out) ? -EIO : 0;
 }

@@ -1,4 +1,4 @@
-/* The report of several traces: verdict, processes, what differs, one timeline, cards. */
+/* The report of several traces: verdict, processes, what differs, one timeline, GPUs. */
 #include "view/text/job_parts.h"
 #include "view/text/job_verdict.h"
 #include "view/text/table.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PROCESS_ROWS 40u
-#define CARD_ROWS 16u
+#define GPU_ROWS 16u
 #define LABEL_COLUMNS 12
 #define UUID_COLUMNS 12 /* GPU-73746172 */
 
@@ -37,7 +37,7 @@ static void alone_lines(struct vt_print *print, const struct vt_job *job)
         if (!is_alone(&job->runs[i]))
             continue;
         alone++;
-        if (told < CARD_ROWS) {
+        if (told < GPU_ROWS) {
             alone_line(print, &job->processes[job->runs[i].members[0]]);
             told++;
         }
@@ -49,7 +49,7 @@ static void alone_lines(struct vt_print *print, const struct vt_job *job)
 }
 
 /* Memory ran out, and things that grow. */
-static void alarms(struct vt_print *print, const struct vt_job *job)
+static void print_alarms(struct vt_print *print, const struct vt_job *job)
 {
     size_t leaking = 0;
     const struct vt_job_process *most = NULL;
@@ -150,10 +150,7 @@ static void process_table(struct vt_print *print, const struct vt_job *job)
         for (size_t k = 0; k < job->processes[i].device_count; k++)
             if (rows++ < limit)
                 process_cells(&table, job, &job->processes[i], &job->processes[i].devices[k]);
-    if (rows > limit) {
-        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, rows - limit);
-        vt_table_end_row(&table);
-    }
+    vt_table_more(&table, 0, rows, limit);
     vt_table_print(&table, print);
     for (size_t i = 0; i < job->process_count; i++)
         if (!job->processes[i].device_count)
@@ -197,7 +194,7 @@ static uint64_t most_of(const struct vt_job_row *row)
     return most;
 }
 
-static void timeline(struct vt_print *print, const struct vt_job *job)
+static void print_timeline(struct vt_print *print, const struct vt_job *job)
 {
     size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS;
     int cells = print->style->width - LABEL_COLUMNS - 4 - 12;
@@ -234,34 +231,33 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
 /* True if another GPU of the node has the same number, because a process did not report which GPUs it may
  * use.
  */
-static bool is_ambiguous(const struct vt_job *job, const struct vt_job_card *card)
+static bool is_ambiguous(const struct vt_job *job, const struct vt_job_card *gpu)
 {
     for (size_t i = 0; i < job->card_count; i++)
-        if (&job->cards[i] != card && job->cards[i].node == card->node &&
-            job->cards[i].number == card->number)
-            return card->by_uuid;
+        if (&job->cards[i] != gpu && job->cards[i].node == gpu->node && job->cards[i].number == gpu->number)
+            return gpu->by_uuid;
     return false;
 }
 
-static void card_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *card)
+static void gpu_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *gpu)
 {
-    const struct vt_job_holder *only = card->holder_count == 1 ? &card->holders[0] : NULL;
+    const struct vt_job_holder *only = gpu->holder_count == 1 ? &gpu->holders[0] : NULL;
 
-    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%.*s%s%s%s%s", (int)card->number,
-                  is_ambiguous(job, card) ? " " : "", is_ambiguous(job, card) ? UUID_COLUMNS : 0, card->uuid,
-                  job->node_count > 1 ? " of " : "", job->node_count > 1 ? job->nodes[card->node].host : "",
+    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%.*s%s%s%s%s", (int)gpu->number,
+                  is_ambiguous(job, gpu) ? " " : "", is_ambiguous(job, gpu) ? UUID_COLUMNS : 0, gpu->uuid,
+                  job->node_count > 1 ? " of " : "", job->node_count > 1 ? job->nodes[gpu->node].host : "",
                   only ? ": " : "", only ? only->label : "");
-    vt_table_cell(table, "%s%s", card->is_coarse ? "≤ " : "", VT_BYTES(card->most_bytes));
-    vt_table_cells(table, VT_PERCENT(card->most_bytes, card->total_bytes), VT_DURATION(card->most_ns),
-                   VT_BYTES(card->context_bytes));
-    vt_table_cells(table, card->name);
+    vt_table_cell(table, "%s%s", gpu->is_coarse ? "≤ " : "", VT_BYTES(gpu->most_bytes));
+    vt_table_cells(table, VT_PERCENT(gpu->most_bytes, gpu->total_bytes), VT_DURATION(gpu->most_ns),
+                   VT_BYTES(gpu->context_bytes));
+    vt_table_cells(table, gpu->name);
 }
 
-static void holder_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *card,
+static void holder_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *gpu,
                        const struct vt_job_holder *holder)
 {
     vt_table_cell(table, "  %s", holder->label);
-    vt_table_cells(table, VT_BYTES(holder->bytes), VT_PERCENT(holder->bytes, card->total_bytes), "", "",
+    vt_table_cells(table, VT_BYTES(holder->bytes), VT_PERCENT(holder->bytes, gpu->total_bytes), "", "",
                    job->processes[holder->process].command);
 }
 
@@ -270,14 +266,6 @@ static void bare_context_row(struct vt_table *table, const struct vt_job_bare_co
     vt_table_cell(table, "  %s: a context alone", context->label);
     vt_table_cells(table, "", "", VT_DURATION(context->t_ns),
                    context->bytes_known ? VT_BYTES(context->bytes) : "not told", context->line);
-}
-
-static void more_row(struct vt_table *table, size_t count, size_t limit)
-{
-    if (count <= limit)
-        return;
-    vt_table_cell(table, VT_DIM "  … %zu more" VT_RESET, count - limit);
-    vt_table_end_row(table);
 }
 
 static bool all_by_uuid(const struct vt_job *job)
@@ -289,34 +277,31 @@ static bool all_by_uuid(const struct vt_job *job)
     return all;
 }
 
-/* When the processes of a card together had the most of it, and what each had then. */
-static void card_table(struct vt_print *print, const struct vt_job *job)
+/* When the processes of a GPU together had the most of it, and what each had then. */
+static void gpu_table(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_print_column columns[] = {
         {.title = "Driver memory by card"}, {"most", .right = true},
         {"of card", .right = true},         {"at", .right = true},
         {"contexts, other", .right = true}, {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
-    size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
+    size_t limit = print->style->top ? (size_t)print->style->top : GPU_ROWS;
     struct vt_table table;
 
     if (!job->card_count)
         return;
     vt_table_begin(&table, columns, 6);
     for (size_t i = 0; i < job->card_count && i < PROCESS_ROWS; i++) {
-        const struct vt_job_card *card = &job->cards[i];
+        const struct vt_job_card *gpu = &job->cards[i];
 
-        card_row(&table, job, card);
-        for (size_t k = 0; k < card->holder_count && k < limit && card->holder_count > 1; k++)
-            holder_row(&table, job, card, &card->holders[k]);
-        more_row(&table, card->holder_count, limit);
-        for (size_t k = 0; k < card->bare_context_count && k < limit; k++)
-            bare_context_row(&table, &card->bare_contexts[k]);
-        more_row(&table, card->bare_context_count, limit);
+        gpu_row(&table, job, gpu);
+        for (size_t k = 0; k < gpu->holder_count && k < limit && gpu->holder_count > 1; k++)
+            holder_row(&table, job, gpu, &gpu->holders[k]);
+        vt_table_more(&table, 2, gpu->holder_count, limit);
+        for (size_t k = 0; k < gpu->bare_context_count && k < limit; k++)
+            bare_context_row(&table, &gpu->bare_contexts[k]);
+        vt_table_more(&table, 2, gpu->bare_context_count, limit);
     }
-    if (job->card_count > PROCESS_ROWS) {
-        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->card_count - PROCESS_ROWS);
-        vt_table_end_row(&table);
-    }
+    vt_table_more(&table, 0, job->card_count, PROCESS_ROWS);
     vt_table_print(&table, print);
     if (!all_by_uuid(job))
         vt_print_paragraph(print, 2, 2,
@@ -341,7 +326,7 @@ static void shared_table(struct vt_print *print, const struct vt_job *job)
         {.title = "", .right = true},
         {.title = "also in"},
         {.title = "made at", .cut = VT_CUT_PARTS, .minimum = 12}};
-    size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
+    size_t limit = print->style->top ? (size_t)print->style->top : GPU_ROWS;
     struct vt_table table;
 
     if (!job->shared_count)
@@ -349,10 +334,7 @@ static void shared_table(struct vt_print *print, const struct vt_job *job)
     vt_table_begin(&table, columns, 4);
     for (size_t i = 0; i < job->shared_count && i < limit; i++)
         shared_row(&table, job, &job->shared[i]);
-    if (job->shared_count > limit) {
-        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->shared_count - limit);
-        vt_table_end_row(&table);
-    }
+    vt_table_more(&table, 0, job->shared_count, limit);
     vt_table_print(&table, print);
     vt_print_paragraph(print, 2, 2, "Each counts once, in the process that made it.");
     fputc('\n', print->stream);
@@ -360,7 +342,7 @@ static void shared_table(struct vt_print *print, const struct vt_job *job)
 
 /* ---- The page ---- */
 
-static void differences(struct vt_print *print, const struct vt_job *job)
+static void print_differences(struct vt_print *print, const struct vt_job *job)
 {
     for (size_t r = 0; r < job->run_count; r++)
         for (size_t g = 0; g < job->runs[r].group_count; g++) {
@@ -387,7 +369,7 @@ static uint32_t most_telling(const struct vt_job *job)
     return job->run_count ? job->runs[0].most_process : 0;
 }
 
-static void more(struct vt_print *print, const struct vt_job *job)
+static void more_commands(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_print_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
     const struct vt_job_process *process = &job->processes[most_telling(job)];
@@ -403,24 +385,24 @@ static void more(struct vt_print *print, const struct vt_job *job)
     vt_table_print(&table, print);
 }
 
-int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
+void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
     vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "report");
-    alarms(&print, job);
+    print_alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
         if (!is_alone(&job->runs[i]))
             vt_job_verdict(&print, job, &job->runs[i]);
     alone_lines(&print, job);
     process_table(&print, job);
-    differences(&print, job);
+    print_differences(&print, job);
     if (!style->brief)
-        timeline(&print, job);
-    card_table(&print, job);
+        print_timeline(&print, job);
+    gpu_table(&print, job);
     shared_table(&print, job);
     if (!style->brief)
-        more(&print, job);
-    return vt_print_finish(&print, out);
+        more_commands(&print, job);
+    vt_print_finish(&print, out);
 }

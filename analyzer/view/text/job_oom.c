@@ -1,5 +1,6 @@
 /* Out of memory in a job: which process failed first, how it differed from its neighbours, and which failed
  * because of it. */
+#include "base/index.h"
 #include "view/text/job_parts.h"
 #include "view/text/table.h"
 #include "view/text/views.h"
@@ -52,7 +53,7 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
             "No other process of this job did the same work then, so there is nothing to compare it with.");
         return;
     }
-    apart = odd->bytes > odd->usual_bytes ? odd->bytes - odd->usual_bytes : odd->usual_bytes - odd->bytes;
+    apart = vt_distance(odd->bytes, odd->usual_bytes);
     fprintf(out, "It had %s in use. At that moment ", VT_BYTES(odd->bytes));
     put_who(out, job);
     fprintf(out, ", with the same work, had %s", VT_BYTES(odd->usual_bytes));
@@ -71,29 +72,29 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
 }
 
 /* What else is on its GPU: a process like all others may share it with another. */
-static void put_card(struct vt_print *print, const struct vt_job *job)
+static void put_gpu(struct vt_print *print, const struct vt_job *job)
 {
-    const struct vt_job_card *card = job->first_card;
+    const struct vt_job_card *gpu = job->first_card;
     FILE *out = print->paragraph;
     uint64_t free_bytes;
     size_t holding = 0;
 
     if (!job->first_card_count)
         return;
-    fprintf(out, "GPU %d%s%s then: ", (int)card->number, job->node_count > 1 ? " of " : "",
-            job->node_count > 1 ? job->nodes[card->node].host : "");
-    while (holding < card->holder_count && card->holders[holding].bytes)
+    fprintf(out, "GPU %d%s%s then: ", (int)gpu->number, job->node_count > 1 ? " of " : "",
+            job->node_count > 1 ? job->nodes[gpu->node].host : "");
+    while (holding < gpu->holder_count && gpu->holders[holding].bytes)
         holding++; /* the rest had not begun, or had ended */
     for (size_t i = 0; i < holding && i < HOLDERS; i++)
-        fprintf(out, "%s%s of %s", i ? " + " : "", VT_BYTES(card->holders[i].bytes), card->holders[i].label);
+        fprintf(out, "%s%s of %s", i ? " + " : "", VT_BYTES(gpu->holders[i].bytes), gpu->holders[i].label);
     if (holding > HOLDERS)
         fprintf(out, " + that of %zu more processes", holding - HOLDERS);
-    if (card->context_bytes)
-        fprintf(out, " + %s of contexts and other", VT_BYTES(card->context_bytes));
-    if (card->total_bytes) {
-        free_bytes = card->total_bytes > card->most_bytes ? card->total_bytes - card->most_bytes : 0;
-        fprintf(out, "; %s%s of its %s left", card->is_coarse ? "at least " : "", VT_BYTES(free_bytes),
-                VT_BYTES(card->total_bytes));
+    if (gpu->context_bytes)
+        fprintf(out, " + %s of contexts and other", VT_BYTES(gpu->context_bytes));
+    if (gpu->total_bytes) {
+        free_bytes = gpu->total_bytes > gpu->most_bytes ? gpu->total_bytes - gpu->most_bytes : 0;
+        fprintf(out, "; %s%s of its %s left", gpu->is_coarse ? "at least " : "", VT_BYTES(free_bytes),
+                VT_BYTES(gpu->total_bytes));
     }
     fputc('.', out);
     vt_end_paragraph(print, 0, 2);
@@ -158,8 +159,8 @@ static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
 }
 
 /* The GPU's number as in the other tables: a process may number its GPUs differently. */
-static void card_cell(struct vt_table *table, const struct vt_job *job, const struct vt_job_process *process,
-                      int32_t index)
+static void gpu_cell(struct vt_table *table, const struct vt_job *job, const struct vt_job_process *process,
+                     int32_t index)
 {
     for (size_t i = 0; i < process->device_count; i++)
         if (process->devices[i].index == index)
@@ -193,7 +194,7 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
         else
             vt_table_cells(&table, "first");
         if (fall->refusal) {
-            card_cell(&table, job, process, fall->refusal->device_index);
+            gpu_cell(&table, job, process, fall->refusal->device_index);
             vt_table_cells(&table, VT_BYTES(fall->refusal->asked_bytes),
                            fall->refusal->line[0] ? fall->refusal->line : "(not known)");
         } else {
@@ -201,15 +202,12 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
         }
         vt_table_cells(&table, vt_job_outcome(process));
     }
-    if (job->fall_count > limit) {
-        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->fall_count - limit);
-        vt_table_end_row(&table);
-    }
+    vt_table_more(&table, 0, job->fall_count, limit);
     vt_table_print(&table, print);
     fputc('\n', print->stream);
 }
 
-static void nothing(struct vt_print *print, const struct vt_job *job)
+static void print_nothing(struct vt_print *print, const struct vt_job *job)
 {
     size_t survived = 0, incomplete = job->unread_count - job->copy_count;
 
@@ -224,24 +222,25 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
                            survived, print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
 }
 
-int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
+void vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
     vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "oom");
     if (!job->fall_count) {
-        nothing(&print, job);
-        return vt_print_finish(&print, out);
+        print_nothing(&print, job);
+        vt_print_finish(&print, out);
+        return;
     }
     put_refusal(&print, job);
     put_neighbours(&print, job);
-    put_card(&print, job);
+    put_gpu(&print, job);
     put_others(&print, job);
     fall_table(&print, job);
     if (job->first_odd_count)
         vt_job_differences(&print, job, job->first_odd,
                            job->neighbour_count == 1 ? job->processes[job->neighbours[0].process].label
                                                      : "median");
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

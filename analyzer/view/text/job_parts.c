@@ -1,4 +1,5 @@
 /* What the pages of several traces share: the header, ranks in words, differences. */
+#include "base/index.h"
 #include "view/text/job_parts.h"
 #include "view/text/table.h"
 
@@ -9,14 +10,9 @@
 #define ROWS 4u
 #define NAME_COLUMNS 24
 
-static uint64_t apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
 /* ---- The header ---- */
 
-static void plural(FILE *out, size_t count, const char *one, const char *many)
+static void put_count(FILE *out, size_t count, const char *one, const char *many)
 {
     fprintf(out, "%zu %s", count, count == 1 ? one : many);
 }
@@ -35,11 +31,11 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
         fprintf(out, VT_ALARM "%zu FILE%s NOT READ" VT_RESET " · ", not_read, not_read == 1 ? "" : "S");
     if (job->dropped_events)
         fprintf(out, VT_ALARM "%s EVENTS LOST" VT_RESET " · ", VT_COUNT(job->dropped_events));
-    plural(out, job->process_count, "process", "processes");
+    put_count(out, job->process_count, "process", "processes");
     fputs(" on ", out);
-    plural(out, job->node_count, "node", "nodes");
+    put_count(out, job->node_count, "node", "nodes");
     fputs(" · ", out);
-    plural(out, job->card_count, "card", "cards");
+    put_count(out, job->card_count, "card", "cards");
     fprintf(out, " · %s", VT_DURATION(job->duration_ns));
     vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
@@ -151,17 +147,17 @@ char *vt_job_change(uint64_t bytes, uint64_t usual, char *text)
 /* ---- Differences ---- */
 
 /* The largest that goes in the direction of the whole; NULL = none does, or none is a tenth of the whole. */
-static const struct vt_job_difference *leading(const struct vt_job_differences *differences,
-                                               const struct vt_job_odd *odd)
+static const struct vt_job_difference *leading_difference(const struct vt_job_differences *differences,
+                                                          const struct vt_job_odd *odd)
 {
     const bool more = odd->bytes > odd->usual_bytes;
-    const uint64_t least = apart(odd->bytes, odd->usual_bytes) / 10;
+    const uint64_t least = vt_distance(odd->bytes, odd->usual_bytes) / 10;
 
     for (size_t i = 0; i < differences->count; i++) {
         const struct vt_job_difference *one = &differences->items[i];
 
         if ((one->bytes > one->usual_bytes) == more && one->name[0])
-            return apart(one->bytes, one->usual_bytes) < least ? NULL : one;
+            return vt_distance(one->bytes, one->usual_bytes) < least ? NULL : one;
     }
     return NULL;
 }
@@ -169,22 +165,24 @@ static const struct vt_job_difference *leading(const struct vt_job_differences *
 void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
 {
     const char *word = odd->bytes > odd->usual_bytes ? "more" : "less", *join = "";
-    const struct vt_job_difference *category = leading(&odd->categories, odd),
-                                   *line = leading(&odd->lines, odd), *module = leading(&odd->modules, odd);
+    const struct vt_job_difference *category = leading_difference(&odd->categories, odd),
+                                   *line = leading_difference(&odd->lines, odd),
+                                   *module = leading_difference(&odd->modules, odd);
 
     if (category) {
-        fprintf(out, "%s%s %s of %s", join, VT_BYTES(apart(category->bytes, category->usual_bytes)), word,
-                vt_category_many(category->category));
+        fprintf(out, "%s%s %s of %s", join, VT_BYTES(vt_distance(category->bytes, category->usual_bytes)),
+                word, vt_category_many(category->category));
         join = ", ";
     }
     if (line) {
-        fprintf(out, "%s%s %s at " VT_BOLD, join, VT_BYTES(apart(line->bytes, line->usual_bytes)), word);
+        fprintf(out, "%s%s %s at " VT_BOLD, join, VT_BYTES(vt_distance(line->bytes, line->usual_bytes)),
+                word);
         vt_put_clean(line->name, out);
         fputs(VT_RESET, out);
         join = ", ";
     }
     if (module) {
-        fprintf(out, "%s%s %s in ", join, VT_BYTES(apart(module->bytes, module->usual_bytes)), word);
+        fprintf(out, "%s%s %s in ", join, VT_BYTES(vt_distance(module->bytes, module->usual_bytes)), word);
         vt_put_clean(module->name, out);
     }
     if (!category && !line && !module)
@@ -208,13 +206,14 @@ static void difference_row(struct vt_table *table, const char *kind,
 static void difference_rows(struct vt_table *table, const struct vt_job_differences *differences, size_t rows,
                             const char *kind)
 {
-    uint64_t least =
-        differences->count ? apart(differences->items[0].bytes, differences->items[0].usual_bytes) / 100 : 0;
+    uint64_t least = differences->count
+                         ? vt_distance(differences->items[0].bytes, differences->items[0].usual_bytes) / 100
+                         : 0;
 
     for (size_t i = 0; i < differences->count && i < rows; i++) {
         const struct vt_job_difference *difference = &differences->items[i];
 
-        if (apart(difference->bytes, difference->usual_bytes) < least)
+        if (vt_distance(difference->bytes, difference->usual_bytes) < least)
             break; /* a hundredth of the largest explains nothing */
         difference_row(table, kind ? kind : vt_phase_name(difference->phase), difference);
     }

@@ -94,7 +94,7 @@ static const struct vt_state *shown_of(const struct vt_job_process *process)
     return most;
 }
 
-static const char *article(uint8_t phase)
+static const char *article_of(uint8_t phase)
 {
     return phase == VT_PHASE_OPTIMIZER ? "the " : "";
 }
@@ -116,8 +116,8 @@ static void put_phase(FILE *out, const struct vt_job *job, const struct vt_job_g
         usual = other->phase;
     }
     if (usual >= 0)
-        fprintf(out, "; its peak is in %s%s, %s in %s%s", article(own->phase), vt_phase_name(own->phase),
-                group->member_count == 2 ? "the other's" : "those of the others", article((uint8_t)usual),
+        fprintf(out, "; its peak is in %s%s, %s in %s%s", article_of(own->phase), vt_phase_name(own->phase),
+                group->member_count == 2 ? "the other's" : "those of the others", article_of((uint8_t)usual),
                 vt_phase_name((uint8_t)usual));
 }
 

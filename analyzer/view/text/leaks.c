@@ -206,7 +206,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     }
 }
 
-int vt_text_leaks_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_leaks_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    return vt_text_page(report, style, out, "leaks", NULL, device_section);
+    vt_text_page(report, style, out, "leaks", NULL, device_section);
 }

@@ -31,7 +31,7 @@ static void put_row(struct vt_table *table, const struct vt_list_row *row)
     vt_table_cells(table, row->gpu);
 }
 
-int vt_text_list(const struct vt_list *list, const struct vt_view_style *style, FILE *out)
+void vt_text_list(const struct vt_list *list, const struct vt_view_style *style, FILE *out)
 {
     static const struct vt_print_column columns[] = {
         {.title = "Trace", .cut = VT_CUT_PARTS, .minimum = 14},
@@ -60,5 +60,5 @@ int vt_text_list(const struct vt_list *list, const struct vt_view_style *style, 
     if (list->copies)
         vt_print_paragraph(&print, 0, 0, "Not shown: %zu snapshot%s of these processes.", list->copies,
                            list->copies == 1 ? "" : "s");
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -43,8 +43,9 @@ struct module_table {
     uint64_t whole;
 };
 
-static void begin(struct module_table *modules, const struct vt_print *print,
-                  const struct vt_device_report *device, const struct vt_print_column *own, int own_columns)
+static void begin_table(struct module_table *modules, const struct vt_print *print,
+                        const struct vt_device_report *device, const struct vt_print_column *own,
+                        int own_columns)
 {
     const uint64_t *categories = device->shown->state.categories;
     int count = own_columns;
@@ -125,8 +126,8 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
 }
 
 /* Adds rows for the modules that are not shown and for memory without a module; prints the table. */
-static void end(struct module_table *modules, struct vt_print *print, size_t rest, uint64_t rest_bytes,
-                const struct vt_group *nameless)
+static void end_table(struct module_table *modules, struct vt_print *print, size_t rest, uint64_t rest_bytes,
+                      const struct vt_group *nameless)
 {
     char name[48];
 
@@ -181,7 +182,7 @@ static const char *class_of(const struct vt_module_family *family)
     return strstr(family->name, family->class_name) ? "" : family->class_name;
 }
 
-static const struct vt_group *nameless(const struct vt_groups *groups)
+static const struct vt_group *nameless_group(const struct vt_groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++)
         if (!groups->items[i].name[0])
@@ -238,7 +239,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
         {VT_TITLE(print, title), .cut = VT_CUT_PARTS, .minimum = 24},
         {classes ? "class" : "", .drop = 9},
         {any_repeated(&families, shown) ? "each" : "", .right = true, .drop = 1}};
-    begin(&modules, print, device, columns, 3);
+    begin_table(&modules, print, device, columns, 3);
     for (size_t i = 0; i < shown; i++) {
         const struct vt_module_family *family = &families.items[i];
 
@@ -247,21 +248,21 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
         common_cells(&modules, family->bytes, family->temporary_peak_bytes, family->categories);
     }
     rest = bytes_from(&families, shown);
-    end(&modules, print, rest ? families.count - shown : 0, rest, nameless(groups));
+    end_table(&modules, print, rest ? families.count - shown : 0, rest, nameless_group(groups));
     vt_module_families_free(&families);
 }
 
 void vt_text_kinds(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_KIND];
-    const struct vt_group *none = nameless(groups);
+    const struct vt_group *none = nameless_group(groups);
     struct module_table modules;
     uint64_t rest = 0;
     size_t more = 0, shown = 0;
     const struct vt_print_column columns[] = {{VT_TITLE(print, "By kind of module"), .minimum = 20},
                                               {"modules", .right = true, .drop = 1}};
 
-    begin(&modules, print, device, columns, 2);
+    begin_table(&modules, print, device, columns, 2);
     for (size_t i = 0; i < groups->count; i++) {
         const struct vt_group *group = &groups->items[i];
 
@@ -276,7 +277,7 @@ void vt_text_kinds(struct vt_print *print, const struct vt_device_report *device
         vt_table_cells(&modules.table, group->name, VT_COUNT(group->modules));
         common_cells(&modules, group->bytes, group->temporary_peak_bytes, group->categories);
     }
-    end(&modules, print, more, rest, none);
+    end_table(&modules, print, more, rest, none);
 }
 
 void vt_text_owners(struct vt_print *print, const struct vt_device_report *device, size_t rows)

@@ -125,7 +125,7 @@ void vt_text_out_of_memory(struct vt_print *print)
     print_causes(print, &report->shortage);
 }
 
-static void survived(struct vt_print *print)
+static void print_survived(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
     const struct vt_survived *largest = &report->survived;
@@ -152,7 +152,7 @@ static void survived(struct vt_print *print)
     vt_end_paragraph(print, 0, 0);
 }
 
-static void card_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t total)
+static void gpu_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t total)
 {
     if (!bytes)
         return;
@@ -160,8 +160,8 @@ static void card_row(struct vt_table *table, const char *name, uint64_t bytes, u
     vt_table_size(table, bytes, total);
 }
 
-/* The whole card: what this process held by category, what was free, what others had. */
-static void card(struct vt_print *print, const struct vt_shortage *shortage)
+/* The whole GPU: what this process held by category, what was free, what others had. */
+static void gpu_table(struct vt_print *print, const struct vt_shortage *shortage)
 {
     const struct vt_oom *refusal = shortage->refusal;
     uint64_t left[VT_CATEGORY_COUNT],
@@ -176,20 +176,19 @@ static void card(struct vt_print *print, const struct vt_shortage *shortage)
     left[VT_CATEGORY_HOST_PINNED] = 0;
     vt_table_begin(&table, columns, 3);
     for (unsigned c = vt_largest_category(left); left[c]; c = vt_largest_category(left)) {
-        card_row(&table, vt_category_label(c), left[c], total);
+        gpu_row(&table, vt_category_label(c), left[c], total);
         left[c] = 0;
     }
-    card_row(&table, "other processes, or not recorded", refusal->other_bytes, total);
+    gpu_row(&table, "other processes, or not recorded", refusal->other_bytes, total);
     if (refusal->free_known)
-        card_row(&table, refusal->free_told ? "free" : "free, or other processes", refusal->free_bytes,
-                 total);
-    card_row(&table, VT_BOLD "all" VT_RESET, total, total);
+        gpu_row(&table, refusal->free_told ? "free" : "free, or other processes", refusal->free_bytes, total);
+    gpu_row(&table, VT_BOLD "all" VT_RESET, total, total);
     vt_table_print(&table, print);
     fputc('\n', print->stream);
 }
 
 /* Holes by size, in powers of two. */
-static void holes(struct vt_print *print, const struct vt_shortage *shortage)
+static void hole_table(struct vt_print *print, const struct vt_shortage *shortage)
 {
     static const struct vt_print_column columns[] = {
         {.title = "Free in the framework's cache, by piece size"},
@@ -222,7 +221,7 @@ static void holes(struct vt_print *print, const struct vt_shortage *shortage)
     fputc('\n', print->stream);
 }
 
-static void freed_next(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
+static void freed_table(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
     const char *title = shortage->freed_seen        ? "Freed next"
                         : print->report->step_count ? "Freed next, as in earlier steps"
@@ -264,7 +263,7 @@ static void freed_next(struct vt_print *print, const struct vt_shortage *shortag
 }
 
 /* Each time, where there was more than one. */
-static void each_time(struct vt_print *print, size_t rows)
+static void oom_table(struct vt_print *print, size_t rows)
 {
     const struct vt_report *report = print->report;
 
@@ -304,7 +303,7 @@ static void first_page(struct vt_print *print, const struct vt_shortage *shortag
     }
 }
 
-static void sections(struct vt_print *print)
+static void print_sections(struct vt_print *print)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : TOP_ROWS;
     const struct vt_shortage *shortage = &print->report->shortage;
@@ -313,9 +312,9 @@ static void sections(struct vt_print *print)
         return;
     if (print->style->brief)
         first_page(print, shortage, rows);
-    card(print, shortage);
+    gpu_table(print, shortage);
     if (print->style->brief) {
-        freed_next(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
+        freed_table(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
         vt_text_modules(print, shortage->device, rows);
         vt_text_stacks(print, shortage->device, rows);
     } else {
@@ -323,14 +322,14 @@ static void sections(struct vt_print *print)
     }
     if (vt_has_names(&shortage->device->at.groups[VT_BY_OWNER]))
         vt_text_owners(print, shortage->device, rows);
-    holes(print, shortage);
+    hole_table(print, shortage);
     if (!print->style->brief)
-        freed_next(print, shortage, rows);
-    each_time(print, rows);
+        freed_table(print, shortage, rows);
+    oom_table(print, rows);
     vt_text_evidence(print, shortage->device);
 }
 
-int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
@@ -345,9 +344,9 @@ int vt_text_oom(const struct vt_report *report, const struct vt_view_style *styl
     else if (!report->refusal_count)
         vt_print_paragraph(&print, 0, 0, "Memory did not run out in this trace.");
     vt_text_out_of_memory(&print);
-    survived(&print);
+    print_survived(&print);
     if (report->survived_count && report->refusal_count)
         fputc('\n', print.stream);
-    sections(&print);
-    return vt_print_finish(&print, out);
+    print_sections(&print);
+    vt_print_finish(&print, out);
 }

@@ -38,8 +38,7 @@ static char *command_line(const struct vt_trace_facts *facts, int columns)
     FILE *stream = vt_memory_stream(&text, &bytes);
 
     for (size_t i = 0; i < facts->argument_count; i++) {
-        const char *argument = facts->arguments[i], *slash = i ? NULL : strrchr(argument, '/');
-        fprintf(stream, i ? " %s" : "%s", slash ? slash + 1 : argument);
+        fprintf(stream, i ? " %s" : "%s", i ? facts->arguments[i] : basename(facts->arguments[i]));
     }
     fclose(stream);
     cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);
@@ -193,8 +192,8 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     vt_end_paragraph(print, 0, 2);
 }
 
-int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
-                 const char *command, const char *nothing, vt_text_section *section)
+void vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
+                  const char *command, const char *nothing, vt_text_section *section)
 {
     struct vt_print print;
 
@@ -210,5 +209,5 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
         vt_text_device(&print, &report->devices[i]);
         section(&print, &report->devices[i]);
     }
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

@@ -1,6 +1,5 @@
 #include "view/text/print.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,16 +36,6 @@ void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned categ
     fputs(VT_RESET, stream);
 }
 
-unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    unsigned largest = VT_CATEGORY_UNKNOWN;
-
-    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (categories[c] > categories[largest])
-            largest = c;
-    return largest;
-}
-
 /* ---- Terminal columns ---- */
 
 /* East Asian wide letters and emoji take two columns, combining marks none. Not the whole Unicode table: a
@@ -66,7 +55,7 @@ static int columns_of(uint32_t code)
 }
 
 /* Bytes and columns of the next letter; a colour mark and its code are one letter of no columns. */
-static size_t letter(const char *text, int *columns)
+static size_t next_letter(const char *text, int *columns)
 {
     uint32_t code;
     size_t bytes = vt_utf8_next(text, &code);
@@ -83,7 +72,7 @@ static int columns_until(const char *text, const char *end)
 {
     int sum = 0, columns;
 
-    for (size_t bytes; text != end && (bytes = letter(text, &columns)) > 0; text += bytes)
+    for (size_t bytes; text != end && (bytes = next_letter(text, &columns)) > 0; text += bytes)
         sum += columns;
     return sum;
 }
@@ -94,11 +83,11 @@ int vt_text_columns(const char *text)
 }
 
 /* Appends to `out` the letters of `text` that fit `columns` and returns its new end. */
-static char *take(char *out, const char *text, int columns)
+static char *take_columns(char *out, const char *text, int columns)
 {
     int wide;
 
-    for (size_t bytes; (bytes = letter(text, &wide)) > 0 && wide <= columns; text += bytes) {
+    for (size_t bytes; (bytes = next_letter(text, &wide)) > 0 && wide <= columns; text += bytes) {
         memcpy(out, text, bytes);
         out += bytes;
         columns -= wide;
@@ -107,11 +96,11 @@ static char *take(char *out, const char *text, int columns)
 }
 
 /* The end of `text` that fits `columns`. */
-static const char *tail(const char *text, int columns)
+static const char *tail_of(const char *text, int columns)
 {
     int whole = vt_text_columns(text), wide;
 
-    for (size_t bytes; whole > columns && (bytes = letter(text, &wide)) > 0; text += bytes)
+    for (size_t bytes; whole > columns && (bytes = next_letter(text, &wide)) > 0; text += bytes)
         whole -= wide;
     return text;
 }
@@ -141,7 +130,7 @@ static bool begins_word(const char *text, const char *at)
  * start of a word if that fills two thirds, else any. */
 static const char *tail_parts(const char *text, int columns)
 {
-    const char *fits = tail(text, columns), *part = next_part(text, fits, columns / 2, begins_place);
+    const char *fits = tail_of(text, columns), *part = next_part(text, fits, columns / 2, begins_place);
 
     if (!part)
         part = next_part(text, fits, columns * 2 / 3, begins_word);
@@ -161,11 +150,11 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut)
         *out = '\0';
     } else {
         front = cut == VT_CUT_END ? columns - 1 : cut == VT_CUT_MIDDLE ? (columns - 1) / 2 : 0;
-        end = take(out, text, front);
+        end = take_columns(out, text, front);
         end = stpcpy(end, ellipsis);
         if (cut != VT_CUT_END)
             strcpy(end,
-                   cut == VT_CUT_PARTS ? tail_parts(text, columns - 1) : tail(text, columns - 1 - front));
+                   cut == VT_CUT_PARTS ? tail_parts(text, columns - 1) : tail_of(text, columns - 1 - front));
     }
     for (char *c = out; *c; c++)
         if (*c == '\n' || *c == '\t' || *c == '\r')
@@ -258,15 +247,13 @@ static void put_filtered(const struct vt_print *print, FILE *out)
     }
 }
 
-int vt_print_finish(struct vt_print *print, FILE *out)
+void vt_print_finish(struct vt_print *print, FILE *out)
 {
     fclose(print->paragraph);
     fclose(print->stream);
     put_filtered(print, out);
     free(print->text);
     free(print->paragraph_text);
-    errno = 0;
-    return fflush(out) || ferror(out) ? (errno ? -errno : -EIO) : 0;
 }
 
 /* ---- Paragraphs ---- */

@@ -53,7 +53,6 @@ const struct vt_category_style *vt_category_style(unsigned category);
 /* One cell of a picture: the colour of `category`; without colour, the fill of the category `shape`. */
 void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, unsigned shape);
 /* VT_CATEGORY_UNKNOWN if all are 0. */
-unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);
 
 /* Where a view writes. */
 struct vt_print {
@@ -68,8 +67,8 @@ struct vt_print {
 /* *print must stay where it is. */
 void vt_print_begin(struct vt_print *print, const struct vt_view_style *style,
                     const struct vt_report *report);
-/* Writes the page to `out` and frees it. 0, or -errno of `out`. */
-int vt_print_finish(struct vt_print *print, FILE *out);
+/* Writes the page to `out` and frees it. */
+void vt_print_finish(struct vt_print *print, FILE *out);
 
 /* Prints what was written to print->paragraph, wrapped at spaces to the style's width but never between a
  * number and its unit; the first line starts with `first` spaces, the others with `indent`. */

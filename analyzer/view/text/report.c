@@ -75,7 +75,7 @@ static int put_line(FILE *stream, char **text)
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
-static void picture(struct vt_print *print, const struct vt_device_report *device)
+static void print_picture(struct vt_print *print, const struct vt_device_report *device)
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
@@ -146,7 +146,7 @@ static const char *plain_mark(const struct vt_report *report)
 }
 
 /* Commands to copy, never cut: if both do not fit, the words are dropped. */
-static void more(struct vt_print *print)
+static void more_commands(struct vt_print *print)
 {
     static const struct vt_print_column columns[] = {{.title = "More"}, {"", .drop = 1}};
     const char *path = print->report->facts.path, *mark = plain_mark(print->report);
@@ -204,11 +204,11 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     fputc('\n', print->stream);
     if (!print->style->brief) {
         axis_title(print, device, 2);
-        picture(print, device);
+        print_picture(print, device);
     }
     vt_text_tables(print, device);
-    vt_text_card(print, device);
-    vt_text_card_table(print, device);
+    vt_text_gpu(print, device);
+    vt_text_gpu_table(print, device);
     vt_text_graph_pools(print, device);
     vt_text_evidence(print, device);
     if (device->advices.count)
@@ -231,7 +231,7 @@ static void print_nothing(struct vt_print *print)
             : "No events could be read from this trace.");
 }
 
-int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     bool explains = report->device_count && report->devices[0].explanation.what;
     struct vt_print print;
@@ -249,8 +249,8 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     if (!explains && !one_table(&print))
         vt_text_bare_contexts(&print);
     if (!explains && !style->brief)
-        more(&print);
-    return vt_print_finish(&print, out);
+        more_commands(&print);
+    vt_print_finish(&print, out);
 }
 
 static void device_summary(struct vt_print *print, const struct vt_device_report *device, bool leaks_first)
@@ -263,7 +263,7 @@ static void device_summary(struct vt_print *print, const struct vt_device_report
         vt_text_leaks(print, device);
 }
 
-static void summary(struct vt_print *print)
+static void print_summary(struct vt_print *print)
 {
     vt_text_out_of_memory(print);
     print_nothing(print);
@@ -288,13 +288,13 @@ static void put_rank(struct vt_print *print)
 {
     struct vt_launch launch;
 
-    vt_launch_read(print->report->trace, &launch);
+    launch = vt_launch_read(print->report->trace);
     if (launch.rank >= 0 && launch.world_size > 1)
         fprintf(print->stream, "\nThis is rank %d of %d (%s): `job` tells of all of them together.\n",
                 (int)launch.rank, (int)launch.world_size, launch.launcher);
 }
 
-int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
@@ -302,20 +302,20 @@ int vt_text_summary(const struct vt_report *report, const struct vt_view_style *
     vt_text_header(&print, "report");
     if (style->brief)
         who_ran(&print);
-    summary(&print);
+    print_summary(&print);
     if (style->brief)
         put_rank(&print);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }
 
-int vt_text_paragraphs(const struct vt_report *report, FILE *out)
+void vt_text_paragraphs(const struct vt_report *report, FILE *out)
 {
     const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
     struct vt_print print;
 
     vt_print_begin(&print, &style, report);
-    summary(&print);
-    return vt_print_finish(&print, out);
+    print_summary(&print);
+    vt_print_finish(&print, out);
 }
 
 /* ---- The timeline ---- */
@@ -337,7 +337,7 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
     vt_end_paragraph(print, 2, 2);
 }
 
-int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     int rows = style->height > 26 ? style->height - 18 : 16;
     struct vt_print print;
@@ -368,5 +368,5 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
         vt_print_paragraph(&print, 2, 2,
                            "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
                            "Each column shows the largest moment of its time.");
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

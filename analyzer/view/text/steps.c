@@ -23,7 +23,7 @@ static bool stands_out(const struct vt_step *step)
     return step->large || step->slow;
 }
 
-static int64_t growth(const struct vt_step *step)
+static int64_t growth_of(const struct vt_step *step)
 {
     return (int64_t)(step->end.used_bytes - step->before_bytes);
 }
@@ -34,22 +34,22 @@ static int64_t peak_growth(const struct vt_step *step)
 }
 
 /* Flight mode leaves out steps. */
-static bool follows(const struct vt_step *step)
+static bool follows_step(const struct vt_step *step)
 {
     return step->step == step[-1].step + 1;
 }
 
 /* True if the next step continues the row: the same peak and end, or both moved by what each step of the row
  * leaves behind. */
-static bool continues(const struct vt_step *items, const struct row *row)
+static bool continues_row(const struct vt_step *items, const struct row *row)
 {
     const struct vt_step *first = &items[row->first], *next = &items[row->first + row->count];
     int64_t moved = peak_growth(next);
 
-    if (!first->step || stands_out(first) || stands_out(next) || !follows(next))
+    if (!first->step || stands_out(first) || stands_out(next) || !follows_step(next))
         return false;
-    return growth(next) == growth(first) && next->peak.phase == first->peak.phase &&
-           (row->count > 1 ? moved == peak_growth(first + 1) : !moved || moved == growth(next));
+    return growth_of(next) == growth_of(first) && next->peak.phase == first->peak.phase &&
+           (row->count > 1 ? moved == peak_growth(first + 1) : !moved || moved == growth_of(next));
 }
 
 static size_t fold_even(const struct vt_steps *steps, bool all, struct row *rows)
@@ -57,7 +57,7 @@ static size_t fold_even(const struct vt_steps *steps, bool all, struct row *rows
     size_t count = 0;
 
     for (size_t i = 0; i < steps->count; i++) {
-        if (!all && count && continues(steps->items, &rows[count - 1]))
+        if (!all && count && continues_row(steps->items, &rows[count - 1]))
             rows[count - 1].count++;
         else
             rows[count++] = (struct row){.first = i, .count = 1, .even = true};
@@ -70,9 +70,9 @@ static size_t fold_middle(const struct vt_steps *steps, struct row *rows, size_t
     size_t kept = KEPT_FIRST;
 
     for (size_t i = KEPT_FIRST; i < count; i++) {
-        bool joins = kept > KEPT_FIRST && i < count - KEPT_LAST && follows(&steps->items[rows[i].first]) &&
-                     !stands_out(&steps->items[rows[i].first]) &&
-                     !stands_out(&steps->items[rows[kept - 1].first]);
+        bool joins =
+            kept > KEPT_FIRST && i < count - KEPT_LAST && follows_step(&steps->items[rows[i].first]) &&
+            !stands_out(&steps->items[rows[i].first]) && !stands_out(&steps->items[rows[kept - 1].first]);
 
         if (joins) {
             rows[kept - 1].count += rows[i].count;
@@ -148,7 +148,7 @@ static void table_row(struct vt_table *table, const struct vt_steps *steps, cons
 }
 
 /* Says what "stands out" means, if any step does. */
-static void explain(struct vt_print *print, const struct vt_steps *steps)
+static void explain_outliers(struct vt_print *print, const struct vt_steps *steps)
 {
     bool any = false;
 
@@ -182,16 +182,16 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     vt_table_print(&table, print);
     if (folded < count)
         fprintf(print->stream, VT_DIM "  --all shows each step" VT_RESET "\n");
-    explain(print, steps);
+    explain_outliers(print, steps);
     free(rows);
 }
 
-int vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+void vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    return vt_text_page(report, style, out, "steps",
-                        report->step_count
-                            ? NULL
-                            : "No training steps were recognised in this trace. vramtrace.step() in each "
-                              "iteration (in C: VRAMTRACE_STEP()) marks them.",
-                        device_section);
+    vt_text_page(report, style, out, "steps",
+                 report->step_count
+                     ? NULL
+                     : "No training steps were recognised in this trace. vramtrace.step() in each "
+                       "iteration (in C: VRAMTRACE_STEP()) marks them.",
+                 device_section);
 }

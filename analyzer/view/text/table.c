@@ -44,6 +44,14 @@ void vt_table_size(struct vt_table *table, uint64_t bytes, uint64_t whole)
     vt_table_cells(table, VT_BYTES(bytes), VT_PERCENT(bytes, whole));
 }
 
+void vt_table_more(struct vt_table *table, int indent, size_t count, size_t shown)
+{
+    if (count <= shown)
+        return;
+    vt_table_cell(table, VT_DIM "%*s… %zu more" VT_RESET, indent, "", count - shown);
+    vt_table_end_row(table);
+}
+
 void vt_table_rest(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before)
 {
     if (!rest)
@@ -55,7 +63,7 @@ void vt_table_rest(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t
     vt_table_end_row(table);
 }
 
-static void measure(const struct vt_table *table, int *widths)
+static void measure_columns(const struct vt_table *table, int *widths)
 {
     size_t rows = table->cell_count / (size_t)table->column_count;
 
@@ -70,7 +78,7 @@ static void measure(const struct vt_table *table, int *widths)
         widths[0] = vt_text_columns(table->columns[0].title) - INDENT;
 }
 
-static int total(const struct vt_table *table, const int *widths)
+static int total_width(const struct vt_table *table, const int *widths)
 {
     int sum = INDENT - GAP;
 
@@ -79,7 +87,7 @@ static int total(const struct vt_table *table, const int *widths)
     return sum;
 }
 
-static int least(const struct vt_table *table, const int *widths, int c)
+static int least_width(const struct vt_table *table, const int *widths, int c)
 {
     int minimum = table->columns[c].minimum,
         title = c ? 0 : vt_text_columns(table->columns[0].title) - INDENT;
@@ -89,13 +97,13 @@ static int least(const struct vt_table *table, const int *widths, int c)
 }
 
 /* Drops columns until the rest can fit, then shrinks the widest. */
-static void fit(const struct vt_table *table, int *widths, int width)
+static void fit_widths(const struct vt_table *table, int *widths, int width)
 {
     for (;;) {
         int needed = INDENT - GAP, dropped = -1;
 
         for (int c = 0; c < table->column_count; c++) {
-            needed += widths[c] ? least(table, widths, c) + GAP : 0;
+            needed += widths[c] ? least_width(table, widths, c) + GAP : 0;
             if (table->columns[c].drop && widths[c] &&
                 (dropped < 0 || table->columns[c].drop > table->columns[dropped].drop))
                 dropped = c;
@@ -104,11 +112,11 @@ static void fit(const struct vt_table *table, int *widths, int width)
             break;
         widths[dropped] = 0;
     }
-    while (total(table, widths) > width) {
+    while (total_width(table, widths) > width) {
         int widest = -1;
 
         for (int c = 0; c < table->column_count; c++)
-            if (widths[c] > least(table, widths, c) && (widest < 0 || widths[c] > widths[widest]))
+            if (widths[c] > least_width(table, widths, c) && (widest < 0 || widths[c] > widths[widest]))
                 widest = c;
         if (widest < 0)
             return;
@@ -153,8 +161,8 @@ void vt_table_print(struct vt_table *table, struct vt_print *print)
     size_t rows = table->cell_count / (size_t)table->column_count;
     FILE *stream = print->stream;
 
-    measure(table, widths);
-    fit(table, widths, print->style->width);
+    measure_columns(table, widths);
+    fit_widths(table, widths, print->style->width);
     for (int c = 0; c < table->column_count; c++) {
         last = widths[c] ? c : last;
         last_title = widths[c] && table->columns[c].title[0] ? c : last_title;

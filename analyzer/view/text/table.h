@@ -24,6 +24,8 @@ void vt_table_end_row(struct vt_table *table);
 void vt_table_category(struct vt_table *table, const uint64_t categories[VT_CATEGORY_COUNT]);
 /* Two cells: bytes, and their part of the whole. */
 void vt_table_size(struct vt_table *table, uint64_t bytes, uint64_t whole);
+/* "… 3 more", after `indent` spaces, where not all of `count` rows are shown. */
+void vt_table_more(struct vt_table *table, int indent, size_t count, size_t shown);
 /* "… 3 more" and the sum of the rows that are not shown, in the cells after `before` empty ones; nothing
  * without such rows. */
 void vt_table_rest(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before);

@@ -32,7 +32,7 @@ static void rest_row(struct vt_table *table, const struct vt_groups *groups, siz
     vt_table_rest(table, groups->count - shown, bytes, whole, 1);
 }
 
-static void end(struct vt_table *table, struct vt_print *print)
+static void end_table(struct vt_table *table, struct vt_print *print)
 {
     vt_table_print(table, print);
     fputc('\n', print->stream);
@@ -68,7 +68,7 @@ void vt_text_lines(struct vt_print *print, const struct vt_device_report *device
         free(source);
     }
     rest_row(&table, groups, shown, whole);
-    end(&table, print);
+    end_table(&table, print);
 }
 
 /* Stacks of one frame repeat the table of lines. */
@@ -137,7 +137,7 @@ static void plain_table(struct vt_print *print, const struct vt_device_report *d
             vt_table_category(&table, group->categories);
     }
     rest_row(&table, groups, shown, whole);
-    end(&table, print);
+    end_table(&table, print);
 }
 
 const char *vt_text_block(const struct vt_block *block)
@@ -183,7 +183,7 @@ static void blocks_table(struct vt_print *print, const struct vt_device_report *
     for (size_t i = shown; i < instant->block_count; i++)
         rest += instant->blocks[i].bytes;
     vt_table_rest(&table, instant->block_count - shown, rest, whole, 1);
-    end(&table, print);
+    end_table(&table, print);
 }
 
 void vt_text_tables(struct vt_print *print, const struct vt_device_report *device)

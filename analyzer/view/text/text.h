@@ -24,10 +24,9 @@ void vt_text_device(struct vt_print *print, const struct vt_device_report *devic
 void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device);
 
 typedef void vt_text_section(struct vt_print *print, const struct vt_device_report *device);
-/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0, or
- * -errno of `out`. */
-int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
-                 const char *command, const char *nothing, vt_text_section *section);
+/* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. */
+void vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
+                  const char *command, const char *nothing, vt_text_section *section);
 
 /* ---- Sections of the report ---- */
 
@@ -35,11 +34,11 @@ void vt_text_out_of_memory(struct vt_print *print);
 void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device);
 /* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device);
-void vt_text_card(struct vt_print *print, const struct vt_device_report *device);
+void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device);
 /* Every byte of the GPU, if NVML reported it; not on a brief page. */
-bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device);
-void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device);
-/* Of this process, where NVML told it from other processes; else what the card had in use before its first
+bool vt_has_gpu_table(const struct vt_print *print, const struct vt_device_report *device);
+void vt_text_gpu_table(struct vt_print *print, const struct vt_device_report *device);
+/* Of this process, where NVML told it from other processes; else what the GPU had in use before its first
  * memory. */
 uint64_t vt_text_context_bytes(const struct vt_device_report *device);
 /* Devices on which the process has a context and no memory. */

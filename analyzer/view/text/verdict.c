@@ -1,4 +1,4 @@
-/* The sentences of the text report: the peak, the card, advice, explanations. */
+/* The sentences of the text report: the peak, the GPU, advice, explanations. */
 #include "view/text/text.h"
 
 #include <inttypes.h>
@@ -180,7 +180,7 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
     vt_end_paragraph(print, 0, 0);
 }
 
-void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
+void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_state *state = &device->shown->state;
     uint64_t free_bytes = device->card_free_bytes, total_bytes = device->card_total_bytes;
@@ -212,7 +212,7 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     if (state->gathered_bytes)
         fprintf(print->paragraph, " %s of the parameters are gathered copies of sharded ones.",
                 VT_BYTES(state->gathered_bytes));
-    if (!vt_has_card_table(print, device) && total_bytes > free_bytes &&
+    if (!vt_has_gpu_table(print, device) && total_bytes > free_bytes &&
         total_bytes - free_bytes > state->driver_bytes)
         fprintf(
             print->paragraph,

@@ -86,36 +86,35 @@ static void put_titles(const struct column *columns, size_t count, int marked, b
 
 /* ---- Cards ---- */
 
-static const struct column card_columns[] = {
+static const struct column gpu_columns[] = {
     {"GPU", 4, 4, true, false, -1},      {"PROCS", 5, 5, false, false, -1},
     {"DRIVER", 6, 10, false, false, -1}, {"SEGMENTS", 8, 10, false, false, -1},
     {"BLOCKS", 6, 10, false, false, -1}, {"CARD USED", 9, 10, false, false, -1},
     {"OF", 6, 10, false, false, -1},     {"AGO", 4, 4, false, false, -1},
     {"NAME", 0, 0, true, false, -1},
 };
-enum { CARD_COLUMNS = sizeof card_columns / sizeof *card_columns };
+enum { GPU_COLUMNS = sizeof gpu_columns / sizeof *gpu_columns };
 
-static void put_card(const struct vt_top_card *card, int width, FILE *out)
+static void put_gpu(const struct vt_top_card *gpu, int width, FILE *out)
 {
-    static char cells[CARD_COLUMNS][CELL_BYTES];
+    static char cells[GPU_COLUMNS][CELL_BYTES];
     const bool wide = width >= WIDE;
     memset(cells, 0, sizeof cells);
-    snprintf(cells[0], CELL_BYTES, "%s", card->label);
-    snprintf(cells[1], CELL_BYTES, "%" PRIu32, card->process_count);
-    put_bytes(card->driver_bytes, wide, cells[2]);
-    put_bytes(card->segment_bytes, wide, cells[3]);
-    put_bytes(card->block_bytes, wide, cells[4]);
+    snprintf(cells[0], CELL_BYTES, "%s", gpu->label);
+    snprintf(cells[1], CELL_BYTES, "%" PRIu32, gpu->process_count);
+    put_bytes(gpu->driver_bytes, wide, cells[2]);
+    put_bytes(gpu->segment_bytes, wide, cells[3]);
+    put_bytes(gpu->block_bytes, wide, cells[4]);
     snprintf(cells[5], CELL_BYTES, "–");
     snprintf(cells[6], CELL_BYTES, "–");
-    if (card->told.total_bytes)
-        put_bytes(card->told.total_bytes, wide, cells[6]);
-    if (card->told.info_ns && card->told.free_bytes <= card->told.total_bytes) {
-        put_bytes(card->told.total_bytes - card->told.free_bytes, wide, cells[5]);
-        put_age(card->info_age_ns, cells[7]);
+    if (gpu->told.total_bytes)
+        put_bytes(gpu->told.total_bytes, wide, cells[6]);
+    if (gpu->told.info_ns && gpu->told.free_bytes <= gpu->told.total_bytes) {
+        put_bytes(gpu->told.total_bytes - gpu->told.free_bytes, wide, cells[5]);
+        put_age(gpu->info_age_ns, cells[7]);
     }
-    snprintf(cells[8], CELL_BYTES, "%s%s%s", card->name, card->name[0] && card->uuid[0] ? "  " : "",
-             card->uuid);
-    put_line(card_columns, CARD_COLUMNS, cells, width, out);
+    snprintf(cells[8], CELL_BYTES, "%s%s%s", gpu->name, gpu->name[0] && gpu->uuid[0] ? "  " : "", gpu->uuid);
+    put_line(gpu_columns, GPU_COLUMNS, cells, width, out);
 }
 
 /* ---- Processes ---- */
@@ -153,15 +152,6 @@ static void put_history(const struct vt_top_use *use, int cells, bool unicode, c
     }
 }
 
-/* The program's name without its folder. */
-static const char *without_folder(const char *command)
-{
-    const char *name = command, *end = command + strcspn(command, " ");
-    for (const char *at = command; at < end; at++)
-        name = *at == '/' ? at + 1 : name;
-    return name;
-}
-
 static void put_command(const struct vt_top_process *process, char *text)
 {
     char lost[32] = "", count[32];
@@ -170,7 +160,7 @@ static void put_command(const struct vt_top_process *process, char *text)
         snprintf(lost, sizeof lost, "lost %s ", vt_format_count(missing, count));
     snprintf(text, CELL_BYTES, "%s%s%s%s",
              process->state == VT_TOP_RECORDING ? "" : vt_top_state_name((unsigned)process->state),
-             process->state == VT_TOP_RECORDING ? "" : " ", lost, without_folder(process->command));
+             process->state == VT_TOP_RECORDING ? "" : " ", lost, vt_without_folder(process->command));
 }
 
 static void put_row(const struct vt_top_row *row, bool ranks, const struct vt_view_style *style, FILE *out)
@@ -220,8 +210,8 @@ static void put_head(const struct vt_top *top, int width, FILE *out)
     free(line);
 }
 
-int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
-                int *title_line, FILE *out)
+void vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
+                 int *title_line, FILE *out)
 {
     struct vt_print print;
     /* On a screen the rows come first. */
@@ -234,11 +224,11 @@ int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enu
     vt_print_begin(&print, style, NULL);
     put_head(top, style->width, print.stream);
     if (cards) {
-        put_titles(card_columns, CARD_COLUMNS, -1, true, style->width, print.stream);
+        put_titles(gpu_columns, GPU_COLUMNS, -1, true, style->width, print.stream);
         lines += 1 + (int)cards + 1;
     }
     for (size_t i = 0; i < cards; i++)
-        put_card(&top->cards[i], style->width, print.stream);
+        put_gpu(&top->cards[i], style->width, print.stream);
     if (cards && cards < top->card_count) {
         fprintf(print.stream, "… %zu more\n", top->card_count - cards);
         lines++;
@@ -253,5 +243,5 @@ int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enu
         fputs("No process here records at this moment.\n", print.stream);
     for (size_t i = 0; i < top->row_count; i++)
         put_row(&top->rows[i], ranks, style, print.stream);
-    return vt_print_finish(&print, out);
+    vt_print_finish(&print, out);
 }

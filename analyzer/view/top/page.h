@@ -7,10 +7,10 @@
 #include "report/top.h"
 #include "view/text/style.h"
 
-/* Prints a page: about the machine, its cards, then a line of titles and one for each row, none longer than
+/* Prints a page: about the machine, its GPUs, then a line of titles and one for each row, none longer than
  * the style's width. *title_line: the number of that line, from 0 (may be NULL). `marked`: the title that is
- * marked as what the rows are sorted by. 0, or -errno of `out`. */
-int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
-                int *title_line, FILE *out);
+ * marked as what the rows are sorted by. */
+void vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enum vt_top_key marked,
+                 int *title_line, FILE *out);
 
 #endif

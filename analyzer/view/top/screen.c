@@ -69,7 +69,7 @@ static chtype look_of(const struct vt_top_process *process)
     return process->state == VT_TOP_PAUSED ? (chtype)COLOR_PAIR(PAUSED_COLOUR) : A_NORMAL;
 }
 
-static void put(int line, chtype look, const char *text, size_t bytes)
+static void put_line(int line, chtype look, const char *text, size_t bytes)
 {
     move(line, 0);
     attrset((int)look);
@@ -91,7 +91,7 @@ static void put_text(int line, chtype look, const struct vt_view_style *style, c
     fputs(cut, print.stream);
     vt_print_finish(&print, out);
     fclose(out);
-    put(line, look, clean, bytes);
+    put_line(line, look, clean, bytes);
     free(clean);
     free(cut);
 }
@@ -170,7 +170,7 @@ static void put_page(struct vt_screen *screen, const struct vt_top *top, const c
         if (number > title_line && row < top->row_count)
             look = look_of(top->rows[row].process) | (row == screen->selected ? A_REVERSE : 0);
         if (shown && line < LINES - FOOT_LINES)
-            put(line, look, page, bytes);
+            put_line(line, look, page, bytes);
         page += bytes + (page[bytes] == '\n');
     }
 }

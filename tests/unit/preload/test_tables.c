@@ -202,11 +202,11 @@ Test(live, blocks_that_cannot_be_followed_are_counted_as_dropped)
 {
     struct vt_session *session = make_session();
     struct vt_event event;
-    atomic_store(&session->blocks.busy, 1); /* by a thread that was stopped there */
+    atomic_store(&session->blocks_lock.busy, 1); /* by a thread that was stopped there */
     cr_assert(!block(session, &event, VT_EVENT_ALLOC, 0, 512, 100));
     cr_assert(!block(session, &event, VT_EVENT_FREE, 0, 512, 0));
     cr_assert_eq(session->ring.header->counters.dropped, 2);
-    atomic_store(&session->blocks.busy, 0);
+    atomic_store(&session->blocks_lock.busy, 0);
     cr_assert(!block(session, &event, VT_EVENT_FREE, 0, 512, 0)); /* not known, which is no loss */
     cr_assert_eq(session->ring.header->counters.dropped, 2);
 }

@@ -122,7 +122,7 @@ Test(top, too_many, .init = begin)
 {
     for (uint64_t i = 1; i <= VT_TOP_RANGES + 10; i++)
         driver(VT_EVENT_ALLOC, i << 20, 8);
-    cr_assert_eq(known.used, VT_TOP_RANGES);
+    cr_assert_eq(known.table.used, VT_TOP_RANGES);
     block(VT_EVENT_ALLOC, (uint64_t)(VT_TOP_RANGES + 5) << 20, 8, 8);
     driver(VT_EVENT_FREE, (uint64_t)(VT_TOP_RANGES + 5) << 20, 0);
     block(VT_EVENT_FREE, 0, 0, 0);

@@ -164,7 +164,7 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
-bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
 {
     (void)trace;
     (void)stack_id;

@@ -51,7 +51,7 @@ static void add_line(struct side *side, const char *file, const char *function, 
 static const struct vt_diff_rows *compare(struct side *a, struct side *b, enum vt_by by,
                                           struct vt_diff **diff)
 {
-    vt_diff_make(&a->report, &b->report, 1u << by, diff);
+    *diff = vt_diff_make(&a->report, &b->report, 1u << by);
     cr_assert_eq((*diff)->device_count, 1);
     return &(*diff)->devices[0].rows[by];
 }
@@ -232,7 +232,7 @@ Test(diff, a_device_of_one_side)
 
     b->device.index = 1;
     b->device.peak.state.categories[VT_CATEGORY_CONTEXT] = 300;
-    vt_diff_make(&a->report, &b->report, 1u << VT_BY_OP, &diff);
+    diff = vt_diff_make(&a->report, &b->report, 1u << VT_BY_OP);
     cr_assert_eq(diff->device_count, 2);
     cr_expect_not(diff->devices[0].differs);
     cr_expect(diff->devices[1].differs);

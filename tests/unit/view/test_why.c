@@ -85,7 +85,7 @@ Test(fragmentation, holes_and_pins)
     place(fake, VT_ALLOCATION_SEGMENT, 0x20000000, 40 * MIB, VT_NEVER); /* empty */
     fake_event(fake, 2, VT_EVENT_MARK, VT_LAYER_NONE, 0);
     fake_release(fake, 3, brief);
-    vt_fragmentation_find(&fake->replay, 0, 4, &found);
+    found = vt_fragmentation_find(&fake->replay, 0, 4);
     cr_expect_eq(found.reserved_bytes, 60 * MIB);
     cr_expect_eq(found.block_bytes, 15 * MIB);
     cr_expect_eq(found.hole_bytes, 45 * MIB);

@@ -22,7 +22,6 @@ export function timeAxis(model) {
         gaps: { from: model.gaps.t_ns, to: model.gaps.end_ns },
         runAt: (x) => above(model.phases.t_ns, x) - 1,
         stepBegin: (i) => model.steps[i].t_ns,
-        label: (x, span = 1e9) => format.time(x, Math.max(1, span / 1000)),
         ticks(lo, hi, most) {
             return timeTicks(lo, hi, most);
         },
@@ -37,7 +36,6 @@ export function eventAxis(model) {
         gaps: { from: model.gaps.first_event, to: model.gaps.end_event },
         runAt: (x) => model.phaseRun(Math.floor(x)),
         stepBegin: (i) => model.steps[i].first_event,
-        label: (x) => `event ${format.count(Math.max(0, x))}`,
         ticks(lo, hi, most) {
             return format.ticks(lo, hi, most, 1).map((x) => ({ x, text: format.count(x) }));
         },
@@ -66,7 +64,6 @@ export function stepAxis(model) {
         changeAt: (x) => (steps.length ? model.changeAtEvent(Math.ceil(eventAt(x) - 1e-9) - 1) : -1),
         runAt: (x) => model.phaseRun(Math.floor(eventAt(x))),
         stepBegin: (i) => first + i,
-        label: (x) => `step ${Math.floor(x)}`,
         ticks(lo, hi, most) {
             return format.ticks(lo, hi, most, 1).filter((x) => x < first + steps.length).map((x) => ({ x, text: x ? format.count(x) : "init" }));
         },

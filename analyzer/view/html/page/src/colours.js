@@ -52,6 +52,12 @@ function mix(colour, other, share) {
     return `#${[1, 3, 5].map((at) => part(at).toString(16).padStart(2, "0")).join("")}`;
 }
 
+/** A colour as a point of an image (ABGR). */
+export function colourWord(colour) {
+    const part = (at) => parseInt(colour.slice(at, at + 2), 16);
+    return (0xff000000 | part(5) << 16 | part(3) << 8 | part(1)) >>> 0;
+}
+
 export class Colours {
     constructor(root) {
         this.root = root;
@@ -91,20 +97,9 @@ export class Colours {
         if (!this.patterns.has(key)) {
             const base = faded ? mix(this.of(category), this.css("--bg"), 0.5) : this.of(category);
             const mark = mix(base, inkOn(base), 0.45);
-            const word = (colour) => (0xff000000 | parseInt(colour.slice(5, 7), 16) << 16 | parseInt(colour.slice(3, 5), 16) << 8 | parseInt(colour.slice(1, 3), 16)) >>> 0;
             const marked = PATTERNS[category] ?? PATTERNS.unknown;
-            this.patterns.set(key, Uint32Array.from({ length: 64 }, (_, i) => word(patterned && marked(i & 7, i >> 3) ? mark : base)));
+            this.patterns.set(key, Uint32Array.from({ length: 64 }, (_, i) => colourWord(patterned && marked(i & 7, i >> 3) ? mark : base)));
         }
         return this.patterns.get(key);
-    }
-
-    fillPattern(context, category) {
-        const size = 8;
-        const canvas = document.createElement("canvas");
-        canvas.width = canvas.height = size;
-        const image = new ImageData(size, size);
-        new Uint32Array(image.data.buffer).set(this.tile(category, true, false));
-        canvas.getContext("2d").putImageData(image, 0, 0);
-        return context.createPattern(canvas, "repeat");
     }
 }

@@ -1,6 +1,6 @@
 // The table beside the timeline: one moment in numbers, and what is different from the second pin.
 
-import { clear, h as el, visible } from "./dom.js";
+import { clear, h as el, swatch, visible } from "./dom.js";
 import * as format from "./format.js";
 
 export class Instant {
@@ -24,10 +24,7 @@ export class Instant {
     row(name, label) {
         if (!this.rows.has(name)) {
             const cells = { bytes: el("td"), other: el("td") };
-            const swatch = el("span", { class: "swatch", "data-category": name });
-            if (name)
-                swatch.style.setProperty("--swatch", `var(--c-${name.replaceAll("_", "-")})`);
-            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row" }, name ? swatch : null, label), cells.bytes, cells.other);
+            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row" }, name ? swatch(name) : null, label), cells.bytes, cells.other);
             if (name) {
                 row.addEventListener("pointerenter", () => this.store.set({ highlight: name }));
                 row.addEventListener("pointerleave", () => this.store.set({ highlight: null }));

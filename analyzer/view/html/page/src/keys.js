@@ -1,6 +1,6 @@
 // What keys do, as a table; the help shows the same table.
 
-import { clampZoom } from "./state.js";
+import { zoomAround } from "./state.js";
 import { AXES } from "./axis.js";
 
 export const KEYS = [
@@ -30,12 +30,9 @@ export const MOUSE = [
 // In and out around the pin, where it is seen; else around the middle.
 function zoom(page, factor) {
     const axis = page.model.axis(page.store.get().axis);
-    const [lo, hi] = page.store.get().zoom;
+    const { zoom: [lo, hi] } = page.store.get();
     const pin = axis.of(page.pinned());
-    const around = pin >= lo && pin <= hi ? pin : (lo + hi) / 2;
-    const span = Math.min(axis.hi - axis.lo, Math.max(axis.least, (hi - lo) * factor));
-    const share = (around - lo) / (hi - lo);
-    page.store.set({ zoom: clampZoom(axis, around - share * span, around + (1 - share) * span) });
+    page.store.set({ zoom: zoomAround(axis, [lo, hi], pin >= lo && pin <= hi ? pin : (lo + hi) / 2, factor) });
 }
 
 const WRITES = /^(INPUT|TEXTAREA|SELECT)$/;

@@ -1,6 +1,6 @@
 // Facts of one device of one trace: the state and what is alive at any change, and where the largest states are.
 
-import { above, Largest, Walker } from "./walk.js";
+import { above, Largest, measure, Walker } from "./walk.js";
 import { eventAxis, stepAxis, timeAxis } from "./axis.js";
 import { Gaps } from "./gaps.js";
 import { Names } from "./names.js";
@@ -8,8 +8,7 @@ import { rowsOf } from "./data.js";
 
 // From the bottom of the picture, as in the terminal. What is not named here is not "in use".
 const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
-const APART = ["cached", "context", "host_pinned"];
-const NEVER = 0xffffffff;
+export const APART = ["cached", "context", "host_pinned"]; // in no sum of what is in use
 const CHUNK = 4096;
 
 export function stackedOf(categories) {
@@ -78,7 +77,6 @@ export class Model {
         this.categories = trace.categories;
         this.phases = data.phases;
         this.stacked = stackedOf(trace.categories);
-        this.used = this.stacked;
         this.walker = new Walker(columns, table, sums);
         this.drawer = new Walker(columns, table, sums);
         this.largest = new Largest(sums.peakMeasure);
@@ -89,7 +87,6 @@ export class Model {
         this.endChange = this.device.end_change;
         this.gaps = new Gaps(trace, columns.gaps);
         this.axes = { time: timeAxis(this), event: eventAxis(this), step: stepAxis(this) };
-        this.inUse = new Set(this.stacked);
         this.driverAt = table.driverAt;
     }
 
@@ -104,11 +101,6 @@ export class Model {
     // 48 bits and a few more: exact in a double.
     address(allocation) {
         return this.columns.address[allocation];
-    }
-
-    // Whether a class is in the sum "in use" of this device.
-    usedBy(k) {
-        return Boolean(this.table.counted[k]) && this.inUse.has(this.table.category[k]);
     }
 
     // ---- Changes ----
@@ -201,23 +193,10 @@ export class Model {
         return this.aliveThen;
     }
 
-    endOf(allocation) {
-        return this.end[allocation] === NEVER ? this.changes : this.end[allocation];
-    }
-
-    // The change with the largest state among from..to.
-    peakIn(from, to) {
-        const low = Math.max(0, from);
-        const high = Math.min(this.changes - 1, to);
-        if (low > high)
-            return high;
-        return this.largestOf(low, high + 1).change;
-    }
-
     // ---- Columns of a picture ----
 
     measure(vector) {
-        return this.device.has_blocks ? vector[this.table.blockAt] : vector[this.table.driverAt] - vector[this.table.cachedCategory];
+        return measure(vector, this.table, this.device.has_blocks);
     }
 
     // The largest state of changes low..high-1, exactly. Whole bins are looked up, not walked.

@@ -35,10 +35,4 @@ export class Names {
             found.push(tensor);
         return found;
     }
-
-    // Lines around a line of a file, as [number, text].
-    source(file, line) {
-        return Object.entries(this.sources[file] ?? {}).map(([number, text]) => [Number(number), text])
-            .filter(([number]) => Math.abs(number - line) <= 3).sort((a, b) => a[0] - b[0]);
-    }
 }

@@ -1,3 +1,4 @@
+import { colourWord } from "./colours.js";
 import { hatched } from "./gaps.js";
 
 // The stacked picture of a device, column by column, straight into an image: a column of points per column of the
@@ -49,11 +50,6 @@ export function paintBands(context, area, picture, source, scale, colours, { hig
             points[row * width + x] = reserve;
     }
     context.putImageData(image, left, top);
-}
-
-function colourWord(colour) {
-    const part = (at) => parseInt(colour.slice(at, at + 2), 16);
-    return (0xff000000 | part(5) << 16 | part(3) << 8 | part(1)) >>> 0;
 }
 
 // The most bytes of any column: in use, and what the driver gave.

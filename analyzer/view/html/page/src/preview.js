@@ -2,7 +2,6 @@
 
 import { timeTicks } from "./axis.js";
 import { stackedOf } from "./model.js";
-import * as format from "./format.js";
 
 export class Preview {
     constructor(head, traceIndex, device) {
@@ -15,7 +14,6 @@ export class Preview {
         this.isPreview = true;
         this.time = {
             name: "time", title: "time", lo: 0, hi: Math.max(1, this.trace.duration_ns), least: 1000, of: () => 0, changeAt: () => -1, runAt: () => -1, gaps: { from: [], to: [] },
-            label: (x) => format.time(x),
             ticks: timeTicks,
         };
     }

@@ -123,6 +123,13 @@ export function applyFragment(asked, model) {
     return patch;
 }
 
+// A window wider by a factor, in which `x` stays where it is.
+export function zoomAround(axis, [lo, hi], x, factor) {
+    const span = Math.min(axis.hi - axis.lo, Math.max(axis.least, (hi - lo) * factor));
+    const share = (x - lo) / (hi - lo);
+    return clampZoom(axis, x - share * span, x + (1 - share) * span);
+}
+
 // A window within the axis, not narrower than its least.
 export function clampZoom(axis, lo, hi) {
     const whole = axis.hi - axis.lo;

@@ -35,8 +35,7 @@ export class Tabs {
 
     // A new model: all that was made is made again when it is seen.
     renew(context) {
-        this.open?.view.destroy();
-        this.open = null;
+        this.close();
         this.context = context;
         for (const [i, part] of this.parts.entries()) {
             clear(this.buttons[i], part.title);
@@ -48,6 +47,12 @@ export class Tabs {
         this.update(this.store.get());
     }
 
+    close() {
+        this.open?.view.destroy?.();
+        this.open = null;
+        clear(this.panels);
+    }
+
     update(state) {
         const part = this.parts.find(({ id }) => id === state.tab) ?? this.parts[0];
         for (const [i, { id }] of this.parts.entries()) {
@@ -57,7 +62,7 @@ export class Tabs {
         if (!this.context || !part)
             return;
         if (this.open?.part !== part) {
-            this.open?.view.destroy();
+            this.close();
             const root = el("section", { role: "tabpanel", id: `panel-${part.id}`, "aria-labelledby": `tab-${part.id}`, tabindex: "0", class: `part part-${part.id}` });
             clear(this.panels, root);
             this.open = { part, root, view: this.make(part, root) };
@@ -77,7 +82,7 @@ export class Tabs {
             return;
         }
         const began = performance.now();
-        this.attempt(() => this.open.view.update(state));
+        this.attempt(() => this.open.view.update?.(state));
         this.cost = performance.now() - began;
         // Some draw in the frame that follows.
         requestAnimationFrame(() => {
@@ -90,7 +95,7 @@ export class Tabs {
 
     // A part that fails says so in its own place; the others go on.
     make(part, root) {
-        return this.attempt(() => part.create(root, this.context), root) ?? { update() {}, destroy() {} };
+        return this.attempt(() => part.create(root, this.context), root) ?? {};
     }
 
     attempt(action, root = this.open?.root) {

@@ -5,7 +5,7 @@ import * as format from "./format.js";
 import { drawLanes, drawMarks, LANE, line } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
-import { clampZoom } from "./state.js";
+import { clampZoom, zoomAround } from "./state.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
@@ -331,12 +331,9 @@ export class Timeline {
 
     // Around the value at `x`, which stays where it is.
     zoomAt(x, factor) {
-        const { axis } = this;
-        const [lo, hi] = this.store.get().zoom;
-        const value = Math.min(hi, Math.max(lo, this.toValue(x)));
-        const span = Math.min(axis.hi - axis.lo, Math.max(axis.least, (hi - lo) * factor));
-        const share = (value - lo) / (hi - lo);
-        this.store.set({ zoom: clampZoom(axis, value - share * span, value + (1 - share) * span) });
+        const { zoom } = this.store.get();
+        const value = Math.min(zoom[1], Math.max(zoom[0], this.toValue(x)));
+        this.store.set({ zoom: zoomAround(this.axis, zoom, value, factor) });
     }
 
     select(a, b) {

@@ -1,7 +1,8 @@
 // Blocks over time: each a bar from its begin to its end, stacked or by address. With too many to draw one by
 // one, the blocks of a class are one band; what is summed up is said so.
 import { h, name, clear, toggle, visible } from "../dom.js";
-import { chosenBlock, instantOf, isUsed } from "./view.js";
+import { chosenBlock, instantOf, isUsed, selectBlock } from "./view.js";
+import { clampZoom, zoomAround } from "../state.js";
 import { createCanvas } from "./canvas.js";
 import { createDetails } from "./details.js";
 import { gather, stack, ranges, columnAt } from "./blocks_layout.js";
@@ -73,12 +74,6 @@ function summary(scene) {
 
 /* ---- Pointer and keys ---- */
 
-function zoomTo(scene, store, lo, hi) {
-    const whole = scene.model.axis(store.get().axis), span = Math.min(hi - lo, whole.hi - whole.lo);
-    const start = Math.max(whole.lo, Math.min(lo, whole.hi - span));
-    store.set({ zoom: [start, start + span] });
-}
-
 /** Zooms by the wheel and pans by dragging; `hover` and `choose` get the band under the pointer, or null. */
 function listen(canvas, scene, store, hover, choose) {
     let dragged = null;
@@ -96,7 +91,7 @@ function listen(canvas, scene, store, hover, choose) {
         const by = ((dragged.x - event.clientX) / plotWidth(scene)) * (dragged.zoom[1] - dragged.zoom[0]);
         dragged.moved ||= Math.abs(dragged.x - event.clientX) > 3;
         if (dragged.moved)
-            zoomTo(scene, store, dragged.zoom[0] + by, dragged.zoom[1] + by);
+            store.set({ zoom: clampZoom(scene.axis, dragged.zoom[0] + by, dragged.zoom[1] + by) });
     });
     canvas.element.addEventListener("pointerup", (event) => {
         if (dragged && !dragged.moved)
@@ -107,10 +102,8 @@ function listen(canvas, scene, store, hover, choose) {
     canvas.element.addEventListener("pointerleave", () => hover(null));
     canvas.element.addEventListener("wheel", (event) => {
         event.preventDefault();
-        const [lo, hi] = store.get().zoom, centre = axisAt(scene, at(event)[0]);
         const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 200)));
-        const span = Math.max(scene.axis.least, (hi - lo) * factor), share = (centre - lo) / (hi - lo);
-        zoomTo(scene, store, centre - share * span, centre + (1 - share) * span);
+        store.set({ zoom: zoomAround(scene.axis, store.get().zoom, axisAt(scene, at(event)[0]), factor) });
     }, { passive: false });
 }
 
@@ -172,20 +165,14 @@ function create(root, context) {
         canvas.redraw();
     }
 
-    function show(allocation) {
-        const index = model.klass[allocation];
-        details.show(
-            { index, klass: model.classes[index], bytes: model.bytes(allocation), blocks: 1, allocation }, allocation);
-    }
-
     function choose(band) {
         if (!band)
             return;
         context.announce(visible(textOf(scene, band)));
         if (band.allocation >= 0) {
             scene.chosen = band.allocation;
-            show(band.allocation);
-            store.set({ selection: { kind: "block", key: String(band.allocation) } });
+            details.showBlock(band.allocation);
+            selectBlock(store, band.allocation);
         } else if (band.klass !== undefined) {
             const bytes = Math.max(...band.heights);
             details.show(
@@ -210,18 +197,16 @@ function create(root, context) {
     function update(state) {
         const chosen = chosenBlock(state, model);
         if (chosen !== scene.chosen && chosen !== null)
-            show(chosen);
+            details.showBlock(chosen);
         Object.assign(scene, { at: instantOf(state, model), chosen, highlight: state.highlight ?? null });
         canvas.redraw();
     }
 
-    update(store.get());
     return {
         update,
         destroy() {
             gathering.stop();
             canvas.destroy();
-            clear(root);
         }
     };
 }

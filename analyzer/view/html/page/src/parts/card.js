@@ -2,7 +2,7 @@
 import { h, name, swatch } from "../dom.js";
 import { categoryLabel, deviceOf } from "./view.js";
 import { documentPart, emptyState, showButton, card, codePlace, factList } from "./findings.js";
-import { column, createTable } from "./table.js";
+import { column, smallTable } from "./table.js";
 
 const KINDS = {
     library: (row) => `${row.name}, for itself`,
@@ -35,10 +35,9 @@ function title(model, row) {
 
 function tableOf(context, caption, rows, whole) {
     const { model, format } = context;
-    const table = createTable({
+    return smallTable({
         context,
         caption,
-        search: false,
         sort: null,
         columns: [
             column("what", "What", "text", (row) => title(model, row), {
@@ -50,9 +49,7 @@ function tableOf(context, caption, rows, whole) {
             }),
             whole ? column("share", "of what is in use", "share", (row) => (row.bytes >= 0 ? row.bytes / whole : null)) : null
         ].filter(Boolean)
-    });
-    table.set(rows);
-    return table.element;
+    }, rows);
 }
 
 function sentences(table, format) {

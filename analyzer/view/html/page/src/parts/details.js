@@ -1,7 +1,8 @@
 // What is known of one selected thing: its class, and its block where one is meant.
 import { h, name, clear, swatch } from "../dom.js";
 import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
-import { ownersOf } from "./groups.js";
+import { factList } from "./findings.js";
+import { blockEntry, ownersOf } from "./groups.js";
 
 const EVIDENCE = {
     exact: "exact (read from the live object)",
@@ -34,6 +35,11 @@ export function stackList(frames, label) {
         rest ? h("details", {}, h("summary", {}, `All ${frames.length} frames, native ones too`), list(frames)) : null);
 }
 
+/** A stack that is closed at first. */
+export function foldedStack(frames) {
+    return frames?.length ? h("details", {}, h("summary", {}, "Stack"), stackList(frames, "Stack, innermost first")) : null;
+}
+
 function facts(context, entry, allocation) {
     const { format, model } = context, { klass } = entry;
     const rows = [
@@ -48,7 +54,7 @@ function facts(context, entry, allocation) {
         rows.unshift(
             ["Block", `${format.bytes(model.bytes(allocation))} (${format.count(model.bytes(allocation))} bytes)`]);
         if (model.address(allocation))
-            rows.push(["Address", h("code", {}, `0x${model.address(allocation).toString(16)}`)]);
+            rows.push(["Address", h("code", {}, format.address(model.address(allocation)))]);
         rows.push(["Made", whenText(context, begin)], [
             "Freed",
             end === NEVER
@@ -61,8 +67,7 @@ function facts(context, entry, allocation) {
             `${format.bytes(entry.bytes)} in ${format.count(entry.blocks)} block${entry.blocks === 1 ? "" : "s"}`
         ]);
     }
-    return h("dl", { class: "vp-facts" },
-        rows.filter(([, value]) => value).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+    return factList(rows);
 }
 
 function whenText(context, change) {
@@ -90,7 +95,7 @@ function tensors(context, entry) {
 }
 
 /** A panel; show(entry, allocation, group) with an entry of groups.js, allocation null for all of its class; `group` {bytes, blocks}:
- * what was chosen, if the entry is only the largest part of it. */
+ * what was chosen, if the entry is only the largest part of it. showBlock(allocation) */
 export function createDetails(context, hint) {
     const element = h("aside", { class: "vp-details", tabindex: "0", "aria-label": "Selection" });
     const empty = () => clear(element).append(h("p", { class: "vp-muted" }, hint));
@@ -122,6 +127,9 @@ export function createDetails(context, hint) {
             clear(element).append(...parts.filter(Boolean));
             element.scrollTop = 0;
             return undefined;
+        },
+        showBlock(allocation) {
+            this.show(blockEntry(context.model, allocation), allocation);
         },
     };
 }

@@ -2,36 +2,32 @@
 import { h, name, clear } from "../dom.js";
 import { showInTimeline } from "./view.js";
 
-/** A part that shows what `read(model)` promises: `draw(root, document, context, state)` fills the emptied root,
+/** A part that shows what `read(model)` promises: `draw(root, document, context)` fills the emptied root,
  * `absent` says why there is nothing. */
 export function documentPart({id, title, read, absent, draw}) {
     return {
         id,
         title,
         create(root, context) {
-            let gone = false, redraw = null;
+            let gone = false;
             root.append(h("p", { class: "vp-muted", role: "status" }, "Reading …"));
             Promise.resolve(read(context.model))
                 .then((document) => {
                     if (gone)
                         return;
                     clear(root);
-                    if (!document)
-                        return void root.append(emptyState(absent));
-                    redraw = draw(root, document, context) || null;
+                    if (document)
+                        draw(root, document, context);
+                    else
+                        root.append(emptyState(absent));
                 })
                 .catch((error) => {
                     if (!gone)
                         clear(root).append(emptyState(`This part of the page cannot be read: ${error.message}`));
                 });
             return {
-                update(state) {
-                    if (redraw)
-                        redraw(state);
-                },
                 destroy() {
                     gone = true;
-                    clear(root);
                 }
             };
         },

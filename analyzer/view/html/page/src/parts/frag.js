@@ -1,6 +1,6 @@
 // Fragmentation at the instant: free memory that the process holds, and the blocks that keep it from being returned.
 import { h, clear } from "../dom.js";
-import { instantOf, momentText } from "./view.js";
+import { instantOf, momentText, selectBlock } from "./view.js";
 import { mapAt, pinsOf, neverFreed } from "./map_layout.js";
 import { emptyState, factList } from "./findings.js";
 import { categoryColumn, column, createTable } from "./table.js";
@@ -18,15 +18,8 @@ function create(root, context) {
         empty: "No block keeps a segment with free memory.",
         choose(line) {
             table.select(line.key);
-            details.show({
-                index: model.klass[line.pin.allocation],
-                klass: line.pin.klass,
-                bytes: line.pin.bytes,
-                blocks: 1,
-                allocation: line.pin.allocation
-            },
-                line.pin.allocation);
-            store.set({ selection: { kind: "block", key: String(line.pin.allocation) } });
+            details.showBlock(line.pin.allocation);
+            selectBlock(store, line.pin.allocation);
         },
         columns: [
             column("line", "Line", "name", (line) => line.name || "no line known"),
@@ -64,13 +57,7 @@ function create(root, context) {
                 ]));
         table.set(pinsOf(found));
     }
-    update(store.get());
-    return {
-        update,
-        destroy() {
-            clear(root);
-        }
-    };
+    return { update };
 }
 
 export const part = {

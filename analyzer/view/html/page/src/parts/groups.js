@@ -6,7 +6,6 @@ export const WAYS = [
     ["category", "category"], ["module", "module"], ["kind", "module class"], ["owner", "owner"], ["line", "line"],
     ["stack", "stack"], ["op", "operator"], ["block", "block"]
 ];
-export const LEVELS = ["category", "module", "owner", "line"];
 
 /** What is in use at a change, by class: [{index, klass, bytes, blocks, allocation, largest}…]; `allocation` is the
  * largest. `keep(klass)` chooses classes. */
@@ -65,7 +64,6 @@ export function ownersOf(entry) {
         module: tensor.module,
         dtype: tensor.dtype,
         shape: tensor.shape,
-        tensorBytes: tensor.bytes * blocks,
         evidence: tensor.evidence,
         bytes: shareOf(tensor) * blocks,
         blocks
@@ -152,21 +150,26 @@ export function groupBy(entries, by) {
     return [...groups.values()].sort((a, b) => b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
 }
 
+/** One block as an entry. */
+export function blockEntry(model, allocation) {
+    const index = model.klass[allocation];
+    return { index, klass: model.classes[index], bytes: model.bytes(allocation), blocks: 1, allocation };
+}
+
 /** Every block for itself, largest first. */
 export function blockRows(model, change, keep = isUsed) {
     const rows = [], alive = model.alive(change);
     for (let i = 0; i < alive.length; i++) {
-        const allocation = alive[i], index = model.klass[allocation], klass = model.classes[index];
+        const entry = blockEntry(model, alive[i]), { klass, bytes } = entry;
         if (!keep(klass))
             continue;
-        const bytes = model.bytes(allocation);
         rows.push({
-            key: String(allocation),
+            key: String(alive[i]),
             name: labelOf(model, klass) || klass.kind,
             bytes,
             blocks: 1,
             categories: new Map([[klass.category, bytes]]),
-            entry: { index, klass, bytes, blocks: 1, allocation }
+            entry
         });
     }
     return rows.sort((a, b) => b.bytes - a.bytes || Number(a.key) - Number(b.key));

@@ -2,8 +2,8 @@
 import { h, name, swatch } from "../dom.js";
 import { deviceOf, stepFacts, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
-import { categoryColumn, column, createTable } from "./table.js";
-import { sourceLines, stackList } from "./details.js";
+import { categoryColumn, column, smallTable } from "./table.js";
+import { foldedStack, sourceLines } from "./details.js";
 import { MARKS } from "./steps.js";
 
 const NEEDED = 6; // steps
@@ -49,10 +49,9 @@ function lines(context, leak) {
 function parts(context, leak) {
     if ((leak.parts || []).length < 2)
         return null;
-    const table = createTable({
+    return smallTable({
         context,
         caption: "Kept by each step",
-        search: false,
         sort: ["bytes_per_step", true],
         columns: [
             column("line", "Line", "text",
@@ -67,9 +66,7 @@ function parts(context, leak) {
             column("op", "Operator", "text", (part) => part.op),
             categoryColumn(context, "Category", (part) => part.category)
         ]
-    });
-    table.set(leak.parts);
-    return table.element;
+    }, leak.parts);
 }
 
 function leakCard(context, leak) {
@@ -85,7 +82,7 @@ function leakCard(context, leak) {
       ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its blocks`] : null],
       ["Why", leak.why ? name(leak.why, "vp-wrap") : null], ["Remedy", leak.remedy ? h("strong", {}, leak.remedy) : null]]),
     lines(context, leak), parts(context, leak),
-    leak.stack?.length ? h("details", {}, h("summary", {}, "Stack"), stackList(leak.stack, "Stack, innermost first")) : null);
+    foldedStack(leak.stack));
 }
 
 function draw(root, document, context) {

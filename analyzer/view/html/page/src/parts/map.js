@@ -1,6 +1,6 @@
 // The address map at an instant: a row for each segment, its blocks in place, holes between them.
 import { h, name, clear, select, toggle, visible } from "../dom.js";
-import { chosenBlock, instantOf, momentText } from "./view.js";
+import { chosenBlock, instantOf, momentText, selectBlock } from "./view.js";
 import { mapAt } from "./map_layout.js";
 import { createCanvas } from "./canvas.js";
 import { categoryColumn, column, createTable } from "./table.js";
@@ -10,15 +10,7 @@ import { growth } from "./growth.js";
 const ROW = 22, BAR = 15, LABEL = 96;
 const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]];
 
-const hex = (address) => `0x${address.toString(16)}`;
 const byAddress = { order: (row) => row.address }; // not as text: the digits a to f would sort as letters
-const entryOf = (model, block) => ({
-    index: model.klass[block.allocation],
-    klass: block.klass,
-    bytes: block.bytes,
-    blocks: 1,
-    allocation: block.allocation
-});
 
 function create(root, context) {
     const { store, model, format, colours } = context;
@@ -56,7 +48,7 @@ function create(root, context) {
         choose: chooseSegment,
         empty: "No segment is reserved at this instant.",
         columns: [
-            column("address", "Address", "text", (segment) => hex(segment.address), byAddress),
+            column("address", "Address", "text", (segment) => format.address(segment.address), byAddress),
             column("bytes", "Size", "bytes", (segment) => segment.bytes, { sum: true }),
             column("used", "In blocks", "bytes", (segment) => segment.blockBytes, { sum: true }),
             column("free", "Free", "bytes", (segment) => segment.holeBytes, { sum: true }),
@@ -77,7 +69,7 @@ function create(root, context) {
         choose: (block) => chooseBlock(block),
         empty: "Choose a segment.",
         columns: [
-            column("address", "Address", "text", (block) => hex(block.address), byAddress),
+            column("address", "Address", "text", (block) => format.address(block.address), byAddress),
             column("bytes", "Bytes", "bytes", (block) => block.bytes, { sum: true }),
             categoryColumn(context, "Category", (block) => block.klass.category),
             column("name", "Owner or line", "name", (block) => block.klass.owner || block.klass.place?.name || "")
@@ -179,14 +171,14 @@ function create(root, context) {
         if (under?.block)
             hint.append(name(under.block.klass.owner || under.block.klass.place?.name || under.block.klass.category),
                 ` ${format.bytes(under.block.bytes)} (${format.exact(under.block.bytes)}) at ${
-                    hex(under.block.address)}${
+                    format.address(under.block.address)}${
                     under.block === under.segment.pin ? " · stays longest in this segment" : ""}`);
         else if (under?.hole)
             hint.append(`free: ${format.bytes(under.hole.bytes)} (${format.exact(under.hole.bytes)}) at ${
-                hex(under.hole.address)}`);
+                format.address(under.hole.address)}`);
         else if (under)
             hint.append(`${under.segment.klass.kind} of ${format.bytes(under.segment.bytes)} at ${
-                hex(under.segment.address)}, ${format.bytes(under.segment.holeBytes)} free`);
+                format.address(under.segment.address)}, ${format.bytes(under.segment.holeBytes)} free`);
         canvas.redraw();
     }
 
@@ -200,7 +192,7 @@ function create(root, context) {
 
     function chooseSegment(segment) {
         table.select(String(segment.address));
-        blocks.set(segment.blocks, `Blocks of the segment at ${hex(segment.address)}`);
+        blocks.set(segment.blocks, `Blocks of the segment at ${format.address(segment.address)}`);
         const y = rows.indexOf(segment) * ROW;
         if (y < scroller.scrollTop || y > scroller.scrollTop + scroller.clientHeight - ROW)
             scroller.scrollTop = Math.max(0, y - scroller.clientHeight / 2);
@@ -213,8 +205,8 @@ function create(root, context) {
             chooseSegment(segment);
         chosen = block.allocation;
         blocks.select(String(block.allocation));
-        details.show(entryOf(model, block), block.allocation);
-        store.set({ selection: { kind: "block", key: String(block.allocation) } });
+        details.showBlock(block.allocation);
+        selectBlock(store, block.allocation);
         canvas.redraw();
     }
 
@@ -241,13 +233,11 @@ function create(root, context) {
         }
     }
 
-    update(store.get());
     return {
         update,
         destroy() {
             canvas.destroy();
             grown.destroy();
-            clear(root);
         }
     };
 }

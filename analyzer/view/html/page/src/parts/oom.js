@@ -2,8 +2,8 @@
 import { h, name, swatch } from "../dom.js";
 import { categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
-import { categoryColumn, column, createTable } from "./table.js";
-import { sourceLines, stackList } from "./details.js";
+import { categoryColumn, column, smallTable } from "./table.js";
+import { foldedStack, sourceLines } from "./details.js";
 
 function freeText(refusal, format) {
     if (refusal.free_bytes === undefined || refusal.free_bytes === null)
@@ -39,9 +39,7 @@ function refusalCard(context, refusal, number) {
             ["Then", refusal.ends_run ? "nothing was allocated any more" : "the process went on"]
         ]),
         asked.file ? sourceLines(context.names, asked.file, asked.line) : null,
-        refusal.stack?.length
-            ? h("details", {}, h("summary", {}, "Stack"), stackList(refusal.stack, "Stack, innermost first"))
-            : null);
+        foldedStack(refusal.stack));
 }
 
 function cardBar(context, card) {
@@ -52,10 +50,9 @@ function cardBar(context, card) {
         { category: "", title: "other processes, or not seen", bytes: card.other_bytes || 0 },
         { category: "free", title: "free", bytes: card.free_bytes || 0 }
     ].filter((piece) => piece.bytes > 0);
-    const table = createTable({
+    return smallTable({
         context,
         caption: "What the card held",
-        search: false,
         sort: ["bytes", true],
         columns: [
             column("what", "What", "text", (piece) => piece.title, {
@@ -65,9 +62,7 @@ function cardBar(context, card) {
             column("bytes", "Bytes", "bytes", (piece) => piece.bytes),
             column("share", "of card", "share", (piece) => (card.total_bytes ? piece.bytes / card.total_bytes : null))
         ]
-    });
-    table.set(pieces);
-    return table.element;
+    }, pieces);
 }
 
 function cacheText(context, last, refusal) {
@@ -87,11 +82,10 @@ function cacheText(context, last, refusal) {
 function freedNext(context, last) {
     if (!last.freed_next?.length)
         return null;
-    const table = createTable({
+    return smallTable({
         context,
         caption: last.freed_next_happened ? "Freed next, as it happened"
                                           : "Would have been freed next, by the lives of such blocks before",
-        search: false,
         sort: ["after", false],
         columns: [
             column("line", "Line", "text", (row) => `${row.file}:${row.line}`,
@@ -103,9 +97,7 @@ function freedNext(context, last) {
             column("after", "After events", "count", (row) => row.after_events),
             column("phase", "In", "text", (row) => row.phase)
         ]
-    });
-    table.set(last.freed_next);
-    return table.element;
+    }, last.freed_next);
 }
 
 function draw(root, document, context) {

@@ -1,15 +1,13 @@
 // Several traces beside each other: ranks of one job, or A and B.
-import { clear } from "../dom.js";
+import { APART } from "../model.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
-
-const APART = new Set(["cached", "context", "host_pinned"]);
 
 /** What is in use in each column of a device's overview. */
 export function usedOf(overview) {
     const used = new Array(overview.t_ns.length).fill(0);
     for (const [category, values] of Object.entries(overview.categories))
-        if (!APART.has(category))
+        if (!APART.includes(category))
             values.forEach((value, i) => { used[i] += value; });
     return used;
 }
@@ -58,12 +56,7 @@ function create(root, context) {
     }));
     if (rows.length < 2) {
         root.append(emptyState("One trace of one device: there is nothing to put beside it."));
-        return {
-            update() {},
-            destroy() {
-                clear(root);
-            }
-        };
+        return {};
     }
     const most = Math.max(1, ...rows.map((row) => row.peak || 0)),
           low = Math.min(...rows.map((row) => row.peak ?? Infinity));
@@ -94,13 +87,7 @@ function create(root, context) {
     table.set(rows);
     root.append(table.element);
     const update = (state) => table.select(`${state.trace}/${state.device}`);
-    update(store.get());
-    return {
-        update,
-        destroy() {
-            clear(root);
-        }
-    };
+    return { update };
 }
 
 export const part = {

@@ -39,7 +39,7 @@ export function listing(names, file) {
 }
 
 function create(root, context) {
-    const { store, model, format } = context;
+    const { model, format } = context;
     let at = null, files = [], chosen = null, whole = 0;
     const heading = h("p", { class: "vp-heading" }),
           code = h("div", { class: "vp-code", role: "region", tabindex: "0", "aria-label": "Source" });
@@ -76,7 +76,7 @@ function create(root, context) {
             code.append(h("p", { class: "vp-muted" },
                 "The page holds no source of this file: it was not there when the page was made, or is newer than the trace."));
         code.append(
-            h("table", { class: "vp-listing" }, h("caption", { class: "vp-offscreen" }, "Source with bytes by line"),
+            h("table", { class: "vp-listing" }, h("caption", { class: "hidden" }, "Source with bytes by line"),
                 h("thead", {}, h("tr", {}, ["Bytes", "Blocks", "Category", "Line",
                     "Source"].map((title) => h("th", { scope: "col" }, title)))),
                 h("tbody", {},
@@ -119,13 +119,7 @@ function create(root, context) {
         table.set(files);
         show(files.find((file) => file.file === chosen) || files.find((file) => file.file) || files[0]);
     }
-    update(store.get());
-    return {
-        update,
-        destroy() {
-            clear(root);
-        }
-    };
+    return { update };
 }
 
 export const part = {

@@ -1,5 +1,5 @@
 // Steps, and which of them stand out.
-import { h, clear } from "../dom.js";
+import { h } from "../dom.js";
 import { showInTimeline } from "./view.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
@@ -15,12 +15,7 @@ function create(root, context) {
     const { model, format } = context, { steps, device } = model;
     if (!steps.length) {
         root.append(emptyState(`No steps were found: no modules, no backward passes, no optimizer. ${MARKS}`));
-        return {
-            update() {},
-            destroy() {
-                clear(root);
-            }
-        };
+        return {};
     }
     const real = steps.filter((step) => step.step > 0), many = real.filter(outliers);
     const before = new Map(steps.map((step, i) => [step, i ? steps[i - 1].end_used_bytes : null]));
@@ -59,12 +54,7 @@ function create(root, context) {
                     (step) => showInTimeline(
                         context, { event: step.peak_event, first: step.first_event, last: step.last_event })),
         table.element);
-    return {
-        update() {},
-        destroy() {
-            clear(root);
-        }
-    };
+    return {};
 }
 
 /* A bar for each step's peak, as far as there is room for them; the table has all. */

@@ -89,7 +89,7 @@ async function copy(text, announce) {
     try {
         await navigator.clipboard.writeText(text);
     } catch {
-        const area = h("textarea", { class: "vp-offscreen", value: text, "aria-hidden": "true" });
+        const area = h("textarea", { class: "hidden", value: text, "aria-hidden": "true" });
         document.body.append(area);
         area.select();
         const done = document.execCommand("copy");
@@ -104,6 +104,13 @@ function exact(format, column, value) {
     if (typeof value !== "number" || (column.kind !== "bytes" && column.kind !== "change"))
         return null;
     return `${column.kind === "change" && value > 0 ? "+" : ""}${format.exact(value)}`;
+}
+
+/** A table without a search. */
+export function smallTable(options, rows) {
+    const table = createTable({ ...options, search: false });
+    table.set(rows);
+    return table.element;
 }
 
 /** options: { context, caption, columns, sort: [id, descending], search: true, empty: text, choose(row), key(row) }
@@ -198,8 +205,6 @@ export function createTable(options) {
             if (i === 0)
                 line.querySelector("button.vp-row").tabIndex = 0;
         }
-        if (options.hover)
-            line.addEventListener("pointerenter", () => options.hover(row));
         return line;
     }
 

@@ -3,8 +3,9 @@
 //
 // state: pinA, pinB: change or null; axis and zoom: [lo, hi] on model.axis(axis); selection: {kind, key} or null; highlight: a category or null.
 
+import { APART } from "../model.js";
+
 export const NEVER = 0xffffffff;
-const NOT_USED = new Set(["cached", "context", "host_pinned"]);
 
 /** The change that tables are about: the pinned one, else the peak. */
 export function instantOf(state, model) {
@@ -18,12 +19,6 @@ export function peakOf(model) {
 }
 export function lastOf(model) {
     return Math.max(0, (model.changes ?? 1) - 1);
-}
-/** The first and the last change of the zoomed part. */
-export function windowOf(state, model) {
-    const axis = model.axis(state.axis), last = lastOf(model);
-    const clamp = (change) => Math.max(0, Math.min(last, change));
-    return [clamp(axis.changeAt(state.zoom[0])), clamp(axis.changeAt(state.zoom[1]))];
 }
 export function categoryLabel(model, category) {
     return model.categories.find((one) => one.name === category)?.label ?? category.replace(/_/g, " ");
@@ -39,10 +34,14 @@ export function chosenBlock(state, model) {
     return Number.isInteger(key) && key >= 0 && key < model.begin.length ? key : null;
 }
 
+export function selectBlock(store, allocation) {
+    store.set({ selection: { kind: "block", key: String(allocation) } });
+}
+
 /** Whether an allocation of this class counts in what is in use: all categories but the cache, the context
  * and page-locked host memory. */
 export function isUsed(klass) {
-    return Boolean(klass.counted) && !NOT_USED.has(klass.category);
+    return Boolean(klass.counted) && !APART.includes(klass.category);
 }
 
 /** "at 1.50 s, step 12, backward", "at the peak (1.50 s, step 12, backward)" */

@@ -260,12 +260,7 @@ function create(root, context) {
 
     update(store.get());
     restore(store.get());
-    return {
-        update,
-        destroy() {
-            clear(root);
-        }
-    };
+    return { update };
 }
 
 export const part = {

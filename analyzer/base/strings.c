@@ -1,5 +1,5 @@
 /* Finds texts by their hash. */
-#include "view/strings.h"
+#include "base/strings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,30 +7,30 @@
 #include "base/allocate.h"
 
 /* True if the text is there; else *hash is where to put it. */
-static bool look_up(const struct vt_strings *strings, const char *text, uint64_t *hash, uint32_t *number)
+static bool find_number(const struct vt_strings *strings, const char *text, size_t bytes, uint64_t *hash,
+                        uint32_t *number)
 {
-    for (*hash = vt_hash_bytes(text, strlen(text), VT_HASH_START);; ++*hash) {
+    for (*hash = vt_hash_bytes(text, bytes, VT_HASH_START);; ++*hash) {
         *number = vt_index_get(&strings->index, *hash);
         if (*number == VT_INDEX_NONE)
             return false;
-        if (!strcmp(strings->items[*number], text))
+        const char *known = strings->items[*number];
+        if (!strncmp(known, text, bytes) && !known[bytes])
             return true;
     }
 }
 
-uint32_t vt_strings_find(struct vt_strings *strings, const char *text, bool *is_new)
+uint32_t vt_strings_find_bytes(struct vt_strings *strings, const char *text, size_t bytes, bool *is_new)
 {
-    const char *clean;
     uint64_t hash;
     uint32_t number;
-
     if (is_new)
         *is_new = false;
-    if (look_up(strings, text ? text : "", &hash, &number))
+    if (find_number(strings, text, bytes, &hash, &number))
         return number;
     /* A name that was cut to fit may end within a letter. */
-    clean = vt_arena_text(&strings->arena, text ? text : "", text ? strlen(text) : 0);
-    if (look_up(strings, clean, &hash, &number))
+    const char *clean = vt_arena_text(&strings->arena, text, bytes);
+    if (find_number(strings, clean, strlen(clean), &hash, &number))
         return number;
     if (strings->count >= VT_INDEX_NONE)
         vt_end_out_of_memory();
@@ -40,6 +40,11 @@ uint32_t vt_strings_find(struct vt_strings *strings, const char *text, bool *is_
     if (is_new)
         *is_new = true;
     return number;
+}
+
+uint32_t vt_strings_find(struct vt_strings *strings, const char *text, bool *is_new)
+{
+    return vt_strings_find_bytes(strings, text ? text : "", text ? strlen(text) : 0, is_new);
 }
 
 void vt_strings_free(struct vt_strings *strings)

@@ -1,5 +1,5 @@
 /* Memory that lives as long as the job, or as one of its processes. */
-#include "job/job_arena.h"
+#include "job/job_maker.h"
 
 #include "base/allocate.h"
 
@@ -14,6 +14,15 @@ void *vt_job_take(struct vt_arena *arena, size_t count, size_t item_bytes)
 
     memset(taken, 0, count * item_bytes);
     return taken;
+}
+
+void *vt_job_copy_items(struct vt_arena *arena, const void *items, size_t count, size_t item_bytes)
+{
+    void *copy = vt_arena_take(arena, count * item_bytes);
+
+    if (count)
+        memcpy(copy, items, count * item_bytes);
+    return copy;
 }
 
 const char *vt_job_copy(struct vt_arena *arena, const char *text)

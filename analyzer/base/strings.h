@@ -1,4 +1,4 @@
-/* A table of texts, each once, for formats that refer to texts by numbers. */
+/* A table of texts, each of them once and with a number. */
 #ifndef VT_STRINGS_H
 #define VT_STRINGS_H
 
@@ -16,6 +16,7 @@ struct vt_strings {
 
 /* The number of a text, from 0 on; NULL is "". *is_new (may be NULL): it was not there before. */
 uint32_t vt_strings_find(struct vt_strings *strings, const char *text, bool *is_new);
+uint32_t vt_strings_find_bytes(struct vt_strings *strings, const char *text, size_t bytes, bool *is_new);
 void vt_strings_free(struct vt_strings *strings);
 
 #endif

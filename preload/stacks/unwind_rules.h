@@ -1,0 +1,55 @@
+/* How the caller's registers are found at one place in a function, and the instructions of an unwind table
+ * that say so. Threads: any; touches nothing but the table. */
+#ifndef VT_UNWIND_RULES_H
+#define VT_UNWIND_RULES_H
+
+#include "stacks/dwarf_cursor.h"
+
+/* DWARF's register numbers on x86-64. */
+enum {
+    VT_REGISTER_RBX = 3,
+    VT_REGISTER_RBP = 6,
+    VT_REGISTER_RSP = 7,
+    VT_REGISTER_RETURN = 16,
+    VT_REGISTERS = 17
+};
+
+enum vt_rule_kind {
+    VT_RULE_SAME = 0,      /* the caller's value is unchanged; also where the tables say nothing */
+    VT_RULE_UNDEFINED,     /* lost; for the return address: the outermost frame */
+    VT_RULE_AT_OFFSET,     /* in memory, at CFA + offset */
+    VT_RULE_OFFSET,        /* CFA + offset itself */
+    VT_RULE_REGISTER,      /* in register `offset` */
+    VT_RULE_AT_EXPRESSION, /* in memory, at the address that the expression gives */
+    VT_RULE_EXPRESSION,    /* the value that the expression gives */
+};
+
+struct vt_rule {
+    uint8_t kind;              /* enum vt_rule_kind */
+    int32_t offset;            /* for expressions: the length in bytes */
+    const uint8_t *expression; /* DWARF expression; points into the table */
+};
+
+/* The rules at one place in a function. The CFA (canonical frame address) is the caller's stack pointer. */
+struct vt_unwind_row {
+    struct vt_rule cfa; /* VT_RULE_OFFSET of cfa_register, or VT_RULE_EXPRESSION */
+    uint8_t cfa_register;
+    bool signal_frame; /* the caller was interrupted: its address is exact, not a return address */
+    struct vt_rule registers[VT_REGISTERS];
+};
+
+/* What several functions' tables have in common (CIE). */
+struct vt_unwind_common {
+    uint64_t code_factor;
+    int64_t data_factor;
+    uint8_t pointer_encoding;
+    bool signal_frame, sized; /* sized: entries have augmentation data, after its size */
+    struct vt_cursor instructions;
+};
+
+/* Runs the instructions of a function that starts at `start`, after the common ones, up to the row of
+ * `address`. False if they are wrong, or not understood. */
+bool vt_unwind_run(const struct vt_unwind_common *common, struct vt_cursor instructions, uintptr_t start,
+                   uintptr_t address, struct vt_unwind_row *row);
+
+#endif
