@@ -76,6 +76,17 @@ struct vt_digest {
     } past;
 };
 
+/* Which model each stack is in: identifies the outermost module whose call it is in, 0 = none. */
+struct vt_models {
+    uint32_t *by_stack;
+    size_t count;
+};
+
+static inline uint32_t vt_model_of(const struct vt_models *models, const struct vt_event *event)
+{
+    return event->stack_id < models->count ? models->by_stack[event->stack_id] : 0;
+}
+
 /* Begins a run: the one that follows the digest's last run, or any other (`fresh`). It shows so many
  * landmarks of a kind; of more every second, fourth … What the struct has of memory is used again. */
 void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fresh);
@@ -83,9 +94,9 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
  * the event's stack is in; 0 = none. False if it failed. */
 bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
 /* Takes events in a row. `pairs`: as in struct vt_chunk; blocks that come and go among these events cost
- * little. `models`: by stack id. */
+ * little. */
 bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
-                        uint32_t *pairs, const uint32_t *models, size_t model_count);
+                        uint32_t *pairs, const struct vt_models *models);
 /* Takes an earlier digest, of the events that come next; if in parts, the later ones with an empty summary.
  */
 bool vt_digest_add(struct vt_digest *digest, const struct vt_event *events, size_t count,

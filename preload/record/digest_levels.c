@@ -21,20 +21,20 @@ void vt_digest_levels_define(struct vt_digest_levels *levels, const struct vt_re
     uint64_t model = 0;
     for (unsigned i = 0; i < stack->python_frames; i++)
         model = frames[i].self_address ? frames[i].self_address : model;
-    if (stack->stack_id >= levels->model_capacity) {
+    if (stack->stack_id >= levels->models.count) {
         enum { FIRST = 1024 };
-        size_t capacity = levels->model_capacity ? levels->model_capacity : FIRST;
+        size_t capacity = levels->models.count ? levels->models.count : FIRST;
         while (capacity <= stack->stack_id)
             capacity *= 2;
-        uint32_t *models = vt_memory_grow(levels->models, levels->model_capacity * sizeof *models,
+        uint32_t *models = vt_memory_grow(levels->models.by_stack, levels->models.count * sizeof *models,
                                           capacity * sizeof *models);
         levels->failed |= !models;
         if (!models)
             return;
-        levels->models = models;
-        levels->model_capacity = capacity;
+        levels->models.by_stack = models;
+        levels->models.count = capacity;
     }
-    levels->models[stack->stack_id] = model ? (uint32_t)(vt_hash(model) >> 32) | 1 : 0;
+    levels->models.by_stack[stack->stack_id] = model ? (uint32_t)(vt_hash(model) >> 32) | 1 : 0;
 }
 
 /* ---- events ---- */
@@ -57,8 +57,8 @@ void vt_digest_levels_take(struct vt_digest_levels *levels, const struct vt_chun
         begin(level, chunk->chain, first_event);
         level->chains = 1;
     }
-    levels->failed |= !vt_digest_take_all(&level->digest, chunk->events, chunk->event_count, chunk->pairs,
-                                          levels->models, levels->model_capacity);
+    levels->failed |=
+        !vt_digest_take_all(&level->digest, chunk->events, chunk->event_count, chunk->pairs, &levels->models);
 }
 
 /* ---- files ---- */
@@ -158,5 +158,5 @@ void vt_digest_levels_free(struct vt_digest_levels *levels)
     for (size_t i = 0; i < VT_DIGEST_LEVELS; i++)
         vt_digest_free(&levels->levels[i].digest);
     vt_chunk_stop(&levels->chunk);
-    vt_memory_free(levels->models, levels->model_capacity * sizeof *levels->models);
+    vt_memory_free(levels->models.by_stack, levels->models.count * sizeof *levels->models.by_stack);
 }

@@ -15,8 +15,7 @@ struct vt_digest_levels {
     } levels[VT_DIGEST_LEVELS]; /* [0]: the current chain's */
     struct vt_chunk chunk;
     unsigned level_count; /* in use */
-    uint32_t *models;     /* by stack id: as in vt_digest_take */
-    size_t model_capacity;
+    struct vt_models models;
     bool failed;
 };
 

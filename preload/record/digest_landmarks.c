@@ -1,0 +1,219 @@
+/* Landmarks of a digest, so that steps remain recognisable; and its totals. */
+#include "record/digest_landmarks.h"
+
+#include "record/digest_store.h"
+#include "record/live_blocks.h"
+
+static bool has_device(const struct vt_event *event)
+{
+    return event->device_index >= 0 && event->device_index < (int)VT_MAX_DEVICES;
+}
+
+static bool show(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event,
+                 uint64_t t_ns, uint64_t number)
+{
+    struct vt_event landmark = *event;
+    landmark.kind = (uint8_t)kind;
+    landmark.t_ns = t_ns;
+    landmark.bytes = number;
+    landmark.address = 0;
+    if (has_device(event)) {
+        uint64_t *peak = &digest->past.peak_bytes[event->device_index];
+        landmark.address = *peak;
+        *peak = 0;
+    }
+    return vt_digest_keep(digest, &landmark) != NULL;
+}
+
+/* Counts one more; true if it is shown. If too many are, every second of them stays. */
+static bool count_landmark(struct vt_digest *digest, struct vt_landmarks *landmarks, enum vt_event_kind kind)
+{
+    landmarks->count++;
+    if (landmarks->count % landmarks->stride)
+        return false;
+    if (++landmarks->shown <= digest->landmarks_maximum)
+        return true;
+    landmarks->stride *= 2;
+    landmarks->shown /= 2;
+    for (size_t i = 0; i < digest->count; i++)
+        if (digest->events[i].kind == kind && digest->events[i].bytes % landmarks->stride)
+            vt_digest_leave_out(digest, i);
+    return landmarks->count % landmarks->stride == 0;
+}
+
+/* A framework's block is made, or was (VT_EVENT_RAN). The first of a run may come after a pass that is not in
+ * it. */
+static inline void watch_passes(struct vt_digest *digest, const struct vt_event *event,
+                                struct vt_before before)
+{
+    struct vt_digest_past *past = &digest->past;
+    const bool backward = event->sequence & 1, begins = !past->has_blocks, was_backward = past->backward;
+    past->has_blocks = true;
+    past->backward = backward;
+    if (!backward && (begins || was_backward) && digest->passes.count % digest->passes.stride == 0)
+        show(digest, VT_EVENT_RAN, event, event->t_ns, digest->passes.count);
+    if (!backward && (event->sequence > before.sequence || before.node_stack)) { /* it made a node: forward */
+        digest->last_forward = *event;
+        digest->last_forward.detail = before.sequence;
+        digest->last_forward.total_bytes = before.node_stack;
+    }
+    if (!backward || was_backward)
+        return;
+    past->trains = true;
+    if (count_landmark(digest, &digest->passes, VT_EVENT_RAN)) {
+        if (digest->last_forward.stack_id)
+            show(digest, VT_EVENT_RAN, &digest->last_forward, event->t_ns, digest->passes.count);
+        show(digest, VT_EVENT_RAN, event, event->t_ns, digest->passes.count);
+    }
+    digest->last_forward.stack_id = 0;
+}
+
+/* A call of a model begins with the first block in it after one outside of models, or with the stack that the
+ * call before began with. */
+static inline void watch_calls(struct vt_digest *digest, struct vt_digest_thread *thread,
+                               const struct vt_event *event, uint32_t model)
+{
+    if (digest->past.trains || digest->in_earlier)
+        return;
+    if (!model) {
+        thread->call_stack = 0;
+    } else if (!thread->call_stack || thread->call_stack == event->stack_id) {
+        thread->call_stack = event->stack_id;
+        if (count_landmark(digest, &digest->calls, VT_EVENT_CALL))
+            show(digest, VT_EVENT_CALL, event, event->t_ns, digest->calls.count);
+    }
+}
+
+static inline struct vt_digest_thread *thread_of(struct vt_digest *digest, uint32_t thread_id)
+{
+    struct vt_digest_thread *thread = digest->past.threads;
+    while (thread < digest->past.threads + VT_DIGEST_THREADS - 1 && thread->thread_id &&
+           thread->thread_id != thread_id)
+        thread++;
+    if (thread->thread_id != thread_id) /* the last place is shared by those that are left over */
+        *thread = (struct vt_digest_thread){.thread_id = thread_id};
+    return thread;
+}
+
+/* Numbers of nodes are even outside of backward. True if this is a new one. */
+static bool advance(struct vt_digest_thread *thread, uint64_t sequence)
+{
+    const bool counts = sequence && sequence % 2 == 0, advances = counts && sequence > thread->sequence;
+    if (counts)
+        thread->sequence = sequence;
+    return advances;
+}
+
+void vt_landmarks_node(struct vt_digest *digest, const struct vt_event *event)
+{
+    struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
+    if (advance(thread, event->sequence))
+        thread->node_stack = event->stack_id;
+    vt_digest_omit(digest);
+}
+
+static void note_peak(struct vt_digest_peak *peak, uint64_t bytes, const struct vt_digest *digest,
+                      uint64_t t_ns)
+{
+    if (bytes > peak->bytes)
+        *peak = (struct vt_digest_peak){bytes, digest->event_count, t_ns};
+}
+
+/* The framework's own count of its blocks. */
+void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event)
+{
+    struct vt_digest_past *past = &digest->past;
+    if (!has_device(event))
+        return;
+    uint64_t *bytes = past->block_bytes[event->device_index], *peak = &past->peak_bytes[event->device_index];
+    bytes[event->flags & VT_FLAG_UNCOUNTED ? 1 : 0] = event->total_bytes;
+    if (bytes[0] + bytes[1] <= *peak)
+        return;
+    *peak = bytes[0] + bytes[1];
+    note_peak(&digest->block_peaks[event->device_index], *peak, digest, event->t_ns);
+}
+
+/* As live_blocks.c counts, except that a failed free is not undone, which matters little here. */
+void vt_landmarks_driver(struct vt_digest *digest, const struct vt_event *event)
+{
+    struct vt_digest_past *past = &digest->past;
+    if (!has_device(event))
+        return;
+    uint64_t *bytes = &past->driver_bytes[event->device_index];
+    if (vt_makes_device_memory(event)) {
+        *bytes += event->bytes;
+    } else if (vt_ends_memory(event)) {
+        *bytes -= event->bytes < *bytes ? event->bytes : *bytes;
+    } else if (event->kind == VT_EVENT_POOL && event->flags & VT_FLAG_CAPTURED) {
+        *bytes += event->total_bytes - past->graph_bytes[event->device_index];
+        past->graph_bytes[event->device_index] = event->total_bytes;
+    }
+    note_peak(&digest->driver_peaks[event->device_index], *bytes, digest, event->t_ns);
+}
+
+void vt_landmarks_count(struct vt_digest *digest, const struct vt_event *event)
+{
+    if (!digest->first_ns)
+        digest->first_ns = event->t_ns;
+    digest->last_ns = event->t_ns;
+    digest->kinds[event->kind % VT_DIGEST_KINDS][event->layer % VT_DIGEST_LAYERS]++;
+    digest->event_count++;
+}
+
+/* Watches a framework's block as it is made, and returns what its thread did before. */
+struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+{
+    struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
+    struct vt_before before = {thread->sequence,
+                               event->sequence == thread->sequence ? thread->node_stack : 0};
+    if (digest->in_earlier && event->detail)
+        before = (struct vt_before){event->detail, (uint32_t)event->total_bytes};
+    advance(thread, event->sequence);
+    thread->node_stack = 0;
+    /* Of frameworks without autograd no block belongs to a pass, or stands between two. */
+    if (event->stack_id && (!(event->flags & VT_FLAG_UNCOUNTED) || event->sequence))
+        watch_passes(digest, event, before);
+    if (event->stack_id)
+        watch_calls(digest, thread, event, model);
+    return before;
+}
+
+size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
+                              const uint32_t *pairs, size_t pair_count, const struct vt_models *models)
+{
+    size_t i = 0;
+    for (; i < count; i++) {
+        const struct vt_event *event = events[i];
+        const bool makes = event->kind == VT_EVENT_ALLOC;
+        /* The first block of driver memory shows what that is for. */
+        if (pairs[i] - 1 >= pair_count || (makes && digest->driver_position))
+            break;
+        vt_landmarks_bytes(digest, event);
+        if (makes) {
+            vt_landmarks_block(digest, event, vt_model_of(models, event));
+            digest->omitted_blocks++;
+            digest->omitted_bytes += event->bytes;
+        }
+        digest->omitted_events++;
+        digest->kinds[event->kind][VT_LAYER_FRAMEWORK]++;
+        digest->event_count++;
+    }
+    return i;
+}
+
+/* A landmark of an earlier digest. */
+void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event)
+{
+    if (has_device(event) && event->address > digest->past.peak_bytes[event->device_index])
+        digest->past.peak_bytes[event->device_index] = event->address;
+    if (event->kind == VT_EVENT_RAN)
+        vt_landmarks_block(digest, event, 0);
+    else if (count_landmark(digest, &digest->calls, VT_EVENT_CALL))
+        show(digest, VT_EVENT_CALL, event, event->t_ns, digest->calls.count);
+}
+
+void vt_landmarks_end(struct vt_digest *digest)
+{
+    if (digest->last_forward.stack_id)
+        show(digest, VT_EVENT_RAN, &digest->last_forward, digest->last_ns, digest->passes.count);
+}

@@ -1,0 +1,31 @@
+/* Landmarks of a digest, so that steps remain recognisable: first blocks of backward passes, and of calls of
+ * a model; and its totals and peaks. Private to digests. */
+#ifndef VT_DIGEST_LANDMARKS_H
+#define VT_DIGEST_LANDMARKS_H
+
+#include "record/digest.h"
+
+/* What the thread of a block did just before it was made. */
+struct vt_before {
+    uint64_t sequence;
+    uint32_t node_stack;
+};
+
+/* A node was made without a block. */
+void vt_landmarks_node(struct vt_digest *digest, const struct vt_event *event);
+/* A framework's block is made, or was (VT_EVENT_RAN). `model` as in vt_digest_take. */
+struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* A landmark of an earlier digest. */
+void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event);
+/* The run ends: its last forward may belong to a pass that comes after it. */
+void vt_landmarks_end(struct vt_digest *digest);
+/* Totals: of blocks, by the framework's own count; of the driver's memory; of events. */
+void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event);
+void vt_landmarks_driver(struct vt_digest *digest, const struct vt_event *event);
+void vt_landmarks_count(struct vt_digest *digest, const struct vt_event *event);
+/* Passes over blocks that go again before the digest ends, and their frees, up to the first event that is
+ * neither. Returns how many events those are. */
+size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
+                              const uint32_t *pairs, size_t pair_count, const struct vt_models *models);
+
+#endif
