@@ -262,7 +262,7 @@ bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *
                         uint32_t *pairs, const struct vt_models *models)
 {
     for (size_t i = 0; i < count && !digest->failed; i++) {
-        i += vt_landmarks_pass_over(digest, events + i, count - i, pairs + i, count, models);
+        i = vt_landmarks_pass_over(digest, events, i, count, pairs, models);
         if (i == count)
             break;
         if (events[i]->kind == VT_EVENT_ALLOC && pairs[i] - 1 < count)

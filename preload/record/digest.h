@@ -63,6 +63,7 @@ struct vt_digest {
         bool has_blocks;
         bool backward; /* the latest framework's block was made in a backward pass */
         bool trains;   /* there was such a pass */
+        bool several;  /* frameworks, one of which does not count its blocks */
         struct vt_digest_thread {
             uint32_t thread_id,
                 node_stack;      /* the stack of a node for which no block was made yet; 0 = none */

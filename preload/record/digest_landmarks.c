@@ -127,6 +127,7 @@ void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event)
         return;
     uint64_t *bytes = past->block_bytes[event->device_index], *peak = &past->peak_bytes[event->device_index];
     bytes[event->flags & VT_FLAG_UNCOUNTED ? 1 : 0] = event->total_bytes;
+    past->several |= event->flags & VT_FLAG_UNCOUNTED;
     if (bytes[0] + bytes[1] <= *peak)
         return;
     *peak = bytes[0] + bytes[1];
@@ -178,26 +179,38 @@ struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_ev
     return before;
 }
 
-size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
-                              const uint32_t *pairs, size_t pair_count, const struct vt_models *models)
+size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t first,
+                              size_t count, const uint32_t *pairs, const struct vt_models *models)
 {
-    size_t i = 0;
+    const uint64_t before = digest->event_count - first;
+    uint64_t made = 0, bytes = 0;
+    size_t i = first;
     for (; i < count; i++) {
-        const struct vt_event *event = events[i];
-        const bool makes = event->kind == VT_EVENT_ALLOC;
-        /* The first block of driver memory shows what that is for. */
-        if (pairs[i] - 1 >= pair_count || (makes && digest->driver_position))
+        const size_t other = pairs[i] - 1;
+        if (other >= count)
             break;
+        /* A free changes no peak, unless another framework's blocks are counted too: then its bytes matter.
+         */
+        if (other < i && !digest->past.several)
+            continue;
+        /* The first block of driver memory shows what that is for. */
+        if (other > i && digest->driver_position)
+            break;
+        const struct vt_event *event = events[i];
+        digest->event_count = before + i;
         vt_landmarks_bytes(digest, event);
-        if (makes) {
-            vt_landmarks_block(digest, event, vt_model_of(models, event));
-            digest->omitted_blocks++;
-            digest->omitted_bytes += event->bytes;
-        }
-        digest->omitted_events++;
-        digest->kinds[event->kind][VT_LAYER_FRAMEWORK]++;
-        digest->event_count++;
+        if (other < i)
+            continue;
+        vt_landmarks_block(digest, event, vt_model_of(models, event));
+        made++;
+        bytes += event->bytes;
     }
+    digest->event_count = before + i;
+    digest->kinds[VT_EVENT_ALLOC][VT_LAYER_FRAMEWORK] += made;
+    digest->kinds[VT_EVENT_FREE][VT_LAYER_FRAMEWORK] += i - first - made;
+    digest->omitted_events += i - first;
+    digest->omitted_blocks += made;
+    digest->omitted_bytes += bytes;
     return i;
 }
 

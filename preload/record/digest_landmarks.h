@@ -23,9 +23,9 @@ void vt_landmarks_end(struct vt_digest *digest);
 void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event);
 void vt_landmarks_driver(struct vt_digest *digest, const struct vt_event *event);
 void vt_landmarks_count(struct vt_digest *digest, const struct vt_event *event);
-/* Passes over blocks that go again before the digest ends, and their frees, up to the first event that is
- * neither. Returns how many events those are. */
-size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t count,
-                              const uint32_t *pairs, size_t pair_count, const struct vt_models *models);
+/* Passes over blocks that go again before the digest ends, and their frees, from events[first] up to the
+ * first event that is neither. Returns its index. */
+size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t first,
+                              size_t count, const uint32_t *pairs, const struct vt_models *models);
 
 #endif
