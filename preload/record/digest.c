@@ -316,6 +316,7 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
                               .mark_stride = 1};
     if (!fresh)
         begun.past = digest->past;
+    memset(begun.past.peak_bytes, 0, sizeof begun.past.peak_bytes);
     if (begun.places)
         memset(begun.places, 0, begun.place_count * sizeof *begun.places);
     *digest = begun;

@@ -18,9 +18,10 @@ static bool show(struct vt_digest *digest, enum vt_event_kind kind, const struct
     landmark.bytes = number;
     landmark.address = 0;
     if (has_device(event)) {
+        const uint64_t *bytes = digest->past.block_bytes[event->device_index];
         uint64_t *peak = &digest->past.peak_bytes[event->device_index];
         landmark.address = *peak;
-        *peak = 0;
+        *peak = bytes[0] + bytes[1];
     }
     return vt_digest_keep(digest, &landmark) != NULL;
 }

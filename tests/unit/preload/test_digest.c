@@ -246,3 +246,62 @@ Test(digest, a_long_digest_stays_small)
     cr_assert_eq(digest.events[digest.count - 1].sequence, 15000);
     vt_digest_free(&digest);
 }
+
+/* What each event's block is made or freed by, among these events; as chunk.c finds it. */
+static void find_pairs(const struct vt_event *const *events, size_t count, uint32_t *pairs)
+{
+    memset(pairs, 0, count * sizeof *pairs);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = i;
+             events[i]->layer == VT_LAYER_FRAMEWORK && events[i]->kind == VT_EVENT_FREE && k-- > 0;)
+            if (events[k]->layer == VT_LAYER_FRAMEWORK && events[k]->address == events[i]->address) {
+                if (events[k]->kind == VT_EVENT_ALLOC) {
+                    pairs[i] = (uint32_t)k + 1;
+                    pairs[k] = (uint32_t)i + 1;
+                }
+                break;
+            }
+}
+
+/* Blocks that come and go within a chunk are passed over: the digest is the same. */
+Test(digest, in_one_go_as_one_by_one)
+{
+    enum { CHUNK = 1000 };
+    static uint32_t pairs[CHUNK];
+    static const struct vt_event *pointers[CHUNK];
+    const struct vt_models models = {0};
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        struct model *model = make_model(seed);
+        struct vt_digest single = {0}, all = {0};
+        uint64_t total[2] = {0}; /* of two frameworks, one of which does not count */
+        for (size_t i = 0; i < model->count; i++) {
+            struct vt_event *event = &model->events[i];
+            if (event->layer != VT_LAYER_FRAMEWORK)
+                continue;
+            const size_t which = seed == 3 && event->address / (SEGMENT_BYTES / BLOCKS_EACH) % 5 == 0;
+            total[which] += event->kind == VT_EVENT_ALLOC ? event->bytes : 0 - event->bytes;
+            event->total_bytes = total[which];
+            event->flags = which ? VT_FLAG_UNCOUNTED : 0;
+        }
+        vt_digest_begin(&single, PASSES, true);
+        vt_digest_begin(&all, PASSES, true);
+        for (size_t first = 0; first + CHUNK <= model->count; first += CHUNK) {
+            for (size_t i = 0; i < CHUNK; i++) {
+                pointers[i] = &model->events[first + i];
+                cr_assert(vt_digest_take(&single, pointers[i], 0));
+            }
+            find_pairs(pointers, CHUNK, pairs);
+            cr_assert(vt_digest_take_all(&all, pointers, CHUNK, pairs, &models));
+        }
+        cr_assert(vt_digest_end(&single) && vt_digest_end(&all));
+        cr_assert_eq(single.count, all.count);
+        cr_assert_eq(memcmp(single.events, all.events, all.count * sizeof *all.events), 0);
+        cr_assert_eq(single.event_count, all.event_count);
+        cr_assert_eq(memcmp(single.kinds, all.kinds, sizeof all.kinds), 0);
+        cr_assert_eq(memcmp(single.block_peaks, all.block_peaks, sizeof all.block_peaks), 0);
+        cr_assert_eq(memcmp(single.driver_peaks, all.driver_peaks, sizeof all.driver_peaks), 0);
+        vt_digest_free(&single);
+        vt_digest_free(&all);
+        free_model(model);
+    }
+}
