@@ -33,7 +33,10 @@ int vt_command_annotate(struct vt_arguments *arguments, struct vt_output *output
     struct vt_annotation *annotation;
     struct vt_loaded loaded;
     char reason[REASON_BYTES];
-    int result = vt_load_report(arguments, path, &options, 0, &loaded);
+    int result;
+
+    arguments->each_event = true; /* it counts each allocation of a line */
+    result = vt_load_report(arguments, path, &options, 0, &loaded);
 
     if (result)
         return result;

@@ -16,10 +16,10 @@ struct vt_arguments {
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
-    bool all; /* steps, annotate */
-    bool all_events;
-    bool each;               /* several traces are not merged */
-    bool open;               /* html */
+    bool all;        /* steps, annotate */
+    bool each_event; /* no option: the command's output holds each event, so all of a long trace is read */
+    bool each;       /* several traces are not merged */
+    bool open;       /* html */
     struct vt_limits limits; /* check */
     int check_format;        /* enum vt_check_format */
     const char *baseline;

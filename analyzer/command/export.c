@@ -20,7 +20,7 @@ struct format {
     const char *name, *suffix; /* of the file that is made in a folder */
     bool binary;               /* not for a terminal */
     bool one_moment;           /* what is alive at --at; else the whole trace */
-    bool each_event;           /* holds every event or allocation: a thinned trace will not do */
+    bool each_event;           /* holds every event or allocation */
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
     enum target output;
@@ -281,13 +281,9 @@ static int export_to_folder(const struct vt_arguments *arguments, const char *pa
 static int export_one(const struct vt_arguments *arguments, const char *path, const struct format *format)
 {
     char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
-    const bool each_event = (format->each_event && !arguments->summary) ||
-                            (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
-    int status = each_event ? vt_refuse_long(arguments, path, "this format holds") : 0;
+    int status =
+        (format->output == TO_FOLDER ? export_to_folder : export_to_file)(arguments, path, format, target);
 
-    if (!status)
-        status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(arguments, path, format,
-                                                                                   target);
     if (!status && target && strcmp(target, "-") != 0)
         say_written(format, target);
     free(target);
@@ -305,6 +301,8 @@ int vt_command_export(struct vt_arguments *arguments, struct vt_output *output)
 
     if (worst)
         return worst;
+    arguments->each_event = (format->each_event && !arguments->summary) ||
+                            (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
     for (int i = 0; i < arguments->operand_count; i++) {
         int result = export_one(arguments, arguments->operands[i], format);
         worst = result > worst ? result : worst;

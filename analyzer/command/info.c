@@ -50,7 +50,7 @@ static int verify_trace(const struct vt_loaded *loaded, struct vt_output *output
             vt_format_count(check.events, count), verification.breaches,
             check.breaches ? "do not sum" : "sum", check.breaches ? "" : " at every one");
     if (loaded->trace->omitted_events)
-        fprintf(output->stream, "; %s events were not looked at one by one (--all-events checks each)",
+        fprintf(output->stream, "; %s events were not looked at one by one",
                 vt_format_count(loaded->trace->omitted_events, count));
     fputc('\n', output->stream);
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
@@ -88,10 +88,8 @@ static void print_info(FILE *out, const struct vt_loaded *loaded, const struct v
 static int info_one(const struct vt_arguments *arguments, const char *path, struct vt_output *output)
 {
     struct vt_loaded loaded;
-    int result = arguments->events ? vt_refuse_long(arguments, path, "--events prints") : 0;
+    int result = vt_load(arguments, path, NULL, &loaded);
 
-    if (!result)
-        result = vt_load(arguments, path, NULL, &loaded);
     if (result)
         return result;
     if (!arguments->verify)
@@ -112,5 +110,6 @@ int vt_command_info(struct vt_arguments *arguments, struct vt_output *output)
 {
     bool is_text = !arguments->json && !arguments->verify && !arguments->events;
 
+    arguments->each_event = arguments->events;
     return vt_for_each_trace(arguments, output, is_text ? "\n" : NULL, info_one);
 }

@@ -97,7 +97,6 @@ static int read_job(const struct vt_arguments *arguments, const struct vt_files 
                                                          .count = files->count,
                                                          .what = one ? first : what,
                                                          .rules = arguments->rules,
-                                                         .all_events = arguments->all_events,
                                                          .oom = is_oom(arguments)},
                                 job);
     free(what);

@@ -67,9 +67,7 @@ static int read_one(struct reading *reading, size_t index)
     const bool *brief = reading->request->brief;
     char **error = &reading->errors[index], at[32];
     struct vt_report_options options = reading->options;
-    struct vt_loaded loaded = {.rules = reading->request->rules,
-                               .all_events = reading->request->all_events,
-                               .head_only = brief && brief[index]};
+    struct vt_loaded loaded = {.rules = reading->request->rules, .head_only = brief && brief[index]};
     int result = vt_open(reading->paths[index], &loaded, error);
 
     if (result)

@@ -12,7 +12,6 @@ struct vt_job_request {
     size_t count;
     const char *what;  /* what was named, for people */
     const char *rules; /* NULL = the program's own */
-    bool all_events;   /* else long traces are thinned */
     bool oom;          /* read the moment when memory ran out; otherwise the peak */
     const bool *brief; /* NULL, or for each trace: only its head is read. Then the job is brief (job/job.h) */
 };

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The newest traces are read that have no more than that many times vt_thin_above() events together, which
+/* The newest traces are read that have no more than that many times vt_budget_events() events together, which
  * takes some seconds; of the others, who was recorded. */
-#define THIN_TRACES 5
+#define TRACES_READ 5
 
 struct found {
     const char *path;
@@ -44,13 +44,13 @@ static int newest_first(const void *left, const void *right)
 }
 
 /* A brief job of all these traces. */
-static int read_traces(const struct vt_files *files, bool all_events, struct vt_job **job)
+static int read_traces(const struct vt_files *files, struct vt_job **job)
 {
     struct found *found = vt_allocate_zeros(files->count, sizeof *found);
     const char **paths = vt_allocate_zeros(files->count, sizeof *paths);
     bool *head_only = vt_allocate_zeros(files->count, sizeof *head_only);
     int status;
-    uint64_t left = all_events ? UINT64_MAX : THIN_TRACES * vt_thin_above();
+    uint64_t left = TRACES_READ * vt_budget_events();
 
     for (size_t i = 0; i < files->count; i++)
         found[i] = look_at(files->items[i].path);
@@ -87,7 +87,7 @@ static int list_traces(const struct vt_arguments *arguments, const struct vt_fil
 {
     struct vt_job *job;
     struct vt_list list;
-    int unread = read_traces(files, arguments->all_events, &job), status = 0;
+    int unread = read_traces(files, &job), status = 0;
 
     vt_list_make(job, &list);
     if (list.row_count || arguments->json)

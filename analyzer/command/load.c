@@ -26,39 +26,18 @@ static const char *advice_for(int error)
     }
 }
 
-/* Traces with more events than this are thinned, except with --all-events. */
-#define THIN_ABOVE_EVENTS UINT64_C(2000000)
-#define BYTES_PER_EVENT 140u /* that an event takes in memory, at least */
+/* Of a trace with more events, about so many are read one by one. */
+#define BUDGET_EVENTS UINT64_C(2000000)
 /* How often a trace is read again for the moments that are asked for: with the events around a moment known,
  * it may turn out to be another one. */
 #define MOST_TRIES 2
 
-/* Commands whose output needs every event; export knows which of its tables and formats do. */
-#define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
-
 /* The variable is for tests. */
-uint64_t vt_thin_above(void)
+uint64_t vt_budget_events(void)
 {
-    const char *above = getenv("VRAMTRACE_THIN_ABOVE");
+    const char *budget = getenv("VRAMTRACE_BUDGET_EVENTS");
 
-    return above && *above ? strtoull(above, NULL, 10) : THIN_ABOVE_EVENTS;
-}
-
-int vt_refuse_long(const struct vt_arguments *arguments, const char *path, const char *what)
-{
-    struct vt_file_header header;
-    struct stat status;
-    char events[32], memory[32];
-
-    vt_read_start(path, &status, &header);
-    /* What a damaged header says cannot be in the chunks. */
-    if (arguments->all_events || header.feature_bits & VT_FEATURE_FLIGHT ||
-        header.counters.events <= vt_thin_above() ||
-        header.counters.events / VT_EVENTS_PER_BYTE > (uint64_t)status.st_size)
-        return 0;
-    return vt_wrong_use("%s has %s events, and %s each of them: give --all-events (%s of memory or more)",
-                        path, vt_format_count(header.counters.events, events), what,
-                        vt_format_bytes(header.counters.events * BYTES_PER_EVENT, memory));
+    return budget && *budget ? strtoull(budget, NULL, 10) : BUDGET_EVENTS;
 }
 
 static void close_trace(struct vt_loaded *loaded)
@@ -71,26 +50,24 @@ static void close_trace(struct vt_loaded *loaded)
     loaded->trace = NULL;
 }
 
-static int analyze_trace(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
-                         size_t reason_bytes)
+static int analyze_trace(struct vt_loaded *loaded, const char *path, char *reason, size_t reason_bytes)
 {
-    const struct vt_reading reading = {vt_thin_above(), loaded->asked.items, loaded->asked.count,
-                                       loaded->head_only};
-    int result = vt_trace_open(path, thinned ? &reading : NULL, &loaded->trace, reason, reason_bytes);
+    const struct vt_reading reading = {loaded->each_event ? UINT64_MAX : vt_budget_events(),
+                                       loaded->asked.items, loaded->asked.count, loaded->head_only};
+    int result = vt_trace_open(path, &reading, &loaded->trace, reason, reason_bytes);
 
     if (result)
         return result;
-    loaded->thinned = loaded->trace->omitted_events > loaded->trace->unkept_events;
     loaded->replay = vt_replay_make(loaded->trace);
     return vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
                         reason_bytes);
 }
 
 /* Reads a trace, with the events around the moments that are asked for. */
-static int open_trace(struct vt_loaded *loaded, const char *path, bool thinned, char **error)
+static int open_trace(struct vt_loaded *loaded, const char *path, char **error)
 {
     char reason[PATH_MAX + 512] = "";
-    int result = analyze_trace(loaded, path, thinned, reason, sizeof reason);
+    int result = analyze_trace(loaded, path, reason, sizeof reason);
     bool unread;
 
     if (!result)
@@ -106,7 +83,7 @@ static int open_trace(struct vt_loaded *loaded, const char *path, bool thinned, 
 
 int vt_open(const char *path, struct vt_loaded *loaded, char **error)
 {
-    return open_trace(loaded, path, !loaded->all_events, error);
+    return open_trace(loaded, path, error);
 }
 
 /* If there are too many, the oldest go. */
@@ -123,7 +100,7 @@ int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, 
 {
     int status = 0;
 
-    for (int tries = 0; !status && loaded->thinned; tries++) {
+    for (int tries = 0; !status && tries < MOST_TRIES && loaded->trace->gap_count; tries++) {
         struct vt_needs needs;
         char *path;
 
@@ -133,7 +110,7 @@ int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, 
         add_needs(&loaded->asked, &needs);
         path = vt_copy_text(loaded->trace->path);
         close_trace(loaded);
-        status = open_trace(loaded, path, tries < MOST_TRIES, error) ? VT_EXIT_UNREADABLE : 0;
+        status = open_trace(loaded, path, error) ? VT_EXIT_UNREADABLE : 0;
         free(path);
     }
     return status;
@@ -145,9 +122,7 @@ int vt_load(const struct vt_arguments *arguments, const char *path, const struct
     char *error;
     int result;
 
-    *loaded =
-        (struct vt_loaded){.rules = arguments->rules,
-                           .all_events = arguments->all_events || arguments->command->bit & OF_EACH_EVENT};
+    *loaded = (struct vt_loaded){.rules = arguments->rules, .each_event = arguments->each_event};
     if (vt_is_folder(path)) {
         vt_say("%s is a folder; name a trace in it", path);
         return VT_EXIT_UNREADABLE;

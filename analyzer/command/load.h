@@ -11,15 +11,14 @@
 struct vt_loaded {
     /* Given to vt_open: */
     const char *rules; /* NULL = the built-in ones only; as long as this */
-    bool all_events;   /* else a long trace is thinned */
+    bool each_event;   /* else parts of a long trace are read as digests */
     bool head_only;    /* only who was recorded, and the first events */
     /* Found: */
     struct vt_trace *trace;
     struct vt_replay *replay;
     struct vt_attribution *attribution;
     struct vt_report *report; /* NULL = none was made */
-    bool thinned;             /* some of its events were left out */
-    struct vt_needs asked;    /* the events that a thinned trace must keep */
+    struct vt_needs asked;    /* events that must be read one by one */
 };
 void vt_unload(struct vt_loaded *loaded);
 
@@ -27,7 +26,7 @@ void vt_unload(struct vt_loaded *loaded);
 
 /* VT_EXIT_WRONG_USE: the rules file is bad. After an error nothing is loaded. */
 int vt_open(const char *path, struct vt_loaded *loaded, char **error);
-/* Reads a thinned trace again if events around the moments in `options` were left out; what was made of it
+/* Reads a trace again if events around the moments in `options` were read as digests; what was made of it
  * before is then invalid. */
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char **error);
 /* A report of an open trace, with the findings `wanted` (enum vt_finding). */
@@ -45,10 +44,7 @@ int vt_make_report(const char *path, const struct vt_loaded *loaded, const struc
 int vt_load_report(const struct vt_arguments *arguments, const char *path,
                    const struct vt_report_options *options, unsigned wanted, struct vt_loaded *loaded);
 
-/* A trace with more events than this is thinned. */
-uint64_t vt_thin_above(void);
-/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long and --all-events was not given. `what` the
- * command does with each event, for that line. */
-int vt_refuse_long(const struct vt_arguments *arguments, const char *path, const char *what);
+/* Of a trace with more events, about so many are read one by one. */
+uint64_t vt_budget_events(void);
 
 #endif

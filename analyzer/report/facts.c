@@ -163,7 +163,7 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
         "the run. "
         "The peak, the end, out of memory and what stays alive are complete; the chart, the "
         "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
-        "moments. --all-events looks at each event.",
+        "moments.",
         events, recorded, vt_format_count(trace->window_count, moments));
 }
 

@@ -77,7 +77,7 @@ class Tools:
         trace = read_trace(path, self.traces.name(path))
         if trace and whole and trace.events > MAX_WHOLE_EVENTS:
             raise Failure(f"the trace has {trace.events:,} events, too many to look at each here: vramtrace annotate and vramtrace "
-                          "export --format sqlite --all-events do, where there is memory")
+                          "export --format sqlite do, where there is memory")
         return trace or Trace(path, self.traces.name(path), 0, 0, 0, 0, True, ())  # vramtrace says why
 
     def ask(self, trace: Trace, words: list[str], call: Call, few: int, *operands: str, data: bool = False) -> Answer:
@@ -235,7 +235,7 @@ class Tools:
         if database is None or kept != trace.file or trace.is_recording:
             if database:
                 database.close()
-            path = self.export_tables(trace, "--all-events")
+            path = self.export_tables(trace)
             try:
                 database = open_database(path)
             except (MemoryError, sqlite3.Error):

@@ -161,7 +161,7 @@ def test_of_long_traces_only_the_head_is_read(tmp_path):
     make(tmp_path / "short.vrt", 9999)
     (whole,) = [row for row in rows(cwd=tmp_path) if row["name"] == "long.vrt"]
     assert whole["examined"] and whole["traces"][0]["out_of_memory"] and whole["peak_used_bytes"]
-    limit = {"VRAMTRACE_THIN_ABOVE": str(events // 10)}
+    limit = {"VRAMTRACE_BUDGET_EVENTS": str(events // 10)}
     (head,) = [row for row in rows(cwd=tmp_path, env=limit) if row["name"] == "long.vrt"]
     assert (head["examined"], head["peak_used_bytes"]) == (False, None)
     assert "out_of_memory" not in head and "out_of_memory" not in head["traces"][0]

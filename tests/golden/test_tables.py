@@ -152,7 +152,7 @@ def test_what_a_hostile_trace_says(hostile, tmp_path):
 def test_summary_is_of_any_length(form, little, tmp_path, monkeypatch):
     """The same rows with and without the other tables, also of a trace that is too long for those."""
     whole = exported(little, form, tmp_path / "whole")
-    monkeypatch.setenv("VRAMTRACE_THIN_ABOVE", "3")
+    monkeypatch.setenv("VRAMTRACE_BUDGET_EVENTS", "3")
     assert export(little, form, tmp_path / "long").returncode == 2
     read = read_csv if form == "csv" else read_sqlite
     told, some = read(whole), read(exported(little, form, tmp_path / "some", "--summary"))

@@ -1,4 +1,5 @@
-"""Long traces are thinned: what is alive at the moments that are shown is all there, and the output says what is not."""
+"""Of long traces some chains are read, and digests of the others: what is alive at the moments that are shown is all there, and the
+output says what is not."""
 import json
 import pathlib
 import subprocess
@@ -9,15 +10,16 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/bench"), str(ROOT / "tests")]
 import growth  # noqa: E402
-from helpers import ENVIRONMENT  # noqa: E402
+from helpers import BUILD, ENVIRONMENT  # noqa: E402
 
-ABOVE = 20000  # events: a short trace is thinned as one of millions is
+BUDGET, CHAIN = 20000, 2000  # events: of a short trace some are left out as of one of millions
+WHOLE = 1 << 40
 # What the manual says is of the moments looked at; and what tells that there are such.
 OF_MOMENTS = {"timeline", "temporary_peak_bytes", "omitted"}
 
 
-def run(*arguments, above=ABOVE):
-    result = subprocess.run([growth.VRAMTRACE, *arguments], env={**ENVIRONMENT, "VRAMTRACE_THIN_ABOVE": str(above)},
+def run(*arguments, budget=BUDGET):
+    result = subprocess.run([growth.VRAMTRACE, *arguments], env={**ENVIRONMENT, "VRAMTRACE_BUDGET_EVENTS": str(budget)},
                             capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -35,8 +37,10 @@ def traces(tmp_path_factory):
 
     def make(shape):
         if shape not in made:
-            path = tmp_path_factory.mktemp("thinning") / f"{shape}.vrt"
-            made[shape] = growth.grow(shape, 100000, path), path
+            grown = tmp_path_factory.mktemp("thinning") / "grown.vrt"
+            events, path = growth.grow(shape, 100000, grown), grown.with_name(f"{shape}.vrt")
+            subprocess.run([BUILD / "tests/unit/rechain", grown, path, str(CHAIN)], check=True)
+            made[shape] = events, path
         return made[shape]
     return make
 
@@ -46,7 +50,7 @@ def test_shown_moments_are_those_of_all_events(shape, traces):
     events, trace = traces(shape)
     for command in ("report", "leaks"):
         thinned = json.loads(run(command, "--json", trace))
-        whole = json.loads(run(command, "--json", "--all-events", trace))
+        whole = json.loads(run(command, "--json", trace, budget=WHOLE))
         assert without_moments(thinned) == without_moments(whole)
         assert thinned["trace"]["events"] == whole["trace"]["events"] == events
         assert events * 0.05 < thinned["trace"]["omitted"] < events
@@ -55,7 +59,7 @@ def test_shown_moments_are_those_of_all_events(shape, traces):
 
 def test_the_chart_shows_no_more_than_there_was(traces):
     trace = traces("evaluations")[1]
-    thinned, whole = (json.loads(run("timeline", "--json", *more, trace))["devices"][0]["timeline"] for more in ((), ("--all-events",)))
+    thinned, whole = (json.loads(run("timeline", "--json", trace, budget=budget))["devices"][0]["timeline"] for budget in (BUDGET, WHOLE))
     own, full = thinned["driver_bytes"], whole["driver_bytes"]
     assert len(own) == len(full) and max(own) == max(full)
     assert all(one <= two for one, two in zip(own, full))
@@ -65,18 +69,12 @@ def test_the_text_says_what_is_missing(traces):
     events, trace = traces("evaluations")
     for command in ("report", "leaks", "timeline"):
         text = " ".join(run(command, trace).split())
-        assert f" of {events:,} events were not looked at one by one" in text and "--all-events" in text
-        assert "one by one" not in run(command, "--all-events", trace)
-        assert "one by one" not in run(command, trace, above=events)
+        assert f" of {events:,} events were not looked at one by one" in text
+        assert "one by one" not in run(command, trace, budget=events)
 
 
 def test_a_moment_that_is_asked_for_is_complete(traces):
     trace = traces("evaluations")[1]
-    shown, whole = (json.loads(run("report", "--json", "--at", "event:50001", *more, trace)) for more in ((), ("--all-events",)))
+    shown, whole = (json.loads(run("report", "--json", "--at", "event:50001", trace, budget=budget)) for budget in (BUDGET, WHOLE))
     assert shown["devices"][0]["at"]["event"] == 50001 and shown["trace"]["omitted"] > 0
     assert without_moments(shown["devices"][0]["at"]) == without_moments(whole["devices"][0]["at"])
-
-
-def test_steps_that_would_be_lost_are_read_as_a_whole(traces):
-    trace = traces("passes")[1]
-    assert run("report", trace) == run("report", "--all-events", trace)

@@ -39,4 +39,4 @@ def test_every_byte_of_the_card_while_training(tmp_path):
     assert found == {"category": truth["allocated"], "cached": truth["reserved"] - truth["allocated"],
                      "context": truth["context"], "modules": truth["modules"], "unexplained": 0}
     # a trace that is not looked at event by event has the same tables
-    assert card(trace, VRAMTRACE_THIN_ABOVE="1000") == card(trace, "--all-events")
+    assert card(trace, VRAMTRACE_BUDGET_EVENTS="1000") == card(trace, "--all-events")

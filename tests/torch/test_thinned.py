@@ -1,5 +1,5 @@
 """Commands on a thinned trace against the same on all its events: ten programs, each command's text and JSON, equal to the byte in
-all that is not listed here. What thinning does to a trace of millions, VRAMTRACE_THIN_ABOVE does to one of some thousands."""
+all that is not listed here. What thinning does to a trace of millions, VRAMTRACE_BUDGET_EVENTS does to one of some thousands."""
 import json
 import pathlib
 import re
@@ -49,7 +49,7 @@ OF_TEXT = {"report": ("chart", "at once", "estimates"), "oom": ("at once", "esti
 
 
 def vramtrace(command, *arguments, above=None, status=(0,)):
-    environment = {**ENVIRONMENT, **({"VRAMTRACE_THIN_ABOVE": str(above)} if above else {})}
+    environment = {**ENVIRONMENT, **({"VRAMTRACE_BUDGET_EVENTS": str(above)} if above else {})}
     result = subprocess.run([PROGRAM, *command.split(), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
     assert result.returncode in status, result.stderr
     return result.stdout

@@ -112,7 +112,7 @@ static void print_counts(FILE *out, const struct vt_info *info)
              info->unknown_frees, info->doubled_allocations, info->total_mismatches);
     if (facts->omitted_events)
         put_line(out, "not looked at",
-                 "%s events one by one: totals are compared at the others (--all-events: at each)",
+                 "%s events one by one: totals are compared at the others",
                  VT_COUNT(facts->omitted_events));
     put_inspections(out, info);
     put_line(out, "steps", "%u", info->step_count);

@@ -56,7 +56,7 @@ void vt_text_list(const struct vt_list *list, const struct vt_view_style *style,
     if (list->unexamined)
         vt_print_paragraph(
             &print, 0, 0,
-            "Not examined: of these long traces only the head was read; --all-events reads them.");
+            "Not examined: of these long traces only the head was read. Name one to see it.");
     if (list->copies)
         vt_print_paragraph(&print, 0, 0, "Not shown: %zu snapshot%s of these processes.", list->copies,
                            list->copies == 1 ? "" : "s");
