@@ -41,6 +41,9 @@ static void find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
         if (event->kind == VT_EVENT_NODE ? shows_place(trace, event->stack_id)
                                          : event->kind == VT_EVENT_ALLOC && event->sequence % 2 == 0)
             put_first(stacks, event->sequence, event->stack_id);
+        else if (event->head_start && event->kind == VT_EVENT_ALLOC && event->sequence % 2 &&
+                 event->total_bytes && event->total_bytes < trace->stack_count) /* of a digest */
+            put_first(stacks, event->sequence, (uint32_t)event->total_bytes);
     }
     /* The event of the node that ran may come after those of the nodes that it made. */
     for (size_t i = 0; i < trace->event_count; i++) {

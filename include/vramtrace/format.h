@@ -289,7 +289,8 @@ enum vt_event_kind {
                               pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.
                               Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
-                              it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence */
+                              it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence;
+                              made in a backward pass: stack with which the node that made it was made itself */
 };
 
 enum vt_event_flag {

@@ -13,7 +13,9 @@ static void make(struct vt_digest *digest, const struct vt_event *event, uint32_
         const struct vt_before before = vt_landmarks_block(digest, event, model);
         told = *event; /* instead of the framework's counts, which are of all blocks, what ran before */
         told.detail = before.sequence;
-        told.total_bytes = before.node_stack;
+        told.total_bytes = event->sequence % 2 == 0 || digest->in_earlier
+                               ? before.node_stack
+                               : vt_landmarks_forward(digest, event);
         event = &told;
     }
     struct vt_event *kept = vt_digest_keep(digest, event);
@@ -310,6 +312,7 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
                               .capacity = digest->capacity,
                               .places = digest->places,
                               .place_count = digest->place_count,
+                              .nodes = digest->nodes,
                               .landmarks_maximum = landmarks_maximum,
                               .passes.stride = 1,
                               .calls.stride = 1,
@@ -352,6 +355,7 @@ bool vt_digest_end(struct vt_digest *digest)
 void vt_digest_free(struct vt_digest *digest)
 {
     vt_memory_free(digest->events, digest->capacity * sizeof *digest->events);
+    vt_memory_free(digest->nodes, VT_DIGEST_NODES * sizeof *digest->nodes);
     vt_memory_free(digest->places, digest->place_count * sizeof *digest->places);
     *digest = (struct vt_digest){0};
 }

@@ -20,6 +20,7 @@ enum {
     VT_DIGEST_THREADS = 32,
     VT_DIGEST_KINDS = 64,
     VT_DIGEST_LAYERS = 4,
+    VT_DIGEST_NODES = 1 << 14,
     VT_DIGEST_FREES =
         64, /* the latest frees of driver memory, which may still turn out to have failed: they stay */
 };
@@ -40,6 +41,10 @@ struct vt_digest {
     uint32_t
         *places; /* 1 + positions in events, 0 = none: what may still be left out, found by what it is of */
     size_t place_count, used;
+    struct vt_digest_node { /* the latest of autograd's nodes, by number: where they were made */
+        uint64_t sequence;
+        uint32_t stack_id;
+    } * nodes;
     uint64_t first_ns, last_ns;
     uint64_t omitted_events, omitted_blocks, omitted_bytes;
     size_t landmarks_maximum, refusals;

@@ -97,18 +97,28 @@ static inline struct vt_digest_thread *thread_of(struct vt_digest *digest, uint3
 }
 
 /* Numbers of nodes are even outside of backward. True if this is a new one. */
-static bool advance(struct vt_digest_thread *thread, uint64_t sequence)
+static bool advance(struct vt_digest *digest, struct vt_digest_thread *thread, const struct vt_event *event)
 {
+    const uint64_t sequence = event->sequence;
     const bool counts = sequence && sequence % 2 == 0, advances = counts && sequence > thread->sequence;
     if (counts)
         thread->sequence = sequence;
+    if (advances && digest->nodes)
+        digest->nodes[sequence / 2 % VT_DIGEST_NODES] = (struct vt_digest_node){sequence, event->stack_id};
     return advances;
+}
+
+uint32_t vt_landmarks_forward(const struct vt_digest *digest, const struct vt_event *event)
+{
+    const uint64_t sequence = event->sequence & ~UINT64_C(1);
+    const struct vt_digest_node *node = digest->nodes ? &digest->nodes[sequence / 2 % VT_DIGEST_NODES] : NULL;
+    return node && node->sequence == sequence ? node->stack_id : 0;
 }
 
 void vt_landmarks_node(struct vt_digest *digest, const struct vt_event *event)
 {
     struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
-    if (advance(thread, event->sequence))
+    if (advance(digest, thread, event))
         thread->node_stack = event->stack_id;
     vt_digest_omit(digest);
 }
@@ -168,9 +178,11 @@ struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_ev
     struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
     struct vt_before before = {thread->sequence,
                                event->sequence == thread->sequence ? thread->node_stack : 0};
-    if (digest->in_earlier && event->detail)
-        before = (struct vt_before){event->detail, (uint32_t)event->total_bytes};
-    advance(thread, event->sequence);
+    if (digest->in_earlier) {
+        before.sequence = event->detail ? event->detail : before.sequence;
+        before.node_stack = (uint32_t)event->total_bytes;
+    }
+    advance(digest, thread, event);
     thread->node_stack = 0;
     /* Of frameworks without autograd no block belongs to a pass, or stands between two. */
     if (event->stack_id && (!(event->flags & VT_FLAG_UNCOUNTED) || event->sequence))

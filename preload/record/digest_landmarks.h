@@ -15,6 +15,9 @@ struct vt_before {
 void vt_landmarks_node(struct vt_digest *digest, const struct vt_event *event);
 /* A framework's block is made, or was (VT_EVENT_RAN). `model` as in vt_digest_take. */
 struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* The stack of the node that made this block in a backward pass, where the node itself was made; 0 = not
+ * known. */
+uint32_t vt_landmarks_forward(const struct vt_digest *digest, const struct vt_event *event);
 /* A landmark of an earlier digest. */
 void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event);
 /* The run ends: its last forward may belong to a pass that comes after it. */

@@ -54,6 +54,8 @@ void vt_digest_levels_take(struct vt_digest_levels *levels, const struct vt_chun
     if (levels->failed || !chunk->event_count)
         return;
     if (!level->chains) {
+        if (!level->digest.nodes) /* without, places of gradients that stay are not known */
+            level->digest.nodes = vt_memory_make(VT_DIGEST_NODES * sizeof *level->digest.nodes);
         begin(level, chunk->chain, first_event);
         level->chains = 1;
     }
