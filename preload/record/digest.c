@@ -11,6 +11,8 @@ static void make(struct vt_digest *digest, const struct vt_event *event, uint32_
     struct vt_event told;
     if (vt_digest_is_block(event)) {
         const struct vt_before before = vt_landmarks_block(digest, event, model);
+        if (event->sequence % 2 == 0 && !vt_makes_node(event, before))
+            vt_landmarks_show_forward(digest, event->t_ns);
         told = *event; /* instead of the framework's counts, which are of all blocks, what ran before */
         told.detail = before.sequence;
         told.total_bytes = event->sequence % 2 == 0 || digest->in_earlier
@@ -329,7 +331,7 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
 
 bool vt_digest_end(struct vt_digest *digest)
 {
-    vt_landmarks_end(digest);
+    vt_landmarks_show_forward(digest, digest->last_ns); /* its pass comes after the run */
     vt_digest_keep(digest, &(struct vt_event){.kind = VT_EVENT_GAP_END,
                                               .device_index = -1,
                                               .t_ns = digest->last_ns,

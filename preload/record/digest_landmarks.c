@@ -53,7 +53,7 @@ static inline void watch_passes(struct vt_digest *digest, const struct vt_event 
     past->backward = backward;
     if (!backward && (begins || was_backward) && digest->passes.count % digest->passes.stride == 0)
         show(digest, VT_EVENT_RAN, event, event->t_ns, digest->passes.count);
-    if (!backward && (event->sequence > before.sequence || before.node_stack)) { /* it made a node: forward */
+    if (vt_makes_node(event, before)) {
         digest->last_forward = *event;
         digest->last_forward.detail = before.sequence;
         digest->last_forward.total_bytes = before.node_stack;
@@ -238,8 +238,9 @@ void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event
         show(digest, VT_EVENT_CALL, event, event->t_ns, digest->calls.count);
 }
 
-void vt_landmarks_end(struct vt_digest *digest)
+void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns)
 {
-    if (digest->last_forward.stack_id)
-        show(digest, VT_EVENT_RAN, &digest->last_forward, digest->last_ns, digest->passes.count);
+    if (digest->last_forward.stack_id && (digest->passes.count + 1) % digest->passes.stride == 0)
+        show(digest, VT_EVENT_RAN, &digest->last_forward, t_ns, digest->passes.count + 1);
+    digest->last_forward.stack_id = 0;
 }

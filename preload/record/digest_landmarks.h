@@ -15,13 +15,18 @@ struct vt_before {
 void vt_landmarks_node(struct vt_digest *digest, const struct vt_event *event);
 /* A framework's block is made, or was (VT_EVENT_RAN). `model` as in vt_digest_take. */
 struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* A block that is neither of forward nor of backward stays: the last forward, which may come before a pass,
+ * is shown before it. */
+void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns);
+static inline bool vt_makes_node(const struct vt_event *event, struct vt_before before)
+{
+    return event->sequence % 2 == 0 && (event->sequence > before.sequence || before.node_stack);
+}
 /* The stack of the node that made this block in a backward pass, where the node itself was made; 0 = not
  * known. */
 uint32_t vt_landmarks_forward(const struct vt_digest *digest, const struct vt_event *event);
 /* A landmark of an earlier digest. */
 void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event);
-/* The run ends: its last forward may belong to a pass that comes after it. */
-void vt_landmarks_end(struct vt_digest *digest);
 /* Totals: of blocks, by the framework's own count; of the driver's memory; of events. */
 void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event);
 void vt_landmarks_driver(struct vt_digest *digest, const struct vt_event *event);
