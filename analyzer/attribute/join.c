@@ -45,6 +45,9 @@ static void find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
                  event->total_bytes && event->total_bytes < trace->stack_count) /* of a digest */
             put_first(stacks, event->sequence, (uint32_t)event->total_bytes);
     }
+    for (size_t i = 0; i < trace->node_stacks.capacity; i++)
+        if (trace->node_stacks.slots[i].value < trace->stack_count)
+            put_first(stacks, trace->node_stacks.slots[i].key, trace->node_stacks.slots[i].value);
     /* The event of the node that ran may come after those of the nodes that it made. */
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct vt_event *event = &trace->events[i];

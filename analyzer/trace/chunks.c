@@ -27,9 +27,9 @@
 struct found {
     struct vt_chunk_header head;
     uint64_t offset, end_offset; /* in the file */
-    bool reads;                  /* its events are taken */
-    uint32_t events_read;
-    struct vt_event *events; /* where they go */
+    enum vt_plan_part part;
+    uint32_t events_read;    /* of VT_PLAN_EVENTS */
+    struct vt_event *events; /* where its events go; NULL = nowhere */
     uint8_t *definitions;
     bool stored_whole; /* the checksum is right, so the next chunk follows */
     int error;
@@ -123,8 +123,8 @@ static int find_chunk(struct vt_chunk_reader *reader, uint64_t offset)
     if (!batch->count || head->place == 0)
         batch->units[batch->unit_count++] = batch->count;
     found->end_offset = offset + head->header_bytes + head->stored_bytes;
-    found->reads = vt_plan_reads(reader->trace->tables->plan, head);
-    found->events_read = found->reads ? head->events : 0;
+    found->part = vt_plan_part(reader->trace->tables->plan, head);
+    found->events_read = found->part == VT_PLAN_EVENTS ? head->events : 0;
     batch->count++;
     batch->events += found->events_read;
     batch->stored_bytes += head->stored_bytes;
@@ -155,8 +155,7 @@ static int decode_chunk(const struct vt_chunk_reader *reader, struct found *foun
     int error = vt_read_at(reader->file, stored, head->stored_bytes, found->offset + head->header_bytes);
     if (!error) {
         found->stored_whole = vt_chain_is_whole(head, stored);
-        error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions,
-                                                    found->reads ? found->events : NULL)
+        error = found->stored_whole ? vt_chain_read(chain, head, stored, found->definitions, found->events)
                                     : -EBADMSG;
     }
     free(stored);
@@ -195,8 +194,12 @@ static void decode_batch(struct vt_chunk_reader *reader)
     const unsigned others = vt_processors() - 1;
     struct vt_event *events = vt_raw_events_add(trace, batch->events);
     for (size_t i = 0; i < batch->count; i++) {
-        batch->items[i].events = events;
-        events += batch->items[i].events_read;
+        struct found *found = &batch->items[i];
+        found->events = found->part == VT_PLAN_EVENTS ? events
+                        : found->part == VT_PLAN_NODES
+                            ? vt_allocate((found->head.events + 1u) * sizeof *events)
+                            : NULL;
+        events += found->events_read;
     }
     atomic_store(&batch->next, 0);
     for (unsigned i = 0; i < others && i + 1 < batch->unit_count; i++)
@@ -228,6 +231,8 @@ static void take_chunk(struct vt_trace *trace, const struct found *found, uint64
         raw->id = head->chain;
     }
     raw->count += found->events_read;
+    if (found->part == VT_PLAN_NODES)
+        vt_digest_nodes_take(trace, found->events, head->events);
     trace->tables->unpacked_bytes += head->definitions_bytes;
     trace->tables->stored_bytes += head->stored_bytes;
     if (head->ring_position > *ring_position)
@@ -238,7 +243,8 @@ static void take_chunk(struct vt_trace *trace, const struct found *found, uint64
 static void replace_chain(struct vt_trace *trace, const struct vt_chunk_header *damaged)
 {
     struct vt_raw_events *raw = &trace->tables->raw;
-    if (damaged->level == 0 && vt_plan_replace(trace->tables->plan, damaged->chain) && raw->id == damaged->chain)
+    if (damaged->level == 0 && vt_plan_replace(trace->tables->plan, damaged->chain) &&
+        raw->id == damaged->chain)
         raw->count = raw->chain;
 }
 
@@ -266,8 +272,11 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
         else if (error == -EBADMSG)
             replace_chain(trace, &found->head);
     }
-    for (size_t i = 0; i < batch->count; i++)
+    for (size_t i = 0; i < batch->count; i++) {
         free(batch->items[i].definitions);
+        if (batch->items[i].part == VT_PLAN_NODES)
+            free(batch->items[i].events);
+    }
     int taken = vt_raw_events_take(trace, trace->tables->raw.chain);
     return taken ? taken : error;
 }

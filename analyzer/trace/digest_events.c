@@ -19,7 +19,8 @@ static void begin_digest(struct vt_digest_reader *reader)
     reader->begun = reader->number;
     reader->shown = reader->calls = reader->call = 0;
     if (!trace->gap_count || trace->gaps[trace->gap_count - 1].end != at)
-        VT_APPEND(trace->gaps, trace->gap_count, reader->gap_capacity, ((struct vt_gap){.first = at, .end = at}));
+        VT_APPEND(trace->gaps, trace->gap_count, reader->gap_capacity,
+                  ((struct vt_gap){.first = at, .end = at}));
 }
 
 static void end_digest(struct vt_digest_reader *reader, const struct vt_event *end)
@@ -51,7 +52,8 @@ static int keep_event(struct vt_digest_reader *reader, const struct vt_event *ev
     return 0;
 }
 
-/* From now on `bytes` of the latest event is how many calls began since the call before it, itself included. */
+/* From now on `bytes` of the latest event is how many calls began since the call before it, itself included.
+ */
 static void count_calls(struct vt_digest_reader *reader)
 {
     struct vt_event *event = &reader->trace->events[reader->trace->event_count - 1];
@@ -81,4 +83,12 @@ int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event
         }
     }
     return error;
+}
+
+void vt_digest_nodes_take(struct vt_trace *trace, const struct vt_event *events, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (events[i].kind == VT_EVENT_ALLOC && events[i].layer == VT_LAYER_FRAMEWORK &&
+            events[i].sequence % 2 && events[i].total_bytes && events[i].total_bytes <= UINT32_MAX)
+            vt_index_put(&trace->node_stacks, events[i].sequence, (uint32_t)events[i].total_bytes);
 }

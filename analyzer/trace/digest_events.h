@@ -1,4 +1,5 @@
-/* Collects a trace's events, those of digests among them: takes out what marks digests, and keeps where they are. */
+/* Collects a trace's events, those of digests among them: takes out what marks digests, and keeps where they
+ * are. */
 #ifndef VT_DIGEST_EVENTS_H
 #define VT_DIGEST_EVENTS_H
 
@@ -10,8 +11,8 @@ struct vt_gap {
     uint64_t omitted_events;
 };
 
-/* Whether an event lies outside of digests: then everything alive after it is known. Ask in the order of events,
- * with *next 0 at first. */
+/* Whether an event lies outside of digests: then everything alive after it is known. Ask in the order of
+ * events, with *next 0 at first. */
 static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, uint32_t event, size_t *next)
 {
     while (*next < gap_count && gaps[*next].end <= event)
@@ -36,6 +37,8 @@ struct vt_digest_reader {
     uint64_t calls; /* of it so far */
     size_t call;    /* 1 + the last VT_EVENT_CALL of it; 0 = none */
 };
+/* Takes from the digest of a chain that is read whole only where nodes were made. */
+void vt_digest_nodes_take(struct vt_trace *trace, const struct vt_event *events, size_t count);
 int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event *events, size_t count);
 
 #endif

@@ -308,6 +308,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->rare_events);
     free(trace->event_numbers);
     free(trace->gaps);
+    vt_index_free(&trace->node_stacks);
     free(trace->recorded_kinds);
     free(trace->stacks);
     free(trace->codes);

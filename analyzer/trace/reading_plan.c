@@ -61,7 +61,8 @@ static void add_chunk(struct vt_reading_plan *plan, int file, const struct vt_ch
     if (head->place == 0 || !chain || chain->id != head->chain || chain->level != head->level) {
         chain = add_chain(plan, head);
         chain->first_event = plan->events;
-        if (head->level && !read_summary(chain, file, offset + head->header_bytes, head->packed_definitions_bytes))
+        if (head->level &&
+            !read_summary(chain, file, offset + head->header_bytes, head->packed_definitions_bytes))
             plan->chain_count--;
         if (head->level)
             chain->stored_events = head->events;
@@ -103,7 +104,8 @@ struct choice {
 /* Reads the chain with this place among the chains, if it is there and the budget allows. */
 static void read_chain(struct choice *choice, size_t place, bool anyway)
 {
-    struct vt_planned_chain *chain = place < choice->count ? &choice->plan->chains[choice->chains[place]] : NULL;
+    struct vt_planned_chain *chain =
+        place < choice->count ? &choice->plan->chains[choice->chains[place]] : NULL;
     if (!chain || chain->read || (chain->events > choice->left && !anyway))
         return;
     chain->read = true;
@@ -125,8 +127,7 @@ static void read_asked(struct choice *choice, const struct vt_window *asked, siz
 {
     for (size_t i = 0; i < asked_count; i++)
         for (size_t place = chain_with(choice, asked[i].first);
-             place < choice->count &&
-             choice->plan->chains[choice->chains[place]].first_event < asked[i].end;
+             place < choice->count && choice->plan->chains[choice->chains[place]].first_event < asked[i].end;
              place++)
             read_chain(choice, place, true);
 }
@@ -205,14 +206,19 @@ void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct 
         struct vt_planned_chain *digest = digest_of(plan, choice.chains[i]);
         if (digest)
             digest->read = !plan->chains[choice.chains[i]].read;
+        plan->in_part |= digest && digest->read;
     }
     free(choice.chains);
 }
 
-bool vt_plan_reads(const struct vt_reading_plan *plan, const struct vt_chunk_header *head)
+enum vt_plan_part vt_plan_part(const struct vt_reading_plan *plan, const struct vt_chunk_header *head)
 {
     const uint32_t place = vt_index_get(&plan->places, key_of(head));
-    return place == VT_INDEX_NONE ? head->level == 0 : plan->chains[place].read;
+    if (place == VT_INDEX_NONE)
+        return head->level == 0 ? VT_PLAN_EVENTS : VT_PLAN_NOTHING;
+    return plan->chains[place].read            ? VT_PLAN_EVENTS
+           : head->level == 1 && plan->in_part ? VT_PLAN_NODES
+                                               : VT_PLAN_NOTHING;
 }
 
 bool vt_plan_replace(struct vt_reading_plan *plan, uint64_t chain)

@@ -38,6 +38,7 @@ struct vt_reading_plan {
     size_t chain_count, chain_capacity;
     struct vt_index places; /* of chains, by what their chunks' headers say */
     uint64_t events; /* as recorded, in chains */
+    bool in_part;    /* some digests are read */
 };
 
 /* Finds the chains of the open file. */
@@ -45,8 +46,13 @@ void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_h
 /* Chooses about `budget` events to read in full: `asked`, and what every report needs. */
 void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct vt_window *asked,
                     size_t asked_count);
-/* Whether the events of a chunk are taken. */
-bool vt_plan_reads(const struct vt_reading_plan *plan, const struct vt_chunk_header *head);
+/* What is taken of a chunk's events. */
+enum vt_plan_part {
+    VT_PLAN_NOTHING,
+    VT_PLAN_EVENTS,
+    VT_PLAN_NODES, /* of the digest of a whole chain: where nodes were made (vt_digest_nodes_take) */
+};
+enum vt_plan_part vt_plan_part(const struct vt_reading_plan *plan, const struct vt_chunk_header *head);
 /* The chain cannot be read to its end. True if its digest is there: then that one is read. */
 bool vt_plan_replace(struct vt_reading_plan *plan, uint64_t chain);
 void vt_plan_free(struct vt_reading_plan *plan);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/frame.h"
+#include "base/index.h"
 #include "vramtrace/format.h"
 
 struct vt_trace_stack {
@@ -168,8 +169,10 @@ struct vt_trace {
     uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
                                       `events` */
     uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
-    size_t window_count;                /* runs of events without gaps */
-    struct vt_gap *gaps;                /* digest_events.h: where events are missing; in order */
+    size_t window_count;           /* runs of events without gaps */
+    struct vt_index node_stacks;   /* by sequence: where nodes were made that blocks of whole chains name, but
+                                      whose own   events are not here */
+    struct vt_gap *gaps;           /* digest_events.h: where events are missing; in order */
     size_t gap_count;
 
     struct vt_trace_stack
@@ -192,8 +195,8 @@ struct vt_trace {
     struct vt_trace_tables *tables; /* private to analyzer/trace */
 };
 
-/* What a trace is opened for, if not as a whole: of a file with more events than about `budget_events`, the others
- * are there as digests. */
+/* What a trace is opened for, if not as a whole: of a file with more events than about `budget_events`, the
+ * others are there as digests. */
 struct vt_window;
 struct vt_reading {
     uint64_t budget_events;
