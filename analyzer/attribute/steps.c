@@ -443,7 +443,9 @@ static void find_boundaries_of_outer(struct vt_finder *finder, uint32_t *begins_
         if (!finder->phases->passes[i].is_inner)
             outer.passes[outer.pass_count++] = finder->phases->passes[i];
     own.phases = &outer;
+    vt_phases_settle_passes(&outer, finder->trace->event_count);
     find_boundaries(&own, begins_step);
+    free(outer.begun_passes.counts);
     free(outer.passes);
 }
 

@@ -28,7 +28,7 @@ static inline uint64_t vt_budget_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* life_ns: how long the process has run; spent_ns: CPU time that inspections have taken. */
+/* life_ns: how long the process has run; spent_ns: what inspections have taken of that. */
 static inline struct vt_budget vt_budget(uint64_t life_ns, uint64_t spent_ns, bool at_exit, bool has_grown)
 {
     uint64_t allowed = life_ns / VT_BUDGET_PART_OF_LIFE;

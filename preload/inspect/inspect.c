@@ -63,7 +63,7 @@ struct process {
     _Atomic uint64_t asked_ns; /* when the pending one was requested, CLOCK_MONOTONIC */
     _Atomic int failures;
     _Atomic int next_graph_task, passes; /* next_graph_task: higher than any seen */
-    _Atomic uint64_t spent_ns, last_ns;  /* CPU time of all inspections; cost of the last one */
+    _Atomic uint64_t spent_ns, last_ns; /* how long the main thread has waited in all; cost of the last one */
     _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t census_bytes; /* alive at the last complete census; 0 = there was none */
     _Atomic bool census_unfinished;
@@ -357,9 +357,10 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     }
     vt_python_drop(run.result);
     python->PyErr_Restore(type, value, traceback);
-    /* CPU time only: how long it waits for the GIL and for a CPU depends on what else runs. After a census
-     * that did not finish, the next one gets twice as long. */
-    atomic_fetch_add(&state->spent_ns, run.processor_ns);
+    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - run.started_ns;
+    atomic_fetch_add(&state->spent_ns, waited_ns);
+    /* Counts CPU time only: waits for the GIL and for a CPU may be shorter next time. After a census that
+     * did not finish, the next one gets twice as long. */
     if (!needed_ns)
         needed_ns = run.processor_ns * (atomic_load(&state->census_unfinished) ? 2 : 1);
     atomic_store(&state->last_ns, needed_ns);
