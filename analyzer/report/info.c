@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define KINDS 256
@@ -26,12 +27,14 @@ static void measure_file(const struct vt_trace *trace, struct vt_info *info)
 
 static void count_events(const struct vt_trace *trace, struct vt_info *info)
 {
-    uint64_t(*own)[VT_LAYERS] = vt_allocate_zeros(KINDS, sizeof *own);
-    uint64_t(*counts)[VT_LAYERS] = trace->recorded_kinds ? trace->recorded_kinds : own;
+    uint64_t(*counts)[VT_LAYERS] = vt_allocate_zeros(KINDS, sizeof *counts);
 
     info->kinds = vt_allocate_zeros(KINDS, sizeof *info->kinds);
-    for (size_t i = 0; i < trace->event_count && !trace->recorded_kinds; i++)
-        own[trace->events[i].kind][trace->events[i].layer < VT_LAYERS ? trace->events[i].layer : 0]++;
+    if (trace->digest_kinds)
+        memcpy(counts, trace->digest_kinds, VT_DIGEST_KINDS * sizeof *counts);
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (!trace->events[i].head_start)
+            counts[trace->events[i].kind][trace->events[i].layer < VT_LAYERS ? trace->events[i].layer : 0]++;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         struct vt_kind_counts *found = &info->kinds[info->kind_count];
         uint64_t all = 0;
@@ -43,7 +46,7 @@ static void count_events(const struct vt_trace *trace, struct vt_info *info)
         found->kind = vt_event_kind_name(kind);
         info->kind_count += all > 0;
     }
-    free(own);
+    free(counts);
 }
 
 static void put_reasons(char *text, size_t bytes, uint32_t reason)

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A longer range shows the moments that a thinned trace has. */
+/* A longer range shows the moments of chains that are read whole. */
 #define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
 
 /* Groups of the instants that are wanted, blocks and the explanation. */

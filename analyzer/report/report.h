@@ -166,7 +166,7 @@ uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t ev
 /* Any memory at any time, of any kind but context. */
 bool vt_held_memory(const struct vt_report *report, int device_index);
 
-/* The events that a report with these options needs in full, where a thinned trace lacks some. */
+/* The events that a report with these options needs in full, where the trace has only a digest of them. */
 void vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
                      struct vt_needs *needs);
 

@@ -85,7 +85,7 @@ struct walk {
     struct vt_instant_row instant; /* of a walk of instants */
 };
 
-/* The number of an event in the file: of a thinned trace, tables that have not each event are walked too. */
+/* The number of an event in the file: where digests are read, tables that have not each event are walked too. */
 static uint32_t number_in_file(const struct vt_report *report, uint32_t event_index)
 {
     return (uint32_t)vt_report_event_number(report, event_index);

@@ -34,7 +34,7 @@ enum vt_table_id {
 #undef X
         VT_TABLE_COUNT
 };
-/* Those that are small however long a trace is, and hold nothing that a thinned trace lacks: what a fleet's
+/* Those that are small however long a trace is, and hold nothing that digests lack: what a fleet's
  * traces are compared by. */
 #define VT_SUMMARY_TABLES                                                                                    \
     (1u << VT_TABLE_TRACE | 1u << VT_TABLE_DEVICES | 1u << VT_TABLE_PEAK | 1u << VT_TABLE_LEAKS |            \

@@ -323,7 +323,7 @@ struct walk {
     const struct vt_report *report;
     struct vt_timeline *timeline;
     size_t column;        /* the one being filled */
-    size_t gap;           /* of a thinned trace: the next */
+    size_t gap;           /* the next */
     struct vt_state last; /* after the last event so far */
 };
 

@@ -11,11 +11,12 @@ static bool is_landmark(const struct vt_event *event)
 }
 
 /* A digest begins: right after another one, in the same gap. */
-static void begin_digest(struct vt_digest_reader *reader)
+static void begin_digest(struct vt_digest_reader *reader, const struct vt_event *begin)
 {
     struct vt_trace *trace = reader->trace;
     const uint32_t at = (uint32_t)trace->event_count;
     reader->in_digest = true;
+    reader->kept = begin->detail != VT_NOT_KEPT;
     reader->begun = reader->number;
     reader->shown = reader->calls = reader->call = 0;
     if (!trace->gap_count || trace->gaps[trace->gap_count - 1].end != at)
@@ -36,6 +37,7 @@ static void end_digest(struct vt_digest_reader *reader, const struct vt_event *e
     gap->end = (uint32_t)trace->event_count;
     gap->omitted_events += end->detail;
     trace->omitted_events += end->detail;
+    trace->unkept_events += reader->kept ? 0 : end->detail;
     trace->unseen_passes += end->sequence;
 }
 
@@ -48,7 +50,12 @@ static int keep_event(struct vt_digest_reader *reader, const struct vt_event *ev
                sizeof *trace->event_numbers);
     trace->event_numbers[trace->event_count] = reader->number;
     VT_APPEND(trace->events, trace->event_count, reader->capacity, *event);
-    trace->events[trace->event_count - 1].head_start = reader->in_digest;
+    struct vt_event *kept = &trace->events[trace->event_count - 1];
+    kept->head_start = reader->in_digest;
+    if (reader->in_digest && event->kind == VT_EVENT_MARK) {
+        trace->event_numbers[trace->event_count - 1] = reader->begun + event->total_bytes;
+        kept->total_bytes = 0;
+    }
     return 0;
 }
 
@@ -69,7 +76,7 @@ int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event
     for (size_t i = 0; i < count && !error; i++) {
         const struct vt_event *event = &events[i];
         if (event->kind == VT_EVENT_GAP_BEGIN) {
-            begin_digest(reader);
+            begin_digest(reader, event);
         } else if (event->kind == VT_EVENT_GAP_END) {
             end_digest(reader, event);
         } else {

@@ -26,6 +26,9 @@ static inline uint32_t vt_calls_begun(const struct vt_event *event)
     return event->kind != VT_EVENT_CALL ? 1 : event->bytes < UINT32_MAX ? (uint32_t)event->bytes : UINT32_MAX;
 }
 
+/* `detail` of a VT_EVENT_GAP_BEGIN here: the recorder left the digest's chains out. */
+#define VT_NOT_KEPT 1u
+
 /* Adds events to the trace's. Returns 0, or -E2BIG if they are more than 2^32 - 2. */
 struct vt_digest_reader {
     struct vt_trace *trace;
@@ -34,6 +37,7 @@ struct vt_digest_reader {
     uint64_t begun;  /* number of the first of the current digest */
     uint64_t shown;  /* of its events: in the result, landmarks apart */
     bool in_digest;
+    bool kept;      /* its chains are in the file */
     uint64_t calls; /* of it so far */
     size_t call;    /* 1 + the last VT_EVENT_CALL of it; 0 = none */
 };

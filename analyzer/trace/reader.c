@@ -51,8 +51,8 @@ static int check_header(const struct vt_file_header *header, const struct messag
             strspn(header->program_version, "0123456789abcdefghijklmnopqrstuvwxyz.+~-");
         return fail(
             message, -EPROTO,
-            "written%s%.*s in format %u, which this vramtrace does not read any more (it reads %u): record "
-            "it again",
+            "written%s%.*s in format %u, and this vramtrace reads format %u: read it with the version that "
+            "wrote it, or record it again",
             known_bytes ? " by vramtrace " : "", (int)known_bytes, header->program_version,
             header->format_version, VT_FORMAT_VERSION);
     }
@@ -214,6 +214,10 @@ static int read_events(struct vt_trace *trace, int file, const struct vt_reading
     int error = vt_records_read(trace, file);
     trace->recorded_events = tables->raw.reader.number;
     trace->window_count = trace->gap_count + 1;
+    if (plan.in_part) {
+        trace->digest_kinds = vt_allocate_zeros(VT_DIGEST_KINDS, sizeof *trace->digest_kinds);
+        vt_plan_count_kinds(&plan, file, trace->digest_kinds);
+    }
     tables->plan = NULL;
     vt_plan_free(&plan);
     free(tables->raw.items);
@@ -309,7 +313,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->event_numbers);
     free(trace->gaps);
     vt_index_free(&trace->node_stacks);
-    free(trace->recorded_kinds);
+    free(trace->digest_kinds);
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);

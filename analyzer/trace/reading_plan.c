@@ -22,9 +22,25 @@ static struct vt_planned_chain *add_chain(struct vt_reading_plan *plan, const st
     return &plan->chains[plan->chain_count - 1];
 }
 
-/* Reads what a digest says of itself. False if it cannot be right. */
-static bool read_summary(struct vt_planned_chain *chain, int file, uint64_t offset, size_t bytes)
+static void add_kinds(const struct vt_planned_chain *chain, int file, uint64_t (*counts)[VT_DIGEST_LAYERS])
 {
+    struct vt_digest_kind kind;
+    for (uint32_t i = 0; i < chain->kind_count; i++)
+        if (!vt_read_at(file, &kind, sizeof kind, chain->kinds_at + i * sizeof kind))
+            counts[kind.kind % VT_DIGEST_KINDS][kind.layer % VT_DIGEST_LAYERS] += kind.events;
+}
+
+static void add_peak(struct vt_planned_peak *most, uint64_t bytes, size_t digest)
+{
+    if (bytes > most->bytes)
+        *most = (struct vt_planned_peak){bytes, digest};
+}
+
+/* Reads what the plan's last digest says of itself. False if it cannot be right. */
+static bool read_summary(struct vt_reading_plan *plan, int file, uint64_t offset, size_t bytes)
+{
+    const size_t digest = plan->chain_count - 1;
+    struct vt_planned_chain *chain = &plan->chains[digest];
     struct vt_digest_summary summary;
     struct vt_digest_device devices[VT_MAX_DEVICES];
     if (bytes < sizeof summary || vt_read_at(file, &summary, sizeof summary, offset) ||
@@ -40,17 +56,19 @@ static bool read_summary(struct vt_planned_chain *chain, int file, uint64_t offs
     chain->events = summary.events;
     chain->begin_ns = summary.begin_ns;
     chain->end_ns = summary.end_ns;
-    for (uint32_t i = 0; i < summary.device_count; i++) {
+    if (chain->level == 1)
+        plan->next_event = summary.first_event + summary.events;
+    for (uint32_t i = 0; i < summary.device_count && chain->level == 1; i++) {
         const uint32_t device = devices[i].device_index % VT_MAX_DEVICES;
-        chain->blocks[device] = devices[i].blocks;
-        chain->driver[device] = devices[i].driver;
+        add_peak(&plan->blocks[device], devices[i].blocks.bytes, digest);
+        add_peak(&plan->driver[device], devices[i].driver.bytes, digest);
     }
-    for (uint32_t i = 0; i < summary.kind_count; i++) {
-        struct vt_digest_kind kind;
-        if (vt_read_at(file, &kind, sizeof kind, offset + kinds_at + i * sizeof kind))
-            return false;
-        chain->failed_request |= kind.kind == VT_EVENT_OOM || kind.kind == VT_EVENT_ALLOC_FAILED;
-    }
+    chain->kind_count = summary.kind_count;
+    chain->kinds_at = offset + kinds_at;
+    uint64_t counts[VT_DIGEST_KINDS][VT_DIGEST_LAYERS] = {0};
+    add_kinds(chain, file, counts);
+    for (unsigned layer = 0; layer < VT_DIGEST_LAYERS; layer++)
+        chain->failed_request |= counts[VT_EVENT_OOM][layer] || counts[VT_EVENT_ALLOC_FAILED][layer];
     return true;
 }
 
@@ -60,9 +78,9 @@ static void add_chunk(struct vt_reading_plan *plan, int file, const struct vt_ch
     struct vt_planned_chain *chain = plan->chain_count ? &plan->chains[plan->chain_count - 1] : NULL;
     if (head->place == 0 || !chain || chain->id != head->chain || chain->level != head->level) {
         chain = add_chain(plan, head);
-        chain->first_event = plan->events;
+        chain->first_event = plan->next_event;
         if (head->level &&
-            !read_summary(chain, file, offset + head->header_bytes, head->packed_definitions_bytes))
+            !read_summary(plan, file, offset + head->header_bytes, head->packed_definitions_bytes))
             plan->chain_count--;
         if (head->level)
             chain->stored_events = head->events;
@@ -73,6 +91,7 @@ static void add_chunk(struct vt_reading_plan *plan, int file, const struct vt_ch
         chain->events += head->events;
         chain->stored_events = chain->events;
         plan->events += head->events;
+        plan->next_event += head->events;
     }
 }
 
@@ -88,11 +107,13 @@ void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_h
 
 /* ---- what is read ---- */
 
-/* A chain with its digest, which follows it. */
+/* The chain's digest, which follows it. A recorder that leaves chains out may keep their definitions, in a chain without
+ * events. */
 static struct vt_planned_chain *digest_of(const struct vt_reading_plan *plan, size_t chain)
 {
+    const struct vt_planned_chain *own = &plan->chains[chain];
     struct vt_planned_chain *next = chain + 1 < plan->chain_count ? &plan->chains[chain + 1] : NULL;
-    return next && next->level == 1 && next->id == plan->chains[chain].id ? next : NULL;
+    return !own->level && next && next->level == 1 && next->id == own->id && next->events == own->events ? next : NULL;
 }
 
 struct choice {
@@ -106,9 +127,9 @@ static void read_chain(struct choice *choice, size_t place, bool anyway)
 {
     struct vt_planned_chain *chain =
         place < choice->count ? &choice->plan->chains[choice->chains[place]] : NULL;
-    if (!chain || chain->read || (chain->events > choice->left && !anyway))
+    if (!chain || chain->part == VT_PLAN_EVENTS || (chain->events > choice->left && !anyway))
         return;
-    chain->read = true;
+    chain->part = VT_PLAN_EVENTS;
     choice->left -= chain->events < choice->left ? chain->events : choice->left;
 }
 
@@ -132,24 +153,24 @@ static void read_asked(struct choice *choice, const struct vt_window *asked, siz
             read_chain(choice, place, true);
 }
 
-/* The chain of each device's peak. Its peak of blocks, or without blocks that of the driver's memory. */
+/* The chain of the digest, and as far as the budget goes the one before it, in which the step may begin. */
+static void read_peak(struct choice *choice, const struct vt_planned_peak *peak)
+{
+    size_t place = 0;
+    while (place < choice->count && choice->chains[place] + 1 != peak->digest)
+        place++;
+    if (!peak->bytes || place == choice->count)
+        return;
+    read_chain(choice, place, true);
+    read_chain(choice, place - 1, false);
+}
+
+/* The chain of each device's peak. */
 static void read_peaks(struct choice *choice)
 {
     for (size_t device = 0; device < VT_MAX_DEVICES; device++) {
-        size_t most[2] = {choice->count, choice->count};
-        uint64_t bytes[2] = {0, 0};
-        for (size_t place = 0; place < choice->count; place++) {
-            const struct vt_planned_chain *digest = digest_of(choice->plan, choice->chains[place]);
-            for (size_t kind = 0; digest && kind < 2; kind++) {
-                const struct vt_digest_peak *peak = kind ? &digest->driver[device] : &digest->blocks[device];
-                if (peak->bytes <= bytes[kind])
-                    continue;
-                bytes[kind] = peak->bytes;
-                most[kind] = place;
-            }
-        }
-        for (size_t kind = 0; kind < 2; kind++)
-            read_chain(choice, most[kind], true);
+        read_peak(choice, &choice->plan->blocks[device]);
+        read_peak(choice, &choice->plan->driver[device]);
     }
 }
 
@@ -171,7 +192,7 @@ static void read_samples(struct choice *choice)
     for (size_t stride = 1; stride; stride *= 2) {
         uint64_t events = 0;
         for (size_t place = 0; place < choice->count; place += stride)
-            events += choice->plan->chains[choice->chains[place]].read
+            events += choice->plan->chains[choice->chains[place]].part == VT_PLAN_EVENTS
                           ? 0
                           : choice->plan->chains[choice->chains[place]].events;
         if (events > choice->left)
@@ -179,6 +200,45 @@ static void read_samples(struct choice *choice)
         for (size_t place = 0; place < choice->count; place += stride)
             read_chain(choice, place, false);
         return;
+    }
+}
+
+/* Those of chains that are not read, or not in the file. */
+static void choose_digests(struct vt_reading_plan *plan)
+{
+    for (size_t i = 0; i < plan->chain_count; i++) {
+        struct vt_planned_chain *digest = &plan->chains[i];
+        if (digest->level != 1)
+            continue;
+        digest->alone = i == 0 || digest_of(plan, i - 1) != digest;
+        const bool whole = !digest->alone && plan->chains[i - 1].part == VT_PLAN_EVENTS;
+        digest->part = whole ? VT_PLAN_NODES : VT_PLAN_EVENTS;
+        plan->in_part |= !whole;
+    }
+    for (size_t i = 0; i < plan->chain_count && !plan->in_part; i++)
+        if (plan->chains[i].level)
+            plan->chains[i].part = VT_PLAN_NOTHING;
+}
+
+/* Of more digests than the budget: one of this level instead of those that it is of. */
+static void use_level(struct vt_reading_plan *plan, unsigned level, uint64_t budget)
+{
+    uint64_t events = 0;
+    for (size_t i = 0; i < plan->chain_count; i++)
+        events += plan->chains[i].level && plan->chains[i].part == VT_PLAN_EVENTS ? plan->chains[i].stored_events : 0;
+    for (size_t i = 0; i < plan->chain_count && events > budget; i++) {
+        struct vt_planned_chain *digest = &plan->chains[i];
+        size_t first = i;
+        if (digest->level != level)
+            continue;
+        while (first > 0 && plan->chains[first - 1].id >= digest->id && plan->chains[first - 1].level < level &&
+               (plan->chains[first - 1].level || plan->chains[first - 1].part == VT_PLAN_NOTHING))
+            first--;
+        if (plan->chains[first].id != digest->id)
+            continue;
+        for (size_t part = first; part < i; part++)
+            plan->chains[part].part = VT_PLAN_NOTHING;
+        digest->part = VT_PLAN_EVENTS;
     }
 }
 
@@ -202,12 +262,9 @@ void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct 
     read_peaks(&choice);
     read_failures(&choice);
     read_samples(&choice);
-    for (size_t i = 0; i < choice.count; i++) {
-        struct vt_planned_chain *digest = digest_of(plan, choice.chains[i]);
-        if (digest)
-            digest->read = !plan->chains[choice.chains[i]].read;
-        plan->in_part |= digest && digest->read;
-    }
+    choose_digests(plan);
+    for (unsigned level = 2; level < VT_DIGEST_LEVELS; level++)
+        use_level(plan, level, budget);
     free(choice.chains);
 }
 
@@ -216,9 +273,13 @@ enum vt_plan_part vt_plan_part(const struct vt_reading_plan *plan, const struct 
     const uint32_t place = vt_index_get(&plan->places, key_of(head));
     if (place == VT_INDEX_NONE)
         return head->level == 0 ? VT_PLAN_EVENTS : VT_PLAN_NOTHING;
-    return plan->chains[place].read            ? VT_PLAN_EVENTS
-           : head->level == 1 && plan->in_part ? VT_PLAN_NODES
-                                               : VT_PLAN_NOTHING;
+    return plan->chains[place].part;
+}
+
+bool vt_plan_is_alone(const struct vt_reading_plan *plan, const struct vt_chunk_header *head)
+{
+    const uint32_t place = vt_index_get(&plan->places, key_of(head));
+    return place != VT_INDEX_NONE && plan->chains[place].alone;
 }
 
 bool vt_plan_replace(struct vt_reading_plan *plan, uint64_t chain)
@@ -226,8 +287,15 @@ bool vt_plan_replace(struct vt_reading_plan *plan, uint64_t chain)
     const struct vt_chunk_header head = {.chain = chain, .level = 1};
     const uint32_t place = vt_index_get(&plan->places, key_of(&head));
     if (place != VT_INDEX_NONE)
-        plan->chains[place].read = true;
+        plan->chains[place].part = VT_PLAN_EVENTS;
     return place != VT_INDEX_NONE;
+}
+
+void vt_plan_count_kinds(const struct vt_reading_plan *plan, int file, uint64_t (*counts)[VT_DIGEST_LAYERS])
+{
+    for (size_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].level && plan->chains[i].part == VT_PLAN_EVENTS)
+            add_kinds(&plan->chains[i], file, counts);
 }
 
 void vt_plan_free(struct vt_reading_plan *plan)

@@ -21,6 +21,13 @@ struct vt_needs {
     size_t count;
 };
 
+/* What is taken of a chunk's events. */
+enum vt_plan_part {
+    VT_PLAN_NOTHING,
+    VT_PLAN_EVENTS,
+    VT_PLAN_NODES, /* of the digest of a whole chain: where nodes were made (vt_digest_nodes_take) */
+};
+
 /* A chain, or a digest, in the order of the file. */
 struct vt_planned_chain {
     uint64_t id; /* of the first chain that it is of */
@@ -28,16 +35,23 @@ struct vt_planned_chain {
     uint64_t begin_ns, end_ns;    /* of a digest */
     uint64_t stored_events;       /* that reading it yields */
     uint32_t level;
-    bool read; /* its events are taken */
+    enum vt_plan_part part;
+    uint32_t kind_count; /* that its summary has, from there in the file */
+    uint64_t kinds_at;
     bool failed_request; /* a request failed in it (a digest) */
-    struct vt_digest_peak blocks[VT_MAX_DEVICES], driver[VT_MAX_DEVICES];
+    bool alone;          /* a digest of chains that the recorder left out */
 };
 
 struct vt_reading_plan {
     struct vt_planned_chain *chains;
     size_t chain_count, chain_capacity;
     struct vt_index places; /* of chains, by what their chunks' headers say */
-    uint64_t events; /* as recorded, in chains */
+    struct vt_planned_peak {
+        uint64_t bytes;
+        size_t digest;                                /* of the chain that it is in */
+    } blocks[VT_MAX_DEVICES], driver[VT_MAX_DEVICES]; /* the largest */
+    uint64_t events;     /* in chains */
+    uint64_t next_event; /* the number of the next chain's first event */
     bool in_part;    /* some digests are read */
 };
 
@@ -46,15 +60,14 @@ void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_h
 /* Chooses about `budget` events to read in full: `asked`, and what every report needs. */
 void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct vt_window *asked,
                     size_t asked_count);
-/* What is taken of a chunk's events. */
-enum vt_plan_part {
-    VT_PLAN_NOTHING,
-    VT_PLAN_EVENTS,
-    VT_PLAN_NODES, /* of the digest of a whole chain: where nodes were made (vt_digest_nodes_take) */
-};
+/* What is taken of this chunk's events. */
 enum vt_plan_part vt_plan_part(const struct vt_reading_plan *plan, const struct vt_chunk_header *head);
+/* True for the digest of chains that are not in the file. */
+bool vt_plan_is_alone(const struct vt_reading_plan *plan, const struct vt_chunk_header *head);
 /* The chain cannot be read to its end. True if its digest is there: then that one is read. */
 bool vt_plan_replace(struct vt_reading_plan *plan, uint64_t chain);
+/* Adds what the digests that are read say of their chains: events by kind and layer. */
+void vt_plan_count_kinds(const struct vt_reading_plan *plan, int file, uint64_t (*counts)[VT_DIGEST_LAYERS]);
 void vt_plan_free(struct vt_reading_plan *plan);
 
 #endif

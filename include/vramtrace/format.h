@@ -217,6 +217,9 @@ enum vt_record_kind {
     VT_RECORD_LAUNCH = 26,      /* struct vt_record_head, then the launcher's variables */
     VT_RECORD_DEVICE_UUID = 27, /* struct vt_device_uuid */
     VT_RECORD_GPU_USE = 28,     /* struct vt_gpu_use, then processes and their commands */
+    VT_RECORD_PLACE = 29,       /* reserved, as are the fields that say so: a block's stream and pool, and its allocator's settings */
+    VT_RECORD_SHAPES = 30,      /* reserved: a step's input shapes */
+    VT_RECORD_UNLOAD = 31,      /* reserved: a library was unloaded; the next generation of loaded libraries begins */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -253,7 +256,8 @@ enum vt_event_kind {
     VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned, and those bytes */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
     VT_EVENT_ALLOC_FAILED = 18,    /* driver or runtime: bytes = asked, detail = error number */
-    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a boundary between training steps */
+    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a boundary between training steps. In a digest:
+                                      total_bytes = how many events came before it of those that the digest is of */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
     VT_EVENT_INSPECTION = 22, /* end of an inspection: detail = its id (VT_RECORD_INSPECTION) */
@@ -364,7 +368,9 @@ struct vt_digest_device {
     uint32_t device_index, reserved;
     struct vt_digest_peak blocks, driver; /* of frameworks' blocks; of the driver's memory without contexts */
 };
-struct vt_digest_kind {
+#define VT_DIGEST_KINDS 64u
+#define VT_DIGEST_LAYERS 4u
+struct vt_digest_kind { /* each below these limits */
     uint8_t kind, layer; /* of events */
     uint8_t reserved[6];
     uint64_t events;
@@ -423,13 +429,13 @@ struct vt_gpu_process {
 struct vt_stack {
     struct vt_record_head head;
     uint32_t stack_id;  /* from 1 */
-    uint32_t unused;
+    uint32_t place_id;  /* reserved, 0: VT_RECORD_PLACE of the blocks that this stack makes */
     uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
     uint16_t label;     /* function id of the runtime call around it (cudaMalloc …), 0 = none */
     uint16_t native_frames;
     uint16_t python_frames;
     uint32_t flags; /* enum vt_stack_flag */
-    uint32_t reserved;
+    uint32_t generation; /* reserved, 0: of the loaded libraries, when the addresses were read */
     /* native_frames * uint64_t return addresses; python_frames * struct vt_python_frame */
 };
 

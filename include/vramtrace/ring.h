@@ -21,7 +21,7 @@
 #include "vramtrace/format.h"
 
 #define VT_RING_MAGIC "VRAMRNG\n"
-#define VT_RING_HEADER_BYTES 12288u
+#define VT_RING_HEADER_BYTES 65536u
 /* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts
  * its own id there; 0 if the trace is no longer at its path. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
@@ -76,6 +76,8 @@ struct vt_ring_header {
     char trace_path[4096]; /* absolute */
     struct vt_control control;
     struct vt_top_counters top;
+    uint64_t writer_alive_ns; /* reserved, 0: the event clock, when the writer thread last looked */
+    uint64_t writer_thread;   /* reserved, 0: the kernel's id of that thread */
 };
 
 _Static_assert(sizeof(struct vt_ring_header) <= VT_RING_HEADER_BYTES, "the ring's header fits");

@@ -153,7 +153,7 @@ static void pop(struct vt_digest *digest, const struct vt_event *event)
     vt_digest_omit(digest);
 }
 
-/* Until the end `bytes` of a mark is its number. */
+/* Until the end `bytes` of a mark is its number among them; total_bytes is its place among all events. */
 static void mark(struct vt_digest *digest, const struct vt_event *event)
 {
     struct vt_event *kept = ++digest->marks % digest->mark_stride ? NULL : vt_digest_keep(digest, event);
@@ -162,6 +162,7 @@ static void mark(struct vt_digest *digest, const struct vt_event *event)
         return;
     }
     kept->bytes = digest->marks;
+    kept->total_bytes = digest->event_count + (digest->in_earlier ? event->total_bytes : 0);
     if (++digest->shown_marks <= VT_DIGEST_NOTES)
         return;
     digest->mark_stride *= 2;

@@ -18,8 +18,6 @@ enum {
     VT_DIGEST_NOTES =
         4096, /* marks that it keeps, of more every second, fourth …; refusals: the first ones */
     VT_DIGEST_THREADS = 32,
-    VT_DIGEST_KINDS = 64,
-    VT_DIGEST_LAYERS = 4,
     VT_DIGEST_NODES = 1 << 14,
     VT_DIGEST_FREES =
         64, /* the latest frees of driver memory, which may still turn out to have failed: they stay */

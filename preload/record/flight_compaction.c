@@ -179,10 +179,11 @@ static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
     work->definitions_bytes += head.definitions_bytes;
     if (head.level)
         return add_digest(work, &head, stored);
-    uint8_t *definitions = vt_buffer_add(&work->definitions, head.packed_definitions_bytes);
+    const size_t bytes = head.packed_definitions_bytes;
+    uint8_t *definitions = bytes ? vt_buffer_add(&work->definitions, bytes) : NULL;
     if (definitions)
-        memcpy(definitions, stored, head.packed_definitions_bytes);
-    return definitions;
+        memcpy(definitions, stored, bytes);
+    return definitions || !bytes;
 }
 
 /* How many backward passes a gap shows: each takes a few bytes. */

@@ -80,7 +80,6 @@ static bool write_stack(struct vt_session *session, const struct vt_seen_stack *
     if (!record)
         return false;
     record->stack_id = id;
-    record->unused = 0;
     record->function = seen->function;
     record->label = seen->label;
     record->native_frames = (uint16_t)native_frames;

@@ -17,7 +17,7 @@ from test_trouble import START, needs_root, python  # noqa: E402
 
 FOLDER = pathlib.Path("/dev/shm")
 STATE, CONSUMED, CHUNKS_END, EVENTS, IDENTITY, RING_PATH = 176, 200, 208, 216, 1352, 1368  # fields of struct vt_file_header
-RING_IDENTITY, RING_RESERVED, RING_EVENTS, RING_HEADER_BYTES = 24, 88, 104, 12288  # of struct vt_ring_header
+RING_IDENTITY, RING_RESERVED, RING_EVENTS, RING_HEADER_BYTES = 24, 88, 104, 65536  # of struct vt_ring_header
 CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
 DELAY_S = 0.3  # what a busy machine may add to the 0.1 s after which events are in the file
 pytestmark = pytest.mark.skipif(subprocess.run(["stat", "-fc%T", FOLDER], capture_output=True, text=True).stdout.strip()

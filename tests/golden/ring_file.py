@@ -3,7 +3,7 @@ import os
 import pathlib
 import struct
 
-HEADER_BYTES, DEVICES = 12288, 32
+HEADER_BYTES, DEVICES = 65536, 32
 FOLDER = pathlib.Path("/dev/shm")
 
 

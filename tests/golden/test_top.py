@@ -178,7 +178,7 @@ def test_a_ring_full_of_anything(tmp_path):
         good = ring.bytes()
         for turn in range(60):
             data = bytearray(good)
-            for at in range(104, 12288):  # all behind what says whose ring it is
+            for at in range(104, 16384):  # all behind what says whose ring it is
                 if turn < 2 or choose.random() < 0.3:
                     data[at] = (0xFF, 0x80)[turn] if turn < 2 else choose.randrange(256)
             data[1184:1184 + len(bytes(ring.trace))] = ring.trace
