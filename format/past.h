@@ -100,6 +100,13 @@ static inline bool vt_is_block_event(const struct vt_event *event, enum vt_event
     return event->layer == VT_LAYER_FRAMEWORK && event->kind == kind;
 }
 
+/* Of a digest: shows what happened at a block that was left out. */
+static inline bool vt_is_landmark(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL || event->kind == VT_EVENT_AFTER ||
+           event->kind == VT_EVENT_ZEROED;
+}
+
 static inline struct vt_past_event *vt_past_event(struct vt_past *past, uint32_t number)
 {
     return &past->events[number % VT_PAST_EVENTS];

@@ -4,6 +4,7 @@
 
 #include "attribute/phases.h"
 #include "base/index.h"
+#include "format/past.h"
 
 /* What one event shows by itself. */
 enum vt_sign {

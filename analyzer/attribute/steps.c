@@ -17,6 +17,7 @@ struct interval {
     uint32_t zeroed_event;    /* the first free of a gradient */
     uint32_t forward_event;   /* the first event of the next forward */
     uint64_t alive, freed;    /* gradient bytes: alive at its start, and freed in it */
+    bool zeroed;              /* gradients were freed in it, says a digest */
     bool makes_nodes;         /* its forward makes autograd nodes */
     bool ends_cycle;          /* its optimizer is the last of an iteration */
     bool has_temporaries;     /* its optimizer makes temporaries, as it then does in each step */
@@ -41,12 +42,14 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
             uint64_t address = optimizer_address(finder, finder->trace->events[i].stack_id);
             interval->optimizer_event = i;
             interval->optimizer = address ? address : interval->optimizer;
-        } else if (finder->frees_gradient[i] && interval->zeroed_event == VT_NEVER) {
+        } else if ((finder->frees_gradient[i] || finder->trace->events[i].kind == VT_EVENT_ZEROED) &&
+                   interval->zeroed_event == VT_NEVER) {
             interval->zeroed_event = i;
         } else if (finder->labels[i] == VT_PHASE_FORWARD && finder->signs[i] == SIGN_FORWARD &&
                    interval->forward_event == VT_NEVER) {
             interval->forward_event = i;
         }
+        interval->zeroed |= finder->trace->events[i].kind == VT_EVENT_ZEROED;
         interval->makes_nodes |= finder->labels[i] == VT_PHASE_FORWARD && finder->phases->grad_mode[i];
     }
 }
@@ -204,7 +207,7 @@ static void find_cycles(struct interval *intervals, size_t count)
 /* True if most of the gradients are freed. */
 static bool is_zeroed(const struct interval *interval)
 {
-    return interval->freed > 0 && interval->freed * 2 >= interval->alive;
+    return interval->zeroed || (interval->freed > 0 && interval->freed * 2 >= interval->alive);
 }
 
 /* A batch lives for a while; what the very next event frees is a temporary of some library. */

@@ -121,6 +121,9 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_GAP_BEGIN] = "gap_begin",
         [VT_EVENT_GAP_END] = "gap_end",
         [VT_EVENT_RAN] = "ran",
+        [VT_EVENT_CALL] = "call",
+        [VT_EVENT_AFTER] = "after",
+        [VT_EVENT_ZEROED] = "zeroed",
         [VT_EVENT_EXPORT] = "export",
     };
 

@@ -4,6 +4,7 @@
 #include "attribute/sums.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "format/past.h"
 #include "base/sort.h"
 #include "report/instants.h"
 #include "report/moments.h"
@@ -61,14 +62,26 @@ static void note_between(struct walk *walk, const struct vt_event *landmark)
     note_peak(walk, step_of(walk, most.event_index), &most);
 }
 
+/* A landmark at which a step may begin: what the step before it ended with. */
+static void note_end(struct walk *walk, const struct vt_event *landmark)
+{
+    struct vt_state *end = &walk->last;
+    if (!end->present || (landmark->kind != VT_EVENT_RAN && landmark->kind != VT_EVENT_AFTER) || landmark->bytes <= end->block_bytes)
+        return;
+    add_unseen(end, landmark->bytes - end->block_bytes);
+    step_of(walk, end->event_index)->end = *end;
+}
+
 static int visit_event(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
     const struct vt_event *event = &walk->attribution->trace->events[event_index];
     struct vt_state state = {0};
     vt_state_keep(&state, event_index, sums);
-    if (event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL)
+    if (vt_is_landmark(event)) {
         note_between(walk, event);
+        note_end(walk, event);
+    }
     struct vt_step *step = step_of(walk, event_index);
     walk->last = step->end = state;
     note_peak(walk, step, &state);

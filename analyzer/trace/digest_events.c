@@ -4,11 +4,7 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
-
-static bool is_landmark(const struct vt_event *event)
-{
-    return event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL;
-}
+#include "format/past.h"
 
 /* A digest begins: right after another one, in the same gap. */
 static void begin_digest(struct vt_digest_reader *reader, const struct vt_event *begin)
@@ -81,8 +77,8 @@ int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event
             end_digest(reader, event);
         } else {
             error = keep_event(reader, event);
-            reader->shown += reader->in_digest && !is_landmark(event);
-            reader->number += !reader->in_digest || !is_landmark(event);
+            reader->shown += reader->in_digest && !vt_is_landmark(event);
+            reader->number += !reader->in_digest || !vt_is_landmark(event);
             if (event->kind == VT_EVENT_CALL && !error)
                 count_calls(reader);
             if (event->kind == VT_EVENT_RAN)

@@ -289,8 +289,11 @@ enum vt_event_kind {
                               from the handle that is passed between them; 0 = not known */
     VT_EVENT_CALL = 39,    /* in a digest: a block was made here and left out, with which a call of a model began;
                               bytes = number of the call, address as in VT_EVENT_RAN */
-    VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
-                              pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
+    VT_EVENT_ZEROED = 41,  /* in a digest: by now most of what the pass before made and left, in this chain, was freed */
+    VT_EVENT_AFTER = 40,   /* in a digest: a block was made here and left out, the first one outside of the optimizer, or whatever
+                              module ran first after a pass: a step may begin. bytes and address as there */
+    VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = of the device's
+                              blocks before it, address = the most of them since the device's event before; shown are, of a backward pass, the block of the last node before it, its first and the one after it;
                               and at the gap's ends those that belong to a pass outside.
                               Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
                               it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence;

@@ -6,11 +6,11 @@
 #include "record/digest_landmarks.h"
 #include "record/digest_store.h"
 
-static void make(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+static void make(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models)
 {
     struct vt_event told;
     if (vt_digest_is_block(event)) {
-        const struct vt_before before = vt_landmarks_block(digest, event, model);
+        const struct vt_before before = vt_landmarks_block(digest, event, models);
         if (event->sequence % 2 == 0 && !vt_makes_node(event, before))
             vt_landmarks_show_forward(digest, event->t_ns);
         told = *event; /* instead of the framework's counts, which are of all blocks, what ran before */
@@ -19,6 +19,7 @@ static void make(struct vt_digest *digest, const struct vt_event *event, uint32_
                                ? before.node_stack
                                : vt_landmarks_forward(digest, event);
         event = &told;
+        vt_landmarks_make_gradient(digest, event);
     }
     struct vt_event *kept = vt_digest_keep(digest, event);
     if (!kept)
@@ -77,6 +78,8 @@ static void unmake(struct vt_digest *digest, const struct vt_event *event)
     const bool made_here = digest->places[at] != 0;
     if (made_here)
         vt_digest_remove_place(digest, at);
+    if (made_here && vt_digest_is_block(event) && vt_is_of_pass(&digest->events[position]))
+        vt_landmarks_free_gradient(digest, event);
     if (made_here && !vt_digest_is_block(event)) {
         unmake_memory(digest, position, event);
         return;
@@ -197,11 +200,11 @@ static void end_earlier(struct vt_digest *digest, const struct vt_event *event)
     hide_earlier(&digest->calls, event->address);
 }
 
-static void take(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+static void take(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models)
 {
     switch (event->kind) {
     case VT_EVENT_ALLOC:
-        make(digest, event, model);
+        make(digest, event, models);
         break;
     case VT_EVENT_FREE:
         unmake(digest, event);
@@ -211,6 +214,8 @@ static void take(struct vt_digest *digest, const struct vt_event *event, uint32_
         break;
     case VT_EVENT_RAN:
     case VT_EVENT_CALL:
+    case VT_EVENT_AFTER:
+    case VT_EVENT_ZEROED:
         vt_landmarks_pass_on(digest, event);
         break;
     case VT_EVENT_NODE:
@@ -250,7 +255,7 @@ static void take(struct vt_digest *digest, const struct vt_event *event, uint32_
     }
 }
 
-bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models)
 {
     if (!vt_digest_prepare(digest))
         return false;
@@ -258,7 +263,7 @@ bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint
         vt_landmarks_bytes(digest, event);
     else if (event->layer != VT_LAYER_FRAMEWORK)
         vt_landmarks_driver(digest, event);
-    take(digest, event, model);
+    take(digest, event, models);
     vt_landmarks_count(digest, event);
     return !digest->failed;
 }
@@ -272,7 +277,7 @@ bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *
             break;
         if (events[i]->kind == VT_EVENT_ALLOC && pairs[i] - 1 < count)
             pairs[pairs[i] - 1] = 0;
-        vt_digest_take(digest, events[i], vt_model_of(models, events[i]));
+        vt_digest_take(digest, events[i], models);
     }
     if (count && !digest->first_ns)
         digest->first_ns = events[0]->t_ns;
@@ -300,7 +305,7 @@ bool vt_digest_add(struct vt_digest *digest, const struct vt_event *events, size
     for (uint32_t i = 0; i < summary->kind_count; i++)
         digest->kinds[kinds[i].kind % VT_DIGEST_KINDS][kinds[i].layer % VT_DIGEST_LAYERS] += kinds[i].events;
     for (size_t i = 0; i < count && vt_digest_prepare(digest); i++)
-        take(digest, &events[i], 0);
+        take(digest, &events[i], NULL);
     if (!digest->first_ns)
         digest->first_ns = summary->begin_ns;
     if (summary->end_ns)
@@ -323,6 +328,7 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
     if (!fresh)
         begun.past = digest->past;
     memset(begun.past.peak_bytes, 0, sizeof begun.past.peak_bytes);
+    begun.past.gradient_bytes = begun.past.left_bytes = 0;
     if (begun.places)
         memset(begun.places, 0, begun.place_count * sizeof *begun.places);
     *digest = begun;

@@ -32,7 +32,7 @@ struct vt_landmarks {
 struct vt_digest {
     /* In order, VT_EVENT_NONE = left out; after vt_digest_end without those. Until then head_start is 1 + the
      * position of another: of driver memory the block that shows what it is for, of that block its free or
-     * itself. */
+     * itself; of a landmark, the number of what it shows. */
     struct vt_event *events;
     size_t count, capacity;
     size_t left_out; /* of the events at hand */
@@ -73,6 +73,10 @@ struct vt_digest {
             uint64_t sequence;   /* of its latest node */
             uint32_t call_stack; /* of the block that began the call of a model it is in; 0 = it is in none */
         } threads[VT_DIGEST_THREADS];            /* as far as they were seen */
+        uint32_t after_thread, after_model; /* of the latest block after the latest pass, until VT_EVENT_AFTER; 0 = none */
+        /* Of blocks that passes made in this run: alive now, and when the latest pass had ended. */
+        uint64_t gradient_bytes, left_bytes;
+        uint32_t pass_thread; /* of the latest pass, until left_bytes is known; else 0 */
         uint64_t block_bytes[VT_MAX_DEVICES][2]; /* of frameworks that count: [0], and that do not */
         uint64_t peak_bytes[VT_MAX_DEVICES];     /* of their sum, since the device's latest landmark */
         uint64_t driver_bytes[VT_MAX_DEVICES],
@@ -88,15 +92,14 @@ struct vt_models {
 
 static inline uint32_t vt_model_of(const struct vt_models *models, const struct vt_event *event)
 {
-    return event->stack_id < models->count ? models->by_stack[event->stack_id] : 0;
+    return models && event->stack_id < models->count ? models->by_stack[event->stack_id] : 0;
 }
 
 /* Begins a run: the one that follows the digest's last run, or any other (`fresh`). It shows so many
  * landmarks of a kind; of more every second, fourth … What the struct has of memory is used again. */
 void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fresh);
-/* Takes the next event. `model`: identifies the outermost module whose call
- * the event's stack is in; 0 = none. False if it failed. */
-bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* Takes the next event. `models`: NULL = not known. False if it failed. */
+bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models);
 /* Takes events in a row. `pairs`: as in struct vt_chunk; blocks that come and go among these events cost
  * little. */
 bool vt_digest_take_all(struct vt_digest *digest, const struct vt_event *const *events, size_t count,

@@ -9,13 +9,13 @@ static bool has_device(const struct vt_event *event)
     return event->device_index >= 0 && event->device_index < (int)VT_MAX_DEVICES;
 }
 
-static bool show(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event,
+static void show(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event,
                  uint64_t t_ns, uint64_t number)
 {
     struct vt_event landmark = *event;
     landmark.kind = (uint8_t)kind;
     landmark.t_ns = t_ns;
-    landmark.bytes = number;
+    landmark.bytes = kind == VT_EVENT_CALL ? number : event->bytes;
     landmark.address = 0;
     if (has_device(event)) {
         const uint64_t *bytes = digest->past.block_bytes[event->device_index];
@@ -23,7 +23,36 @@ static bool show(struct vt_digest *digest, enum vt_event_kind kind, const struct
         landmark.address = *peak;
         *peak = bytes[0] + bytes[1];
     }
-    return vt_digest_keep(digest, &landmark) != NULL;
+    struct vt_event *kept = vt_digest_keep(digest, &landmark);
+    if (kept)
+        kept->head_start = (uint32_t)number;
+}
+
+/* The block's event, with the bytes of the device's blocks before it. */
+static struct vt_event with_bytes_before(const struct vt_digest *digest, const struct vt_event *event)
+{
+    struct vt_event block = *event;
+    if (!digest->in_earlier && has_device(event)) {
+        const uint64_t *bytes = digest->past.block_bytes[event->device_index];
+        block.bytes = bytes[0] + bytes[1] - event->bytes;
+    }
+    return block;
+}
+
+/* Shows a block near a pass. */
+static void show_block(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event)
+{
+    const struct vt_event block = with_bytes_before(digest, event);
+    show(digest, kind, &block, event->t_ns, digest->passes.count);
+}
+
+static void show_zeroed(struct vt_digest *digest, const struct vt_event *event)
+{
+    const struct vt_event landmark = {.kind = VT_EVENT_ZEROED, .layer = event->layer, .device_index = -1,
+                                      .t_ns = event->t_ns, .thread_id = event->thread_id};
+    struct vt_event *kept = vt_digest_keep(digest, &landmark);
+    if (kept)
+        kept->head_start = (uint32_t)digest->passes.count;
 }
 
 /* Counts one more; true if it is shown. If too many are, every second of them stays. */
@@ -37,24 +66,49 @@ static bool count_landmark(struct vt_digest *digest, struct vt_landmarks *landma
     landmarks->stride *= 2;
     landmarks->shown /= 2;
     for (size_t i = 0; i < digest->count; i++)
-        if (digest->events[i].kind == kind && digest->events[i].bytes % landmarks->stride)
+        if ((digest->events[i].kind == kind || 
+             (kind == VT_EVENT_RAN && vt_is_landmark(&digest->events[i]) && digest->events[i].kind != VT_EVENT_CALL)) &&
+            digest->events[i].head_start % landmarks->stride)
             vt_digest_leave_out(digest, i);
     return landmarks->count % landmarks->stride == 0;
+}
+
+/* The optimizer, or whatever ran first after a pass, has ended where its thread's first block outside of it is made. */
+static inline void watch_after(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models)
+{
+    struct vt_digest_past *past = &digest->past;
+    if (past->after_thread != event->thread_id)
+        return;
+    const uint32_t model = vt_model_of(models, event);
+    if (past->after_model && model != past->after_model) {
+        past->after_thread = 0;
+        if (digest->passes.count % digest->passes.stride == 0)
+            show_block(digest, VT_EVENT_AFTER, event);
+    }
+    past->after_model = model;
 }
 
 /* A framework's block is made, or was (VT_EVENT_RAN). The first of a run may come after a pass that is not in
  * it. */
 static inline void watch_passes(struct vt_digest *digest, const struct vt_event *event,
-                                struct vt_before before)
+                                const struct vt_models *models, struct vt_before before)
 {
     struct vt_digest_past *past = &digest->past;
     const bool backward = event->sequence & 1, begins = !past->has_blocks, was_backward = past->backward;
     past->has_blocks = true;
     past->backward = backward;
-    if (!backward && (begins || was_backward) && digest->passes.count % digest->passes.stride == 0)
-        show(digest, VT_EVENT_RAN, event, event->t_ns, digest->passes.count);
+    if (backward) {
+        past->after_thread = 0;
+    } else if (begins || was_backward) {
+        past->after_thread = event->thread_id;
+        past->after_model = vt_model_of(models, event);
+        if (digest->passes.count % digest->passes.stride == 0)
+            show_block(digest, VT_EVENT_RAN, event);
+    } else {
+        watch_after(digest, event, models);
+    }
     if (vt_makes_node(event, before)) {
-        digest->last_forward = *event;
+        digest->last_forward = with_bytes_before(digest, event);
         digest->last_forward.detail = before.sequence;
         digest->last_forward.total_bytes = before.node_stack;
     }
@@ -64,7 +118,7 @@ static inline void watch_passes(struct vt_digest *digest, const struct vt_event 
     if (count_landmark(digest, &digest->passes, VT_EVENT_RAN)) {
         if (digest->last_forward.stack_id)
             show(digest, VT_EVENT_RAN, &digest->last_forward, event->t_ns, digest->passes.count);
-        show(digest, VT_EVENT_RAN, event, event->t_ns, digest->passes.count);
+        show_block(digest, VT_EVENT_RAN, event);
     }
     digest->last_forward.stack_id = 0;
 }
@@ -72,10 +126,11 @@ static inline void watch_passes(struct vt_digest *digest, const struct vt_event 
 /* A call of a model begins with the first block in it after one outside of models, or with the stack that the
  * call before began with. */
 static inline void watch_calls(struct vt_digest *digest, struct vt_digest_thread *thread,
-                               const struct vt_event *event, uint32_t model)
+                               const struct vt_event *event, const struct vt_models *models)
 {
     if (digest->past.trains || digest->in_earlier)
         return;
+    const uint32_t model = vt_model_of(models, event);
     if (!model) {
         thread->call_stack = 0;
     } else if (!thread->call_stack || thread->call_stack == event->stack_id) {
@@ -173,7 +228,8 @@ void vt_landmarks_count(struct vt_digest *digest, const struct vt_event *event)
 }
 
 /* Watches a framework's block as it is made, and returns what its thread did before. */
-struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model)
+struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event,
+                                    const struct vt_models *models)
 {
     struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
     struct vt_before before = {thread->sequence,
@@ -186,22 +242,53 @@ struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_ev
     thread->node_stack = 0;
     /* Of frameworks without autograd no block belongs to a pass, or stands between two. */
     if (event->stack_id && (!(event->flags & VT_FLAG_UNCOUNTED) || event->sequence))
-        watch_passes(digest, event, before);
+        watch_passes(digest, event, models, before);
     if (event->stack_id)
-        watch_calls(digest, thread, event, model);
+        watch_calls(digest, thread, event, models);
     return before;
 }
 
+void vt_landmarks_make_gradient(struct vt_digest *digest, const struct vt_event *event)
+{
+    if (!vt_is_of_pass(event) || digest->in_earlier)
+        return;
+    digest->past.gradient_bytes += event->bytes;
+    digest->past.pass_thread = event->thread_id;
+}
+
+void vt_landmarks_free_gradient(struct vt_digest *digest, const struct vt_event *event)
+{
+    struct vt_digest_past *past = &digest->past;
+    const bool within = past->backward && event->thread_id == past->pass_thread;
+    if (digest->in_earlier)
+        return;
+    if (past->pass_thread && !within) {
+        past->left_bytes = past->gradient_bytes;
+        past->pass_thread = 0;
+    }
+    past->gradient_bytes -= event->bytes < past->gradient_bytes ? event->bytes : past->gradient_bytes;
+    if (within || !past->left_bytes || past->gradient_bytes * 2 > past->left_bytes)
+        return;
+    past->left_bytes = 0;
+    if (digest->passes.count % digest->passes.stride == 0)
+        show_zeroed(digest, event);
+}
+
+/* In pairs of a free: a pass made its block. */
+#define OF_PASS (UINT32_C(1) << 31)
+
 size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t first,
-                              size_t count, const uint32_t *pairs, const struct vt_models *models)
+                              size_t count, uint32_t *pairs, const struct vt_models *models)
 {
     const uint64_t before = digest->event_count - first;
     uint64_t made = 0, bytes = 0;
     size_t i = first;
     for (; i < count; i++) {
-        const size_t other = pairs[i] - 1;
+        const size_t other = (pairs[i] & ~OF_PASS) - 1;
         if (other >= count)
             break;
+        if (other < i && pairs[i] & OF_PASS)
+            vt_landmarks_free_gradient(digest, events[i]);
         /* A free changes no peak, unless another framework's blocks are counted too: then its bytes matter.
          */
         if (other < i && !digest->past.several)
@@ -214,7 +301,9 @@ size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *c
         vt_landmarks_bytes(digest, event);
         if (other < i)
             continue;
-        vt_landmarks_block(digest, event, vt_model_of(models, event));
+        vt_landmarks_block(digest, event, models);
+        vt_landmarks_make_gradient(digest, event);
+        pairs[other] |= vt_is_of_pass(event) ? OF_PASS : 0;
         made++;
         bytes += event->bytes;
     }
@@ -233,8 +322,12 @@ void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event
     if (has_device(event) && event->address > digest->past.peak_bytes[event->device_index])
         digest->past.peak_bytes[event->device_index] = event->address;
     if (event->kind == VT_EVENT_RAN)
-        vt_landmarks_block(digest, event, 0);
-    else if (count_landmark(digest, &digest->calls, VT_EVENT_CALL))
+        vt_landmarks_block(digest, event, NULL);
+    else if (event->kind == VT_EVENT_ZEROED && digest->passes.count % digest->passes.stride == 0)
+        show_zeroed(digest, event);
+    else if (event->kind == VT_EVENT_AFTER && digest->passes.count % digest->passes.stride == 0)
+        show(digest, VT_EVENT_AFTER, event, event->t_ns, digest->passes.count);
+    else if (event->kind == VT_EVENT_CALL && count_landmark(digest, &digest->calls, VT_EVENT_CALL))
         show(digest, VT_EVENT_CALL, event, event->t_ns, digest->calls.count);
 }
 

@@ -13,8 +13,9 @@ struct vt_before {
 
 /* A node was made without a block. */
 void vt_landmarks_node(struct vt_digest *digest, const struct vt_event *event);
-/* A framework's block is made, or was (VT_EVENT_RAN). `model` as in vt_digest_take. */
-struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event, uint32_t model);
+/* A framework's block is made, or was (VT_EVENT_RAN). `models` as in vt_digest_take. */
+struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_event *event,
+                                    const struct vt_models *models);
 /* A block that is neither of forward nor of backward stays: the last forward, which may come before a pass,
  * is shown before it. */
 void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns);
@@ -22,6 +23,13 @@ static inline bool vt_makes_node(const struct vt_event *event, struct vt_before 
 {
     return event->sequence % 2 == 0 && (event->sequence > before.sequence || before.node_stack);
 }
+static inline bool vt_is_of_pass(const struct vt_event *block)
+{
+    return block->sequence % 2;
+}
+/* A block is made, or such a block of a pass is freed. */
+void vt_landmarks_make_gradient(struct vt_digest *digest, const struct vt_event *event);
+void vt_landmarks_free_gradient(struct vt_digest *digest, const struct vt_event *event);
 /* The stack of the node that made this block in a backward pass, where the node itself was made; 0 = not
  * known. */
 uint32_t vt_landmarks_forward(const struct vt_digest *digest, const struct vt_event *event);
@@ -34,6 +42,6 @@ void vt_landmarks_count(struct vt_digest *digest, const struct vt_event *event);
 /* Passes over blocks that go again before the digest ends, and their frees, from events[first] up to the
  * first event that is neither. Returns its index. */
 size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *const *events, size_t first,
-                              size_t count, const uint32_t *pairs, const struct vt_models *models);
+                              size_t count, uint32_t *pairs, const struct vt_models *models);
 
 #endif

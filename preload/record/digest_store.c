@@ -128,7 +128,8 @@ bool vt_digest_close_up(struct vt_digest *digest)
             continue;
         struct vt_event *event = &digest->events[positions[i] - 1];
         *event = digest->events[i];
-        event->head_start = moved(positions, event->head_start);
+        if (!vt_is_landmark(event))
+            event->head_start = moved(positions, event->head_start);
         if (event->kind == VT_EVENT_RANGE_PUSH)
             event->address = moved(positions, event->address);
     }
@@ -166,7 +167,7 @@ void vt_digest_leave_out(struct vt_digest *digest, size_t position)
         digest->omitted_bytes += event->bytes;
     }
     /* A landmark's block is counted already. */
-    digest->omitted_events += event->kind != VT_EVENT_RAN && event->kind != VT_EVENT_CALL;
+    digest->omitted_events += !vt_is_landmark(event);
     event->kind = VT_EVENT_NONE;
     digest->left_out++;
 }

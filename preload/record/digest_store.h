@@ -2,6 +2,7 @@
 #ifndef VT_DIGEST_STORE_H
 #define VT_DIGEST_STORE_H
 
+#include "format/past.h"
 #include "record/digest.h"
 
 enum { VT_DIGEST_FIRST_PLACES = 1 << 12 }; /* a power of two */

@@ -33,14 +33,15 @@ RECHAIN = BUILD / "tests/unit/rechain"
 # What is not promised: (commands, fields of JSON, why). The table of docs/analysis.md says the same.
 EXCEPTIONS = [
     ("report leaks oom frag steps diff check info timeline", r"trace\.omitted$", "says that events were not looked at"),
-    ("report timeline", r"\.timeline\.", "has only moments in windows"),
-    ("report oom diff", r"\.temporary_peak_bytes$", "is the most at moments in windows"),
-    ("report oom", r"\.advice\W", "what a remedy saves is judged by the moments in windows"),
-    ("oom", r"\.freed_next\W", "what would be freed next is judged by the steps in windows"),
-    ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between windows have no category"),
-    ("steps", r"\.(peak|end)\.(event|t_ns)$", "of a step between windows, the event before that is kept"),
-    ("report", r"\.last_card\.", "of the last reading at a moment in windows"),
-    ("info", r"\.total_mismatches$", "the framework's counter is compared at events in windows"),
+    ("report timeline", r"\.timeline\.", "has only moments in whole chains"),
+    ("report oom diff", r"\.temporary_peak_bytes$", "is the most at moments in whole chains"),
+    ("report oom", r"\.advice\W", "what a remedy saves is judged by the moments in whole chains"),
+    ("oom", r"\.freed_next\W", "what would be freed next is judged by the steps in whole chains"),
+    ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between whole chains have no category"),
+    ("steps", r"\.(peak|end)\.(event|t_ns)$", "of a step between whole chains, the event before that is kept"),
+    ("steps", r"\.(first|last)_event$", "of a step between whole chains, the nearest event that is kept"),
+    ("report", r"\.last_card\.", "of the last reading at a moment in a whole chain"),
+    ("info", r"\.total_mismatches$", "the framework's counter is compared at events in whole chains"),
 ]
 # Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.
 CHART = re.compile(r"^ +Time( |$)|^ driver ")

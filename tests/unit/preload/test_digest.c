@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/past.h"
 #include "record/digest.h"
 
 enum { PASSES = 2048, SEGMENTS = 64, BLOCKS_EACH = 16, EVENTS = 200000 };
@@ -128,7 +129,7 @@ Test(digest, what_is_alive_is_there)
         struct vt_digest digest = {0};
         vt_digest_begin(&digest, PASSES, true);
         for (size_t i = 0; i < model->count; i++)
-            cr_assert(vt_digest_take(&digest, &model->events[i], 0));
+            cr_assert(vt_digest_take(&digest, &model->events[i], NULL));
         cr_assert(vt_digest_end(&digest));
         assert_same_alive(model, digest.events, digest.count);
         cr_assert_lt(digest.count, model->count / 8);
@@ -161,16 +162,16 @@ static void join_digests(size_t passes_maximum)
         const struct vt_event *events = &model->events[part * (EVENTS / PARTS)];
         vt_digest_begin(&digest, passes_maximum, true);
         for (size_t i = 0; i < count; i++)
-            cr_assert(vt_digest_take(&digest, &kept[i], 0));
+            cr_assert(vt_digest_take(&digest, &kept[i], NULL));
         for (size_t i = 0; i < EVENTS / PARTS; i++)
-            cr_assert(vt_digest_take(&digest, &events[i], 0));
+            cr_assert(vt_digest_take(&digest, &events[i], NULL));
         cr_assert(vt_digest_end(&digest));
         memcpy(kept, digest.events, digest.count * sizeof *kept);
         count = digest.count;
         plain += EVENTS / PARTS;
         uint64_t omitted = kept[count - 1].detail, there = 0;
         for (size_t i = 1; i + 1 < count; i++)
-            there += kept[i].kind != VT_EVENT_RAN;
+            there += !vt_is_landmark(&kept[i]);
         cr_assert_eq(omitted + there, plain);
     }
     cr_assert_eq(kept[count - 1].sequence, EVENTS / 1000);
@@ -210,7 +211,7 @@ Test(digest, passes_beside_a_framework_without_them)
                                       .thread_id = place % 2 ? 8 : 7};
         struct vt_event freed = made;
         freed.kind = VT_EVENT_FREE;
-        cr_assert(vt_digest_take(&digest, &made, 0) && vt_digest_take(&digest, &freed, 0));
+        cr_assert(vt_digest_take(&digest, &made, NULL) && vt_digest_take(&digest, &freed, NULL));
     }
     cr_assert(vt_digest_end(&digest));
     cr_assert_eq(digest.events[digest.count - 1].sequence, STEPS);
@@ -288,7 +289,7 @@ Test(digest, in_one_go_as_one_by_one)
         for (size_t first = 0; first + CHUNK <= model->count; first += CHUNK) {
             for (size_t i = 0; i < CHUNK; i++) {
                 pointers[i] = &model->events[first + i];
-                cr_assert(vt_digest_take(&single, pointers[i], 0));
+                cr_assert(vt_digest_take(&single, pointers[i], NULL));
             }
             find_pairs(pointers, CHUNK, pairs);
             cr_assert(vt_digest_take_all(&all, pointers, CHUNK, pairs, &models));
