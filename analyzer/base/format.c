@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "vramtrace/format.h"
 
 char *vt_format_bytes(uint64_t bytes, char *text)
@@ -30,7 +31,7 @@ char *vt_format_change(uint64_t before, uint64_t after, char *text)
 {
     char bytes[24];
 
-    vt_format_bytes(after > before ? after - before : before - after, bytes);
+    vt_format_bytes(vt_distance(after, before), bytes);
     snprintf(text, 32, "%s%s", after > before ? "+" : after < before ? "−" : "", bytes);
     return text;
 }

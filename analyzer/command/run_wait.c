@@ -140,16 +140,33 @@ static bool is_of_terminal(int number)
     return number == SIGHUP && getsid(0) != getpid();
 }
 
-static void pass_on(const siginfo_t *signal, pid_t child)
+/* False also where the witness was slow to note it. */
+static bool has_reached_all(const siginfo_t *signal)
+{
+    return signal->si_code == SI_KERNEL ? is_of_terminal(signal->si_signo) : was_sent_to_all(signal->si_signo);
+}
+
+/* The command, and how often it has stopped. */
+struct child {
+    pid_t pid;
+    int status;
+    unsigned stops;
+    bool is_stopped;
+};
+
+/* A stop or a continuation that the command has obeyed is not sent once more: it would come late, and undo what
+ * the user did since. `stops`: as it was when the signal came. */
+static void pass_on(const siginfo_t *signal, const struct child *child, unsigned stops)
 {
     const int number = signal->si_signo;
 
-    if (signal->si_code == SI_KERNEL ? is_of_terminal(number) : was_sent_to_all(number))
+    if (number == SIGCONT ? !child->is_stopped
+                          : (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && child->stops != stops)
         return;
     if (signal->si_code == SI_QUEUE)
-        sigqueue(child, number, signal->si_value);
+        sigqueue(child->pid, number, signal->si_value);
     else
-        kill(child, number);
+        kill(child->pid, number);
 }
 
 /* So that the shell has its terminal back. Returns when we are continued. */
@@ -167,16 +184,20 @@ static void stop_alike(int number)
 }
 
 /* Reaps what has ended: a shell that became us may have left children. True once the command has ended. */
-static bool has_ended(pid_t child, int *status)
+static bool has_ended(struct child *child)
 {
     pid_t changed;
     int how;
 
-    while ((changed = waitpid(-1, &how, WNOHANG | WUNTRACED)) > 0) {
-        if (changed == child && WIFSTOPPED(how)) {
+    while ((changed = waitpid(-1, &how, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (changed != child->pid)
+            continue;
+        child->status = how;
+        child->is_stopped = WIFSTOPPED(how);
+        if (child->is_stopped) {
+            child->stops++;
             stop_alike(WSTOPSIG(how));
-        } else if (changed == child) {
-            *status = how;
+        } else if (!WIFCONTINUED(how)) {
             return true;
         }
     }
@@ -187,16 +208,24 @@ static bool has_ended(pid_t child, int *status)
 
 static void wait_for(int keep, const sigset_t *all, struct vt_run_end *end)
 {
-    bool from_keyboard = false;
+    bool from_keyboard = false, is_due = false;
+    struct child child = {.pid = end->pid};
+    unsigned stops = 0;
     siginfo_t signal;
 
     start_witness(all);
     close_others(keep, witness.notes < 0 ? keep : witness.notes);
-    while (!has_ended(end->pid, &end->status))
-        if (sigwaitinfo(all, &signal) > 0 && signal.si_signo != SIGCHLD) {
+    while (!has_ended(&child)) {
+        if (is_due)
+            pass_on(&signal, &child, stops);
+        is_due = sigwaitinfo(all, &signal) > 0 && signal.si_signo != SIGCHLD;
+        stops = child.stops;
+        if (is_due) {
             from_keyboard |= signal.si_signo == SIGINT && signal.si_code == SI_KERNEL;
-            pass_on(&signal, end->pid);
+            is_due = !has_reached_all(&signal);
         }
+    }
+    end->status = child.status;
     if (witness.notes >= 0) {
         kill(witness.pid, SIGKILL);
         waitpid(witness.pid, NULL, 0);

@@ -14,7 +14,7 @@
 void vt_diff_measure(struct vt_diff_row *row)
 {
     uint64_t a = row->a.bytes, b = row->b.bytes;
-    row->change_bytes = a > b ? a - b : b - a;
+    row->change_bytes = vt_distance(a, b);
     for (int c = 0; a == b && c < VT_CATEGORY_COUNT; c++)
         if (row->b.categories[c] > row->a.categories[c])
             row->change_bytes += row->b.categories[c] - row->a.categories[c];

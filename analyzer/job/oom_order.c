@@ -144,7 +144,7 @@ static void find_refused(struct vt_job *job)
 /* For a killed process only the last event is known, which may be long before: it waited for the others. */
 static bool ended_because(const struct vt_job_process *process, uint64_t first_ns)
 {
-    uint64_t apart = process->end_ns > first_ns ? process->end_ns - first_ns : first_ns - process->end_ns;
+    uint64_t apart = vt_distance(process->end_ns, first_ns);
 
     return apart < SOON_NS && (!process->ended || process->end_ns >= first_ns);
 }

@@ -38,15 +38,10 @@ static uint64_t bytes_of(const struct vt_job_process *process)
 
 /* ---- Differences ---- */
 
-static uint64_t bytes_apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
 static int by_distance(const void *left, const void *right)
 {
     const struct vt_job_difference *a = left, *b = right;
-    uint64_t of_a = bytes_apart(a->bytes, a->usual_bytes), of_b = bytes_apart(b->bytes, b->usual_bytes);
+    uint64_t of_a = vt_distance(a->bytes, a->usual_bytes), of_b = vt_distance(b->bytes, b->usual_bytes);
 
     return of_a != of_b ? vt_order(of_b, of_a) : 2 * strcmp(a->name, b->name) + vt_order(a->phase, b->phase);
 }
@@ -237,7 +232,7 @@ void vt_job_compare(struct vt_job_maker *maker, uint32_t process, const struct v
 static int by_oddness(const void *left, const void *right)
 {
     const struct vt_job_odd *a = left, *b = right;
-    uint64_t of_a = bytes_apart(a->bytes, a->usual_bytes), of_b = bytes_apart(b->bytes, b->usual_bytes);
+    uint64_t of_a = vt_distance(a->bytes, a->usual_bytes), of_b = vt_distance(b->bytes, b->usual_bytes);
 
     return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
 }
@@ -248,7 +243,7 @@ static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, u
                    uint64_t usual_distance)
 {
     uint64_t bytes = bytes_of(&job->processes[process]), least = group->median_bytes / ODD_PART,
-             far = bytes_apart(bytes, group->median_bytes);
+             far = vt_distance(bytes, group->median_bytes);
 
     least = least < ODD_BYTES ? ODD_BYTES : least;
     if (group->member_count == 2)
@@ -282,7 +277,7 @@ static void find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
 
     group->odd = vt_job_take(&maker->arena, group->member_count, sizeof *group->odd);
     for (size_t i = 0; i < group->member_count; i++)
-        values[i] = bytes_apart(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
+        values[i] = vt_distance(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
     usual = vt_median(values, group->member_count);
     free(values);
     for (size_t i = 0; i < group->member_count; i++) {

@@ -3,6 +3,7 @@
 
 #include "attribute/attribute.h"
 #include "base/format.h"
+#include "base/index.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -272,11 +273,6 @@ static int parse_moment(const struct vt_report *report, const char *at, struct v
     return find_time(report, at, moment, reason);
 }
 
-static uint64_t time_apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
 /* The failed request that `at` means where only these count: the last in a step, the first after a mark,
  * the nearest to a time. */
 static int choose_refusal(const struct vt_report *report, const char *at, size_t *index,
@@ -302,8 +298,8 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
 
-        if (moment.t_ns && (chosen == count || time_apart(refusals[i].t_ns, moment.t_ns) <
-                                                   time_apart(refusals[chosen].t_ns, moment.t_ns)))
+        if (moment.t_ns && (chosen == count || vt_distance(refusals[i].t_ns, moment.t_ns) <
+                                                   vt_distance(refusals[chosen].t_ns, moment.t_ns)))
             chosen = i;
         if (!moment.t_ns && event >= moment.first &&
             (moment.largest ? event <= moment.last : chosen == count))

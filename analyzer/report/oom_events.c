@@ -4,6 +4,7 @@
 #include "attribute/failures.h"
 #include "attribute/sums.h"
 #include "base/allocate.h"
+#include "base/index.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "report/oom_requesters.h"
@@ -57,7 +58,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
                 changed[side] = true;
             if (event->kind != VT_EVENT_MEMORY_INFO || event->device_index != device_index)
                 continue;
-            if ((event->t_ns > t_ns ? event->t_ns - t_ns : t_ns - event->t_ns) > NEAR_NS)
+            if (vt_distance(event->t_ns, t_ns) > NEAR_NS)
                 continue;
             *free_bytes = event->bytes;
             *total_bytes = event->total_bytes;

@@ -59,11 +59,12 @@ def soak(folder, seconds, rate, threads, limit, tell=lambda text: None):
     seen = info(trace)
     blocks = report(trace, "--at", "end")["devices"][0]["at"]["block_bytes"]
     vramtrace("info", "--verify", trace)
-    quarter = len(memory) // 4
+    quarter = len(memory) // 4  # the least of each: between compactions, which a sample meets or misses
     return {"seconds": round(time.monotonic() - began, 1), "events": made, "recorded": seen["trace"]["events"],
             "dropped": seen["trace"]["dropped"], "unkept": seen["trace"].get("unkept", 0), "alive_bytes": alive,
             "alive_in_trace_bytes": blocks, "disk_maximum_bytes": max(disk), "disk_end_bytes": disk[-1],
-            "memory_first_quarter_bytes": max(memory[quarter // 2:quarter] or memory), "memory_last_quarter_bytes": max(memory[-quarter:]),
+            "memory_first_quarter_bytes": min(memory[quarter // 2:quarter] or memory), "memory_last_quarter_bytes": min(memory[-quarter:]),
+            "memory_maximum_bytes": max(memory),
             "recorder_cpu_seconds": round(cpu.get("vramtrace", 0), 1), "other_cpu_seconds": round(cpu.get("others", 0), 1),
             "unknown_frees": seen["disagreements"]["unknown_frees"]}
 

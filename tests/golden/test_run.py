@@ -560,3 +560,30 @@ def test_stop_and_go_on(how, tmp_path):
     assert terminal.hear() == ["ended", 0]
     terminal.end()
     assert "no CUDA call was seen" in terminal.said
+
+
+def test_stop_again_at_once_on_a_busy_machine(tmp_path):
+    """The process that notes what was sent to the whole group hardly runs: a continuation is not sent a second time, after the next
+    stop."""
+    terminal = Terminal(ANALYZER, "run", *python("for i in range(5): say('read', sys.stdin.readline())"), cwd=tmp_path)
+    terminal.type(b"first\n")
+    terminal.await_text("read first")
+    children = [int(pid) for pid in pathlib.Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()]
+    (witness,) = [pid for pid in children if pathlib.Path(f"/proc/{pid}/exe").resolve() == pathlib.Path(ANALYZER).resolve()]
+    processor = min(os.sched_getaffinity(0))
+    os.sched_setscheduler(witness, os.SCHED_IDLE, os.sched_param(0))
+    os.sched_setaffinity(witness, {processor})
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        os.sched_setaffinity(busy.pid, {processor})
+        try:
+            for word in ("one", "two", "three"):
+                terminal.type(b"\x1a")
+                assert terminal.hear() == ["stopped", signal.SIGTSTP]
+                os.write(terminal.tell, b"x")
+                terminal.type(word.encode() + b"\n")
+                terminal.await_text(f"read {word}")
+            terminal.type(b"last\n")
+            assert terminal.hear() == ["ended", 0]
+        finally:
+            busy.kill()
+    terminal.end()
