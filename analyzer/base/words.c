@@ -124,6 +124,7 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_CALL] = "call",
         [VT_EVENT_AFTER] = "after",
         [VT_EVENT_ZEROED] = "zeroed",
+        [VT_EVENT_MOST] = "most",
         [VT_EVENT_EXPORT] = "export",
     };
 

@@ -29,7 +29,8 @@ struct walk {
     struct vt_step *items; /* by step number */
     int device_index;
     bool has_blocks;
-    struct vt_state last; /* after the last event so far */
+    struct vt_state last;  /* after the last event so far */
+    struct vt_state since; /* after the last one that a landmark counts from */
 };
 
 /* Adds blocks that are in no category: their bytes are known, they are not. */
@@ -52,21 +53,28 @@ static void note_peak(const struct walk *walk, struct vt_step *step, const struc
         step->peak = *state;
 }
 
-/* A landmark of a digest: the largest state since the last event that is there, in whose step it was. */
+/* A landmark of a digest: the largest state since the last one, in whose step it was. */
 static void note_between(struct walk *walk, const struct vt_event *landmark)
 {
-    struct vt_state most = walk->last;
+    struct vt_state most = walk->since;
     if (!most.present || landmark->address <= most.block_bytes)
         return;
+    if (walk->last.driver_bytes > most.driver_bytes) { /* it grows when blocks need it */
+        most.categories[VT_CATEGORY_CACHED] += walk->last.driver_bytes - most.driver_bytes;
+        most.driver_bytes = walk->last.driver_bytes;
+    }
     add_unseen(&most, landmark->address - most.block_bytes);
     note_peak(walk, step_of(walk, most.event_index), &most);
 }
 
-/* A landmark at which a step may begin: what the step before it ended with. */
-static void note_end(struct walk *walk, const struct vt_event *landmark)
+/* A landmark with which a step begins: what the step before it ended with. */
+static void note_end(struct walk *walk, uint32_t event_index)
 {
+    const struct vt_event *landmark = &walk->attribution->trace->events[event_index];
     struct vt_state *end = &walk->last;
-    if (!end->present || (landmark->kind != VT_EVENT_RAN && landmark->kind != VT_EVENT_AFTER) || landmark->bytes <= end->block_bytes)
+    if (!end->present || (landmark->kind != VT_EVENT_RAN && landmark->kind != VT_EVENT_AFTER) ||
+        landmark->bytes <= end->block_bytes || !event_index ||
+        step_of(walk, event_index) == step_of(walk, event_index - 1))
         return;
     add_unseen(end, landmark->bytes - end->block_bytes);
     step_of(walk, end->event_index)->end = *end;
@@ -80,10 +88,12 @@ static int visit_event(void *context, uint32_t event_index, const struct vt_sums
     vt_state_keep(&state, event_index, sums);
     if (vt_is_landmark(event)) {
         note_between(walk, event);
-        note_end(walk, event);
+        note_end(walk, event_index);
     }
     struct vt_step *step = step_of(walk, event_index);
     walk->last = step->end = state;
+    if (!event->head_start || vt_is_landmark(event))
+        walk->since = state;
     note_peak(walk, step, &state);
     return 0;
 }

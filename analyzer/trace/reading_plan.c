@@ -67,8 +67,10 @@ static bool read_summary(struct vt_reading_plan *plan, int file, uint64_t offset
     chain->kinds_at = offset + kinds_at;
     uint64_t counts[VT_DIGEST_KINDS][VT_DIGEST_LAYERS] = {0};
     add_kinds(chain, file, counts);
-    for (unsigned layer = 0; layer < VT_DIGEST_LAYERS; layer++)
+    for (unsigned layer = 0; layer < VT_DIGEST_LAYERS; layer++) {
         chain->failed_request |= counts[VT_EVENT_OOM][layer] || counts[VT_EVENT_ALLOC_FAILED][layer];
+        chain->inspected |= counts[VT_EVENT_INSPECTION][layer] > 0;
+    }
     return true;
 }
 
@@ -186,6 +188,16 @@ static void read_failures(struct choice *choice)
     }
 }
 
+/* Those with an inspection, as they say how what steps make is named. */
+static void read_inspected(struct choice *choice)
+{
+    for (size_t place = 0; place < choice->count; place++) {
+        const struct vt_planned_chain *digest = digest_of(choice->plan, choice->chains[place]);
+        if (digest && digest->inspected)
+            read_chain(choice, place, false);
+    }
+}
+
 /* Some of those that are left, evenly. */
 static void read_samples(struct choice *choice)
 {
@@ -261,6 +273,7 @@ void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct 
     }
     read_peaks(&choice);
     read_failures(&choice);
+    read_inspected(&choice);
     read_samples(&choice);
     choose_digests(plan);
     for (unsigned level = 2; level < VT_DIGEST_LEVELS; level++)

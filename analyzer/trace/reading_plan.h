@@ -39,6 +39,7 @@ struct vt_planned_chain {
     uint32_t kind_count; /* that its summary has, from there in the file */
     uint64_t kinds_at;
     bool failed_request; /* a request failed in it (a digest) */
+    bool inspected;      /* there was an inspection in it */
     bool alone;          /* a digest of chains that the recorder left out */
 };
 

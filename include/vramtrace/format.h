@@ -289,6 +289,7 @@ enum vt_event_kind {
                               from the handle that is passed between them; 0 = not known */
     VT_EVENT_CALL = 39,    /* in a digest: a block was made here and left out, with which a call of a model began;
                               bytes = number of the call, address as in VT_EVENT_RAN */
+    VT_EVENT_MOST = 42,    /* at a digest's end: address as in VT_EVENT_RAN */
     VT_EVENT_ZEROED = 41,  /* in a digest: by now most of what the pass before made and left, in this chain, was freed */
     VT_EVENT_AFTER = 40,   /* in a digest: a block was made here and left out, the first one outside of the optimizer, or whatever
                               module ran first after a pass: a step may begin. bytes and address as there */

@@ -216,6 +216,7 @@ static void take(struct vt_digest *digest, const struct vt_event *event, const s
     case VT_EVENT_CALL:
     case VT_EVENT_AFTER:
     case VT_EVENT_ZEROED:
+    case VT_EVENT_MOST:
         vt_landmarks_pass_on(digest, event);
         break;
     case VT_EVENT_NODE:
@@ -339,6 +340,7 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
 bool vt_digest_end(struct vt_digest *digest)
 {
     vt_landmarks_show_forward(digest, digest->last_ns); /* its pass comes after the run */
+    vt_landmarks_show_most(digest);
     vt_digest_keep(digest, &(struct vt_event){.kind = VT_EVENT_GAP_END,
                                               .device_index = -1,
                                               .t_ns = digest->last_ns,

@@ -51,6 +51,8 @@ struct vt_digest {
     size_t shown_marks;
     struct vt_event
         last_forward;         /* the last block that made a node, since the last pass; stack_id 0 = none */
+    int peak_device;        /* of the latest block that was made; before it, its device's past.peak_bytes: */
+    uint64_t peak_before;
     bool in_earlier;          /* digest: its events say that themselves */
     uint32_t driver_position; /* 1 + of the latest driver memory of which no block was kept yet; 0 = none */
     struct {
@@ -78,6 +80,7 @@ struct vt_digest {
         uint64_t gradient_bytes, left_bytes;
         uint32_t pass_thread; /* of the latest pass, until left_bytes is known; else 0 */
         uint64_t block_bytes[VT_MAX_DEVICES][2]; /* of frameworks that count: [0], and that do not */
+        unsigned devices;                        /* 1 + the highest with blocks */
         uint64_t peak_bytes[VT_MAX_DEVICES];     /* of their sum, since the device's latest landmark */
         uint64_t driver_bytes[VT_MAX_DEVICES],
             graph_bytes[VT_MAX_DEVICES]; /* those of graphs' nodes included */

@@ -20,7 +20,8 @@ static void show(struct vt_digest *digest, enum vt_event_kind kind, const struct
     if (has_device(event)) {
         const uint64_t *bytes = digest->past.block_bytes[event->device_index];
         uint64_t *peak = &digest->past.peak_bytes[event->device_index];
-        landmark.address = *peak;
+        landmark.address = event->device_index == digest->peak_device ? digest->peak_before : *peak;
+        digest->peak_before = 0;
         *peak = bytes[0] + bytes[1];
     }
     struct vt_event *kept = vt_digest_keep(digest, &landmark);
@@ -39,11 +40,29 @@ static struct vt_event with_bytes_before(const struct vt_digest *digest, const s
     return block;
 }
 
+/* Each device's most, except for one, since its latest landmark. */
+static void show_most(struct vt_digest *digest, int except, uint64_t t_ns)
+{
+    for (unsigned device = 0; device < digest->past.devices; device++) {
+        uint64_t *peak = &digest->past.peak_bytes[device];
+        const uint64_t *bytes = digest->past.block_bytes[device];
+        if ((int)device == except || !*peak)
+            continue;
+        vt_digest_keep(digest, &(struct vt_event){.kind = VT_EVENT_MOST,
+                                                  .layer = VT_LAYER_FRAMEWORK,
+                                                  .device_index = (int8_t)device,
+                                                  .t_ns = t_ns,
+                                                  .address = *peak});
+        *peak = digest->in_earlier ? 0 : bytes[0] + bytes[1];
+    }
+}
+
 /* Shows a block near a pass. */
 static void show_block(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event)
 {
     const struct vt_event block = with_bytes_before(digest, event);
     show(digest, kind, &block, event->t_ns, digest->passes.count);
+    show_most(digest, event->device_index, event->t_ns);
 }
 
 static void show_zeroed(struct vt_digest *digest, const struct vt_event *event)
@@ -192,6 +211,9 @@ void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event)
     if (!has_device(event))
         return;
     uint64_t *bytes = past->block_bytes[event->device_index], *peak = &past->peak_bytes[event->device_index];
+    past->devices = (unsigned)event->device_index >= past->devices ? (unsigned)event->device_index + 1 : past->devices;
+    digest->peak_device = event->device_index;
+    digest->peak_before = *peak;
     bytes[event->flags & VT_FLAG_UNCOUNTED ? 1 : 0] = event->total_bytes;
     past->several |= event->flags & VT_FLAG_UNCOUNTED;
     if (bytes[0] + bytes[1] <= *peak)
@@ -319,6 +341,9 @@ size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *c
 /* A landmark of an earlier digest. */
 void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event)
 {
+    digest->peak_device = -1;
+    if (has_device(event) && (unsigned)event->device_index >= digest->past.devices)
+        digest->past.devices = (unsigned)event->device_index + 1;
     if (has_device(event) && event->address > digest->past.peak_bytes[event->device_index])
         digest->past.peak_bytes[event->device_index] = event->address;
     if (event->kind == VT_EVENT_RAN)
@@ -336,4 +361,9 @@ void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns)
     if (digest->last_forward.stack_id && (digest->passes.count + 1) % digest->passes.stride == 0)
         show(digest, VT_EVENT_RAN, &digest->last_forward, t_ns, digest->passes.count + 1);
     digest->last_forward.stack_id = 0;
+}
+
+void vt_landmarks_show_most(struct vt_digest *digest)
+{
+    show_most(digest, -1, digest->last_ns);
 }

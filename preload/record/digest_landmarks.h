@@ -19,6 +19,8 @@ struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_ev
 /* A block that is neither of forward nor of backward stays: the last forward, which may come before a pass,
  * is shown before it. */
 void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns);
+/* The run ends: each device's most since its latest landmark. */
+void vt_landmarks_show_most(struct vt_digest *digest);
 static inline bool vt_makes_node(const struct vt_event *event, struct vt_before before)
 {
     return event->sequence % 2 == 0 && (event->sequence > before.sequence || before.node_stack);
