@@ -9,7 +9,7 @@
 #include "vramtrace/format.h"
 
 struct vt_chain_end {
-    int64_t live;        /* frameworks' blocks now */
+    int64_t live;        /* allocations now */
     int64_t least, most; /* in the latter part of the chain */
 };
 
@@ -18,8 +18,6 @@ struct vt_chain_end {
 static inline bool vt_chain_may_end(struct vt_chain_end *end, const struct vt_event *event, uint32_t place,
                                     uint32_t length)
 {
-    if (event->layer != VT_LAYER_FRAMEWORK)
-        return place >= length * 2;
     end->live += (event->kind == VT_EVENT_ALLOC) - (event->kind == VT_EVENT_FREE);
     if (place <= length / 2)
         end->least = end->most = end->live;

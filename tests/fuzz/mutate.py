@@ -35,7 +35,7 @@ COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--
             *(["export", "--format", form, "-o", "/dev/null"] for form in ("perfetto", "pprof", "speedscope", "folded", "memory-viz")))
 HEADER_BYTES, RING_SLOT_BYTES = 4096, 64
 RING_PATH, RING_PATH_BYTES = 1368, 256  # in struct vt_file_header
-RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 12288, 88, 56  # in struct vt_ring_header
+RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 65536, 88, 56  # in struct vt_ring_header
 CHUNKS_OFFSET, CHUNKS_END, FILE_HEADER_BYTES = 40, 208, 1632  # of struct vt_file_header
 CHUNK = struct.Struct("<IIIIIIQQQII")  # struct vt_chunk_header
 CHECKSUM, CHAIN, PLACE = 32, 40, 48  # in it

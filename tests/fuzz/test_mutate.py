@@ -1,10 +1,10 @@
-"""Short form of mutate.py, over a complete trace and one of a killed process."""
+"""Short form of mutate.py, over a complete trace, one of a killed process, and one of many chains, some of which are read as digests."""
 import pathlib
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import LONG, run  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, LONG, run  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = """
@@ -24,7 +24,9 @@ def test_damaged_traces(tmp_path):
     run([sys.executable, "-c", CODE], tmp_path / "whole.vrt", VRAMTRACE_RING="256KiB")
     run([sys.executable, "-c", CODE + "os.kill(os.getpid(), 9)"], tmp_path / "killed.vrt", check=False,
         VRAMTRACE_RING="256KiB")
-    traces = [tmp_path / f"{name}.vrt" for name in ("whole", "killed")]
-    done = subprocess.run([sys.executable, HERE / "mutate.py", *traces, "--count", "200" if LONG else "100"],
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    subprocess.run([BUILD / "tests/unit/rechain", tmp_path / "whole.vrt", tmp_path / "chains.vrt", "40"], check=True)
+    for names, budget in (("whole", "killed"), None), (("chains",), "150"):
+        environment = {**ENVIRONMENT, **({"VRAMTRACE_BUDGET_EVENTS": budget} if budget else {})}
+        done = subprocess.run([sys.executable, HERE / "mutate.py", *(tmp_path / f"{name}.vrt" for name in names), "--count",
+                               "200" if LONG else "60"], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -46,7 +46,7 @@ def check_refused(result, status, *parts):
 
 def write_trace(path, chunks_end=None, state=2):
     """A header as the recorder writes it, and no events."""
-    header = struct.pack("<8sIIIIQQQQ", b"VRAMTRC\n", 2, 2, HEADER_BYTES, 64, 0, 64, HEADER_BYTES, 1)
+    header = struct.pack("<8sIIIIQQQQ", b"VRAMTRC\n", 3, 3, HEADER_BYTES, 64, 0, 64, HEADER_BYTES, 1)
     header += struct.pack("<IIQQ64s32s", 4711, 1, 1_700_000_000_000_000_000, 1000, b"host", b"0.2.0")
     header += struct.pack("<IIQQQQQQQQ", state, 0, 2_000_000_000, 0, 0, chunks_end or HEADER_BYTES, 0, 0, 0, 0)
     path.write_bytes(header.ljust(HEADER_BYTES, b"\0"))

@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/bench"), str(ROOT / "tests")]
 import growth  # noqa: E402
-from helpers import BUILD, ENVIRONMENT  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, LIBRARY, RUN  # noqa: E402
 
 BUDGET, CHAIN = 20000, 2000  # events: of a short trace some are left out as of one of millions
 WHOLE = 1 << 40
@@ -78,3 +78,37 @@ def test_a_moment_that_is_asked_for_is_complete(traces):
     shown, whole = (json.loads(run("report", "--json", "--at", "event:50001", trace, budget=budget)) for budget in (BUDGET, WHOLE))
     assert shown["devices"][0]["at"]["event"] == 50001 and shown["trace"]["omitted"] > 0
     assert without_moments(shown["devices"][0]["at"]) == without_moments(whole["devices"][0]["at"])
+
+
+CHURN = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+kept = []
+for count in 450000, 50000:
+    for number in range(count):
+        assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(512 + number % 7 * 512)) == 0
+        if number % 1000 and cuda.cuMemFree_v2(address) == 0:
+            continue
+        kept.append(512 + number % 7 * 512)
+    print(sum(kept), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_trace_that_is_still_written(tmp_path):
+    """Chains that have ended have their digests: what stays is known then as it is at the end."""
+    trace = tmp_path / "x.vrt"
+    with subprocess.Popen([*RUN, "env", f"LD_PRELOAD={LIBRARY}", sys.executable, "-c", CHURN], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(trace), "VRAMTRACE_QUIET": "1"}) as process:
+        for _ in range(2):
+            kept = int(process.stdout.readline())
+            shown = json.loads(run("report", "--json", "--at", "end", trace))
+            leaks = run("leaks", "--json", trace)
+            assert shown["trace"]["omitted"] > 100000
+            assert shown["devices"][0]["at"]["driver_bytes"] - shown["devices"][0]["at"]["context_bytes"] == kept
+            assert json.loads(leaks)["trace"]["events"] == shown["trace"]["events"]
+            process.stdin.write("\\n")
+            process.stdin.flush()
+    assert process.returncode == 0
