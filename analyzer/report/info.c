@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "vramtrace/digests.h"
+
 #define KINDS 256
 
 static void measure_file(const struct vt_trace *trace, struct vt_info *info)

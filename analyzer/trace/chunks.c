@@ -9,6 +9,7 @@
 
 #include "base/allocate.h"
 #include "base/progress.h"
+#include "base/read_at.h"
 #include "base/task.h"
 #include "trace/chain.h"
 #include "trace/definitions.h"
@@ -57,24 +58,6 @@ struct vt_chunk_reader {
     /* The chain of the chunk before the batch, and that of the batch's last chunk if it is another. */
     struct vt_chain *before, *last;
 };
-
-int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset)
-{
-    char *out = buffer;
-    while (bytes > 0) {
-        ssize_t got = pread(file, out, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            return -EBADMSG;
-        out += got;
-        bytes -= (size_t)got;
-        offset += (size_t)got;
-    }
-    return 0;
-}
 
 struct vt_event *vt_raw_events_add(struct vt_trace *trace, size_t more)
 {

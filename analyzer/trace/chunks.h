@@ -17,7 +17,5 @@ void vt_chunks_end(struct vt_chunk_reader *reader);
  * trace: 0, or -E2BIG. */
 struct vt_event *vt_raw_events_add(struct vt_trace *trace, size_t more);
 int vt_raw_events_take(struct vt_trace *trace, size_t count);
-/* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
-int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 
 #endif

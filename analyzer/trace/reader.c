@@ -11,6 +11,7 @@
 
 #include "base/allocate.h"
 #include "base/format.h"
+#include "base/read_at.h"
 #include "trace/chunks.h"
 #include "trace/debug_info.h"
 #include "trace/definitions.h"

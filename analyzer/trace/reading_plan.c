@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
-#include "trace/chunks.h"
+#include "base/read_at.h"
 
 /* ---- what is in the file ---- */
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/index.h"
-#include "vramtrace/format.h"
+#include "vramtrace/digests.h"
 
 /* Numbers of events, as recorded: [first, end). */
 struct vt_window {

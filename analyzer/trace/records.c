@@ -1,3 +1,4 @@
+#include "base/read_at.h"
 #include "trace/records.h"
 
 #include <dirent.h>

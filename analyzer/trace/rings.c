@@ -1,6 +1,7 @@
 #include "trace/rings.h"
 
 #include "base/index.h"
+#include "base/read_at.h"
 #include "base/sort.h"
 #include "trace/chunks.h"
 #include "trace/processes.h"

@@ -1,7 +1,7 @@
 /* The trace file (.vrt): what libvramtrace.so writes and the analyzer reads. ring.h: what else they share.
  *
  *     offset 0        struct vt_file_header, padded to VT_HEADER_BYTES
- *     chunks_offset   chunks, one after the other, up to header.chunks_end or further
+ *     chunks_offset   chunks, one after the other, up to header.chunks_end or further; some are digests (digests.h)
  *
  * Everything is little-endian and naturally aligned. A process's records go through its ring (ring.h) in one global order; a
  * writer thread moves them from there to compressed chunks within 100 ms. Only that thread writes the trace, and only by
@@ -24,10 +24,8 @@
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x33435456u /* "VTC3" */
-#define VT_CHUNK_EVENTS 65536u     /* at most so many in a chunk */
+#define VT_CHUNK_EVENTS 65536u    /* at most so many in a chunk */
 #define VT_CHAIN_EVENTS 131072u    /* in a chain, about: it ends where few blocks are alive */
-#define VT_DIGESTS_IN_ONE 64u      /* digests of one level that a digest of the next level sums up */
-#define VT_DIGEST_LEVELS 8u
 #define VT_EVENTS_PER_BYTE 8u      /* at most so many per byte of coded events */
 #define VT_DEFINITIONS_WINDOW 19u  /* binary logarithm of zstd's window */
 
@@ -109,7 +107,7 @@ struct vt_file_header {
 
 enum vt_feature {
     VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread: always set */
-    VT_FEATURE_FLIGHT = 2,        /* there may be gaps (VT_EVENT_GAP_BEGIN) */
+    VT_FEATURE_FLIGHT = 2,        /* chains may be missing, of which there are digests */
 };
 
 enum vt_stop_reason {
@@ -146,17 +144,6 @@ struct vt_chunk_header {
     uint32_t place;    /* in the chain, from 0 */
     uint32_t level;    /* 0: events as recorded; else a digest */
 };
-
-/* Digests. What stays of a chain when its events are left out follows the chain: a digest of level 1, whose events
- * are those between VT_EVENT_GAP_BEGIN and VT_EVENT_GAP_END. A reader may take it in the chain's place: it has
- * everything that is alive at the chain's end and was not at its begin, the end of what was, and the chain's
- * rare events. After VT_DIGESTS_IN_ONE digests of a level comes one of the next level, in the place of all these. So any
- * moment is at most VT_DIGESTS_IN_ONE digests of each level away, and the chain that it lies in. The chain
- * at the end has no digest, nor have those of a process that was adopted.
- *
- * A digest is a chain of its own (place 0, and more if it has more than VT_CHUNK_EVENTS). In its chunks' headers
- * `chain` is that of the first chain which it is of, and ring_position that of the last one's last chunk. Their
- * stored bytes begin with packed_definitions_bytes of a struct vt_digest_summary, unpacked; they have no definitions. */
 
 /* Events of a chain. Times are in ticks of 256 ns, rounded down; everything else is exact. Writer and reader predict each event
  * from those before it, and only what differs costs more than a fraction of a bit. Both use the same code, that of format/,
@@ -279,26 +266,16 @@ enum vt_event_kind {
     VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only on request; bytes are
                              counted as before */
     VT_EVENT_RESUME = 34, /* the pause ends */
-    /* Flight mode: left out between these two are blocks that were both made and freed there, the framework's own counts,
-     * graph launches, nodes, closed ranges, and some of the marks, failed requests and passes if there were many. */
+    /* Of a digest: left out between these two are blocks that were both made and freed there, the framework's own
+     * counts, graph launches, nodes, closed ranges, and some of the marks, failed requests and passes if there are many. */
     VT_EVENT_GAP_BEGIN = 35,
     VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
                               bytes, sequence = backward passes there, of which only some are shown */
     VT_EVENT_EXPORT = 38,  /* address of memory, or handle, that is shared with other processes; bytes = of the whole
                               allocation, 0 = not known; detail = identity, the same in every process that has it,
                               from the handle that is passed between them; 0 = not known */
-    VT_EVENT_CALL = 39,    /* in a digest: a block was made here and left out, with which a call of a model began;
-                              bytes = number of the call, address as in VT_EVENT_RAN */
-    VT_EVENT_MOST = 42,    /* at a digest's end: address as in VT_EVENT_RAN */
-    VT_EVENT_ZEROED = 41,  /* in a digest: by now most of what the pass before made and left, in this chain, was freed */
-    VT_EVENT_AFTER = 40,   /* in a digest: a block was made here and left out, the first one outside of the optimizer, or whatever
-                              module ran first after a pass: a step may begin. bytes and address as there */
-    VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = of the device's
-                              blocks before it, address = the most of them since the device's event before; shown are, of a backward pass, the block of the last node before it, its first and the one after it;
-                              and at the gap's ends those that belong to a pass outside.
-                              Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
-                              it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence;
-                              made in a backward pass: stack with which the node that made it was made itself */
+    /* In digests only (digests.h): */
+    VT_EVENT_RAN = 37, VT_EVENT_CALL = 39, VT_EVENT_AFTER = 40, VT_EVENT_ZEROED = 41, VT_EVENT_MOST = 42,
 };
 
 enum vt_event_flag {
@@ -354,31 +331,6 @@ struct vt_process {
 
 /* Environment variables that job launchers (torchrun, Slurm, MPI, Ray …) had set when the library was loaded:
  * "NAME=value", each NUL-terminated; only the names in preload/launch.def. The reader decides what they mean. */
-
-/* What a digest is of. */
-struct vt_digest_summary {
-    uint64_t first_event; /* how many events the trace has before it */
-    uint64_t events;      /* that it is of */
-    uint64_t begin_ns, end_ns;
-    uint32_t chains;
-    uint32_t device_count, kind_count;
-    uint32_t reserved;
-    /* device_count struct vt_digest_device, then kind_count struct vt_digest_kind */
-};
-struct vt_digest_peak {
-    uint64_t bytes, event, t_ns; /* the first event with the most bytes, counted from first_event */
-};
-struct vt_digest_device {
-    uint32_t device_index, reserved;
-    struct vt_digest_peak blocks, driver; /* of frameworks' blocks; of the driver's memory without contexts */
-};
-#define VT_DIGEST_KINDS 64u
-#define VT_DIGEST_LAYERS 4u
-struct vt_digest_kind { /* each below these limits */
-    uint8_t kind, layer; /* of events */
-    uint8_t reserved[6];
-    uint64_t events;
-};
 
 struct vt_string { /* VT_RECORD_STRING, VT_RECORD_FUNCTION, VT_RECORD_THREAD */
     struct vt_record_head head;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vramtrace/format.h"
+#include "vramtrace/digests.h"
 
 enum {
     VT_DIGEST_EVENTS_MAXIMUM = 1 << 21,

@@ -29,10 +29,14 @@ static void show(struct vt_digest *digest, enum vt_event_kind kind, const struct
         kept->head_start = (uint32_t)number;
 }
 
-/* The block's event, with the bytes of the device's blocks before it. */
-static struct vt_event with_bytes_before(const struct vt_digest *digest, const struct vt_event *event)
+/* The block's event, with what was before it. */
+static struct vt_event with_before(const struct vt_digest *digest, const struct vt_event *event,
+                                   struct vt_before before)
 {
     struct vt_event block = *event;
+    block.detail = before.sequence;
+    block.total_bytes = event->sequence % 2 == 0 || digest->in_earlier ? before.node_stack
+                                                                       : vt_landmarks_forward(digest, event);
     if (!digest->in_earlier && has_device(event)) {
         const uint64_t *bytes = digest->past.block_bytes[event->device_index];
         block.bytes = bytes[0] + bytes[1] - event->bytes;
@@ -58,9 +62,10 @@ static void show_most(struct vt_digest *digest, int except, uint64_t t_ns)
 }
 
 /* Shows a block near a pass. */
-static void show_block(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event)
+static void show_block(struct vt_digest *digest, enum vt_event_kind kind, const struct vt_event *event,
+                       struct vt_before before)
 {
-    const struct vt_event block = with_bytes_before(digest, event);
+    const struct vt_event block = with_before(digest, event, before);
     show(digest, kind, &block, event->t_ns, digest->passes.count);
     show_most(digest, event->device_index, event->t_ns);
 }
@@ -93,7 +98,8 @@ static bool count_landmark(struct vt_digest *digest, struct vt_landmarks *landma
 }
 
 /* The optimizer, or whatever ran first after a pass, has ended where its thread's first block outside of it is made. */
-static inline void watch_after(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models)
+static inline void watch_after(struct vt_digest *digest, const struct vt_event *event,
+                               const struct vt_models *models, struct vt_before before)
 {
     struct vt_digest_past *past = &digest->past;
     if (past->after_thread != event->thread_id)
@@ -102,7 +108,7 @@ static inline void watch_after(struct vt_digest *digest, const struct vt_event *
     if (past->after_model && model != past->after_model) {
         past->after_thread = 0;
         if (digest->passes.count % digest->passes.stride == 0)
-            show_block(digest, VT_EVENT_AFTER, event);
+            show_block(digest, VT_EVENT_AFTER, event, before);
     }
     past->after_model = model;
 }
@@ -122,14 +128,12 @@ static inline void watch_passes(struct vt_digest *digest, const struct vt_event 
         past->after_thread = event->thread_id;
         past->after_model = vt_model_of(models, event);
         if (digest->passes.count % digest->passes.stride == 0)
-            show_block(digest, VT_EVENT_RAN, event);
+            show_block(digest, VT_EVENT_RAN, event, before);
     } else {
-        watch_after(digest, event, models);
+        watch_after(digest, event, models, before);
     }
     if (vt_makes_node(event, before)) {
-        digest->last_forward = with_bytes_before(digest, event);
-        digest->last_forward.detail = before.sequence;
-        digest->last_forward.total_bytes = before.node_stack;
+        digest->last_forward = with_before(digest, event, before);
     }
     if (!backward || was_backward)
         return;
@@ -137,7 +141,7 @@ static inline void watch_passes(struct vt_digest *digest, const struct vt_event 
     if (count_landmark(digest, &digest->passes, VT_EVENT_RAN)) {
         if (digest->last_forward.stack_id)
             show(digest, VT_EVENT_RAN, &digest->last_forward, event->t_ns, digest->passes.count);
-        show_block(digest, VT_EVENT_RAN, event);
+        show_block(digest, VT_EVENT_RAN, event, before);
     }
     digest->last_forward.stack_id = 0;
 }

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import BUILD, LIBRARY, PROGRAM, PYTHON, RUN, made_here  # noqa: E402
+from helpers import LIBRARY, PROGRAM, PYTHON, RUN, made_here  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 KINDS = "equal", "varying", "overlap", "generate", "server"
@@ -44,8 +44,8 @@ def record(kind, sizes, folder):
                         raise SystemExit(f"{kind} ended by itself")
                     if rows and rows[0]["events"] >= size:
                         break
-                subprocess.run([PROGRAM, "ctl", str(trace), "snapshot", folder / f"{kind}.{size}.vrt"], check=True, capture_output=True)
                 made[size] = folder / f"{kind}.{size}.vrt"
+                subprocess.run([PROGRAM, "ctl", str(trace), "snapshot", made[size]], check=True, capture_output=True)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
     trace.unlink()
@@ -78,13 +78,13 @@ def shares(path):
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--kinds", default=",".join(KINDS))
-    options.add_argument("--millions", default="0.4,4,40,100")
-    options.add_argument("--commands", default=",".join(COMMANDS))
-    options.add_argument("--keep", type=pathlib.Path, help="a folder for the traces, which stay; those in it are measured again")
-    options.add_argument("--markdown", type=argparse.FileType("w"), default=sys.stdout)
-    options = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--millions", default="0.4,4,40,100")
+    parser.add_argument("--commands", default=",".join(COMMANDS))
+    parser.add_argument("--keep", type=pathlib.Path, help="a folder for the traces, which stay; those in it are measured again")
+    parser.add_argument("--markdown", type=argparse.FileType("w"), default=sys.stdout)
+    options = parser.parse_args()
     sizes = sorted(int(float(number) * 1e6) for number in options.millions.split(","))
     names = options.commands.split(",")
     folder = pathlib.Path(tempfile.mkdtemp()) if not options.keep else options.keep
@@ -98,7 +98,8 @@ def main():
             for name in names:
                 seconds, mebibytes, status = measure([word.format(folder=folder) for word in COMMANDS[name]] + [trace])
                 cells.append(f"{seconds:.2f} s, {mebibytes:.0f} MiB" + (f" (status {status})" if status not in (0, 1) else ""))
-            lines.append(f"| {kind} | {events:,} | {whole / 2**20:.1f} | {whole / events:.2f} | {digests / whole:.1%} | {' | '.join(cells)} |")
+            size = f"{whole / 2**20:.1f} | {whole / events:.2f} | {digests / whole:.1%}"
+            lines.append(f"| {kind} | {events:,} | {size} | {' | '.join(cells)} |")
             print(lines[-1], file=sys.stderr, flush=True)
             if not options.keep:
                 trace.unlink()

@@ -114,7 +114,7 @@ def test_old_format(empty_trace):
     empty_trace.write_bytes(data)
     for command in READERS:
         check_refused(run(command, empty_trace), 3, command,
-                      "empty.vrt: written by vramtrace 0.2.0 in format 1, which this vramtrace does not read")
+                      "empty.vrt: written by vramtrace 0.2.0 in format 1, and this vramtrace reads format 3: read it with the version that")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -145,7 +145,7 @@ def test_snapshots_of_a_trace_are_left_out(tmp_path):
         write_trace(tmp_path / name)
     for name, identity in (("run.vrt", 7), ("vramtrace.4711.snapshot.vrt", 7), ("other.vrt", 8)):
         data = bytearray((tmp_path / name).read_bytes())
-        struct.pack_into("<II", data, 8, 2, 2)
+        struct.pack_into("<II", data, 8, 3, 3)
         data[IDENTITY:IDENTITY + 16] = bytes([identity] * 16)
         (tmp_path / name).write_bytes(data)
     result = run("list", "--json", cwd=tmp_path)

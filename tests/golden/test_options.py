@@ -57,7 +57,7 @@ def in_completions(command, shell):
 
 
 def test_names():
-    assert len(NAMES) > 50 and {"--at", "--help", "--ring", "--no-pager"} <= set(NAMES)
+    assert len(NAMES) > 45 and {"--at", "--help", "--ring", "--no-pager"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("command", WITH_PAGE)

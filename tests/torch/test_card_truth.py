@@ -7,7 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import ENVIRONMENT, PROGRAM, PYTHON, RUN, run  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, PROGRAM, PYTHON, RUN, run  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not RUN, reason="the stand-in driver's books are compared")
 SCRIPT = pathlib.Path(__file__).resolve().parent / "card_script.py"
