@@ -94,10 +94,13 @@ static uint32_t smallest_from(const struct vt_ranges_kept *ranges, int32_t size)
 /* ---- segments ---- */
 
 /* The index of the segment that contains start to end; segments.count if there is none. */
-static uint32_t segment_of(const struct vt_holes *known, uint64_t start, uint64_t end)
+static uint32_t segment_of(struct vt_holes *known, uint64_t start, uint64_t end)
 {
-    const struct vt_ranges_kept *segments = &known->segments;
-    const uint32_t at = range_at(segments, start);
+    struct vt_ranges_kept *segments = &known->segments;
+    const uint32_t latest = segments->guessed; /* often it is the same again */
+    if (latest >= segments->count || segments->start[latest] > start || segments->end[latest] <= start)
+        segments->guessed = range_at(segments, start);
+    const uint32_t at = segments->guessed;
     return at < segments->count && segments->start[at] <= start && end <= segments->end[at] && start < end
                ? at
                : segments->count;
