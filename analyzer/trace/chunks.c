@@ -212,8 +212,9 @@ static void take_chunk(struct vt_trace *trace, const struct found *found, uint64
     if (head->place == 0) {
         raw->chain = raw->count;
         raw->id = head->chain;
-        if (found->events_read && vt_plan_is_alone(trace->tables->plan, head))
-            raw->items[raw->count].detail = VT_NOT_KEPT;
+        if (found->events_read && head->level)
+            raw->items[raw->count].head_start =
+                vt_plan_is_alone(trace->tables->plan, head) ? VT_DIGEST_ALONE : VT_DIGEST_KEPT;
     }
     raw->count += found->events_read;
     if (found->part == VT_PLAN_NODES)

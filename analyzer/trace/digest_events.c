@@ -12,7 +12,7 @@ static void begin_digest(struct vt_digest_reader *reader, const struct vt_event 
     struct vt_trace *trace = reader->trace;
     const uint32_t at = (uint32_t)trace->event_count;
     reader->in_digest = true;
-    reader->kept = begin->detail != VT_NOT_KEPT;
+    reader->kept = begin->head_start != VT_DIGEST_ALONE;
     reader->begun = reader->number;
     reader->shown = reader->calls = reader->call = 0;
     if (!trace->gap_count || trace->gaps[trace->gap_count - 1].end != at)
@@ -23,8 +23,6 @@ static void begin_digest(struct vt_digest_reader *reader, const struct vt_event 
 static void end_digest(struct vt_digest_reader *reader, const struct vt_event *end)
 {
     struct vt_trace *trace = reader->trace;
-    if (!reader->in_digest)
-        return;
     reader->in_digest = false;
     reader->number = reader->begun + reader->shown + end->detail;
     if (reader->call) /* those that are not shown */
@@ -71,17 +69,17 @@ int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event
     int error = 0;
     for (size_t i = 0; i < count && !error; i++) {
         const struct vt_event *event = &events[i];
-        if (event->kind == VT_EVENT_GAP_BEGIN) {
+        if (event->kind == VT_EVENT_GAP_BEGIN && event->head_start) {
             begin_digest(reader, event);
-        } else if (event->kind == VT_EVENT_GAP_END) {
+        } else if (event->kind == VT_EVENT_GAP_END && reader->in_digest) {
             end_digest(reader, event);
         } else {
             error = keep_event(reader, event);
             reader->shown += reader->in_digest && !vt_is_landmark(event);
             reader->number += !reader->in_digest || !vt_is_landmark(event);
-            if (event->kind == VT_EVENT_CALL && !error)
+            if (event->kind == VT_EVENT_CALL && reader->in_digest && !error)
                 count_calls(reader);
-            if (event->kind == VT_EVENT_RAN)
+            if (event->kind == VT_EVENT_RAN && reader->in_digest)
                 reader->trace->unseen_passes -= event->sequence % 2;
         }
     }

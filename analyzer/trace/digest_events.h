@@ -26,8 +26,8 @@ static inline uint32_t vt_calls_begun(const struct vt_event *event)
     return event->kind != VT_EVENT_CALL ? 1 : event->bytes < UINT32_MAX ? (uint32_t)event->bytes : UINT32_MAX;
 }
 
-/* `detail` of a VT_EVENT_GAP_BEGIN here: the recorder left the digest's chains out. */
-#define VT_NOT_KEPT 1u
+/* `head_start` of a digest's first event here: its chains are in the file, or the recorder left them out. */
+enum { VT_DIGEST_KEPT = 1, VT_DIGEST_ALONE };
 
 /* Adds events to the trace's. Returns 0, or -E2BIG if they are more than 2^32 - 2. */
 struct vt_digest_reader {

@@ -132,6 +132,8 @@ static char *render(const char *image, size_t bytes)
     size_t text_bytes;
     FILE *out = open_memstream(&text, &text_bytes);
     for (bool first = true; next_chunk(image, bytes, &chunk); first = false) {
+        if (chunk.head->level)
+            continue; /* a digest, which the coder makes of the events */
         if (chunk.head->place == 0 && !first)
             fputs("chain\n", out);
         render_chunk(chain, &chunk, out);
