@@ -529,7 +529,7 @@ def test_control_c(tmp_path):
 
 def test_a_program_that_goes_on_after_control_c(tmp_path):
     """Its handler runs once, and it decides how it ends."""
-    code = "signal.signal(signal.SIGINT, lambda *_: (say('caught'), sys.exit(4)))\nbegin(); say('ready'); time.sleep(60)"
+    code = "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'caught\\n'), sys.exit(4)))\nbegin(); say('ready'); time.sleep(60)"
     terminal = Terminal(ANALYZER, "run", "-o", "x.vrt", *python(code), cwd=tmp_path)
     terminal.await_text("ready")
     terminal.type(b"\x03")
