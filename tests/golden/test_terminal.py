@@ -29,8 +29,8 @@ def trace(tmp_path):
 
 
 class Terminal:
-    """A command on a terminal of its own. A shell leads the session: what a leader writes last may be lost, as the kernel then empties the
-    terminal. It writes the status behind what the command wrote."""
+    """A command on a terminal of its own. A shell leads the session, because the kernel may drop what a leader writes last. It prints the
+    command's status after the command's output."""
 
     LEADER = "trap : INT TERM QUIT; \"$@\"; printf '\\001%d\\002' $?; read -r _ </proc/self/fd/LEAVE"
 
@@ -78,7 +78,7 @@ class Terminal:
         self.process.wait(PATIENCE_S)
         os.close(self.master)
         self.seen, status = self.seen[:-1].rsplit(b"\x01", 1)
-        return self.seen.decode(errors="replace").replace("\r\n", "\n"), int(status) if int(status) < 128 else 128 - int(status)
+        return self.seen.decode().replace("\r\n", "\n"), int(status) if int(status) < 128 else 128 - int(status)
 
 
 # The pager gets what would scroll away.
