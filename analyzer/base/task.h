@@ -13,6 +13,9 @@ struct vt_task {
     bool started;
 };
 
+/* Begins a thread that gets no signals: handlers are for the main thread, which draws. Returns 0 or -errno. */
+int vt_thread_begin(pthread_t *thread, void *(*run)(void *context), void *context);
+
 /* How many threads may run at one time here: 1 to VT_PROCESSORS_MAXIMUM. */
 #define VT_PROCESSORS_MAXIMUM 8u
 unsigned vt_processors(void);

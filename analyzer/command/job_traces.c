@@ -111,7 +111,7 @@ static void read_all(struct reading *reading)
     size_t count = reading->count;
 
     while (started < wanted && started < count &&
-           !pthread_create(&threads[started], NULL, read_traces, reading))
+           !vt_thread_begin(&threads[started], read_traces, reading))
         started++;
     if (!started)
         read_traces(reading);

@@ -154,14 +154,20 @@ struct child {
     bool is_stopped;
 };
 
-/* A stop or a continuation that the command has obeyed is not sent once more: it would come late, and undo what
- * the user did since. `stops`: as it was when the signal came. */
+/* Whether the command has stopped, or gone on, since the signal came. `stops`: the count at that time. */
+static bool has_obeyed(const struct child *child, int number, unsigned stops)
+{
+    if (number == SIGCONT)
+        return !child->is_stopped;
+    return (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && child->stops != stops;
+}
+
+/* A signal that comes late must not undo what the user did since. */
 static void pass_on(const siginfo_t *signal, const struct child *child, unsigned stops)
 {
     const int number = signal->si_signo;
 
-    if (number == SIGCONT ? !child->is_stopped
-                          : (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && child->stops != stops)
+    if (has_obeyed(child, number, stops))
         return;
     if (signal->si_code == SI_QUEUE)
         sigqueue(child->pid, number, signal->si_value);

@@ -112,7 +112,8 @@ def test_freed_by_collector(tmp_path, minor, late_free):
         pytest.skip(f"no Python 3.{minor} here")
     said, looks = run_program(tmp_path, minor, "freed_by_collector")
     assert said[0] == said[1]
-    assert [each["collections"] for each in looks["each"]][:1] == [int(said[0][1])]
+    asked = [each["collections"] for each in looks["each"] if "asked" in each["reasons"]]  # on a slow machine one may come before
+    assert asked[:1] == [int(said[0][1])]
     lines = subprocess.check_output([PROGRAM, "info", "--events", "--json", tmp_path / "run.vrt"], text=True)
     free, = (event for event in map(json.loads, lines.splitlines()) if event["kind"] == "free")
     assert "collector" in free["flags"]

@@ -505,6 +505,16 @@ while True:
     def type(self, text):
         os.write(self.terminal, text)
 
+    def continue_stopped(self):
+        """The shell sees the job stop, and runs `fg`."""
+        assert self.hear() == ["stopped", signal.SIGTSTP]
+        os.write(self.tell, b"x")
+
+    def type_line(self, word):
+        """The program says what it reads."""
+        self.type(word.encode() + b"\n")
+        self.await_text(f"read {word}")
+
     def end(self):
         os.waitpid(self.shell, 0)
         self.await_text("vramtrace: ")
@@ -529,7 +539,7 @@ def test_control_c(tmp_path):
 
 def test_a_program_that_goes_on_after_control_c(tmp_path):
     """Its handler runs once, and it decides how it ends."""
-    code = "signal.signal(signal.SIGINT, lambda *_: (say('caught'), sys.exit(4)))\nbegin(); say('ready'); time.sleep(60)"
+    code = "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'caught\\n'), sys.exit(4)))\nbegin(); say('ready'); time.sleep(60)"
     terminal = Terminal(ANALYZER, "run", "-o", "x.vrt", *python(code), cwd=tmp_path)
     terminal.await_text("ready")
     terminal.type(b"\x03")
@@ -552,10 +562,8 @@ def test_stop_and_go_on(how, tmp_path):
         elif how == "kill":
             os.kill(terminal.pid, signal.SIGTSTP)
         if how != "itself" or word == "one":
-            assert terminal.hear() == ["stopped", signal.SIGTSTP]
-            os.write(terminal.tell, b"x")
-        terminal.type(word.encode() + b"\n")
-        terminal.await_text(f"read {word}")
+            terminal.continue_stopped()
+        terminal.type_line(word)
     terminal.type(b"three\n")
     assert terminal.hear() == ["ended", 0]
     terminal.end()
@@ -566,8 +574,7 @@ def test_stop_again_at_once_on_a_busy_machine(tmp_path):
     """The process that notes what was sent to the whole group hardly runs: a continuation is not sent a second time, after the next
     stop."""
     terminal = Terminal(ANALYZER, "run", *python("for i in range(5): say('read', sys.stdin.readline())"), cwd=tmp_path)
-    terminal.type(b"first\n")
-    terminal.await_text("read first")
+    terminal.type_line("first")
     children = [int(pid) for pid in pathlib.Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()]
     (witness,) = [pid for pid in children if pathlib.Path(f"/proc/{pid}/exe").resolve() == pathlib.Path(ANALYZER).resolve()]
     processor = min(os.sched_getaffinity(0))
@@ -578,10 +585,8 @@ def test_stop_again_at_once_on_a_busy_machine(tmp_path):
         try:
             for word in ("one", "two", "three"):
                 terminal.type(b"\x1a")
-                assert terminal.hear() == ["stopped", signal.SIGTSTP]
-                os.write(terminal.tell, b"x")
-                terminal.type(word.encode() + b"\n")
-                terminal.await_text(f"read {word}")
+                terminal.continue_stopped()
+                terminal.type_line(word)
             terminal.type(b"last\n")
             assert terminal.hear() == ["ended", 0]
         finally:

@@ -29,18 +29,27 @@ def trace(tmp_path):
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command on a terminal of its own. A shell leads the session, because the kernel may drop what a leader writes last. It prints the
+    command's status after the command's output."""
+
+    LEADER = "trap : INT TERM QUIT; \"$@\"; printf '\\001%d\\002' $?; read -r _ </proc/self/fd/LEAVE"
 
     def __init__(self, arguments, rows=24, columns=100, stderr=None, **environment):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        settings = termios.tcgetattr(slave)
+        settings[3] |= termios.NOFLSH  # else Ctrl-C drops what was written and not read yet
+        termios.tcsetattr(slave, termios.TCSANOW, settings)
         kept = {k: v for k, v in os.environ.items()
                 if not k.startswith(("VRAMTRACE_", "LD_PRELOAD", "LESS")) and k not in ("PAGER", "NO_COLOR", "COLUMNS", "LV")}
         kept.update({"TERM": "xterm", "LC_ALL": "C.UTF-8", "LESSHISTFILE": "-", "VRAMTRACE_PROGRESS": "never", **environment})
-        self.process = subprocess.Popen([str(PROGRAM.resolve()), *map(str, arguments)], stdin=slave, stdout=slave, stderr=stderr or slave,
-                                        env=kept, start_new_session=True,
-                                        preexec_fn=lambda: (usual_signals(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+        leave, self.leave = os.pipe()
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", self.LEADER.replace("LEAVE", str(leave)), "sh", PROGRAM.resolve(), *map(str, arguments)], stdin=slave,
+            stdout=slave, stderr=stderr or slave, env=kept, start_new_session=True, pass_fds=[leave],
+            preexec_fn=lambda: (usual_signals(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
         os.close(slave)
+        os.close(leave)
         self.seen = b""
 
     def read(self):
@@ -63,11 +72,13 @@ class Terminal:
 
     def end(self):
         """Everything on the terminal as lines, and the exit status."""
-        while self.read():
-            pass
+        while not self.seen.endswith(b"\x02"):
+            assert self.read(), self.seen
+        os.close(self.leave)
+        self.process.wait(PATIENCE_S)
         os.close(self.master)
-        status = self.process.wait(PATIENCE_S)
-        return self.seen.decode().replace("\r\n", "\n"), status
+        self.seen, status = self.seen[:-1].rsplit(b"\x01", 1)
+        return self.seen.decode().replace("\r\n", "\n"), int(status) if int(status) < 128 else 128 - int(status)
 
 
 # The pager gets what would scroll away.
