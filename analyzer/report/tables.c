@@ -85,10 +85,11 @@ struct walk {
     struct vt_instant_row instant; /* of a walk of instants */
 };
 
-/* The number of an event in the file: where digests are read, tables that have not each event are walked too. */
-static uint32_t number_in_file(const struct vt_report *report, uint32_t event_index)
+/* What tables call an event: its index in the table of events; where chains were left out, and so that table
+ * is, its number in the file. */
+static uint32_t number_of(const struct vt_report *report, uint32_t event_index)
 {
-    return (uint32_t)vt_report_event_number(report, event_index);
+    return report->trace->leaves_out ? (uint32_t)vt_report_event_number(report, event_index) : event_index;
 }
 
 static int walk_events(struct walk *walk)
@@ -263,7 +264,7 @@ static int walk_marks(struct walk *walk)
     for (size_t i = 0; i < report->mark_count && !result; i++) {
         struct vt_mark mark = report->marks[i];
 
-        mark.event_index = number_in_file(report, mark.event_index);
+        mark.event_index = number_of(report, mark.event_index);
         result = walk->visit(walk->context, &mark);
     }
     return result;
@@ -337,7 +338,7 @@ static int walk_out_of_memory(struct walk *walk)
     for (size_t i = 0; i < report->refusal_count && !result; i++) {
         struct vt_oom refusal = report->refusals[i];
 
-        refusal.event_index = number_in_file(report, refusal.event_index);
+        refusal.event_index = number_of(report, refusal.event_index);
         result = walk->visit(walk->context, &refusal);
     }
     return result;
@@ -351,8 +352,8 @@ static int walk_devices(struct walk *walk)
     for (size_t d = 0; d < report->device_count && !result; d++) {
         struct vt_device_report device = report->devices[d];
 
-        device.peak.state.event_index = number_in_file(report, device.peak.state.event_index);
-        device.end.state.event_index = number_in_file(report, device.end.state.event_index);
+        device.peak.state.event_index = number_of(report, device.peak.state.event_index);
+        device.end.state.event_index = number_of(report, device.end.state.event_index);
         result = walk->visit(walk->context, &device);
     }
     return result;
@@ -363,7 +364,7 @@ static int walk_gpu_table(struct walk *walk, struct vt_gpu_table_row row)
     struct vt_gpu_table table = *row.table;
     int result = 0;
 
-    table.event_index = number_in_file(walk->tables->report, table.event_index);
+    table.event_index = number_of(walk->tables->report, table.event_index);
     row.table = &table;
     for (size_t i = 0; i < table.row_count + table.told_count && !result; i++) {
         row.counted = i < table.row_count;

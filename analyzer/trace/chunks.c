@@ -212,10 +212,12 @@ static void take_chunk(struct vt_trace *trace, const struct found *found, uint64
     if (head->place == 0) {
         raw->chain = raw->count;
         raw->id = head->chain;
-        if (found->events_read && head->level)
-            raw->items[raw->count].head_start =
-                vt_plan_is_alone(trace->tables->plan, head) ? VT_DIGEST_ALONE : VT_DIGEST_KEPT;
     }
+    for (uint32_t i = 0; i < found->events_read && head->level; i++)
+        raw->items[raw->count + i].head_start = VT_DIGEST_LATER;
+    if (found->events_read && head->level && head->place == 0)
+        raw->items[raw->count].head_start =
+            vt_plan_is_alone(trace->tables->plan, head) ? VT_DIGEST_ALONE : VT_DIGEST_KEPT;
     raw->count += found->events_read;
     if (found->part == VT_PLAN_NODES)
         vt_digest_nodes_take(trace, found->events, head->events);

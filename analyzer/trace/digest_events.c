@@ -28,7 +28,8 @@ static void end_digest(struct vt_digest_reader *reader, const struct vt_event *e
     if (reader->call) /* those that are not shown */
         trace->events[reader->call - 1].bytes += end->address - reader->calls;
     struct vt_gap *gap = &trace->gaps[trace->gap_count - 1];
-    gap->end = (uint32_t)trace->event_count;
+    for (size_t i = trace->event_count; i > gap->first && trace->event_numbers[i - 1] > reader->number; i--)
+        trace->event_numbers[i - 1] = reader->number;
     gap->omitted_events += end->detail;
     trace->omitted_events += end->detail;
     trace->unkept_events += reader->kept ? 0 : end->detail;
@@ -42,14 +43,17 @@ static int keep_event(struct vt_digest_reader *reader, const struct vt_event *ev
         return -E2BIG;
     vt_reserve(&trace->event_numbers, &reader->number_capacity, trace->event_count + 1,
                sizeof *trace->event_numbers);
-    trace->event_numbers[trace->event_count] = reader->number;
     VT_APPEND(trace->events, trace->event_count, reader->capacity, *event);
     struct vt_event *kept = &trace->events[trace->event_count - 1];
     kept->head_start = reader->in_digest;
-    if (reader->in_digest && event->kind == VT_EVENT_MARK) {
-        trace->event_numbers[trace->event_count - 1] = reader->begun + event->total_bytes;
+    if (reader->in_digest)
+        trace->gaps[trace->gap_count - 1].end = (uint32_t)trace->event_count;
+    if (reader->in_digest && event->kind == VT_EVENT_MARK) { /* its place among all events of the digest */
+        if (event->total_bytes > reader->number - reader->begun)
+            reader->number = reader->begun + event->total_bytes;
         kept->total_bytes = 0;
     }
+    trace->event_numbers[trace->event_count - 1] = reader->number;
     return 0;
 }
 
@@ -66,14 +70,17 @@ static void count_calls(struct vt_digest_reader *reader)
 
 int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event *events, size_t count)
 {
+    static const struct vt_event missing_end;
     int error = 0;
     for (size_t i = 0; i < count && !error; i++) {
         const struct vt_event *event = &events[i];
-        if (event->kind == VT_EVENT_GAP_BEGIN && event->head_start) {
+        if (reader->in_digest && event->head_start != VT_DIGEST_LATER)
+            end_digest(reader, &missing_end);
+        if (event->kind == VT_EVENT_GAP_BEGIN && event->head_start && event->head_start != VT_DIGEST_LATER) {
             begin_digest(reader, event);
         } else if (event->kind == VT_EVENT_GAP_END && reader->in_digest) {
             end_digest(reader, event);
-        } else {
+        } else if (reader->in_digest || !event->head_start) {
             error = keep_event(reader, event);
             reader->shown += reader->in_digest && !vt_is_landmark(event);
             reader->number += !reader->in_digest || !vt_is_landmark(event);

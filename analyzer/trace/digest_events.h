@@ -26,10 +26,10 @@ static inline uint32_t vt_calls_begun(const struct vt_event *event)
     return event->kind != VT_EVENT_CALL ? 1 : event->bytes < UINT32_MAX ? (uint32_t)event->bytes : UINT32_MAX;
 }
 
-/* `head_start` of a digest's first event here: its chains are in the file, or the recorder left them out. */
-enum { VT_DIGEST_KEPT = 1, VT_DIGEST_ALONE };
+/* `head_start` of a digest's events here: of the first, whether its chains are in the file or the recorder
+ * left them out; of the later ones. */
+enum { VT_DIGEST_KEPT = 1, VT_DIGEST_ALONE, VT_DIGEST_LATER };
 
-/* Adds events to the trace's. Returns 0, or -E2BIG if they are more than 2^32 - 2. */
 struct vt_digest_reader {
     struct vt_trace *trace;
     size_t capacity, number_capacity, gap_capacity;
@@ -43,6 +43,7 @@ struct vt_digest_reader {
 };
 /* Takes from the digest of a chain that is read whole only where nodes were made. */
 void vt_digest_nodes_take(struct vt_trace *trace, const struct vt_event *events, size_t count);
+/* Adds events to the trace's. Returns 0, or -E2BIG if they are more than 2^32 - 2. */
 int vt_digest_events_take(struct vt_digest_reader *reader, const struct vt_event *events, size_t count);
 
 #endif

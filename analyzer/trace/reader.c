@@ -215,6 +215,7 @@ static int read_events(struct vt_trace *trace, int file, const struct vt_reading
     int error = vt_records_read(trace, file);
     trace->recorded_events = tables->raw.reader.number;
     trace->window_count = trace->gap_count + 1;
+    trace->leaves_out = plan.leaves_out;
     if (plan.in_part) {
         trace->digest_kinds = vt_allocate_zeros(VT_DIGEST_KINDS, sizeof *trace->digest_kinds);
         vt_plan_count_kinds(&plan, file, trace->digest_kinds);

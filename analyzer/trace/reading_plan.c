@@ -226,6 +226,7 @@ static void choose_digests(struct vt_reading_plan *plan)
         const bool whole = !digest->alone && plan->chains[i - 1].part == VT_PLAN_EVENTS;
         digest->part = whole ? VT_PLAN_NODES : VT_PLAN_EVENTS;
         plan->in_part |= !whole;
+        plan->leaves_out |= !whole && !digest->alone;
     }
     for (size_t i = 0; i < plan->chain_count && !plan->in_part; i++)
         if (plan->chains[i].level)

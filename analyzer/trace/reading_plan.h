@@ -54,6 +54,7 @@ struct vt_reading_plan {
     uint64_t events;     /* in chains */
     uint64_t next_event; /* the number of the next chain's first event */
     bool in_part;    /* some digests are read */
+    bool leaves_out; /* some of them instead of chains that are in the file */
 };
 
 /* Finds the chains of the open file. */

@@ -164,6 +164,7 @@ struct vt_trace {
 
     uint64_t recorded_events;               /* in the file: more than `event_count` if some chains are read as digests */
     uint64_t omitted_events, unkept_events; /* unkept: those of the omitted ones that the recorder left out */
+    bool leaves_out;                        /* chains that are in the file were not read, but for damage */
     uint64_t gap_refusals;         /* in gaps of the recorder: not all that was alive then is known */
     uint64_t unseen_passes;        /* backward passes without events: their steps are not counted */
     uint64_t (*digest_kinds)[4]; /* of events of which there are only digests: by kind and enum vt_layer; NULL: of none */

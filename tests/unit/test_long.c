@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/checksum.h"
 #include "trace/digest_events.h"
 #include "trace/reading_plan.h"
 #include "trace_builder.h"
@@ -180,6 +181,42 @@ Test(long, damage_costs_one_chain)
         at = stored + head->stored_bytes;
     }
     cr_assert_gt(places, 100);
+    free(damaged);
+    free_written(&written);
+}
+
+/* Where a digest's last event should be is another one, with the right checksum: what follows it is no part
+ * of it. */
+Test(long, digest_without_end_ends_with_its_chunks)
+{
+    struct written written = write_trace();
+    size_t bytes, digests = 0;
+    const uint8_t *image = builder_image(written.builder, &bytes);
+    uint8_t *damaged = malloc(bytes);
+    memcpy(damaged, image, bytes);
+    for (uint64_t at = VT_HEADER_BYTES; at < bytes;) {
+        struct vt_chunk_header *head = (void *)(damaged + at);
+        const uint8_t *stored = damaged + at + head->header_bytes;
+        if (head->level == 1 && head->events > 10 && ++digests % 3 == 0) {
+            head->events -= digests % 2 ? 1 : 7;
+            head->checksum = vt_chunk_checksum(head, stored);
+        }
+        at = (uint64_t)(stored - damaged) + head->stored_bytes;
+    }
+    struct vt_trace *trace = open_part(builder_write_bytes(written.builder, damaged, bytes), 3000, NULL, 0);
+    size_t gap = 0, marks = 0;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const struct vt_event *event = &trace->events[i];
+        const bool whole = vt_is_in_window(trace->gaps, trace->gap_count, i, &gap);
+        const uint64_t number = vt_trace_event_number(trace, i);
+        cr_assert_eq(whole, !event->head_start);
+        cr_assert(!i || number > vt_trace_event_number(trace, i - 1) ||
+                  (number == vt_trace_event_number(trace, i - 1) && !whole));
+        marks += whole && event->kind == VT_EVENT_MARK;
+    }
+    cr_assert_gt(marks, 10);
+    cr_assert_gt(digests, 100);
+    vt_trace_close(trace);
     free(damaged);
     free_written(&written);
 }
