@@ -233,26 +233,37 @@ static void choose_digests(struct vt_reading_plan *plan)
             plan->chains[i].part = VT_PLAN_NOTHING;
 }
 
-/* Of more digests than the budget: one of this level instead of those that it is of. */
-static void use_level(struct vt_reading_plan *plan, unsigned level, uint64_t budget)
+/* Reads this digest instead of those that it is of, if none of their chains is read whole. Returns how many
+ * events fewer that are. */
+static uint64_t use_digest(struct vt_reading_plan *plan, size_t digest)
+{
+    struct vt_planned_chain *own = &plan->chains[digest];
+    uint64_t parts = 0;
+    size_t first = digest;
+    while (first > 0 && plan->chains[first - 1].id >= own->id && plan->chains[first - 1].level < own->level &&
+           (plan->chains[first - 1].level || plan->chains[first - 1].part == VT_PLAN_NOTHING))
+        first--;
+    for (size_t i = first; i < digest; i++)
+        parts += plan->chains[i].part == VT_PLAN_EVENTS ? plan->chains[i].stored_events : 0;
+    const bool all = plan->chains[first].id == own->id && (!first || plan->chains[first - 1].id < own->id);
+    if (!all || parts <= own->stored_events)
+        return 0;
+    for (size_t i = first; i < digest; i++)
+        plan->chains[i].part = VT_PLAN_NOTHING;
+    own->part = VT_PLAN_EVENTS;
+    return parts - own->stored_events;
+}
+
+/* Where the digests have more events than the budget: some of the next level, and so on. */
+static void use_levels(struct vt_reading_plan *plan, uint64_t budget)
 {
     uint64_t events = 0;
     for (size_t i = 0; i < plan->chain_count; i++)
         events += plan->chains[i].level && plan->chains[i].part == VT_PLAN_EVENTS ? plan->chains[i].stored_events : 0;
-    for (size_t i = 0; i < plan->chain_count && events > budget; i++) {
-        struct vt_planned_chain *digest = &plan->chains[i];
-        size_t first = i;
-        if (digest->level != level)
-            continue;
-        while (first > 0 && plan->chains[first - 1].id >= digest->id && plan->chains[first - 1].level < level &&
-               (plan->chains[first - 1].level || plan->chains[first - 1].part == VT_PLAN_NOTHING))
-            first--;
-        if (plan->chains[first].id != digest->id)
-            continue;
-        for (size_t part = first; part < i; part++)
-            plan->chains[part].part = VT_PLAN_NOTHING;
-        digest->part = VT_PLAN_EVENTS;
-    }
+    for (unsigned level = 2; level < VT_DIGEST_LEVELS; level++)
+        for (size_t i = 0; i < plan->chain_count && events > budget; i++)
+            if (plan->chains[i].level == level)
+                events -= use_digest(plan, i);
 }
 
 void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct vt_window *asked,
@@ -277,8 +288,7 @@ void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct 
     read_inspected(&choice);
     read_samples(&choice);
     choose_digests(plan);
-    for (unsigned level = 2; level < VT_DIGEST_LEVELS; level++)
-        use_level(plan, level, budget);
+    use_levels(plan, budget);
     free(choice.chains);
 }
 

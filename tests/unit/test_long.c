@@ -9,7 +9,17 @@
 #include "trace/reading_plan.h"
 #include "trace_builder.h"
 
-enum { EVENTS = 30000, ADDRESSES = 40, CHAIN = 200, DEVICES = 2, TICK_NS = 256, FAILED = 9000 };
+enum {
+    EVENTS = 30000,
+    CHAIN = 200,
+    MANY = 60000, /* in chains so short that there are digests of level 3, */
+    SHORT = 4,
+    PEAK = 100, /* and the peaks come before this event */
+    ADDRESSES = 40,
+    DEVICES = 2,
+    TICK_NS = 256,
+    FAILED = 9000,
+};
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -21,10 +31,10 @@ static uint32_t random_below(uint32_t limit)
 
 /* Blocks come and go; now and then something else happens. t_ns is TICK_NS times the
  * event's number + 1. */
-static void make_events(struct vt_event *events)
+static void make_events(struct vt_event *events, uint32_t count)
 {
     uint64_t alive[ADDRESSES] = {0}, total[DEVICES] = {0};
-    for (uint32_t i = 0; i < EVENTS; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const uint32_t address = random_below(ADDRESSES);
         const int device = (int)(address % DEVICES);
         events[i] = (struct vt_event){.t_ns = TICK_NS * (i + 1), .layer = VT_LAYER_FRAMEWORK, .stack_id = 1};
@@ -37,7 +47,8 @@ static void make_events(struct vt_event *events)
         const bool frees = alive[address] != 0;
         events[i].kind = frees ? VT_EVENT_FREE : VT_EVENT_ALLOC;
         events[i].address = (address + 1) * 4096;
-        events[i].bytes = frees ? alive[address] : 512 * (1 + random_below(9));
+        events[i].bytes =
+            frees ? alive[address] : 512 * (1 + random_below(9) + (count == MANY && i < PEAK ? MANY : 0));
         total[device] += frees ? 0 - events[i].bytes : events[i].bytes - alive[address];
         alive[address] = frees ? 0 : events[i].bytes;
         events[i].device_index = (int8_t)device;
@@ -52,15 +63,20 @@ struct written {
     struct vt_event *events;
 };
 
-static struct written write_trace(void)
+static struct written write_chains(uint32_t count, uint32_t chain)
 {
-    struct written written = {builder_new(64), NULL, malloc(EVENTS * sizeof *written.events)};
-    make_events(written.events);
-    builder_set_chain_events(written.builder, CHAIN);
+    struct written written = {builder_new(64), NULL, malloc(count * sizeof *written.events)};
+    make_events(written.events, count);
+    builder_set_chain_events(written.builder, chain);
     builder_stack(written.builder, 7, NULL, 0, NULL, 0);
-    builder_events(written.builder, written.events, EVENTS);
+    builder_events(written.builder, written.events, count);
     written.path = builder_write(written.builder);
     return written;
+}
+
+static struct written write_trace(void)
+{
+    return write_chains(EVENTS, CHAIN);
 }
 
 static void free_written(struct written *written)
@@ -87,11 +103,11 @@ static void replay(uint64_t *alive, const struct vt_event *event)
 }
 
 /* Compares at each event of a whole chain. Returns how many events were there with all that was alive. */
-static size_t compare(const struct vt_trace *trace, const struct vt_event *events)
+static size_t compare(const struct vt_trace *trace, const struct vt_event *events, uint64_t count)
 {
     uint64_t all[ADDRESSES] = {0}, kept[ADDRESSES] = {0};
     size_t next = 0, whole = 0, gap = 0;
-    for (uint64_t i = 0; i < EVENTS; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         replay(all, &events[i]);
         while (next < trace->event_count && trace->events[next].t_ns <= events[i].t_ns) {
             const struct vt_event *own = &trace->events[next];
@@ -126,7 +142,7 @@ Test(long, whole_chains_have_all_that_is_alive)
         struct written written = write_trace();
         for (uint64_t budget = 1; budget < EVENTS * 2; budget *= 4) {
             struct vt_trace *trace = open_part(written.path, budget, NULL, 0);
-            const size_t whole = compare(trace, written.events);
+            const size_t whole = compare(trace, written.events, EVENTS);
             cr_assert_eq(trace->recorded_events, EVENTS);
             cr_assert_eq(whole == EVENTS, budget >= EVENTS);
             cr_assert_eq(trace->gap_count == 0, budget >= EVENTS);
@@ -175,7 +191,7 @@ Test(long, damage_costs_one_chain)
             cr_assert(trace->truncated);
             cr_assert_eq(trace->recorded_events, EVENTS);
             cr_assert_eq(trace->gap_count, 1);
-            cr_assert_eq(compare(trace, written.events), EVENTS - head->events);
+            cr_assert_eq(compare(trace, written.events, EVENTS), EVENTS - head->events);
             vt_trace_close(trace);
         }
         at = stored + head->stored_bytes;
@@ -219,4 +235,80 @@ Test(long, digest_without_end_ends_with_its_chunks)
     vt_trace_close(trace);
     free(damaged);
     free_written(&written);
+}
+
+struct chosen {
+    size_t digests[VT_DIGEST_LEVELS + 1]; /* that are read, by level; [0]: chains */
+    uint64_t events;                      /* that these digests have */
+    uint64_t of_events;                   /* that all of them are of */
+};
+
+static struct chosen choose(struct vt_reading_plan *plan, uint64_t budget)
+{
+    struct chosen chosen = {0};
+    vt_plan_choose(plan, budget, NULL, 0);
+    for (size_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].part == VT_PLAN_EVENTS) {
+            chosen.digests[plan->chains[i].level]++;
+            chosen.events += plan->chains[i].level ? plan->chains[i].stored_events : 0;
+            chosen.of_events += plan->chains[i].events;
+        }
+    vt_plan_free(plan);
+    return chosen;
+}
+
+static struct chosen choose_of_file(const char *path, uint64_t budget)
+{
+    struct vt_file_header header;
+    struct vt_reading_plan plan = {0};
+    FILE *file = fopen(path, "rb");
+    cr_assert_eq(fread(&header, sizeof header, 1, file), 1);
+    vt_plan_find(&plan, fileno(file), &header);
+    const struct chosen chosen = choose(&plan, budget);
+    fclose(file);
+    return chosen;
+}
+
+/* With digests of higher levels, whole chains have all that is alive, too. */
+Test(long, digests_of_higher_levels)
+{
+    struct written written = write_chains(MANY, SHORT);
+    for (uint64_t budget = 20; budget < 2 * MANY; budget *= 3) {
+        const struct chosen chosen = choose_of_file(written.path, budget);
+        struct vt_trace *trace = open_part(written.path, budget, NULL, 0);
+        cr_assert_eq(chosen.of_events, MANY);
+        cr_assert_eq(chosen.digests[3] > 0, budget < 100, "%d", (int)budget);
+        cr_assert_eq(chosen.digests[2] > 0, budget < 1000, "%d", (int)budget);
+        cr_assert_eq(trace->recorded_events, MANY);
+        cr_assert_gt(compare(trace, written.events, MANY), SHORT * 4);
+        vt_trace_close(trace);
+    }
+    free_written(&written);
+}
+
+/* No more of them than need be, since they show less. */
+Test(long, too_many_digests)
+{
+    enum { CHAINS = 1024, LENGTH = 131072, DIGEST = 3000, OF_MANY = 5000, BUDGET = 2000000 };
+    struct vt_reading_plan plan = {.events = (uint64_t)CHAINS * LENGTH};
+    plan.chains = calloc(3 * CHAINS, sizeof *plan.chains);
+    for (uint64_t i = 0; i < CHAINS; i++) {
+        struct vt_planned_chain chain = {.id = i, .first_event = i * LENGTH, .events = LENGTH};
+        plan.chains[plan.chain_count++] = chain;
+        chain.level = 1;
+        chain.stored_events = DIGEST;
+        plan.chains[plan.chain_count++] = chain;
+        if (i % VT_DIGESTS_IN_ONE == VT_DIGESTS_IN_ONE - 1)
+            plan.chains[plan.chain_count++] =
+                (struct vt_planned_chain){.id = i + 1 - VT_DIGESTS_IN_ONE,
+                                          .first_event = (i + 1 - VT_DIGESTS_IN_ONE) * LENGTH,
+                                          .events = VT_DIGESTS_IN_ONE * LENGTH,
+                                          .level = 2,
+                                          .stored_events = OF_MANY};
+    }
+    const struct chosen chosen = choose(&plan, BUDGET);
+    cr_assert_eq(chosen.of_events, (uint64_t)CHAINS * LENGTH);
+    cr_assert_leq(chosen.events, BUDGET);
+    cr_assert_gt(chosen.events, BUDGET - VT_DIGESTS_IN_ONE * DIGEST);
+    cr_assert_gt(chosen.digests[2], 4);
 }
