@@ -10,6 +10,7 @@
 #include "diagnose/capacity.h"
 #include "diagnose/steps.h"
 #include "format/allocator.h"
+#include "trace/digest_events.h"
 
 /* True if models were called, and no backward pass ran, as far as that shows: with JAX it does not, but what
  * it leaves may. */
@@ -73,23 +74,38 @@ static struct run find_growth(const struct vt_steps *steps, struct vt_inference 
     return found;
 }
 
-/* For each request: its peak above what was there before it. */
-static void find_requests(const struct vt_steps *steps, struct vt_inference *inference)
+/* Whether nothing of the step is in a digest. Ask in the order of steps, with *next 0 at first. */
+static bool is_seen(const struct vt_trace *trace, const struct vt_step *step, size_t *next)
+{
+    while (*next < trace->gap_count && trace->gaps[*next].end <= step->first_event)
+        ++*next;
+    return *next == trace->gap_count || trace->gaps[*next].first > step->last_event;
+}
+
+/* For each request: its peak above what was there before it. Digests show some of the requests that they are of, and not all of
+ * what these needed; how many there were is in the steps' numbers. */
+static void find_requests(const struct vt_trace *trace, const struct vt_steps *steps,
+                          struct vt_inference *inference)
 {
     uint64_t *bytes = vt_allocate((steps->count + 1) * sizeof *bytes);
+    uint32_t before = 0;
+    size_t count = 0, gap = 0;
 
-    for (size_t i = 0; i < steps->count; i++) {
+    for (size_t i = 0; i < steps->count; before = steps->items[i++].step) {
         const struct vt_step *step = &steps->items[i];
 
         if (step->step == 0 || !step->peak.present)
             continue;
-        bytes[inference->requests++] =
+        inference->requests += step->step - before;
+        if (!is_seen(trace, step, &gap))
+            continue;
+        bytes[count++] =
             step->peak.used_bytes > step->before_bytes ? step->peak.used_bytes - step->before_bytes : 0;
     }
-    if (inference->requests) {
-        vt_sort_numbers(bytes, inference->requests);
-        inference->request_bytes = bytes[inference->requests / 2];
-        inference->largest_request_bytes = bytes[inference->requests - 1];
+    if (count) {
+        vt_sort_numbers(bytes, count);
+        inference->request_bytes = bytes[count / 2];
+        inference->largest_request_bytes = bytes[count - 1];
     }
     free(bytes);
 }
@@ -252,7 +268,7 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     if (!only_runs_models(report->attribution))
         return inference;
     steps = vt_steps_make(report, device->index);
-    find_requests(&steps, &inference);
+    find_requests(report->trace, &steps, &inference);
     inference.found = inference.requests > 0;
     inference.concurrent = report->attribution->concurrent_calls;
     inference.threads = report->attribution->calling_threads;

@@ -20,10 +20,13 @@ static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, 
     return *next == gap_count || event < gaps[*next].first;
 }
 
-/* How many calls of a model the event begins, where it is known to begin one. */
+/* How many calls of a model the event begins, where its code is known to begin one. In a digest landmarks count them, that of a
+ * block which stays among them. */
 static inline uint32_t vt_calls_begun(const struct vt_event *event)
 {
-    return event->kind != VT_EVENT_CALL ? 1 : event->bytes < UINT32_MAX ? (uint32_t)event->bytes : UINT32_MAX;
+    if (event->kind != VT_EVENT_CALL)
+        return !event->head_start;
+    return event->bytes < UINT32_MAX ? (uint32_t)event->bytes : UINT32_MAX;
 }
 
 /* `head_start` of a digest's events here: of the first, whether its chains are in the file or the recorder

@@ -65,11 +65,11 @@ def shares(path):
     """Events, bytes, and of these the digests', by what format.h says of chunks."""
     data = path.read_bytes()
     at, events, whole, digests = struct.unpack_from("<Q", data, 40)[0], 0, 0, 0
-    while at + 64 <= len(data):
+    while at + 56 <= len(data):
         magic, header, stored, _, _, count = struct.unpack_from("<6I", data, at)
         if magic != 0x33435456:
             break
-        level, size = struct.unpack_from("<I", data, at + 60)[0], header + stored
+        level, size = struct.unpack_from("<I", data, at + 52)[0], header + stored
         events += 0 if level else count
         whole += size
         digests += size if level else 0

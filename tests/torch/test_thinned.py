@@ -226,3 +226,28 @@ def test_the_document_names_the_exceptions():
     text = (ROOT / "docs/analysis.md").read_text()
     for _, _, why in EXCEPTIONS:
         assert why in text
+
+
+SERVER = """
+import threading
+import torch
+from torch import nn
+model = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(4))).cuda().eval()
+def work(number):
+    with torch.inference_mode():
+        for i in range(2000):
+            model(torch.empty(8 + i * number % 5, 256, device="cuda")).float().softmax(-1).argmax(-1)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+"""
+
+
+def test_each_request_counts(tmp_path):
+    """Digests show some requests of many, and a chain may end in the middle of several."""
+    run([PYTHON, "-c", SERVER], tmp_path / "recorded.vrt")
+    subprocess.run([RECHAIN, tmp_path / "recorded.vrt", tmp_path / "chains.vrt", "30000"], check=True)
+    parts = [json.loads(vramtrace("report --json", tmp_path / "chains.vrt", above=above)) for above in (1000, None)]
+    inference = [part["devices"][0]["inference"] for part in parts]
+    assert parts[0]["trace"]["omitted"] > 20000
+    assert [part["steps"] for part in parts] == [part["requests"]["count"] for part in inference] == [8000, 8000]
+    assert inference[0]["requests"]["bytes"] == inference[1]["requests"]["bytes"] > 0
