@@ -1,11 +1,13 @@
 /* Writes a trace again, in chains of another length: rechain IN OUT EVENTS. So a trace of some thousand
- * events has chains and digests as one of millions has. */
+ * events has chains and digests as one of millions has, and one of format 2 is read. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/allocate.h"
 #include "trace/chain.h"
 #include "trace_builder.h"
+
+enum { WITHOUT_DIGESTS = 2 }; /* the format before, of the same chunks */
 
 static uint8_t *read_file(const char *path, size_t *bytes)
 {
@@ -34,6 +36,12 @@ int main(int argument_count, char **arguments)
     }
     uint8_t *data = read_file(arguments[1], &bytes);
     const struct vt_file_header *header = (const void *)data;
+    if (bytes < VT_HEADER_BYTES || header->format_version < WITHOUT_DIGESTS ||
+        header->format_version > VT_FORMAT_VERSION) {
+        fprintf(stderr, "rechain: %s: not of format %d or %d\n", arguments[1], WITHOUT_DIGESTS,
+                VT_FORMAT_VERSION);
+        return 1;
+    }
     struct vt_event *events = vt_allocate(VT_CHUNK_EVENTS * sizeof *events);
     struct builder *builder = builder_new(header->ring_slots);
     struct vt_chain *chain = vt_chain_make();
