@@ -37,6 +37,8 @@ void vt_chain_free(struct vt_chain *chain)
 bool vt_chain_is_plausible(const struct vt_chunk_header *head)
 {
     return head->magic == VT_CHUNK_MAGIC && head->header_bytes >= sizeof *head &&
+           head->header_bytes <= VT_HEADER_BYTES && head->stored_bytes <= VT_CHUNK_BYTES_LIMIT &&
+           head->definitions_bytes <= VT_CHUNK_BYTES_LIMIT &&
            head->packed_definitions_bytes <= head->stored_bytes && head->events <= VT_CHUNK_EVENTS &&
            head->events <=
                (uint64_t)VT_EVENTS_PER_BYTE * (head->stored_bytes - head->packed_definitions_bytes);

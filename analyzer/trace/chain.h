@@ -9,6 +9,9 @@
 
 struct vt_chain;
 
+/* A chunk is a few hundred KiB in practice. */
+#define VT_CHUNK_BYTES_LIMIT (64u << 20)
+
 struct vt_chain *vt_chain_make(void);
 void vt_chain_free(struct vt_chain *chain);
 

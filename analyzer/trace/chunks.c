@@ -15,14 +15,10 @@
 #include "trace/definitions.h"
 #include "trace/tables.h"
 
-/* A chunk is a few hundred KiB in practice. */
-#define CHUNK_BYTES_LIMIT (64u << 20)
 /* Limits what all chunks together unpack to, so that a small file cannot ask for absurd amounts of memory.
  * Real ones unpack to 5 to 40 times their size. */
 #define UNPACKED_ALWAYS (4u << 20)
 #define UNPACKED_RATIO 256u
-/* How many places past a damaged chunk are tried, in search of the next. */
-#define SEARCH_TRIES 256
 
 /* A chunk with a plausible header. It is one only if those before it in its batch are whole. */
 struct found {
@@ -83,9 +79,7 @@ static bool chunk_is_plausible(const struct vt_chunk_reader *reader, const struc
     const struct batch *batch = &reader->batch;
     const uint64_t stored = tables->stored_bytes + batch->stored_bytes + head->stored_bytes;
     const uint64_t unpacked = tables->unpacked_bytes + batch->definitions_bytes + head->definitions_bytes;
-    return vt_chain_is_plausible(head) && head->header_bytes <= 4096 &&
-           head->stored_bytes <= CHUNK_BYTES_LIMIT && head->definitions_bytes <= CHUNK_BYTES_LIMIT &&
-           head->header_bytes + (uint64_t)head->stored_bytes <= bytes_left &&
+    return vt_chain_is_plausible(head) && head->header_bytes + (uint64_t)head->stored_bytes <= bytes_left &&
            unpacked <= UNPACKED_ALWAYS + UNPACKED_RATIO * stored;
 }
 
@@ -122,7 +116,7 @@ static int find_batch(struct vt_chunk_reader *reader, uint64_t offset)
     batch->count = batch->unit_count = batch->events = batch->stored_bytes = batch->definitions_bytes = 0;
     int error = find_chunk(reader, offset);
     while (!error && batch->count < reader->limit && batch->events < BATCH_EVENTS &&
-           batch->definitions_bytes < CHUNK_BYTES_LIMIT &&
+           batch->definitions_bytes < VT_CHUNK_BYTES_LIMIT &&
            batch->items[batch->count - 1].end_offset < reader->end)
         if (find_chunk(reader, batch->items[batch->count - 1].end_offset))
             break;
@@ -269,26 +263,6 @@ static int read_batch(struct vt_chunk_reader *reader, uint64_t *offset, uint64_t
     return taken ? taken : error;
 }
 
-/* The next place after `offset` that may start a chunk, or the end. */
-static uint64_t search_chunk(struct vt_chunk_reader *reader, uint64_t offset)
-{
-    static const uint32_t magic = VT_CHUNK_MAGIC;
-    uint8_t window[65536 + sizeof magic];
-    if (reader->tries-- <= 0)
-        return reader->end;
-    while (offset < reader->end && reader->end - offset >= sizeof(struct vt_chunk_header)) {
-        uint64_t left = reader->end - offset;
-        size_t bytes = left < sizeof window ? (size_t)left : sizeof window;
-        if (vt_read_at(reader->file, window, bytes, offset))
-            return reader->end;
-        const uint8_t *found = memmem(window, bytes, &magic, sizeof magic);
-        if (found)
-            return offset + (uint64_t)(found - window);
-        offset += bytes - (sizeof magic - 1);
-    }
-    return reader->end;
-}
-
 int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position)
 {
     struct vt_trace *trace = reader->trace;
@@ -305,7 +279,8 @@ int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offse
         reader->limit = error ? 1 : BATCH_CHUNKS;
         if (error) {
             if (!next)
-                next = search_chunk(reader, *offset + 1);
+                next = reader->tries-- > 0 ? vt_search_chunk(reader->file, *offset + 1, reader->end)
+                                           : reader->end;
             trace->truncated = true;
             trace->damaged_bytes += next - *offset;
         }
@@ -317,8 +292,8 @@ int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offse
 struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file)
 {
     struct vt_chunk_reader *reader = vt_allocate_zeros(1, sizeof *reader);
-    *reader =
-        (struct vt_chunk_reader){.trace = trace, .file = file, .limit = BATCH_CHUNKS, .tries = SEARCH_TRIES};
+    *reader = (struct vt_chunk_reader){
+        .trace = trace, .file = file, .limit = BATCH_CHUNKS, .tries = VT_SEARCH_TRIES};
     reader->batch.items = vt_allocate(BATCH_CHUNKS * sizeof *reader->batch.items);
     reader->batch.units = vt_allocate(BATCH_CHUNKS * sizeof *reader->batch.units);
     reader->before = vt_chain_make();

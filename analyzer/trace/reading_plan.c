@@ -2,9 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/allocate.h"
 #include "base/read_at.h"
+#include "trace/chain.h"
 
 /* ---- what is in the file ---- */
 
@@ -12,14 +14,6 @@ static uint64_t key_of(const struct vt_chunk_header *head)
 {
     enum { LEVEL_BITS = 4 };
     return head->chain << LEVEL_BITS | head->level;
-}
-
-static struct vt_planned_chain *add_chain(struct vt_reading_plan *plan, const struct vt_chunk_header *head)
-{
-    VT_APPEND(plan->chains, plan->chain_count, plan->chain_capacity,
-              (struct vt_planned_chain){.id = head->chain, .level = head->level});
-    vt_index_put(&plan->places, key_of(head), (uint32_t)plan->chain_count - 1);
-    return &plan->chains[plan->chain_count - 1];
 }
 
 static void add_kinds(const struct vt_planned_chain *chain, int file, uint64_t (*counts)[VT_DIGEST_LAYERS])
@@ -78,14 +72,27 @@ static void add_chunk(struct vt_reading_plan *plan, int file, const struct vt_ch
                       uint64_t offset)
 {
     struct vt_planned_chain *chain = plan->chain_count ? &plan->chains[plan->chain_count - 1] : NULL;
-    if (head->place == 0 || !chain || chain->id != head->chain || chain->level != head->level) {
-        chain = add_chain(plan, head);
-        chain->first_event = plan->next_event;
+    const bool continues = chain && chain->id == head->chain && chain->level == head->level;
+    if (head->place &&
+        !continues) { /* the chunks before it are missing, or it says something else than it is */
+        plan->damaged = true;
+        return;
+    }
+    if (!head->place) {
+        VT_APPEND(plan->chains, plan->chain_count, plan->chain_capacity,
+                  (struct vt_planned_chain){.id = head->chain,
+                                            .level = head->level,
+                                            .first_event = plan->next_event,
+                                            .after_damage = plan->damaged});
+        chain = &plan->chains[plan->chain_count - 1];
         if (head->level &&
-            !read_summary(plan, file, offset + head->header_bytes, head->packed_definitions_bytes))
+            !read_summary(plan, file, offset + head->header_bytes, head->packed_definitions_bytes)) {
             plan->chain_count--;
-        if (head->level)
-            chain->stored_events = head->events;
+            plan->damaged = true;
+            return;
+        }
+        vt_index_put(&plan->places, key_of(head), (uint32_t)plan->chain_count - 1);
+        chain->stored_events = head->events;
     } else {
         chain->stored_events += head->events;
     }
@@ -95,16 +102,47 @@ static void add_chunk(struct vt_reading_plan *plan, int file, const struct vt_ch
         plan->events += head->events;
         plan->next_event += head->events;
     }
+    plan->damaged = false;
+}
+
+uint64_t vt_search_chunk(int file, uint64_t offset, uint64_t end)
+{
+    static const uint32_t magic = VT_CHUNK_MAGIC;
+    uint8_t window[65536 + sizeof magic];
+    while (offset < end && end - offset >= sizeof(struct vt_chunk_header)) {
+        const uint64_t left = end - offset;
+        const size_t bytes = left < sizeof window ? (size_t)left : sizeof window;
+        if (vt_read_at(file, window, bytes, offset))
+            return end;
+        const uint8_t *found = memmem(window, bytes, &magic, sizeof magic);
+        if (found)
+            return offset + (uint64_t)(found - window);
+        offset += bytes - (sizeof magic - 1);
+    }
+    return end;
 }
 
 void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_header *header)
 {
     struct vt_chunk_header head;
-    for (uint64_t at = header->chunks_offset;
-         !vt_read_at(file, &head, sizeof head, at) && head.magic == VT_CHUNK_MAGIC &&
-         head.header_bytes >= sizeof head && head.packed_definitions_bytes <= head.stored_bytes;
-         at += head.header_bytes + (uint64_t)head.stored_bytes)
-        add_chunk(plan, file, &head, at);
+    struct stat status;
+    if (fstat(file, &status))
+        return;
+    uint64_t end = (uint64_t)status.st_size;
+    if (header->state != VT_STATE_RECORDING && header->chunks_end < end)
+        end = header->chunks_end;
+    int tries = VT_SEARCH_TRIES;
+    for (uint64_t at = header->chunks_offset; at < end && !vt_read_at(file, &head, sizeof head, at);) {
+        if (vt_chain_is_plausible(&head)) {
+            add_chunk(plan, file, &head, at);
+            at += head.header_bytes + (uint64_t)head.stored_bytes;
+        } else if (at < header->chunks_end && tries-- > 0) {
+            plan->damaged = true;
+            at = vt_search_chunk(file, at + 1, end);
+        } else {
+            break;
+        }
+    }
 }
 
 /* ---- what is read ---- */
@@ -118,6 +156,14 @@ static struct vt_planned_chain *digest_of(const struct vt_reading_plan *plan, si
     return !own->level && next && next->level == 1 && next->id == own->id && next->events == own->events ? next : NULL;
 }
 
+/* A chain some of whose chunks are missing, as its digest is of more events. */
+static bool is_cut(const struct vt_reading_plan *plan, size_t chain)
+{
+    const struct vt_planned_chain *own = &plan->chains[chain], *next = own + 1;
+    return own->events && chain + 1 < plan->chain_count && next->level == 1 && next->id == own->id &&
+           next->events > own->events;
+}
+
 struct choice {
     struct vt_reading_plan *plan;
     size_t *chains, count; /* of level 0 */
@@ -129,7 +175,8 @@ static void read_chain(struct choice *choice, size_t place, bool anyway)
 {
     struct vt_planned_chain *chain =
         place < choice->count ? &choice->plan->chains[choice->chains[place]] : NULL;
-    if (!chain || chain->part == VT_PLAN_EVENTS || (chain->events > choice->left && !anyway))
+    if (!chain || chain->part == VT_PLAN_EVENTS || (chain->events > choice->left && !anyway) ||
+        is_cut(choice->plan, choice->chains[place]))
         return;
     chain->part = VT_PLAN_EVENTS;
     choice->left -= chain->events < choice->left ? chain->events : choice->left;
@@ -215,18 +262,20 @@ static void read_samples(struct choice *choice)
     }
 }
 
-/* Those of chains that are not read, or not in the file. */
+/* Those of chains that are not read, or not in the file: the recorder left them out, or they are damaged. */
 static void choose_digests(struct vt_reading_plan *plan)
 {
     for (size_t i = 0; i < plan->chain_count; i++) {
         struct vt_planned_chain *digest = &plan->chains[i];
         if (digest->level != 1)
             continue;
-        digest->alone = i == 0 || digest_of(plan, i - 1) != digest;
-        const bool whole = !digest->alone && plan->chains[i - 1].part == VT_PLAN_EVENTS;
+        const struct vt_planned_chain *before = i > 0 ? digest - 1 : NULL;
+        const bool has_chain = before && !before->level && before->events;
+        const bool whole = has_chain && before->id == digest->id && before->part == VT_PLAN_EVENTS;
         digest->part = whole ? VT_PLAN_NODES : VT_PLAN_EVENTS;
         plan->in_part |= !whole;
-        plan->leaves_out |= !whole && !digest->alone;
+        plan->leaves_out |= has_chain && before->part == VT_PLAN_NOTHING && !is_cut(plan, i - 1);
+        digest->alone = !has_chain && !digest->after_damage;
     }
     for (size_t i = 0; i < plan->chain_count && !plan->in_part; i++)
         if (plan->chains[i].level)

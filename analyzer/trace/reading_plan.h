@@ -41,6 +41,7 @@ struct vt_planned_chain {
     bool failed_request; /* a request failed in it (a digest) */
     bool inspected;      /* there was an inspection in it */
     bool alone;          /* a digest of chains that the recorder left out */
+    bool after_damage;   /* something before it, after the chain or digest before, is no chunk */
 };
 
 struct vt_reading_plan {
@@ -54,9 +55,14 @@ struct vt_reading_plan {
     uint64_t events;     /* in chains */
     uint64_t next_event; /* the number of the next chain's first event */
     bool in_part;    /* some digests are read */
+    bool damaged;    /* what comes next is after damage */
     bool leaves_out; /* some of them instead of chains that are in the file */
 };
 
+/* How many places past a damaged chunk are tried, in search of the next. */
+#define VT_SEARCH_TRIES 256
+/* The next place from `offset` on at which a chunk may begin, or `end`. */
+uint64_t vt_search_chunk(int file, uint64_t offset, uint64_t end);
 /* Finds the chains of the open file. */
 void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_header *header);
 /* Chooses about `budget` events to read in full: `asked`, and what every report needs. */

@@ -12,6 +12,7 @@
 enum {
     EVENTS = 30000,
     CHAIN = 200,
+    CHUNK = 77,
     MANY = 60000, /* in chains so short that there are digests of level 3, */
     SHORT = 4,
     PEAK = 100, /* and the peaks come before this event */
@@ -69,7 +70,13 @@ static struct written write_chains(uint32_t count, uint32_t chain)
     make_events(written.events, count);
     builder_set_chain_events(written.builder, chain);
     builder_stack(written.builder, 7, NULL, 0, NULL, 0);
-    builder_events(written.builder, written.events, count);
+    for (uint32_t i = 0; i < count; i++) {
+        builder_event(written.builder, written.events[i]);
+        if (i % CHUNK == CHUNK - 1) { /* most chains have several chunks, of definitions at least */
+            builder_string(written.builder, "later");
+            builder_end_chunk(written.builder);
+        }
+    }
     written.path = builder_write(written.builder);
     return written;
 }
@@ -173,32 +180,51 @@ Test(long, what_every_report_needs_is_whole)
     free_written(&written);
 }
 
-/* A damaged chain is replaced by its digest: everything after it is right. */
-Test(long, damage_costs_one_chain)
+/* A damaged chain is replaced by its digest: everything after it is right. `offset`: of the damage, in the
+ * header of the chain's chunk in this place; SIZE_MAX: in the middle of what is stored. */
+static void damage_chains(uint32_t place, size_t offset)
 {
     struct written written = write_trace();
     size_t bytes, places = 0;
+    uint64_t events = 0; /* of the chain */
     const uint8_t *image = builder_image(written.builder, &bytes);
-    uint8_t *damaged = malloc(bytes);
+    uint8_t *damaged = malloc(bytes), *hit = NULL;
     for (uint64_t at = VT_HEADER_BYTES; at < bytes;) {
         const struct vt_chunk_header *head = (const void *)(image + at);
         const uint64_t stored = at + head->header_bytes;
-        if (head->level == 0 && head->events > 10 && ++places % 7 == 0) {
+        events = head->level == 0 ? head->events + (head->place ? events : 0) : events;
+        if (head->level == 0 && head->place == place && ++places % 20 == 0)
+            hit = damaged + (offset == SIZE_MAX ? stored + head->stored_bytes / 2 : at + offset);
+        if (head->level == 1 && head->place == 0 && hit) {
             memcpy(damaged, image, bytes);
-            damaged[stored + head->stored_bytes / 2] ^= 0x55;
+            *hit ^= 0x55;
+            hit = NULL;
             struct vt_trace *trace =
-                open_part(builder_write_bytes(written.builder, damaged, bytes), EVENTS, NULL, 0);
+                open_part(builder_write_bytes(written.builder, damaged, bytes), 2 * EVENTS, NULL, 0);
+            cr_assert_eq(trace->recorded_events, EVENTS, "place %d, offset %zd, chain %zu", (int)place,
+                         offset, places);
             cr_assert(trace->truncated);
             cr_assert_eq(trace->recorded_events, EVENTS);
             cr_assert_eq(trace->gap_count, 1);
-            cr_assert_eq(compare(trace, written.events, EVENTS), EVENTS - head->events);
+            cr_assert_eq(trace->unkept_events, 0);
+            cr_assert_eq(compare(trace, written.events, EVENTS), EVENTS - events);
             vt_trace_close(trace);
         }
         at = stored + head->stored_bytes;
     }
-    cr_assert_gt(places, 100);
+    cr_assert_gt(places, 20);
     free(damaged);
     free_written(&written);
+}
+
+Test(long, damage_costs_one_chain)
+{
+    static const size_t offsets[] = {
+        SIZE_MAX, offsetof(struct vt_chunk_header, magic), offsetof(struct vt_chunk_header, stored_bytes) + 3,
+        offsetof(struct vt_chunk_header, events), offsetof(struct vt_chunk_header, chain)};
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++)
+        for (uint32_t place = 0; place < 3; place++)
+            damage_chains(place, offsets[i]);
 }
 
 /* Where a digest's last event should be is another one, with the right checksum: what follows it is no part
