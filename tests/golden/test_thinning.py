@@ -109,6 +109,6 @@ def test_a_trace_that_is_still_written(tmp_path):
             assert shown["trace"]["omitted"] > 100000
             assert shown["devices"][0]["at"]["driver_bytes"] - shown["devices"][0]["at"]["context_bytes"] == kept
             assert json.loads(leaks)["trace"]["events"] == shown["trace"]["events"]
-            process.stdin.write("\\n")
+            process.stdin.write("\n")
             process.stdin.flush()
     assert process.returncode == 0
