@@ -1,9 +1,11 @@
 """Traces that stay below a limit: what is left of them, against the process's own books."""
+import contextlib
 import importlib.util
 import json
 import pathlib
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -88,6 +90,18 @@ def test_what_is_alive_is_there(tmp_path):
     vramtrace("info", "--verify", tmp_path / "x.vrt")
     said = " ".join(vramtrace("report", tmp_path / "x.vrt").stdout.split())
     assert "Flight mode kept" in said and "events were left out" in said
+
+
+def test_tables_fit_together(tmp_path):
+    """Events, marks and moments have the same numbers, though events are missing between them."""
+    churn(tmp_path / "x.vrt", 60000)
+    vramtrace("export", "--format", "sqlite", "-o", tmp_path / "x.sqlite", tmp_path / "x.vrt")
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite")) as database:
+        assert database.execute("SELECT kind FROM marks JOIN events USING (event)").fetchall() == [("mark",)]
+        for moment in "peak", "end":
+            (whole, summed), = database.execute(f"SELECT {moment}_driver_bytes, (SELECT SUM(driver_bytes) FROM alive_at_{moment}) FROM devices")
+            assert whole == summed > 0
+
 
 
 def test_the_peak_and_the_refusal_are_those_of_the_whole_trace(tmp_path):
