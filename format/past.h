@@ -34,8 +34,8 @@ struct vt_past_event {
 
 struct vt_past {
     uint32_t number; /* of the latest event, from 1 */
-    uint32_t other;  /* that of the event that made the block which the latest one frees, or whose place its own block takes
-                        without a free; 0 = none, or not remembered */
+    uint32_t other;  /* that of the event that made the block which the latest one frees, or whose place its
+                        own block takes without a free; 0 = none, or not remembered */
     uint32_t thread_count, thread, next_thread;
     struct vt_past_thread {
         uint32_t thread_id, number; /* of its latest event */

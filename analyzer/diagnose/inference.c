@@ -82,8 +82,8 @@ static bool is_seen(const struct vt_trace *trace, const struct vt_step *step, si
     return *next == trace->gap_count || trace->gaps[*next].first > step->last_event;
 }
 
-/* For each request: its peak above what was there before it. Digests show some of the requests that they are of, and not all of
- * what these needed; how many there were is in the steps' numbers. */
+/* For each request: its peak above what was there before it. Digests show some of the requests that they are
+ * of, and not all of what these needed; how many there were is in the steps' numbers. */
 static void find_requests(const struct vt_trace *trace, const struct vt_steps *steps,
                           struct vt_inference *inference)
 {

@@ -13,8 +13,8 @@ struct vt_trace;
 struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file);
 int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position);
 void vt_chunks_end(struct vt_chunk_reader *reader);
-/* Room for more events after those read so far, which the caller counts in tables->raw; and their transfer to the
- * trace: 0, or -E2BIG. */
+/* Room for more events after those read so far, which the caller counts in tables->raw; and their transfer to
+ * the trace: 0, or -E2BIG. */
 struct vt_event *vt_raw_events_add(struct vt_trace *trace, size_t more);
 int vt_raw_events_take(struct vt_trace *trace, size_t count);
 

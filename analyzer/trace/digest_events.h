@@ -20,8 +20,8 @@ static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, 
     return *next == gap_count || event < gaps[*next].first;
 }
 
-/* How many calls of a model the event begins, where its code is known to begin one. In a digest landmarks count them, that of a
- * block which stays among them. */
+/* How many calls of a model the event begins, where its code is known to begin one. In a digest landmarks
+ * count them, that of a block which stays among them. */
 static inline uint32_t vt_calls_begun(const struct vt_event *event)
 {
     if (event->kind != VT_EVENT_CALL)

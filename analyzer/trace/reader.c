@@ -254,7 +254,7 @@ static int read_once(const char *path, int file, const struct vt_reading *readin
 }
 
 int vt_trace_open(const char *path, const struct vt_reading *reading, struct vt_trace **trace,
-                          char *error_text, size_t error_bytes)
+                  char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;

@@ -147,13 +147,15 @@ void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_h
 
 /* ---- what is read ---- */
 
-/* The chain's digest, which follows it. A recorder that leaves chains out may keep their definitions, in a chain without
- * events. */
+/* The chain's digest, which follows it. A recorder that leaves chains out may keep their definitions, in a
+ * chain without events. */
 static struct vt_planned_chain *digest_of(const struct vt_reading_plan *plan, size_t chain)
 {
     const struct vt_planned_chain *own = &plan->chains[chain];
     struct vt_planned_chain *next = chain + 1 < plan->chain_count ? &plan->chains[chain + 1] : NULL;
-    return !own->level && next && next->level == 1 && next->id == own->id && next->events == own->events ? next : NULL;
+    return !own->level && next && next->level == 1 && next->id == own->id && next->events == own->events
+               ? next
+               : NULL;
 }
 
 /* A chain some of whose chunks are missing, as its digest is of more events. */
@@ -308,7 +310,9 @@ static void use_levels(struct vt_reading_plan *plan, uint64_t budget)
 {
     uint64_t events = 0;
     for (size_t i = 0; i < plan->chain_count; i++)
-        events += plan->chains[i].level && plan->chains[i].part == VT_PLAN_EVENTS ? plan->chains[i].stored_events : 0;
+        events += plan->chains[i].level && plan->chains[i].part == VT_PLAN_EVENTS
+                      ? plan->chains[i].stored_events
+                      : 0;
     for (unsigned level = 2; level < VT_DIGEST_LEVELS; level++)
         for (size_t i = 0; i < plan->chain_count && events > budget; i++)
             if (plan->chains[i].level == level)

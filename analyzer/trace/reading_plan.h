@@ -30,7 +30,7 @@ enum vt_plan_part {
 
 /* A chain, or a digest, in the order of the file. */
 struct vt_planned_chain {
-    uint64_t id; /* of the first chain that it is of */
+    uint64_t id;                  /* of the first chain that it is of */
     uint64_t first_event, events; /* as recorded */
     uint64_t begin_ns, end_ns;    /* of a digest */
     uint64_t stored_events;       /* that reading it yields */
@@ -52,10 +52,10 @@ struct vt_reading_plan {
         uint64_t bytes;
         size_t digest;                                /* of the chain that it is in */
     } blocks[VT_MAX_DEVICES], driver[VT_MAX_DEVICES]; /* the largest */
-    uint64_t events;     /* in chains */
-    uint64_t next_event; /* the number of the next chain's first event */
-    bool in_part;    /* some digests are read */
-    bool damaged;    /* what comes next is after damage */
+    uint64_t events;                                  /* in chains */
+    uint64_t next_event;                              /* the number of the next chain's first event */
+    bool in_part;                                     /* some digests are read */
+    bool damaged;                                     /* what comes next is after damage */
     bool leaves_out; /* some of them instead of chains that are in the file */
 };
 

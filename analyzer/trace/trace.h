@@ -162,12 +162,13 @@ struct vt_trace {
     size_t rare_event_count;
     size_t event_count;
 
-    uint64_t recorded_events;               /* in the file: more than `event_count` if some chains are read as digests */
+    uint64_t recorded_events; /* in the file: more than `event_count` if some chains are read as digests */
     uint64_t omitted_events, unkept_events; /* unkept: those of the omitted ones that the recorder left out */
     bool leaves_out;                        /* chains that are in the file were not read, but for damage */
     uint64_t gap_refusals;         /* in gaps of the recorder: not all that was alive then is known */
     uint64_t unseen_passes;        /* backward passes without events: their steps are not counted */
-    uint64_t (*digest_kinds)[4]; /* of events of which there are only digests: by kind and enum vt_layer; NULL: of none */
+    uint64_t (*digest_kinds)[4];   /* of events of which there are only digests: by kind and enum vt_layer;
+                                      NULL: of none */
     uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
     size_t window_count;           /* runs of events without gaps */
     struct vt_index node_stacks;   /* by sequence: where nodes were made that blocks of whole chains name, but

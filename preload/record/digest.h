@@ -50,8 +50,8 @@ struct vt_digest {
     uint64_t marks, mark_stride;
     size_t shown_marks;
     struct vt_event
-        last_forward;         /* the last block that made a node, since the last pass; stack_id 0 = none */
-    int peak_device;        /* of the latest block that was made; before it, its device's past.peak_bytes: */
+        last_forward; /* the last block that made a node, since the last pass; stack_id 0 = none */
+    int peak_device;  /* of the latest block that was made; before it, its device's past.peak_bytes: */
     uint64_t peak_before;
     bool in_earlier;          /* digest: its events say that themselves */
     uint32_t driver_position; /* 1 + of the latest driver memory of which no block was kept yet; 0 = none */
@@ -74,11 +74,12 @@ struct vt_digest {
                 node_stack;      /* the stack of a node for which no block was made yet; 0 = none */
             uint64_t sequence;   /* of its latest node */
             uint32_t call_stack; /* of the block that began the call of a model it is in; 0 = it is in none */
-        } threads[VT_DIGEST_THREADS];            /* as far as they were seen */
-        uint32_t after_thread, after_model; /* of the latest block after the latest pass, until VT_EVENT_AFTER; 0 = none */
+        } threads[VT_DIGEST_THREADS]; /* as far as they were seen */
+        uint32_t after_thread,
+            after_model; /* of the latest block after the latest pass, until VT_EVENT_AFTER; 0 = none */
         /* Of blocks that passes made in this run: alive now, and when the latest pass had ended. */
         uint64_t gradient_bytes, left_bytes;
-        uint32_t pass_thread; /* of the latest pass, until left_bytes is known; else 0 */
+        uint32_t pass_thread;                    /* of the latest pass, until left_bytes is known; else 0 */
         uint64_t block_bytes[VT_MAX_DEVICES][2]; /* of frameworks that count: [0], and that do not */
         unsigned devices;                        /* 1 + the highest with blocks */
         uint64_t peak_bytes[VT_MAX_DEVICES];     /* of their sum, since the device's latest landmark */

@@ -72,8 +72,11 @@ static void show_block(struct vt_digest *digest, enum vt_event_kind kind, const 
 
 static void show_zeroed(struct vt_digest *digest, const struct vt_event *event)
 {
-    const struct vt_event landmark = {.kind = VT_EVENT_ZEROED, .layer = event->layer, .device_index = -1,
-                                      .t_ns = event->t_ns, .thread_id = event->thread_id};
+    const struct vt_event landmark = {.kind = VT_EVENT_ZEROED,
+                                      .layer = event->layer,
+                                      .device_index = -1,
+                                      .t_ns = event->t_ns,
+                                      .thread_id = event->thread_id};
     struct vt_event *kept = vt_digest_keep(digest, &landmark);
     if (kept)
         kept->head_start = (uint32_t)digest->passes.count;
@@ -90,14 +93,15 @@ static bool count_landmark(struct vt_digest *digest, struct vt_landmarks *landma
     landmarks->stride *= 2;
     landmarks->shown /= 2;
     for (size_t i = 0; i < digest->count; i++)
-        if ((digest->events[i].kind == kind || 
-             (kind == VT_EVENT_RAN && vt_is_landmark(&digest->events[i]) && digest->events[i].kind != VT_EVENT_CALL)) &&
+        if ((digest->events[i].kind == kind || (kind == VT_EVENT_RAN && vt_is_landmark(&digest->events[i]) &&
+                                                digest->events[i].kind != VT_EVENT_CALL)) &&
             digest->events[i].head_start % landmarks->stride)
             vt_digest_leave_out(digest, i);
     return landmarks->count % landmarks->stride == 0;
 }
 
-/* The optimizer, or whatever ran first after a pass, has ended where its thread's first block outside of it is made. */
+/* The optimizer, or whatever ran first after a pass, has ended where its thread's first block outside of it
+ * is made. */
 static inline void watch_after(struct vt_digest *digest, const struct vt_event *event,
                                const struct vt_models *models, struct vt_before before)
 {
@@ -215,7 +219,8 @@ void vt_landmarks_bytes(struct vt_digest *digest, const struct vt_event *event)
     if (!has_device(event))
         return;
     uint64_t *bytes = past->block_bytes[event->device_index], *peak = &past->peak_bytes[event->device_index];
-    past->devices = (unsigned)event->device_index >= past->devices ? (unsigned)event->device_index + 1 : past->devices;
+    past->devices =
+        (unsigned)event->device_index >= past->devices ? (unsigned)event->device_index + 1 : past->devices;
     digest->peak_device = event->device_index;
     digest->peak_before = *peak;
     bytes[event->flags & VT_FLAG_UNCOUNTED ? 1 : 0] = event->total_bytes;

@@ -153,11 +153,15 @@ Test(reader, says_what_wrote_an_old_format)
     header->format_version = header->minimum_readable = 1;
     const uint8_t *image = builder_image(builder, &bytes);
     cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
-    cr_assert(strstr(error, "written by vramtrace 0.0.9 in format 1, and this vramtrace reads format 3: read it with the version that wrote it"), "%s", error);
+    cr_assert(strstr(error, "written by vramtrace 0.0.9 in format 1, and this vramtrace reads format 3: read "
+                            "it with the version that wrote it"),
+              "%s", error);
     header->program_version[0] = 0;
     image = builder_image(builder, &bytes);
     cr_assert_eq(open_error(builder, image, bytes, error), -EPROTO);
-    cr_assert(strstr(error, ": written in format 1, and this vramtrace reads format 3: read it with the version that wrote it"), "%s", error);
+    cr_assert(strstr(error, ": written in format 1, and this vramtrace reads format 3: read it with the "
+                            "version that wrote it"),
+              "%s", error);
     header->format_version = header->minimum_readable = VT_FORMAT_VERSION;
     header->feature_bits = 0;
     image = builder_image(builder, &bytes);

@@ -111,8 +111,7 @@ static void print_counts(FILE *out, const struct vt_info *info)
              "%" PRIu64 " unknown frees, %" PRIu64 " duplicate allocations, %" PRIu64 " totals that differ",
              info->unknown_frees, info->doubled_allocations, info->total_mismatches);
     if (facts->omitted_events)
-        put_line(out, "not looked at",
-                 "%s events one by one: totals are compared at the others",
+        put_line(out, "not looked at", "%s events one by one: totals are compared at the others",
                  VT_COUNT(facts->omitted_events));
     put_inspections(out, info);
     put_line(out, "steps", "%u", info->step_count);

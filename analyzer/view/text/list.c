@@ -54,9 +54,8 @@ void vt_text_list(const struct vt_list *list, const struct vt_view_style *style,
     if (shown < list->row_count)
         fprintf(print.stream, VT_DIM "  … %zu more" VT_RESET "\n", list->row_count - shown);
     if (list->unexamined)
-        vt_print_paragraph(
-            &print, 0, 0,
-            "Not examined: of these long traces only the head was read. Name one to see it.");
+        vt_print_paragraph(&print, 0, 0,
+                           "Not examined: of these long traces only the head was read. Name one to see it.");
     if (list->copies)
         vt_print_paragraph(&print, 0, 0, "Not shown: %zu snapshot%s of these processes.", list->copies,
                            list->copies == 1 ? "" : "s");
