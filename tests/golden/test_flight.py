@@ -99,7 +99,8 @@ def test_tables_fit_together(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite")) as database:
         assert database.execute("SELECT kind FROM marks JOIN events USING (event)").fetchall() == [("mark",)]
         for moment in "peak", "end":
-            (whole, summed), = database.execute(f"SELECT {moment}_driver_bytes, (SELECT SUM(driver_bytes) FROM alive_at_{moment}) FROM devices")
+            alive = f"SELECT SUM(driver_bytes) FROM alive_at_{moment}"
+            (whole, summed), = database.execute(f"SELECT {moment}_driver_bytes, ({alive}) FROM devices")
             assert whole == summed > 0
 
 
