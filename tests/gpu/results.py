@@ -9,7 +9,7 @@ from helpers import ENVIRONMENT, PROGRAM
 
 ARCHIVES, ARCHIVE_BYTES = 4, 15 << 20
 BAD = ("differs", "no", "too much")
-VALUE_LENGTH = 100
+VALUE_LENGTH = 200
 
 
 def show(value):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the parts on a card and writes what they showed: run.py OUT [--part NAME]... [--minutes 8] [--patience 1] [--jobs 4]
+"""Runs the parts on a card and writes what they showed: run.py OUT [--part NAME]... [--minutes 12] [--patience 1] [--jobs 4]
 
 Each part is a process of its own with a limit; one that fails or hangs stops no other. --patience multiplies the limits (a
 slow machine). SIGTERM or SIGINT ends the parts that run, leaves out the rest, and writes what there is. Exit status: 0 if no part
@@ -136,7 +136,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--part", action="append", choices=[part.name for part in PARTS], default=[])
-    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--minutes", type=float, default=12)
     parser.add_argument("--patience", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=max(1, min(6, (os.cpu_count() or 1) // 2)))
     parser.add_argument("--in-process", help=argparse.SUPPRESS)
