@@ -6,7 +6,6 @@ slow machine). SIGTERM or SIGINT ends the parts that run, leaves out the rest, a
 failed, 1 if one did, 2 if nothing can run here."""
 import argparse
 import concurrent.futures
-import datetime
 import json
 import os
 import pathlib
@@ -89,8 +88,7 @@ class Run:
         self.out, self.root, self.patience, self.jobs = arguments.out, root, arguments.patience, arguments.jobs
         self.deadline = time.monotonic() + arguments.minutes * 60 - ARCHIVE_SECONDS
         self.facts, self.missing, self.has, self.usable = preflight.look()
-        date = datetime.datetime.now(datetime.timezone.utc).date()
-        self.title = f"Rehearsal over the stand-in, {date}" if RUN else f"On a GPU, {date}"
+        self.title = f"Rehearsal over the stand-in, {self.facts['date']}" if RUN else f"On a GPU, {self.facts['date']}"
         self.done, self.running = [], set()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
