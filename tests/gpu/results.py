@@ -40,8 +40,8 @@ def summary(done):
 
 
 def page(title, facts, missing, done):
-    lines = [f"# {title}", "", f"Made by `tests/gpu/run.sh` ([how](../gpu.md)) on {facts['date']}, commit {facts['commit']}. {summary(done)}.",
-             "", "| | |", "|---|---|"]
+    made = f"Made by `tests/gpu/run.sh` ([how](../gpu.md)) on {facts['date']}, commit {facts['commit']}. {summary(done)}."
+    lines = [f"# {title}", "", made, "", "| | |", "|---|---|"]
     lines += [f"| {name} | {show(text)} |" for name, text in facts.items()]
     lines += [f"| missing | {show(', '.join(missing) or 'nothing')} |", "", "| part | | result | s |", "|---|---|---|--:|"]
     told = [one for one in done if one["rows"] or one["state"] == "failed"]

@@ -2,7 +2,8 @@
 driver's books say.
 
     alloc:MIB  free (the latest of these)  pooled:MIB (of the default pool)  unpool (the latest of these)  synchronize
-    library:PATH (takes 9 MiB by itself)  module  stream  unstream (the latest of these)  limit:BYTES  host:MIB  create:MIB (physical memory)  graph:MIB
+    library:PATH (takes 9 MiB by itself)  module  stream  unstream (the latest of these)  limit:BYTES
+    host:MIB  create:MIB (physical memory)  graph:MIB
     export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
     context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
     release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
@@ -234,7 +235,8 @@ context, loaded, kernels, current = ctypes.c_void_p(), ctypes.c_void_p(), 0, 0
 check(cuda.cuInit(0))
 device(current)
 actions = {"alloc": alloc_and_keep, "free": free, "pooled": pooled, "unpool": unpool, "synchronize": synchronize, "library": library,
-           "module": module, "stream": stream, "unstream": end_stream, "limit": limit, "host": host, "create": create, "graph": graph, "export": export, "open": open_,
+           "module": module, "stream": stream, "unstream": end_stream, "limit": limit, "host": host, "create": create,
+           "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "kernel": kernel, "device": device, "die": die,
            "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth,

@@ -96,11 +96,14 @@ def contexts(figures, ran):
                   [e.address for e in ran.of("context_create")][:1 + len(ran.checks["own"])])
 
 
+def signed(number):
+    return number if number < 1 << 63 else number - (1 << 64)
+
+
 def streams(figures, ran):
     """Streams, which take memory without saying so, and whether it comes back."""
-    for name, functions, sign in (("made", ("cuStreamCreate", "cuStreamCreateWithPriority"), 1), ("destroyed", ("cuStreamDestroy_v2",), -1)):
-        taken = sum(event.bytes if event.bytes < 1 << 63 else event.bytes - (1 << 64) for event in ran.of("delta")
-                    if event.function in functions)
+    for name, beginning, sign in (("made", "cuStreamCreate", 1), ("destroyed", "cuStreamDestroy", -1)):
+        taken = sum(signed(event.bytes) for event in ran.of("delta") if event.function.startswith(beginning))
         figures.equal(f"48 streams {name}: bytes", "cuMemGetInfo around it", ran.checks[name][0], sign * taken)
 
 
@@ -111,7 +114,7 @@ def silent(figures, ran):
     """Calls that take memory without saying so: by function, what the card had more in use after them."""
     seen = {}
     for event in ran.of("delta"):
-        seen[event.function] = seen.get(event.function, 0) + (event.bytes if event.bytes < 1 << 63 else event.bytes - (1 << 64))
+        seen[event.function] = seen.get(event.function, 0) + signed(event.bytes)
     for name, values in ran.checks.items():
         if name not in ("nothing", "all"):
             figures.equal(f"{name}: bytes", "cuMemGetInfo around it", sum(values), sum(seen.get(f, 0) for f in SILENT.get(name, (name,))))

@@ -1,8 +1,8 @@
 """Builds a libcuda.so.1 that asks cuMemGetInfo around every function of the real one: every_call.py FOLDER
 
 With FOLDER first in LD_LIBRARY_PATH, a program's changes of the bytes in use are lines of $EVERY_CALL_LOG: "FUNCTION BYTES" where a
-call made them, "between BYTES" where no call did, "context BYTES" at first. Each exported function is a stub that notes who it is, puts a return address of
-ours in place of its caller's, and jumps to the real one; so it needs no types. Needs cc and nm."""
+call made them, "between BYTES" where no call did, "context BYTES" at first. Each exported function is a stub that notes who it is, puts
+a return address of ours in place of its caller's, and jumps to the real one; so it needs no types. Needs cc and nm."""
 import ctypes
 import pathlib
 import subprocess
