@@ -19,70 +19,19 @@ static void find_borders(struct vt_leak_finder *finder)
     finder->last_border = finder->borders[finder->step_count - 1];
 }
 
-static uint32_t thread_of(const struct vt_trace *trace, uint32_t event)
-{
-    uint32_t stack_id = trace->events[event].stack_id;
-    return stack_id < trace->stack_count ? trace->stacks[stack_id].thread_id : 0;
-}
-
-/* An inspection holds what other threads let go of until it ends: nobody knows for how long such a block was
- * needed. It counts as one that its call freed. What makes no calls and frees meanwhile is the inspection. */
-static void end_in_own_call(struct vt_leak_finder *finder, const struct vt_index *calls,
-                            const struct vt_inspection *inspection)
-{
-    const struct vt_event *events = finder->trace->events;
-    uint64_t end_ns = events[inspection->event_index].t_ns;
-    for (uint32_t i = inspection->event_index;
-         i-- > 0 && end_ns - events[i].t_ns <= inspection->duration_ns;) {
-        uint32_t freed = finder->replay->first_freed[i];
-        if (freed != VT_NEVER && vt_index_get(calls, thread_of(finder->trace, i)) == VT_INDEX_NONE)
-            finder->call_of[i] = finder->call_of[finder->replay->allocations[freed].alloc_event];
-    }
-}
-
-#define NO_CALL_YET 0
-
-/* Where calls overlap, one thread's call begins while others make and keep blocks. What a step keeps is then
- * what its own call keeps. */
-static void find_calls(struct vt_leak_finder *finder)
-{
-    const struct vt_trace *trace = finder->trace;
-    const struct vt_span *spans = finder->attribution->spans;
-    const size_t span_count = finder->attribution->span_count;
-    struct vt_index calls = {0}; /* thread that makes calls → its step */
-
-    if (finder->attribution->concurrent_calls < 2)
-        return;
-    finder->call_of = vt_allocate_zeros(trace->event_count + 1, sizeof *finder->call_of);
-    for (size_t i = 1; i < span_count; i++)
-        if (spans[i].step != spans[i - 1].step)
-            vt_index_put(&calls, thread_of(trace, spans[i].first_event), NO_CALL_YET);
-    for (size_t s = 0; s < span_count; s++) {
-        const uint32_t any = spans[s].step;
-        bool begins = any != (s > 0 ? spans[s - 1].step : 0);
-        for (uint32_t i = spans[s].first_event; i <= spans[s].last_event; i++, begins = false) {
-            uint32_t thread = thread_of(trace, i), own = vt_index_get(&calls, thread);
-            if (begins || (any > 0 && own == NO_CALL_YET))
-                vt_index_put(&calls, thread, own = any);
-            finder->call_of[i] = own == VT_INDEX_NONE ? any : own;
-        }
-    }
-    for (size_t i = 0; i < trace->inspection_count; i++)
-        end_in_own_call(finder, &calls, &trace->inspections[i]);
-    vt_index_free(&calls);
-}
-
 uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event)
 {
     if (event == VT_NEVER)
         return VT_NEVER;
-    return finder->call_of ? finder->call_of[event] : vt_span_at(finder->attribution, event)->step;
+    return finder->requests.step_of ? finder->requests.step_of[event]
+                                    : vt_span_at(finder->attribution, event)->step;
 }
 
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t index)
 {
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
-    return allocation->alloc_event <= finder->last_border && allocation->free_event > finder->last_border;
+    return allocation->alloc_event <= finder->last_border && allocation->free_event > finder->last_border &&
+           !vt_leak_is_passing(finder, index);
 }
 
 uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
@@ -240,7 +189,9 @@ static void read_nodes(struct vt_leak_finder *finder)
 void vt_leak_finder_read(struct vt_leak_finder *finder)
 {
     find_borders(finder);
-    find_calls(finder);
+    finder->requests = vt_leak_requests_find(finder->attribution, finder->last_border);
+    finder->turn_count =
+        finder->requests.step_of ? (uint32_t)finder->requests.end_count : finder->step_count - 1;
     key_stacks(finder);
     classify(finder);
     sort_by_class(finder);
@@ -250,7 +201,7 @@ void vt_leak_finder_read(struct vt_leak_finder *finder)
 void vt_leak_finder_free(struct vt_leak_finder *finder)
 {
     free(finder->borders);
-    free(finder->call_of);
+    vt_leak_requests_free(&finder->requests);
     free(finder->code_keys);
     free(finder->operator_keys);
     free(finder->class_of);

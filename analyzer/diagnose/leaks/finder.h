@@ -4,6 +4,7 @@
 
 #include "attribute/stack_traits.h"
 #include "base/index.h"
+#include "diagnose/leaks/requests.h"
 #include "diagnose/leaks/verdicts.h"
 #include "report/report.h"
 
@@ -27,7 +28,8 @@ struct vt_leak_class {
     bool burst_inside, burst_marked; /* in the middle of a call; recorded as the collector's */
 };
 
-/* A series of bytes by step: from each of these steps on. Steps ascend; before the first it is 0. */
+/* A series of bytes by step, or by turn: from each of these steps on. Steps ascend; before the first it is 0.
+ */
 struct vt_leak_change {
     uint32_t step;
     uint64_t bytes;
@@ -41,9 +43,10 @@ struct vt_leak_finder {
     int device_index;
     bool reports_host, has_blocks;
     uint32_t step_count;
-    uint32_t *borders;    /* by step: its last event; up to step_count - 1 */
-    uint32_t last_border; /* the last event before the last step */
-    uint32_t *call_of; /* by event: the step that its thread's call began; NULL where calls do not overlap */
+    uint32_t *borders;                /* by step: its last event; up to step_count - 1 */
+    uint32_t last_border;             /* the last event before the last step */
+    struct vt_leak_requests requests; /* where several threads begin steps */
+    uint32_t turn_count;     /* growth is judged from turn 1 to this one: steps, or requests that are over */
     uint64_t *code_keys;     /* by stack: its lines of Python, else its native frames */
     uint64_t *operator_keys; /* by stack: its operator, 0 = none */
     uint32_t *class_of;      /* by allocation */
@@ -73,6 +76,12 @@ static inline uint64_t vt_leak_node(uint64_t sequence)
 
 /* The step that an event belongs to; VT_NEVER for VT_NEVER, what is never freed. */
 uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event);
+/* Whether the request that made an allocation needed it and freed it. */
+static inline bool vt_leak_is_passing(const struct vt_leak_finder *finder, uint32_t allocation)
+{
+    return finder->requests.passing && finder->requests.passing[allocation];
+}
+/* Made by a step, needed by nothing that still runs, and alive when the last step begins. */
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);
 /* Index of the leak that an allocation is part of; VT_NO_CLASS = none. */
 uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation);

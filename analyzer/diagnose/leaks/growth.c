@@ -3,6 +3,7 @@
 #include "diagnose/leaks/growth.h"
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "diagnose/leaks/lines.h"
 #include "format/allocator.h"
 
@@ -110,23 +111,12 @@ bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint
 
 /* ---- Classes ---- */
 
-/* Sets finder->series: bytes of a class alive at each step's end. */
-static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+/* Adds up the changes in finder->series, so that each step has the bytes from there on. */
+static void sum_series(struct vt_leak_finder *finder, size_t count)
 {
-    size_t count = 0, kept = 0;
-    vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
-               sizeof *finder->series);
     struct vt_leak_change *series = finder->series;
-    for (uint32_t i = 0; i < class->count; i++) {
-        uint32_t index = finder->order[class->first + i];
-        const struct vt_allocation *allocation = &finder->replay->allocations[index];
-        uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
-        series[count++] =
-            (struct vt_leak_change){vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes};
-        if (freed <= finder->step_count)
-            series[count++] = (struct vt_leak_change){freed, 0 - allocation->bytes};
-    }
-    qsort(series, count, sizeof *series, compare_changes);
+    size_t kept = 0;
+    vt_sort(series, count, sizeof *series, compare_changes);
     for (size_t i = 0; i < count; i++) {
         uint64_t before = kept > 0 ? series[kept - 1].bytes : 0;
         if (kept > 0 && series[kept - 1].step == series[i].step)
@@ -137,11 +127,68 @@ static void make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
     finder->series_count = kept;
 }
 
-/* Of finder->series. */
-static bool repeats(const struct vt_leak_finder *finder, uint32_t from, struct vt_growth *growth)
+static struct vt_leak_change *reserve_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
-    return vt_growth_repeats(finder->series, finder->series_count, from, finder->step_count - 1,
-                             finder->attribution->concurrent_calls, growth);
+    vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
+               sizeof *finder->series);
+    return finder->series;
+}
+
+/* Sets finder->series: bytes of a class alive at each step's end. */
+static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    struct vt_leak_change *series = reserve_series(finder, class);
+    size_t count = 0;
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
+        series[count++] =
+            (struct vt_leak_change){vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes};
+        if (freed <= finder->step_count)
+            series[count++] = (struct vt_leak_change){freed, 0 - allocation->bytes};
+    }
+    sum_series(finder, count);
+}
+
+/* The same by turn: bytes that requests left which are over. Returns the first turn that leaves some. */
+static uint32_t make_turns(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    struct vt_leak_change *series = reserve_series(finder, class);
+    uint32_t first = VT_NEVER;
+    size_t count = 0;
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        uint32_t turn = vt_leak_turn_made(&finder->requests, finder->attribution, index);
+        if (turn == VT_NEVER || vt_leak_is_passing(finder, index))
+            continue;
+        series[count++] = (struct vt_leak_change){turn, allocation->bytes};
+        if (allocation->free_event <= finder->last_border)
+            series[count++] = (struct vt_leak_change){
+                vt_leak_turn_at(&finder->requests, allocation->free_event), 0 - allocation->bytes};
+        else if (turn > 0 && turn < first)
+            first = turn;
+    }
+    sum_series(finder, count);
+    return first;
+}
+
+/* Whether what the class keeps grows; turns into steps what is found. */
+static bool grows(struct vt_leak_finder *finder, const struct vt_leak_class *class, struct vt_growth *growth)
+{
+    uint32_t from = class->first_birth;
+    if (finder->requests.step_of)
+        from = make_turns(finder, class);
+    else
+        make_series(finder, class);
+    if (!vt_growth_repeats(finder->series, finder->series_count, from, finder->turn_count,
+                           finder->attribution->concurrent_calls, growth) ||
+        growth->bytes_per_step * (growth->last_step - growth->first_step) < VT_TORCH_ROUND_BYTES)
+        return false;
+    if (finder->requests.step_of)
+        growth->first_step = finder->requests.first_steps[growth->first_step];
+    return true;
 }
 
 /* ---- Growth that ends ---- */
@@ -235,9 +282,7 @@ void vt_leak_growth_find(struct vt_leak_finder *finder)
         struct vt_growth growth = {0};
         if (class->births < VT_LEAK_BIRTHS)
             continue;
-        make_series(finder, class);
-        class->grows = repeats(finder, class->first_birth, &growth) &&
-                       growth.bytes_per_step * (growth.last_step - growth.first_step) >= VT_TORCH_ROUND_BYTES;
+        class->grows = grows(finder, class, &growth);
         if (!class->grows)
             continue;
         class->since = growth.first_step;
@@ -331,7 +376,8 @@ void vt_leak_rebuilt_find(struct vt_leak_finder *finder)
             vt_leak_step_of(finder, finder->replay->allocations[finder->order[class->first]].alloc_event);
         make_series(finder, class);
         drop_rounding(finder);
-        if (repeats(finder, from ? from : 1, &growth))
+        if (vt_growth_repeats(finder->series, finder->series_count, from ? from : 1, finder->step_count - 1,
+                              finder->attribution->concurrent_calls, &growth))
             add_rebuilt(finder, class, &growth);
     }
 }
