@@ -1,7 +1,7 @@
 """A server's leak is what its requests keep, however their threads take turns: traces of one program under many schedules."""
 import collections
+import itertools
 import json
-import os
 import pathlib
 import random
 import subprocess
@@ -26,130 +26,174 @@ LINES = bytes([0xE8, 2]) * 8  # each instruction on a line of its own
 class Server:
     """Its allocator gives each block an address of its own. Each thread is a generator that yields after each event."""
 
-    def __init__(self, seed, threads):
+    def __init__(self, seed, threads, keep, requests=REQUESTS):
         self.random, self.trace, self.address, self.stacks = random.Random(seed), TraceFile(), 1 << 32, {}
-        self.left, self.shared = iter(range(REQUESTS)), collections.deque()
+        self.keep, self.number, self.requests, self.kept = keep, itertools.count(), requests, collections.deque()
         trace = self.trace
         trace.process([b"python", b"server.py"], b"/work", b"/usr/bin/python")
         trace.device(0, 1 << 36, b"Simulated GPU")
         trace.code(HANDLER, b"/work/server.py", b"handle", LINES)
         trace.code(MODULE, b"/lib/python3.11/site-packages/torch/nn/modules/module.py", b"_call_impl")
-        trace.code(MAIN, b"/work/server.py", b"main")
-        trace.event(ALLOC, DRIVER, 1 << 32, 1 << 35, stack=self.stack(MAIN_THREAD, 0), thread=MAIN_THREAD)
-        self.weights = self.alloc(MAIN_THREAD, 1, 16 * MIB)
-        self.threads = {MAIN_THREAD + 1 + i for i in range(threads)}
+        trace.code(MAIN, b"/work/server.py", b"main", LINES)
+        trace.event(ALLOC, DRIVER, 1 << 32, 1 << 40, stack=self.stack(MAIN_THREAD, None), thread=MAIN_THREAD)
+        self.weights = self.alloc(MAIN_THREAD, MAIN, 1, 16 * MIB)
+        self.workers = [MAIN_THREAD + 1 + i for i in range(threads)]
 
-    def stack(self, thread, place, module=None):
-        """`place`: where in handle(), or in main() for the main thread; `module`: which one's call."""
-        key = thread, place, module
+    def stack(self, thread, code, place=0, module=None):
+        """`place`: where in the code; `module`: the one that it calls there."""
+        key = thread, code, place, module
         if key not in self.stacks:
             self.stacks[key] = len(self.stacks) + 1
-            own = (MAIN if thread == MAIN_THREAD else HANDLER, 2 * place, 0)
-            frames = [(MODULE, 0, 0xA000 + module), own] if module is not None else [own] if place else []
+            frames = [(MODULE, 0, 0xA000 + module)] if module is not None else []
+            frames += [(code, 2 * place, 0)] if code else []
             self.trace.stack(self.stacks[key], native=[NATIVE] if frames else [], python=frames)
         return self.stacks[key]
 
-    def alloc(self, thread, place, size, module=None):
+    def alloc(self, thread, code, place, size, module=None):
         self.address += 64 * MIB
-        self.trace.event(ALLOC, FRAMEWORK, self.address, size, stack=self.stack(thread, place, module), thread=thread,
+        self.trace.event(ALLOC, FRAMEWORK, self.address, size, stack=self.stack(thread, code, place, module), thread=thread,
                          after_ns=1000)
         return self.address, size
 
-    def free(self, thread, block):
-        self.trace.event(FREE, FRAMEWORK, block[0], block[1], stack=self.stack(thread, 0), thread=thread, after_ns=1000)
+    def free(self, thread, *blocks):
+        for address, size in blocks:
+            self.trace.event(FREE, FRAMEWORK, address, size, stack=self.stack(thread, None), thread=thread, after_ns=1000)
 
-    def handle(self, thread, keep):
-        """One request: its input, two layers, an answer of which `keep` decides, and its mean."""
-        rows = self.alloc(thread, 1, ANSWER)
+    def handle(self, thread, code=HANDLER, rows=None):
+        """One request: its input, two layers, and an answer with its mean."""
+        number = next(self.number)
+        rows = rows or self.alloc(thread, code, 1, ANSWER)
         yield
-        hidden = self.alloc(thread, 2, MIB, module=0)
+        hidden = self.alloc(thread, code, 2, MIB, module=0)
         yield
-        active = self.alloc(thread, 2, MIB, module=1)
+        active = self.alloc(thread, code, 2, MIB, module=1)
         yield
         self.free(thread, hidden)
         yield
-        answer = self.alloc(thread, 2, ANSWER, module=2)
+        answer = self.alloc(thread, code, 2, ANSWER, module=2)
         yield
         self.free(thread, active)
         yield
-        gone = keep(self, answer)
-        mean = self.alloc(thread, 3, 512)
+        held = self.keep(self, thread, number, [rows, answer])
+        mean = self.alloc(thread, code, 3, 512)
         yield
         self.free(thread, mean)
         yield
-        for block in gone:
-            self.free(thread, block)
-            yield
-        self.free(thread, rows)
+        self.free(thread, *held)
         yield
 
-    def serve(self, keep):
-        """Worker threads come and go on as the schedule has it: some begin late, some stop in a request for long."""
-        def work(thread):
-            for _ in self.left:
-                yield from self.handle(thread, keep)
-        running = {thread: work(thread) for thread in self.threads}
-        asleep = {thread: self.random.choice((0, 0, self.random.randrange(400))) for thread in running}
-        busy = self.random.choice((1, 3, 30, 200))  # events of a thread in a row
-        now = 0
-        while running:
+    def work(self, thread):
+        while self.requests > 0:
+            self.requests -= 1
+            yield from self.handle(thread)
+
+    def run(self, running, at_one_time=1000):
+        """Lets the generators take turns; some begin late, some stop in a request for long."""
+        busy = self.random.choice((1, 3, 30, 200))  # events in a row
+        waiting = [(work, self.random.choice((0, 0, self.random.randrange(400)))) for work in running]
+        running, now = [], 0
+        while running or waiting:
+            while waiting and len(running) < at_one_time:
+                running.append(waiting.pop(0))
             now += 1
-            awake = [thread for thread in running if asleep[thread] <= now] or list(running)
-            thread = self.random.choice(awake)
+            turn = self.random.choice([item for item in running if item[1] <= now] or running)
+            running.remove(turn)
             for _ in range(self.random.randrange(1, 2 * busy)):
-                if next(running[thread], self) is self:
-                    del running[thread]
+                if next(turn[0], self) is self:
                     break
-            if self.random.random() < 0.05:
-                asleep[thread] = now + self.random.randrange(400 // busy + 2)
-        for block in (*self.shared, self.weights):
-            self.free(MAIN_THREAD, block)
+            else:
+                sleeps = self.random.random() < 0.05
+                running.append((turn[0], now + self.random.randrange(400 // busy + 2) if sleeps else 0))
+
+    def serve(self, pool=True, warm_up=0):
+        for _ in range(warm_up):
+            collections.deque(self.handle(MAIN_THREAD, MAIN), 0)
+        if pool:
+            self.run([self.work(thread) for thread in self.workers])
+        else:
+            self.run([self.handle(MAIN_THREAD + 1 + i) for i in range(self.requests)], len(self.workers))
+        self.free(MAIN_THREAD, *self.kept, self.weights)
 
 
-def nothing(server, answer):
-    return [answer]
+# What a handler keeps of its rows and answer; it holds what is returned until it ends.
+def nothing(server, thread, number, blocks):
+    return blocks
 
 
-def everything(server, answer):
-    server.shared.append(answer)
+def answers(server, thread, number, blocks):
+    server.kept.append(blocks.pop())
+    return blocks
+
+
+def both(server, thread, number, blocks):
+    server.kept += blocks
     return []
 
 
+def every_fifth(server, thread, number, blocks):
+    return (nothing if number % 5 else answers)(server, thread, number, blocks)
+
+
 def last(count):
-    def keep(server, answer):
-        server.shared.append(answer)
-        return [server.shared.popleft()] if len(server.shared) > count else []
+    def keep(server, thread, number, blocks):
+        answers(server, thread, number, blocks)
+        if len(server.kept) > count:
+            server.free(thread, server.kept.popleft())
+        return blocks
+    return keep
+
+
+def until(count):
+    """A list that is cleared when it is full."""
+    def keep(server, thread, number, blocks):
+        answers(server, thread, number, blocks)
+        if len(server.kept) == count:
+            server.free(thread, *server.kept)
+            server.kept.clear()
+        return blocks
+    return keep
+
+
+def filled(count):
+    def keep(server, thread, number, blocks):
+        return (answers if len(server.kept) < count else nothing)(server, thread, number, blocks)
     return keep
 
 
 def leaks(server, path):
     trace = server.trace.write(path)
-    return json.loads(subprocess.check_output([ANALYZER, "report", "--json", trace]))["devices"][0]
+    return json.loads(subprocess.check_output([ANALYZER, "report", "--json", trace]))["devices"][0]["leaks"]
 
 
-SEEDS = range(300 if LONG else 60)
+SEEDS = range(300 if LONG else 40)
+SHAPES = {"pool": {}, "warmed up": {"warm_up": 2}, "thread per request": {"pool": False}}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 8])
-def test_what_each_request_keeps(tmp_path, threads):
+@pytest.mark.parametrize("keep, size", [(answers, ANSWER), (both, 2 * ANSWER), (every_fifth, ANSWER / 5)], ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_requests_keep(tmp_path, threads, keep, size, shape):
     wrong = {}
     for seed in SEEDS:
-        server = Server(seed, threads)
-        server.serve(everything)
-        found = [leak["bytes_per_step"] for leak in leaks(server, tmp_path / "a.vrt")["leaks"]]
-        if found != [ANSWER]:
-            wrong[seed] = found
+        server = Server(seed, threads, keep)
+        server.serve(**SHAPES[shape])
+        found = leaks(server, tmp_path / "a.vrt")
+        if not (len(found) == 1 and found[0]["bytes_per_step"] == pytest.approx(size, rel=0.0 if size >= ANSWER else 0.05) and
+                found[0]["bytes"] == found[0]["blocks"] * ANSWER):
+            wrong[seed] = [(leak["verdict"], leak["bytes_per_step"], leak["bytes"] / ANSWER, leak["blocks"]) for leak in found]
     assert not wrong, (len(wrong), wrong)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 8])
-@pytest.mark.parametrize("keep", [nothing, last(1), last(4), last(16)], ids=["nothing", "last", "last 4", "last 16"])
-def test_what_ends(tmp_path, threads, keep):
+@pytest.mark.parametrize("keep", [nothing, last(1), last(4), last(16), until(5), until(16), filled(4), filled(20)],
+                         ids=["nothing", "last", "last 4", "last 16", "until 5", "until 16", "filled 4", "filled 20"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_ends(tmp_path, threads, keep, shape):
     wrong = {}
     for seed in SEEDS:
-        server = Server(seed, threads)
-        server.serve(keep)
-        found = leaks(server, tmp_path / "a.vrt")["leaks"]
+        server = Server(seed, threads, keep)
+        server.serve(**SHAPES[shape])
+        found = leaks(server, tmp_path / "a.vrt")
         if found:
-            wrong[seed] = [(leak["verdict"], leak["bytes_per_step"], leak["line"]) for leak in found]
+            wrong[seed] = [(leak["verdict"], leak["bytes_per_step"], leak["line"]["line"]) for leak in found]
     assert not wrong, (len(wrong), wrong)

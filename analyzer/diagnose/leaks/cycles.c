@@ -56,8 +56,7 @@ static void gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t
             bool marked = finder->trace->events[event].flags & VT_FLAG_COLLECTOR;
             if (finder->class_of[i] == VT_NO_CLASS || step == 0 || (vt_leak_is_passing(finder, i) && !marked))
                 continue;
-            if (finder->requests.step_of &&
-                !vt_leak_is_over(&finder->requests, finder->attribution, i, event))
+            if (finder->requests.step_of && !vt_leak_is_over(&finder->requests, i, event))
                 step = burst->step;
             VT_APPEND(burst->items, burst->count, burst->capacity,
                       (struct freed){finder->class_of[i], step, replay->allocations[i].bytes, marked});

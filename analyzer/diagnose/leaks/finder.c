@@ -110,30 +110,42 @@ static void classify(struct vt_leak_finder *finder)
     vt_index_free(&index);
 }
 
-/* Sorts allocations by class and counts the steps from which each class keeps something. */
+/* Counts the steps from which a class keeps something. `counted`: by step, the last class + 1 that was. */
+static void count_births(struct vt_leak_finder *finder, uint32_t number, uint32_t *counted)
+{
+    struct vt_leak_class *class = &finder->classes[number];
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        uint32_t step = vt_leak_step_of(finder, allocation->alloc_event);
+        if (step == 0 || !vt_leak_is_kept(finder, index) || !vt_leak_is_judged(finder, index))
+            continue;
+        if (class->births == 0 || step < class->first_birth)
+            class->first_birth = step;
+        class->births += counted[step] != number + 1;
+        counted[step] = number + 1;
+        class->last_birth = step > class->last_birth ? step : class->last_birth;
+        class->stack_id = allocation->stack_id;
+    }
+}
+
 static void sort_by_class(struct vt_leak_finder *finder)
 {
-    const struct vt_replay *replay = finder->replay;
-    uint32_t first = 0;
+    uint32_t *counted = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *counted), first = 0;
     for (size_t i = 0; i < finder->class_count; i++) {
         finder->classes[i].first = first;
         first += finder->classes[i].count;
         finder->classes[i].count = 0;
     }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         if (finder->class_of[i] == VT_NO_CLASS)
             continue;
-        uint32_t step = vt_leak_step_of(finder, replay->allocations[i].alloc_event);
         struct vt_leak_class *class = &finder->classes[finder->class_of[i]];
-        finder->order[class->first + class->count++] = (uint32_t)i;
-        if (step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
-            continue;
-        if (class->births == 0 || step < class->first_birth)
-            class->first_birth = step;
-        class->births += step != class->last_birth;
-        class->last_birth = step;
-        class->stack_id = replay->allocations[i].stack_id;
+        finder->order[class->first + class->count++] = i;
     }
+    for (uint32_t i = 0; i < finder->class_count; i++)
+        count_births(finder, i, counted);
+    free(counted);
 }
 
 /* ---- Nodes ---- */
@@ -189,11 +201,13 @@ static void read_nodes(struct vt_leak_finder *finder)
 void vt_leak_finder_read(struct vt_leak_finder *finder)
 {
     find_borders(finder);
-    finder->requests = vt_leak_requests_find(finder->attribution, finder->last_border);
-    finder->turn_count =
-        finder->requests.step_of ? (uint32_t)finder->requests.end_count : finder->step_count - 1;
     key_stacks(finder);
     classify(finder);
+    finder->requests = vt_leak_requests_find(finder->attribution, finder->last_border, finder->class_of,
+                                             finder->class_count);
+    finder->at_one_time = finder->attribution->concurrent_calls > finder->requests.at_one_time
+                              ? finder->attribution->concurrent_calls
+                              : finder->requests.at_one_time;
     sort_by_class(finder);
     read_nodes(finder);
 }

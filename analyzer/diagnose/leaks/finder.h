@@ -46,11 +46,11 @@ struct vt_leak_finder {
     uint32_t *borders;                /* by step: its last event; up to step_count - 1 */
     uint32_t last_border;             /* the last event before the last step */
     struct vt_leak_requests requests; /* where several threads begin steps */
-    uint32_t turn_count;     /* growth is judged from turn 1 to this one: steps, or requests that are over */
-    uint64_t *code_keys;     /* by stack: its lines of Python, else its native frames */
-    uint64_t *operator_keys; /* by stack: its operator, 0 = none */
-    uint32_t *class_of;      /* by allocation */
-    uint32_t *order;         /* allocations by class, then by time */
+    uint32_t at_one_time;             /* steps in work, at most */
+    uint64_t *code_keys;              /* by stack: its lines of Python, else its native frames */
+    uint64_t *operator_keys;          /* by stack: its operator, 0 = none */
+    uint32_t *class_of;               /* by allocation */
+    uint32_t *order;                  /* allocations by class, then by time */
     struct vt_leak_class *classes;
     size_t class_count, class_capacity;
     uint8_t *made_node;            /* by event: an autograd node was made for it */
@@ -80,6 +80,11 @@ uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event);
 static inline bool vt_leak_is_passing(const struct vt_leak_finder *finder, uint32_t allocation)
 {
     return finder->requests.passing && finder->requests.passing[allocation];
+}
+/* Whether it is known what the request that made an allocation keeps. */
+static inline bool vt_leak_is_judged(const struct vt_leak_finder *finder, uint32_t allocation)
+{
+    return !finder->requests.step_of || vt_leak_is_over(&finder->requests, allocation, finder->last_border);
 }
 /* Made by a step, needed by nothing that still runs, and alive when the last step begins. */
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);

@@ -82,12 +82,12 @@ static uint64_t slope(const struct vt_leak_change *series, size_t changes, const
     return (uint64_t)((rise + spread / 2) / spread);
 }
 
-bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
-                       uint32_t at_once, struct vt_growth *growth)
+/* Lists the steps in which a series exceeds all that it was before, from one step to the other. */
+static uint32_t list_records(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
+                             uint32_t *records)
 {
-    uint32_t *records = vt_allocate_zeros(changes + 1, sizeof *records), count = 0;
+    uint32_t count = 0;
     uint64_t most = 0;
-    bool repeats = false;
     for (size_t i = 0; i < changes && series[i].step <= to; i++) {
         if (series[i].bytes <= most)
             continue;
@@ -95,6 +95,15 @@ bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint
         if (series[i].step >= from) /* what was cleared before may be cleared again */
             records[count++] = series[i].step;
     }
+    return count;
+}
+
+bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
+                       uint32_t at_once, struct vt_growth *growth)
+{
+    uint32_t *records = vt_allocate_zeros(changes + 1, sizeof *records);
+    uint32_t count = list_records(series, changes, from, to, records);
+    bool repeats = false;
     if (count >= VT_LEAK_BIRTHS) {
         uint32_t first = skip_stray_records(records, count);
         const uint32_t *kept = records + first;
@@ -111,10 +120,9 @@ bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint
 
 /* ---- Classes ---- */
 
-/* Adds up the changes in finder->series, so that each step has the bytes from there on. */
-static void sum_series(struct vt_leak_finder *finder, size_t count)
+/* Adds up changes, so that each step has the bytes from there on. Returns how many steps there are. */
+static size_t sum_changes(struct vt_leak_change *series, size_t count)
 {
-    struct vt_leak_change *series = finder->series;
     size_t kept = 0;
     vt_sort(series, count, sizeof *series, compare_changes);
     for (size_t i = 0; i < count; i++) {
@@ -124,71 +132,108 @@ static void sum_series(struct vt_leak_finder *finder, size_t count)
         else
             series[kept++] = (struct vt_leak_change){series[i].step, before + series[i].bytes};
     }
-    finder->series_count = kept;
+    return kept;
 }
 
-static struct vt_leak_change *reserve_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void begin_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
                sizeof *finder->series);
-    return finder->series;
+    finder->series_count = 0;
+}
+
+static void add_change(struct vt_leak_finder *finder, uint32_t step, uint64_t bytes)
+{
+    finder->series[finder->series_count++] = (struct vt_leak_change){step, bytes};
 }
 
 /* Sets finder->series: bytes of a class alive at each step's end. */
 static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
-    struct vt_leak_change *series = reserve_series(finder, class);
-    size_t count = 0;
+    begin_series(finder, class);
     for (uint32_t i = 0; i < class->count; i++) {
-        uint32_t index = finder->order[class->first + i];
-        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        const struct vt_allocation *allocation =
+            &finder->replay->allocations[finder->order[class->first + i]];
         uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
-        series[count++] =
-            (struct vt_leak_change){vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes};
+        add_change(finder, vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes);
         if (freed <= finder->step_count)
-            series[count++] = (struct vt_leak_change){freed, 0 - allocation->bytes};
+            add_change(finder, freed, 0 - allocation->bytes);
     }
-    sum_series(finder, count);
+    finder->series_count = sum_changes(finder->series, finder->series_count);
 }
 
-/* The same by turn: bytes that requests left which are over. Returns the first turn that leaves some. */
-static uint32_t make_turns(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+/* The same where requests overlap, of what they do not use up: each block from the request on that made it.
+ */
+static void make_request_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
-    struct vt_leak_change *series = reserve_series(finder, class);
-    uint32_t first = VT_NEVER;
-    size_t count = 0;
+    begin_series(finder, class);
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
         const struct vt_allocation *allocation = &finder->replay->allocations[index];
-        uint32_t turn = vt_leak_turn_made(&finder->requests, finder->attribution, index);
-        if (turn == VT_NEVER || vt_leak_is_passing(finder, index))
+        uint32_t made = vt_leak_step_of(finder, allocation->alloc_event);
+        uint32_t gone = vt_leak_gone_at(&finder->requests, index);
+        if (allocation->alloc_event > finder->last_border ||
+            finder->requests.passing[index] == VT_LEAK_USED_UP)
             continue;
-        series[count++] = (struct vt_leak_change){turn, allocation->bytes};
-        if (allocation->free_event <= finder->last_border)
-            series[count++] = (struct vt_leak_change){
-                vt_leak_turn_at(&finder->requests, allocation->free_event), 0 - allocation->bytes};
-        else if (turn > 0 && turn < first)
-            first = turn;
+        add_change(finder, made, allocation->bytes);
+        if (gone <= finder->last_border)
+            add_change(finder, larger(made, vt_span_at(finder->attribution, gone)->step),
+                       0 - allocation->bytes);
     }
-    sum_series(finder, count);
-    return first;
+    finder->series_count = sum_changes(finder->series, finder->series_count);
 }
 
-/* Whether what the class keeps grows; turns into steps what is found. */
+/* The same by turn: what requests left that are over. */
+static void make_turn_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    const struct vt_leak_requests *requests = &finder->requests;
+    begin_series(finder, class);
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i], turn = vt_leak_turn_of(requests, index);
+        uint32_t gone = vt_leak_gone_at(requests, index);
+        if (turn == VT_NEVER || requests->passing[index] != VT_LEAK_NOT_PASSING)
+            continue;
+        add_change(finder, turn, finder->replay->allocations[index].bytes);
+        if (gone <= finder->last_border)
+            add_change(finder, larger(turn, vt_leak_turn_at(requests, gone)),
+                       0 - finder->replay->allocations[index].bytes);
+    }
+    finder->series_count = sum_changes(finder->series, finder->series_count);
+}
+
+/* Whether a class grows by turn too, and is as large as ever at the end. In the order in which requests
+ * begin, what they keep can be more than there ever was at one time: one may still be about to make it while
+ * another has it already. In the order in which they end, it can be less. This has the exact bytes. */
+static bool remains(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                    struct vt_growth *growth)
+{
+    const uint32_t to = (uint32_t)finder->requests.end_count;
+    make_turn_series(finder, class);
+    uint32_t *records = vt_allocate_zeros(finder->series_count + 1, sizeof *records);
+    uint32_t count = list_records(finder->series, finder->series_count, 1, to, records);
+    bool remains = false;
+    if (count >= VT_LEAK_BIRTHS) {
+        uint64_t most = bytes_at(finder->series, finder->series_count, records[count - 1]);
+        remains = bytes_at(finder->series, finder->series_count, to) >= most - most / 10;
+        growth->bytes_per_step = slope(finder->series, finder->series_count, records, count);
+    }
+    free(records);
+    return remains;
+}
+
 static bool grows(struct vt_leak_finder *finder, const struct vt_leak_class *class, struct vt_growth *growth)
 {
-    uint32_t from = class->first_birth;
-    if (finder->requests.step_of)
-        from = make_turns(finder, class);
-    else
-        make_series(finder, class);
-    if (!vt_growth_repeats(finder->series, finder->series_count, from, finder->turn_count,
-                           finder->attribution->concurrent_calls, growth) ||
-        growth->bytes_per_step * (growth->last_step - growth->first_step) < VT_TORCH_ROUND_BYTES)
-        return false;
-    if (finder->requests.step_of)
-        growth->first_step = finder->requests.first_steps[growth->first_step];
-    return true;
+    bool requests = finder->requests.step_of;
+    (requests ? make_request_series : make_series)(finder, class);
+    return vt_growth_repeats(finder->series, finder->series_count, class->first_birth, finder->step_count - 1,
+                             finder->at_one_time, growth) &&
+           (!requests || remains(finder, class, growth)) &&
+           growth->bytes_per_step * (growth->last_step - growth->first_step) >= VT_TORCH_ROUND_BYTES;
 }
 
 /* ---- Growth that ends ---- */
@@ -377,7 +422,7 @@ void vt_leak_rebuilt_find(struct vt_leak_finder *finder)
         make_series(finder, class);
         drop_rounding(finder);
         if (vt_growth_repeats(finder->series, finder->series_count, from ? from : 1, finder->step_count - 1,
-                              finder->attribution->concurrent_calls, &growth))
+                              finder->at_one_time, &growth))
             add_rebuilt(finder, class, &growth);
     }
 }
