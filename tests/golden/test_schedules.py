@@ -92,7 +92,7 @@ class Server:
         busy = self.random.choice((1, 3, 30, 200))  # events in a row
         waiting = [(work, self.random.choice((0, 0, self.random.randrange(400)))) for work in running]
         running, now = [], 0
-        while running or waiting:
+        while (running or waiting) and not (self.cut and self.requests == 0):
             while waiting and len(running) < at_one_time:
                 running.append(waiting.pop(0))
             now += 1
@@ -105,14 +105,17 @@ class Server:
                 sleeps = self.random.random() < 0.05
                 running.append((turn[0], now + self.random.randrange(400 // busy + 2) if sleeps else 0))
 
-    def serve(self, pool=True, warm_up=0):
+    def serve(self, pool=True, warm_up=0, cut=False):
+        """`cut`: the trace ends when the last request has begun."""
+        self.cut = cut
         for _ in range(warm_up):
             collections.deque(self.handle(MAIN_THREAD, MAIN), 0)
         if pool:
             self.run([self.work(thread) for thread in self.workers])
         else:
             self.run([self.handle(MAIN_THREAD + 1 + i) for i in range(self.requests)], len(self.workers))
-        self.free(MAIN_THREAD, *self.kept, self.weights)
+        if not cut:
+            self.free(MAIN_THREAD, *self.kept, self.weights)
 
 
 # What a handler keeps of its rows and answer; it holds what is returned until it ends.
@@ -166,7 +169,7 @@ def leaks(server, path):
 
 
 SEEDS = range(300 if LONG else 40)
-SHAPES = {"pool": {}, "warmed up": {"warm_up": 2}, "thread per request": {"pool": False}}
+SHAPES = {"pool": {}, "warmed up": {"warm_up": 2}, "thread per request": {"pool": False}, "cut": {"cut": True}}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 8])

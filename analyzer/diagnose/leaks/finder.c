@@ -203,8 +203,8 @@ void vt_leak_finder_read(struct vt_leak_finder *finder)
     find_borders(finder);
     key_stacks(finder);
     classify(finder);
-    finder->requests = vt_leak_requests_find(finder->attribution, finder->last_border, finder->class_of,
-                                             finder->class_count);
+    finder->requests = vt_leak_requests_find(finder->attribution, finder->last_border, finder->code_keys,
+                                             finder->class_of, finder->class_count);
     finder->at_one_time = finder->attribution->concurrent_calls > finder->requests.at_one_time
                               ? finder->attribution->concurrent_calls
                               : finder->requests.at_one_time;

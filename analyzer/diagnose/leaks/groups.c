@@ -392,7 +392,9 @@ static void split_request(struct cluster *cluster, uint32_t step)
     const struct vt_leak_request *request = &finder->requests.items[step];
     struct vt_leak_run run;
     size_t count = 0;
-    collect_kept(cluster, vt_leak_first_at(finder, request->made), vt_leak_first_at(finder, request->over));
+    uint32_t border = finder->borders[step]; /* up to which other threads may be in this step */
+    collect_kept(cluster, vt_leak_first_at(finder, request->made),
+                 vt_leak_first_at(finder, request->over > border ? request->over : border + 1));
     for (size_t i = 0; i < cluster->count; i++)
         if (vt_leak_step_of(finder, allocations[cluster->blocks[i].allocation].alloc_event) == step)
             cluster->blocks[count++] = cluster->blocks[i];

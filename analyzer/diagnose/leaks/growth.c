@@ -167,18 +167,20 @@ static void make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
     finder->series_count = sum_changes(finder->series, finder->series_count);
 }
 
-/* The same where requests overlap, of what they do not use up: each block from the request on that made it.
- */
-static void make_request_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+/* The same where requests overlap, of what they do not use up: each block that was made by an event, from the
+ * request on that made it. Returns false if it leaves out what is still in work when the trace ends. */
+static bool make_request_series(struct vt_leak_finder *finder, const struct vt_leak_class *class, uint32_t by)
 {
+    bool whole = true;
     begin_series(finder, class);
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
         const struct vt_allocation *allocation = &finder->replay->allocations[index];
         uint32_t made = vt_leak_step_of(finder, allocation->alloc_event);
         uint32_t gone = vt_leak_gone_at(&finder->requests, index);
-        if (allocation->alloc_event > finder->last_border ||
-            finder->requests.passing[index] == VT_LEAK_USED_UP)
+        bool in_work = gone == VT_NEVER && !vt_leak_is_judged(finder, index);
+        whole &= !in_work;
+        if (in_work || allocation->alloc_event > by || finder->requests.passing[index] == VT_LEAK_USED_UP)
             continue;
         add_change(finder, made, allocation->bytes);
         if (gone <= finder->last_border)
@@ -186,6 +188,7 @@ static void make_request_series(struct vt_leak_finder *finder, const struct vt_l
                        0 - allocation->bytes);
     }
     finder->series_count = sum_changes(finder->series, finder->series_count);
+    return whole;
 }
 
 /* The same by turn: what requests left that are over. */
@@ -206,34 +209,59 @@ static void make_turn_series(struct vt_leak_finder *finder, const struct vt_leak
     finder->series_count = sum_changes(finder->series, finder->series_count);
 }
 
-/* Whether a class grows by turn too, and is as large as ever at the end. In the order in which requests
- * begin, what they keep can be more than there ever was at one time: one may still be about to make it while
- * another has it already. In the order in which they end, it can be less. This has the exact bytes. */
-static bool remains(struct vt_leak_finder *finder, const struct vt_leak_class *class,
-                    struct vt_growth *growth)
+/* Whether what is left grows by turn too, and is as much as ever at the end. */
+static bool remains(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     const uint32_t to = (uint32_t)finder->requests.end_count;
     make_turn_series(finder, class);
+    const struct vt_leak_change *series = finder->series;
     uint32_t *records = vt_allocate_zeros(finder->series_count + 1, sizeof *records);
-    uint32_t count = list_records(finder->series, finder->series_count, 1, to, records);
-    bool remains = false;
-    if (count >= VT_LEAK_BIRTHS) {
-        uint64_t most = bytes_at(finder->series, finder->series_count, records[count - 1]);
-        remains = bytes_at(finder->series, finder->series_count, to) >= most - most / 10;
-        growth->bytes_per_step = slope(finder->series, finder->series_count, records, count);
-    }
+    uint32_t count = list_records(series, finder->series_count, 1, to, records);
+    uint64_t most = count > 0 ? bytes_at(series, finder->series_count, records[count - 1]) : 0;
     free(records);
-    return remains;
+    return count >= VT_LEAK_BIRTHS && bytes_at(series, finder->series_count, to) >= most - most / 10;
 }
 
-static bool grows(struct vt_leak_finder *finder, const struct vt_leak_class *class, struct vt_growth *growth)
+/* The bytes per step, with what requests in work make later. If it is not known, by turn: in the order in
+ * which requests end, those that keep nothing are not where they were. */
+static uint64_t measure_requests(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                                 const struct vt_growth *growth)
 {
-    bool requests = finder->requests.step_of;
-    (requests ? make_request_series : make_series)(finder, class);
+    uint32_t from = growth->first_step, to = finder->requests.last_over;
+    if (!make_request_series(finder, class, VT_NEVER)) {
+        make_turn_series(finder, class);
+        from = 1;
+        to = (uint32_t)finder->requests.end_count;
+    }
+    uint32_t *records = vt_allocate_zeros(finder->series_count + 1, sizeof *records);
+    uint32_t count = list_records(finder->series, finder->series_count, from, to, records);
+    uint64_t bytes = count < VT_LEAK_BIRTHS ? growth->bytes_per_step
+                                            : slope(finder->series, finder->series_count, records, count);
+    free(records);
+    return bytes;
+}
+
+/* In the order in which requests begin, what is kept can be more than there ever was at one time: one request
+ * has yet to make it while another has it already. In the order in which they end it can be less, and then
+ * grow. So both have to. */
+static bool grows_by_request(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                             struct vt_growth *growth)
+{
+    make_request_series(finder, class, finder->last_border);
+    if (!vt_growth_repeats(finder->series, finder->series_count, class->first_birth,
+                           finder->requests.last_over, finder->at_one_time, growth) ||
+        !remains(finder, class))
+        return false;
+    growth->bytes_per_step = measure_requests(finder, class, growth);
+    return true;
+}
+
+static bool grows_by_step(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                          struct vt_growth *growth)
+{
+    make_series(finder, class);
     return vt_growth_repeats(finder->series, finder->series_count, class->first_birth, finder->step_count - 1,
-                             finder->at_one_time, growth) &&
-           (!requests || remains(finder, class, growth)) &&
-           growth->bytes_per_step * (growth->last_step - growth->first_step) >= VT_TORCH_ROUND_BYTES;
+                             finder->at_one_time, growth);
 }
 
 /* ---- Growth that ends ---- */
@@ -327,7 +355,9 @@ void vt_leak_growth_find(struct vt_leak_finder *finder)
         struct vt_growth growth = {0};
         if (class->births < VT_LEAK_BIRTHS)
             continue;
-        class->grows = grows(finder, class, &growth);
+        class->grows =
+            (finder->requests.step_of ? grows_by_request : grows_by_step)(finder, class, &growth) &&
+            growth.bytes_per_step * (growth.last_step - growth.first_step) >= VT_TORCH_ROUND_BYTES;
         if (!class->grows)
             continue;
         class->since = growth.first_step;

@@ -26,7 +26,8 @@ struct search {
     const struct vt_attribution *attribution;
     struct vt_leak_requests *requests;
     uint32_t last_border;
-    const uint32_t *class_of; /* by allocation */
+    const uint64_t *code_keys; /* by stack */
+    const uint32_t *class_of;  /* by allocation */
     size_t class_count;
     struct worker *workers;
     size_t worker_count, worker_capacity;
@@ -54,30 +55,25 @@ static bool goes_backward(const struct vt_attribution *attribution)
     return false;
 }
 
-/* The class of what an event allocates. */
-static uint32_t class_at(const struct search *search, uint32_t event)
+static uint64_t code_at(const struct search *search, uint32_t event)
 {
-    const struct vt_replay *replay = search->attribution->replay;
-    for (size_t i = 0; i < replay->allocation_count && replay->allocations[i].alloc_event <= event; i++)
-        if (replay->allocations[i].alloc_event == event)
-            return search->class_of[i];
-    return VT_INDEX_NONE;
+    const struct vt_trace *trace = search->attribution->trace;
+    uint32_t stack_id = trace->events[event].stack_id;
+    return stack_id < trace->stack_count ? search->code_keys[stack_id] : 0;
 }
 
 /* The first step begins with the first forward of any kind, such as a batch or a call to warm up. Its request
- * begins as the next one does. */
+ * begins with the code that begins the next one. */
 static void begin_first_step(struct search *search)
 {
-    const struct vt_replay *replay = search->attribution->replay;
-    struct vt_leak_request *items = search->requests->items;
-    const uint32_t class = class_at(search, items[2].begun);
-    for (size_t i = 0; i < replay->allocation_count && class != VT_INDEX_NONE; i++) {
-        uint32_t event = replay->allocations[i].alloc_event;
-        if (event < items[1].begun || search->class_of[i] != class)
-            continue;
-        items[1].begun = event < items[2].begun ? event : items[1].begun;
-        break;
-    }
+    const struct vt_event *events = search->attribution->trace->events;
+    struct vt_leak_request *first = &search->requests->items[1];
+    const uint32_t second = first[1].begun;
+    for (uint32_t event = first->begun; event < second; event++)
+        if (events[event].kind == VT_EVENT_ALLOC && code_at(search, event) == code_at(search, second)) {
+            first->begun = event;
+            return;
+        }
 }
 
 static void find_beginnings(struct search *search)
@@ -196,8 +192,10 @@ static void list_ends(struct search *search)
     const uint32_t step_count = search->attribution->step_count;
     requests->ends = vt_allocate((step_count + 1) * sizeof *requests->ends);
     for (uint32_t step = 1; step <= step_count; step++)
-        if (requests->items[step].over <= search->last_border)
+        if (requests->items[step].over <= search->last_border) {
             requests->ends[requests->end_count++] = requests->items[step].over;
+            requests->last_over = step;
+        }
     vt_sort(requests->ends, requests->end_count, sizeof *requests->ends, compare_events);
 }
 
@@ -257,10 +255,16 @@ static void list_passing(struct search *search)
 }
 
 struct vt_leak_requests vt_leak_requests_find(const struct vt_attribution *attribution, uint32_t last_border,
-                                              const uint32_t *class_of, size_t class_count)
+                                              const uint64_t *code_keys, const uint32_t *class_of,
+                                              size_t class_count)
 {
     struct vt_leak_requests requests = {.attribution = attribution};
-    struct search search = {attribution, &requests, last_border, class_of, class_count, .workers = NULL};
+    struct search search = {.attribution = attribution,
+                            .requests = &requests,
+                            .last_border = last_border,
+                            .code_keys = code_keys,
+                            .class_of = class_of,
+                            .class_count = class_count};
     if (goes_backward(attribution))
         return requests;
     requests.items = vt_allocate((attribution->step_count + 1) * sizeof *requests.items);

@@ -13,7 +13,7 @@ struct vt_leak_request {
     uint32_t next;  /* the step that its thread begins next, 0 = none */
 };
 
-/* Whether an allocation was freed before the request that made it was over, by itself or by another one. */
+/* Whether an allocation was freed before the request that made it was over: by its thread, or by another. */
 enum vt_leak_passing { VT_LEAK_NOT_PASSING, VT_LEAK_USED_UP, VT_LEAK_TAKEN };
 
 /* All NULL and 0 where one thread begins all steps. */
@@ -21,17 +21,19 @@ struct vt_leak_requests {
     const struct vt_attribution *attribution;
     struct vt_leak_request *items; /* by step */
     uint32_t *step_of; /* by event: the step that its thread is in, or the program in a thread without any */
-    uint8_t *passing;  /* by allocation: freed before the request that made it was over */
+    uint8_t *passing;  /* by allocation: enum vt_leak_passing */
     uint32_t *ends;    /* events with which a request is over, up to the last border, in order */
     size_t end_count;
+    uint32_t last_over;      /* the last step that is over at the last border */
     uint32_t at_one_time;    /* requests in work, at most */
     struct vt_index threads; /* that begin steps */
 };
 
-/* `last_border`: the last event before the last step. `class_of`: by allocation, equal for equal code. The
- * caller frees the result. */
+/* `last_border`: the last event before the last step. `code_keys`: by stack, `class_of`: by allocation; both
+ * are equal for equal code. The caller frees the result. */
 struct vt_leak_requests vt_leak_requests_find(const struct vt_attribution *attribution, uint32_t last_border,
-                                              const uint32_t *class_of, size_t class_count);
+                                              const uint64_t *code_keys, const uint32_t *class_of,
+                                              size_t class_count);
 void vt_leak_requests_free(struct vt_leak_requests *requests);
 
 /* Requests take turns in the order in which they are over: how many are at an event. */
