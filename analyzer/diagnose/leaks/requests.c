@@ -134,9 +134,13 @@ static void read_events(struct search *search)
     }
 }
 
+/* If most requests have such threads. A thread of a pool that has handled few may be in the middle of one. */
 static void end_short_lives(struct search *search)
 {
-    for (size_t i = 0; i < search->worker_count; i++) {
+    uint32_t requests = 0;
+    for (size_t i = 0; i < search->worker_count; i++)
+        requests += search->workers[i].count <= ENDED_BY ? search->workers[i].count : 0;
+    for (size_t i = 0; i < search->worker_count && requests * 2 > search->attribution->step_count; i++) {
         const struct worker *worker = &search->workers[i];
         for (uint32_t k = 0; k < worker->count && worker->count <= ENDED_BY; k++)
             search->requests->items[worker->latest[k]].over = worker->last_event;
