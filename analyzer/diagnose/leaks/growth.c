@@ -222,12 +222,12 @@ static bool remains(struct vt_leak_finder *finder, const struct vt_leak_class *c
     return count >= VT_LEAK_BIRTHS && bytes_at(series, finder->series_count, to) >= most - most / 10;
 }
 
-/* The bytes per step, with what requests in work make later. If it is not known, by turn: in the order in
+/* The bytes per step, with what requests in work make later. If that is not known, by turn: in the order in
  * which requests end, those that keep nothing are not where they were. */
 static uint64_t measure_requests(struct vt_leak_finder *finder, const struct vt_leak_class *class,
                                  const struct vt_growth *growth)
 {
-    uint32_t from = growth->first_step, to = finder->requests.last_over;
+    uint32_t from = growth->first_step, to = finder->step_count - 1;
     if (!make_request_series(finder, class, VT_NEVER)) {
         make_turn_series(finder, class);
         from = 1;
@@ -247,9 +247,10 @@ static uint64_t measure_requests(struct vt_leak_finder *finder, const struct vt_
 static bool grows_by_request(struct vt_leak_finder *finder, const struct vt_leak_class *class,
                              struct vt_growth *growth)
 {
-    make_request_series(finder, class, finder->last_border);
-    if (!vt_growth_repeats(finder->series, finder->series_count, class->first_birth,
-                           finder->requests.last_over, finder->at_one_time, growth) ||
+    bool whole = make_request_series(finder, class, finder->last_border);
+    uint32_t to = whole ? finder->step_count - 1 : finder->requests.last_over;
+    if (!vt_growth_repeats(finder->series, finder->series_count, class->first_birth, to, finder->at_one_time,
+                           growth) ||
         !remains(finder, class))
         return false;
     growth->bytes_per_step = measure_requests(finder, class, growth);
