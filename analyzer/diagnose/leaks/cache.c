@@ -116,8 +116,8 @@ static void forecast(struct vt_leak_finder *finder, uint64_t used)
 static bool series_repeats(const struct vt_leak_finder *finder, const struct vt_leak_change *series,
                            struct vt_growth *growth)
 {
-    return vt_growth_repeats(series, finder->step_count, 1, finder->step_count - 1, finder->at_one_time,
-                             growth);
+    return vt_growth_repeats(series, finder->step_count, 1, finder->step_count - 1,
+                             finder->attribution->concurrent_calls, growth);
 }
 
 void vt_leak_cache_find(struct vt_leak_finder *finder)

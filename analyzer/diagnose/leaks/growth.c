@@ -159,10 +159,11 @@ static void make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
     for (uint32_t i = 0; i < class->count; i++) {
         const struct vt_allocation *allocation =
             &finder->replay->allocations[finder->order[class->first + i]];
+        uint32_t made = vt_leak_step_of(finder, allocation->alloc_event);
         uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
-        add_change(finder, vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes);
-        if (freed <= finder->step_count)
-            add_change(finder, freed, 0 - allocation->bytes);
+        add_change(finder, made, allocation->bytes);
+        if (freed <= finder->step_count) /* an earlier request may free it */
+            add_change(finder, larger(made, freed), 0 - allocation->bytes);
     }
     finder->series_count = sum_changes(finder->series, finder->series_count);
 }
