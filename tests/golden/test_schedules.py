@@ -170,7 +170,7 @@ def leaks(server, path):
 
 SEEDS = range(100 if LONG else 8)
 THREADS = 1, 2, 4, 8
-SHAPES = {"pool": {}, "warmed up": {"warm_up": 2}, "thread per request": {"pool": False}, "cut": {"cut": True}}
+SHAPES: dict[str, dict] = {"pool": {}, "warmed up": {"warm_up": 2}, "thread per request": {"pool": False}, "cut": {"cut": True}}
 
 
 def judged(path, threads, keep, shape):
