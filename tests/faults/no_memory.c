@@ -1,5 +1,5 @@
 /* Preloaded: the allocation number $FAIL_AT (from 1) fails, and with $FAIL_ON all after it. At the end stderr
- * says how many there were if $FAIL_AT is 0. */
+ * says how many there were if $FAIL_AT is 0. Only in this process: programs that it starts have their own. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -39,6 +39,11 @@ void *calloc(size_t count, size_t bytes)
 void *realloc(void *memory, size_t bytes)
 {
     return fails() ? NULL : __libc_realloc(memory, bytes);
+}
+
+__attribute__((constructor)) static void leave_children_alone(void)
+{
+    unsetenv("LD_PRELOAD");
 }
 
 __attribute__((destructor)) static void say(void)
