@@ -208,12 +208,19 @@ static void about_unexplained(struct gpu_adviser *adviser)
 {
     const struct vt_gpu_table *table = adviser->table;
     const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
+    const int64_t own = table->processes_known ? table->own_unexplained_bytes : 0;
+    char own_text[24];
 
-    if (table->processes_known && table->own_unexplained_bytes >= bytes)
+    if (table->processes_known && own >= bytes)
         add_advice(
             adviser, "unexplained", bytes, "not seen: what this process took by other ways",
             "NVML charges this process with all of it: calls before the recorder was loaded or that it has "
             "no hook for (graphics, video), or memory that the driver took later by itself");
+    else if (own > 0)
+        add_advice(adviser, "unexplained", bytes,
+                   "not seen: what this process took by other ways, and others",
+                   "NVML charges this process with %s of it. Of the rest: %s",
+                   vt_format_bytes((uint64_t)own, own_text), why_unexplained(table));
     else
         add_advice(adviser, "unexplained", bytes, "not seen: what others took",
                    "None of it is known to be of this process: %s", why_unexplained(table));
