@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -97,3 +98,19 @@ def events(trace, stacks=True):
     """One dict per event, in order."""
     lines = vramtrace("info", "--events", "--json", *(["--stacks"] if stacks else []), trace).stdout.splitlines()
     return [json.loads(line) for line in lines]
+
+
+LIBRARY_FILE = re.compile(r"/nvidia/.*/lib(?!cudart)\w+\.so")
+
+
+def library_bytes(trace, last_event):
+    """What cuBLAS, cuDNN and the like hold at an event that they took from the driver themselves (not over the stand-in)."""
+    held = {}
+    for event in events(trace)[:last_event + 1]:
+        if event["layer"] != "driver" or "host" in event["flags"]:
+            continue
+        if event["kind"] == "alloc" and event["stack"] and LIBRARY_FILE.search(event["stack"][0]["module"]):
+            held[event["address"]] = event["bytes"]
+        elif event["kind"] == "free":
+            held.pop(event["address"], None)
+    return sum(held.values())

@@ -21,6 +21,8 @@ static const struct {
     {"cuKernel", VT_SILENT_MODULES, false},
     {"cuFunc", VT_SILENT_MODULES, false},
     {"cuLaunch", VT_SILENT_MODULES, false},
+    {"cuStream", VT_SILENT_STREAMS, false},
+    {"cuGreenCtxStream", VT_SILENT_STREAMS, false},
     {"", VT_SILENT_SETTINGS, false},
 };
 

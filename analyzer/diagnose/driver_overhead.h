@@ -12,6 +12,7 @@ struct vt_trace;
 /* Kinds, as in the rows of a GPU's table. */
 #define VT_SILENT_MODULES "modules"
 #define VT_SILENT_GRAPHS "graphs"
+#define VT_SILENT_STREAMS "streams"
 #define VT_SILENT_SETTINGS "settings"
 #define VT_SILENT_CONTEXT "context"
 

@@ -18,6 +18,7 @@
 #define KIND_CONTEXT VT_SILENT_CONTEXT
 #define KIND_PROCESS "process"
 #define KIND_TOGETHER "context_and_processes"
+#define KIND_UNLISTED "unlisted"
 #define KIND_UNEXPLAINED "unexplained"
 #define KIND_GRAPH_MEMORY "graph_memory"
 
@@ -220,6 +221,7 @@ static void add_rest(struct maker *maker)
     if (moment->own_known) {
         add_bytes(maker, KIND_CONTEXT, NULL, (int64_t)context_bytes);
         find_own_unexplained(maker);
+        add_bytes(maker, KIND_UNLISTED, NULL, (int64_t)vt_nvml_unlisted_bytes(moment->reading));
     } else {
         add_bytes(maker, KIND_TOGETHER, NULL, (int64_t)moment->state->context_bytes - maker->silent_bytes);
     }

@@ -56,6 +56,11 @@ static int64_t of_setting(const struct vt_gpu_row *row)
     return strcmp(row->kind, VT_SILENT_SETTINGS) ? 0 : row->bytes;
 }
 
+static int64_t of_unlisted(const struct vt_gpu_row *row)
+{
+    return strcmp(row->kind, "unlisted") ? 0 : row->bytes;
+}
+
 static void name_row(const struct vt_gpu_row *row, char *text, size_t bytes)
 {
     if (row->pid && row->command)
@@ -188,46 +193,43 @@ static const char *why_unexplained(const struct vt_gpu_table *table)
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (!strcmp(reasons[i].processes, table->processes))
             return reasons[i].why;
-    return table->nested
-               ? "NVML lists no processes outside of this container"
-               : "no process that NVML lists has it: the driver itself, or a process that just ended";
+    return "NVML does not tell the bytes of all processes";
+}
+
+static void about_unlisted(struct gpu_adviser *adviser)
+{
+    add_advice(adviser, "unlisted", find_rows(adviser->table, of_unlisted).bytes,
+               "not seen: what NVML charges no process with",
+               adviser->table->nested ? "NVML may list no processes outside of this container"
+                                      : "The driver itself has it, or a process that just ended");
 }
 
 static void about_unexplained(struct gpu_adviser *adviser)
 {
     const struct vt_gpu_table *table = adviser->table;
     const int64_t bytes = table->rows[table->row_count - 1].bytes; /* the last row */
-    int64_t own = table->processes_known ? table->own_unexplained_bytes : 0;
-    char own_text[24], rest_text[24];
+    const int64_t own = table->processes_known ? table->own_unexplained_bytes : 0;
+    char own_text[24];
 
-    own = own < 0 ? 0 : own > bytes ? bytes : own;
-    if (bytes <= 0)
-        return;
-    vt_format_bytes((uint64_t)own, own_text);
-    vt_format_bytes((uint64_t)(bytes - own), rest_text);
-    if (own == bytes) {
+    if (table->processes_known && own >= bytes)
         add_advice(
             adviser, "unexplained", bytes, "not seen: what this process took by other ways",
             "NVML charges this process with all of it: calls before the recorder was loaded or that it has "
             "no hook for (graphics, video), or memory that the driver took later by itself");
-        return;
-    }
-    if (own) {
+    else if (own > 0)
         add_advice(adviser, "unexplained", bytes,
                    "not seen: what this process took by other ways, and others",
-                   "NVML charges this process with %s of it (calls that the recorder has no hook for, or the "
-                   "driver by itself). The other %s: %s",
-                   own_text, rest_text, why_unexplained(table));
-        return;
-    }
-    add_advice(adviser, "unexplained", bytes, "not seen: what others took",
-               "None of it is known to be of this process: %s", why_unexplained(table));
+                   "NVML charges this process with %s of it. Of the rest: %s",
+                   vt_format_bytes((uint64_t)own, own_text), why_unexplained(table));
+    else
+        add_advice(adviser, "unexplained", bytes, "not seen: what others took",
+                   "None of it is known to be of this process: %s", why_unexplained(table));
 }
 
 void vt_gpu_advise(const struct vt_report *report, struct vt_gpu_table *table)
 {
-    static void (*const kinds[])(struct gpu_adviser *) = {about_processes, about_modules, about_contexts,
-                                                          about_settings, about_unexplained};
+    static void (*const kinds[])(struct gpu_adviser *) = {about_processes, about_modules,  about_contexts,
+                                                          about_settings,  about_unlisted, about_unexplained};
     struct gpu_adviser adviser = {.table = table,
                                   .loading = vt_launch_variable(report->trace, "CUDA_MODULE_LOADING"),
                                   .advices = &table->advices};

@@ -31,7 +31,7 @@ static int64_t silent_bytes(const struct vt_gpu_history *history, const struct v
 static int64_t context_by(const struct vt_gpu_history *history, const struct vt_gpu_reading *reading)
 {
     const int64_t silent = silent_bytes(history, reading),
-                  before_bytes = (int64_t)reading->context_bytes - silent,
+                  before_bytes = (int64_t)(reading->context_bytes - vt_nvml_unlisted_bytes(reading)) - silent,
                   bytes = (int64_t)(vt_nvml_self_bytes(reading) - reading->own_bytes) - silent;
 
     /* what was in use on the GPU before the first allocation, once that was read */

@@ -71,3 +71,15 @@ uint64_t vt_nvml_self_bytes(const struct vt_gpu_reading *reading)
 
     return own ? own->bytes : 0;
 }
+
+uint64_t vt_nvml_unlisted_bytes(const struct vt_gpu_reading *reading)
+{
+    uint64_t left = reading->used_bytes;
+
+    for (uint32_t i = 0; reading->use && i < reading->use->process_count; i++) {
+        if (reading->use->processes[i].bytes > left)
+            return 0;
+        left -= reading->use->processes[i].bytes;
+    }
+    return reading->use && !(reading->use->flags & VT_GPU_PROCESSES_CUT) ? left : 0;
+}

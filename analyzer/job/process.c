@@ -68,7 +68,7 @@ static struct vt_state without_context(struct vt_state state)
  * after it, which include other processes; NVML's sum does not. */
 static void read_context(const struct vt_gpu_table *card, struct vt_job_device *device)
 {
-    static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
+    static const char *const kinds[] = {"context", "modules", "graphs", "streams", "settings"};
     int64_t bytes = card->steady ? card->own_unexplained_bytes : 0;
 
     if (!card->present || !card->processes_known)

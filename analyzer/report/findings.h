@@ -93,10 +93,10 @@ struct vt_advices {
 /* ---- Every byte of a GPU ---- */
 
 struct vt_gpu_row {
-    const char
-        *kind; /* "category", "library", "cached", "graph_memory", "modules", "graphs", "settings", "context",
-                  "process", "context_and_processes", "unexplained"; told: "foreign", "host", "reserved", and
-                  "process": listed, but its bytes are not told, or it may be this one */
+    /* "category", "library", "cached", "graph_memory", "modules", "graphs", "streams", "settings", "context",
+     * "process", "context_and_processes", "unlisted", "unexplained"; told: "foreign", "host", "reserved", and
+     * "process": listed, but its bytes are not told, or it may be this one */
+    const char *kind;
     const char *name;    /* of the category, the library, who made a further context; NULL = has none */
     const char *command; /* of a process; NULL = not known */
     uint32_t pid;        /* of a process, as the driver reports it */

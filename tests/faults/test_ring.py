@@ -588,7 +588,10 @@ def test_a_program_that_became_another(tmp_path):
 @pytest.mark.parametrize("way", ["truncate", "remove", "replace"])
 def test_others_change_the_trace(tmp_path, way):
     process = live(tmp_path / "x.vrt", 1000)
-    time.sleep(0.1 + DELAY_S)
+    deadline = time.monotonic() + 30
+    while (seen := info(tmp_path / "x.vrt"))["trace"]["events_from_ring"] or allocations(tmp_path / "x.vrt") < 1000:
+        assert time.monotonic() < deadline, seen["trace"]  # so far they are in the ring
+        time.sleep(0.05)
     if way == "truncate":
         os.truncate(tmp_path / "x.vrt", 0)
     else:

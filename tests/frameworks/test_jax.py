@@ -40,7 +40,8 @@ def test_blocks_have_the_lines_that_made_them(recorded):
     trace, _ = recorded
     lines = report(trace, "--by", "line", "--at", "mark:made")["devices"][0]["at"]["lines"]
     ours = [line for line in lines if line["file"].endswith("jax_script.py") and line["function"] == "make_parameters"]
-    assert sum(line["bytes"] for line in ours) == 4 * (300 * 200 + 200 * 11), lines
+    # On a GPU cuDNN takes memory there, too.
+    assert sum(line["bytes"] - line["categories"].get("workspace", 0) for line in ours) == 4 * (300 * 200 + 200 * 11), lines
 
 
 # ---- names ----

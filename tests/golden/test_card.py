@@ -48,6 +48,28 @@ def test_graphs_while_they_run_and_at_the_end(tmp_path):
     assert f"peak {(books['allocation'] + books['pool']) / MIB:.2f} MiB on GPU 0" in host.communicate(timeout=60)[1]
 
 
+def test_streams(tmp_path):
+    """An H100 takes 2 MiB for each of the first ones."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", *["stream"] * 5, "unstream", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_STREAM=str(2 * MIB)))
+    books = json.loads(books.read_text())
+    assert rows(read(trace)["last_card"]) == {"category": 40 * MIB, "streams": books["stream"], "context": 300 * MIB, "unexplained": 0}
+    assert books["stream"] == 8 * MIB
+
+
+def test_what_the_driver_holds_for_no_process(tmp_path):
+    """An H100 has 9 MiB in use that NVML charges no process with: neither the context's nor unexplained."""
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", PAUSE, "module", "alloc:5", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_UNLISTED=str(9 * MIB)))
+    books, device = json.loads(books.read_text()), read(trace)
+    assert rows(device["last_card"]) == {"category": 45 * MIB, "modules": 3 * MIB, "context": books["context"],
+                                         "unlisted": books["others"], "unexplained": 0}
+    assert device["last_card"]["device_bytes"] == books["own"] + 9 * MIB and books["others"] == 9 * MIB
+    assert device["last_card"]["own_unexplained_bytes"] == 0
+    text = subprocess.check_output([ANALYZER, "report", trace], text=True)
+    assert "of no process that NVML lists" in text
+
+
 def test_a_part_of_a_card(tmp_path):
     """MIG: NVML knows it by a UUID of its own."""
     trace, books = tmp_path / "a.vrt", tmp_path / "books"

@@ -109,6 +109,18 @@ def test_a_moment_without_a_reading_of_its_own(tmp_path):
         assert rows(table) == {"category": 40 * MIB + moved, "context": 300 * MIB, 8: 110 * MIB, "unexplained": 0}
 
 
+def test_unexplained_of_this_process_and_of_others(tmp_path):
+    """Both at once: neither is said to be all of it."""
+    def fill(trace):
+        trace.card_use(400 * MIB, [(7, 340 * MIB, b"me"), (8, (1 << 64) - 1, b"other")], own=0)
+        trace.event(MARK)
+        trace.card_use(600 * MIB, [(7, 390 * MIB, b"me"), (8, (1 << 64) - 1, b"other")], own=0)
+    table = made(tmp_path, fill)["last_card"]
+    (advice,) = [advice for advice in table["advice"] if advice["kind"] == "unexplained"]
+    assert table["own_unexplained_bytes"] == 50 * MIB and rows(table)["unexplained"] == advice["bytes"] == 260 * MIB
+    assert "50.00 MiB of it" in advice["why"] and "bytes of all processes" in advice["why"]
+
+
 def test_a_reading_while_memory_changes(tmp_path):
     """It is taken only if there is no other, and said to be unsteady."""
     def fill(trace):
@@ -119,7 +131,7 @@ def test_a_reading_while_memory_changes(tmp_path):
     steady = []
     table = made(tmp_path, fill)["card"]
     assert not table["steady"] and table["device_bytes"] == 440 * MIB and table["processes_known"]
-    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 100 * MIB}
+    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unlisted": 100 * MIB, "unexplained": 0}
     table = made(tmp_path, fill)["card"]
     assert table["steady"] and table["device_bytes"] == 345 * MIB
     assert rows(table) == {"category": 40 * MIB, "context": 305 * MIB, "unexplained": 0}

@@ -198,6 +198,13 @@ def test_kernels(tmp_path, recorder):
     assert all(event.stack for event in done.of("delta"))
 
 
+def test_streams(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "streams", VRAMTRACE_STANDIN_STREAM="2MiB")
+    taken = [signed(event.bytes) for event in done.of("delta")]
+    assert taken == [2 * MIB] * 48 + [-2 * MIB] * 48 and checks == {"made": [96 * MIB], "destroyed": [96 * MIB]}
+    assert {event.function for event in done.of("delta")} == {"cuStreamCreate", "cuStreamCreateWithPriority", "cuStreamDestroy_v2"}
+
+
 def test_contexts(tmp_path, recorder):
     done, checks = call(tmp_path, recorder, "contexts")
     primary, (own, own_again) = checks["primary"][0], checks["own"]

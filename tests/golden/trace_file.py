@@ -41,9 +41,10 @@ class TraceFile:
     def record(self, kind, body):
         LIBRARY.builder_raw(self.builder, kind, body, len(body))
 
-    def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000, flags=0):
+    def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000, flags=0,
+              thread=MAIN_THREAD):
         self.t_ns += after_ns
-        LIBRARY.builder_events(self.builder, struct.pack("<IIQQQQQQIBBbB", 0, MAIN_THREAD, self.t_ns, address, size, detail, total,
+        LIBRARY.builder_events(self.builder, struct.pack("<IIQQQQQQIBBbB", 0, thread, self.t_ns, address, size, detail, total,
                                                          0, stack, kind, layer, device, flags), 1)
 
     def process(self, arguments, folder, executable):

@@ -44,6 +44,8 @@ PARTS = (
     part("namespace", "The training in a namespace of processes, as a container has", "work", "in_namespace", 60, TORCH),
     part("lazy-loading", "Kernels loaded at first use, beside CUDA_MODULE_LOADING=EAGER", "work", "lazy_loading", 90, TORCH),
     part("local-memory", "A kernel whose stack grows at its launch", "calls", "local_memory", 30, NO_STANDIN),
+    part("every-call", "Which driver functions take memory: cuMemGetInfo around every call of every one", "work", "every_call", 120,
+         TORCH, NO_STANDIN),
     part("full-card", "A card that another process holds nearly all of: the driver refuses", "ends", "full_card", 90, TORCH),
     part("compiled", "inductor with Triton", "work", "work('compiled', counters, card, named)", 100, TORCH, "triton"),
     beside("static-runtime", "NVIDIA's static runtime, by nvcc", "calls", "static_runtime", 60, NO_STANDIN),
@@ -70,5 +72,7 @@ PARTS = (
            " ('resnet50', 'gpt2', 'gpt2_checkpointing', 'transformer_encoder_amp', 'peft_lora')), VRAMTRACE_LONG='1')", 150, TORCH),
     beside("killed", "SIGKILL in the middle of training", "suites",
            "suite('tests/faults/test_killed.py', '-k', 'test_killed_while_training', VRAMTRACE_KILLS='5')", 90, TORCH),
-    part("cost", "What recording costs beside PyTorch's own recorder", "cost", "cost", 110, TORCH),
+    part("fits", "Trainings of well-known models: what they need, as truth for runs without a GPU", "fits", "fits", 200, TORCH,
+         "transformers", "torchvision", NO_STANDIN),
+    part("cost", "What recording costs beside PyTorch's own recorder", "cost", "cost", 190, TORCH),
 )

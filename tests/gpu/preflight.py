@@ -1,4 +1,5 @@
 """What is on this machine, and what is missing: one fact a line, none of which may stop the others."""
+import datetime
 import importlib.metadata
 import importlib.util
 import os
@@ -74,6 +75,8 @@ def look():
         facts[name] = text if status == 0 else f"– ({text[:160]})"
         return status == 0
 
+    facts["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    fact("commit", *said("git", "-C", HERE, "rev-parse", "--short", "HEAD"))
     kernel = ".".join(platform.release().split(".")[:2])
     facts["system"] = f"{distribution()}, {platform.system()} {kernel}, {' '.join(platform.libc_ver())}"
     facts["processor"] = processor()

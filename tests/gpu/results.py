@@ -9,7 +9,7 @@ from helpers import ENVIRONMENT, PROGRAM
 
 ARCHIVES, ARCHIVE_BYTES = 4, 15 << 20
 BAD = ("differs", "no", "too much")
-VALUE_LENGTH = 100
+VALUE_LENGTH = 200
 
 
 def show(value):
@@ -40,13 +40,16 @@ def summary(done):
 
 
 def page(title, facts, missing, done):
-    lines = [f"# {title}", "", f"{summary(done)}. Made by `tests/gpu/run.sh` ([how](../gpu.md)).", "", "| | |", "|---|---|"]
+    made = f"Made by `tests/gpu/run.sh` ([how](../gpu.md)) on {facts['date']}, commit {facts['commit']}. {summary(done)}."
+    lines = [f"# {title}", "", made, "", "| | |", "|---|---|"]
     lines += [f"| {name} | {show(text)} |" for name, text in facts.items()]
     lines += [f"| missing | {show(', '.join(missing) or 'nothing')} |", "", "| part | | result | s |", "|---|---|---|--:|"]
-    lines += [f"| [{one['name']}](#{one['name']}) | {one['what']} | {verdict(one)} | {one['seconds']:.0f} |" for one in done]
+    told = [one for one in done if one["rows"] or one["state"] == "failed"]
     for one in done:
-        if one["rows"] or one["state"] == "failed":
-            lines += ["", f"## {one['name']}", "", f"{one['what']}: {verdict(one)}."]
+        name = f"[{one['name']}](#{one['name']})" if one in told else one["name"]
+        lines.append(f"| {name} | {one['what']} | {verdict(one)} | {one['seconds']:.0f} |")
+    for one in told:
+        lines += ["", f"## {one['name']}", "", f"{one['what']}: {verdict(one)}."]
         if one["rows"]:
             lines += ["", "| | source | its value | vramtrace | |", "|---|---|--:|--:|---|"]
             # What is wrong first.

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the parts on a card and writes what they showed: run.py OUT [--part NAME]... [--minutes 8] [--patience 1] [--jobs 4]
+"""Runs the parts on a card and writes what they showed: run.py OUT [--part NAME]... [--minutes 12] [--patience 1] [--jobs 4]
 
 Each part is a process of its own with a limit; one that fails or hangs stops no other. --patience multiplies the limits (a
 slow machine). SIGTERM or SIGINT ends the parts that run, leaves out the rest, and writes what there is. Exit status: 0 if no part
 failed, 1 if one did, 2 if nothing can run here."""
 import argparse
 import concurrent.futures
-import datetime
 import json
 import os
 import pathlib
@@ -89,8 +88,7 @@ class Run:
         self.out, self.root, self.patience, self.jobs = arguments.out, root, arguments.patience, arguments.jobs
         self.deadline = time.monotonic() + arguments.minutes * 60 - ARCHIVE_SECONDS
         self.facts, self.missing, self.has, self.usable = preflight.look()
-        date = datetime.datetime.now(datetime.timezone.utc).date()
-        self.title = f"Rehearsal over the stand-in, {date}" if RUN else f"On a GPU, {date}"
+        self.title = f"Rehearsal over the stand-in, {self.facts['date']}" if RUN else f"On a GPU, {self.facts['date']}"
         self.done, self.running = [], set()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
@@ -136,7 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--part", action="append", choices=[part.name for part in PARTS], default=[])
-    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--minutes", type=float, default=12)
     parser.add_argument("--patience", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=max(1, min(6, (os.cpu_count() or 1) // 2)))
     parser.add_argument("--in-process", help=argparse.SUPPRESS)

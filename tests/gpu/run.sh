@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can show, in under 8 minutes: one page of results, and the traces.
+# Everything that only a GPU can show, in about 12 minutes: one page of results, and the traces.
 #
 #     tests/gpu/run.sh [--prebuilt FILE] [--out FOLDER] [--python PYTHON] [--look] [--part NAME]... [--minutes N]
 #

@@ -60,6 +60,7 @@ static int kept_file = -1, inits;
 static struct stat kept_status;
 static __typeof__(&standin_card_processes) processes_of;
 static __typeof__(&standin_card_bytes) bytes_of;
+static __typeof__(&standin_unlisted_bytes) unlisted_bytes;
 
 static bool is_mode(const char *mode)
 {
@@ -99,6 +100,7 @@ EXPORT nvmlReturn_t nvmlInit_v2(void)
         return UNKNOWN;
     processes_of = (__typeof__(processes_of))dlsym(driver, "standin_card_processes");
     bytes_of = (__typeof__(bytes_of))dlsym(driver, "standin_card_bytes");
+    unlisted_bytes = (__typeof__(unlisted_bytes))dlsym(driver, "standin_unlisted_bytes");
     if (processes_of == NULL || bytes_of == NULL)
         return UNKNOWN;
     for (int i = 0; i < 16; i++)
@@ -206,7 +208,7 @@ static uint64_t used_bytes(nvmlDevice_t card)
 {
     struct standin_process list[PROCESSES];
     const int count = processes_of(card->number, list, PROCESSES);
-    uint64_t sum = 0;
+    uint64_t sum = count > 0 ? unlisted_bytes() : 0;
     for (int i = 0; i < count; i++)
         sum += list[i].bytes;
     return sum;

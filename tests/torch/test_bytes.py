@@ -6,7 +6,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import PYTHON, info, report, run, vramtrace  # noqa: E402
+from helpers import PYTHON, RUN, info, library_bytes, report, run, vramtrace  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "train_script.py"
 MODELS = ("mlp_adam", "mlp_sgd", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint")
@@ -58,7 +58,9 @@ def test_stream_ordered_allocator(tmp_path):
     """cudaMallocAsync: the driver's pool in place of PyTorch's allocator."""
     trace, truth = train(tmp_path, "mlp_adam", PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
     for mark, device in at_marks(trace, truth):
-        told = mark["driver_bytes"] or device["at"]["context_bytes"] + mark["reserved"]  # a GPU's driver has no such books
+        view = device["at"]
+        told = mark["driver_bytes"] or (  # a GPU's driver has no such books
+            view["context_bytes"] + mark["reserved"] + library_bytes(trace, view["event"]))
         assert device["at"]["driver_bytes"] == told, mark
         assert sum(device["at"]["categories"].values()) == device["at"]["driver_bytes"]
     vramtrace("info", "--verify", trace)
@@ -87,9 +89,10 @@ def test_categories_within_one_percent(trained):
             true = sum(mark["categories"][name] for name in names)
             assert abs(told - true) <= 0.01 * true, (mark["name"], mark["step"], names, told, true)
         assert ours["input"] == mark["categories"]["input"], (mark["name"], mark["step"])
-        # activations are the rest of forward, less inputs and workspaces
-        if mark["name"] == "fwd":
-            assert ours["workspace"] == truth["workspace_bytes"]
+        # Activations are the rest of forward, less inputs and workspaces. On a GPU the backward pass has not yet asked for its
+        # workspace in the first one, and cuBLAS has memory of its own.
+        if mark["name"] == "fwd" and (RUN or mark["step"]):
+            assert ours["workspace"] - library_bytes(trace, device["at"]["event"]) == truth["workspace_bytes"]
             true = mark["allocated"] - sum(mark["categories"].values()) - truth["workspace_bytes"]
             told = ours["activation"] + ours["temporary"]
             assert abs(told - true) <= 0.01 * true, (mark, told, true)
@@ -102,4 +105,5 @@ def test_timeline_keeps_the_peak(trained):
                                               if name not in ("cached", "context", "host_pinned")))]
     assert len(timeline["t_ns"]) == len(in_use) > 10
     assert timeline["t_ns"] == sorted(timeline["t_ns"])
-    assert max(in_use) == truth["marks"][-1]["max_allocated"]
+    beside = library_bytes(trace, report(trace)["devices"][0]["peak"]["event"])
+    assert max(in_use) == truth["marks"][-1]["max_allocated"] + beside

@@ -41,8 +41,9 @@ def test_emptying_the_cache_returns_what_no_graph_uses(recorded):
     trace, truth = recorded
     kept, = [pool for pool in pools_at(trace, "given_up") if not pool["abandoned"]]
     abandoned, = [pool for pool in pools_at(trace, "given_up") if pool["abandoned"]]
-    assert (abandoned["graphs"], abandoned["launches"], abandoned["block_bytes"]) == (0, 5, 0)
+    assert (abandoned["graphs"], abandoned["launches"]) == (0, 5)
     assert kept["graphs"] == 3
-    left, = pools_at(trace, "emptied")
-    assert left == kept
+    # On a GPU cuBLAS's workspace stays there.
+    blocks = {**abandoned, "bytes": abandoned["block_bytes"], "free_bytes": 0}
+    assert pools_at(trace, "emptied") == [kept, *([blocks] if abandoned["block_bytes"] else [])]
     assert truth["given_up"]["reserved"] - truth["emptied"]["reserved"] >= abandoned["free_bytes"]

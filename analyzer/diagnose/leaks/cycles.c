@@ -3,6 +3,7 @@
  * Where the trace marks the collector's frees, nothing has to be guessed. */
 #include "diagnose/leaks/cycles.h"
 
+#include "base/allocate.h"
 #include "diagnose/leaks/finder.h"
 #include "diagnose/leaks/lines.h"
 
@@ -16,7 +17,8 @@ struct freed {
     bool marked; /* by the collector, as recorded */
 };
 
-/* Consecutive frees, with the allocations around them. */
+/* Consecutive frees, with the allocations around them. Where several threads handle requests, all of one
+ * thread: the collector runs in one, and where others are says nothing about it. */
 struct burst {
     uint32_t before, after, step; /* events; the step that it is in */
     bool marks_known;             /* the collector's frees are marked from here on */
@@ -51,13 +53,13 @@ static void gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t
     for (uint32_t event = first; event <= last; event++) {
         for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i]) {
             uint32_t step = vt_leak_step_of(finder, replay->allocations[i].alloc_event);
-            if (finder->class_of[i] == VT_NO_CLASS || step == 0)
+            bool marked = finder->trace->events[event].flags & VT_FLAG_COLLECTOR;
+            if (finder->class_of[i] == VT_NO_CLASS || step == 0 || (vt_leak_is_passing(finder, i) && !marked))
                 continue;
-            if (finder->call_of && step == finder->call_of[event])
-                step = burst->step; /* another thread's call freed what it made */
+            if (finder->requests.step_of && !vt_leak_is_over(&finder->requests, i, event))
+                step = burst->step;
             VT_APPEND(burst->items, burst->count, burst->capacity,
-                      (struct freed){finder->class_of[i], step, replay->allocations[i].bytes,
-                                     finder->trace->events[event].flags & VT_FLAG_COLLECTOR});
+                      (struct freed){finder->class_of[i], step, replay->allocations[i].bytes, marked});
         }
     }
     if (burst->count > 1)
@@ -102,38 +104,68 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
     }
 }
 
+/* Whose frees belong together. */
+static uint32_t party_of(const struct vt_leak_finder *finder, uint32_t event)
+{
+    return finder->requests.step_of ? vt_leak_thread_of(finder->trace, event) : 0;
+}
+
+/* By event, up to the last border: the next that shows where its party is; the last border if there is none.
+ */
+static uint32_t *find_next_places(const struct vt_leak_finder *finder)
+{
+    uint32_t *next = vt_allocate(((size_t)finder->last_border + 1) * sizeof *next);
+    struct vt_index places = {0}; /* by party */
+    for (uint32_t event = finder->last_border + 1; event-- > 0;) {
+        uint32_t party = party_of(finder, event), place = vt_index_get(&places, party);
+        next[event] = place == VT_INDEX_NONE ? finder->last_border : place;
+        if (is_place(finder, event))
+            vt_index_put(&places, party, event);
+    }
+    vt_index_free(&places);
+    return next;
+}
+
+static void read_burst(const struct vt_leak_finder *finder, uint32_t first, uint32_t last,
+                       struct burst *burst)
+{
+    burst->step = vt_span_at(finder->attribution, first)->step;
+    burst->at_border = vt_leak_step_of(finder, burst->before) != vt_leak_step_of(finder, burst->after);
+    for (uint32_t i = first; i <= last; i++)
+        burst->marks_known |= (finder->trace->events[i].flags & VT_FLAG_COLLECTOR) != 0;
+    if (last == first)
+        return;
+    gather(finder, first, last, burst);
+    for (size_t i = 0, end; i < burst->count; i = end) {
+        for (end = i + 1; end < burst->count && burst->items[end].class == burst->items[i].class; end++)
+            ;
+        add_burst(finder, burst, burst->items + i, end - i, &finder->classes[burst->items[i].class]);
+    }
+}
+
 static void read_bursts(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     struct burst burst = {0};
+    struct vt_index places = {0}; /* by party: the last event that shows where it is */
+    uint32_t *next_place = find_next_places(finder);
 
     for (uint32_t event = 0; event < finder->last_border; event++) {
+        uint32_t party = party_of(finder, event), last = event;
         if (is_place(finder, event))
-            burst.before = event;
+            vt_index_put(&places, party, event);
         if (trace->events[event].kind != VT_EVENT_FREE)
             continue;
-        uint32_t last = event;
-        while (last < finder->last_border && trace->events[last + 1].kind == VT_EVENT_FREE)
+        while (last < finder->last_border && trace->events[last + 1].kind == VT_EVENT_FREE &&
+               party_of(finder, last + 1) == party)
             last++;
-        uint32_t first_after = last < finder->last_border ? last + 1 : last;
-        if (burst.after < first_after) /* else nothing happened since the previous burst */
-            burst.after = first_after;
-        while (burst.after < finder->last_border && !is_place(finder, burst.after))
-            burst.after++;
-        burst.step = vt_leak_step_of(finder, event);
-        burst.at_border = vt_span_at(finder->attribution, burst.before)->step !=
-                          vt_span_at(finder->attribution, burst.after)->step;
-        for (uint32_t i = event; i <= last; i++)
-            burst.marks_known |= (trace->events[i].flags & VT_FLAG_COLLECTOR) != 0;
-        if (last > event)
-            gather(finder, event, last, &burst);
-        for (size_t i = 0, end; i < burst.count && last > event; i = end) {
-            for (end = i + 1; end < burst.count && burst.items[end].class == burst.items[i].class; end++)
-                ;
-            add_burst(finder, &burst, burst.items + i, end - i, &finder->classes[burst.items[i].class]);
-        }
+        burst.before = vt_index_add(&places, party, 0);
+        burst.after = next_place[last];
+        read_burst(finder, event, last, &burst);
         event = last;
     }
+    vt_index_free(&places);
+    free(next_place);
     free(burst.items);
 }
 

@@ -19,70 +19,19 @@ static void find_borders(struct vt_leak_finder *finder)
     finder->last_border = finder->borders[finder->step_count - 1];
 }
 
-static uint32_t thread_of(const struct vt_trace *trace, uint32_t event)
-{
-    uint32_t stack_id = trace->events[event].stack_id;
-    return stack_id < trace->stack_count ? trace->stacks[stack_id].thread_id : 0;
-}
-
-/* An inspection holds what other threads let go of until it ends: nobody knows for how long such a block was
- * needed. It counts as one that its call freed. What makes no calls and frees meanwhile is the inspection. */
-static void end_in_own_call(struct vt_leak_finder *finder, const struct vt_index *calls,
-                            const struct vt_inspection *inspection)
-{
-    const struct vt_event *events = finder->trace->events;
-    uint64_t end_ns = events[inspection->event_index].t_ns;
-    for (uint32_t i = inspection->event_index;
-         i-- > 0 && end_ns - events[i].t_ns <= inspection->duration_ns;) {
-        uint32_t freed = finder->replay->first_freed[i];
-        if (freed != VT_NEVER && vt_index_get(calls, thread_of(finder->trace, i)) == VT_INDEX_NONE)
-            finder->call_of[i] = finder->call_of[finder->replay->allocations[freed].alloc_event];
-    }
-}
-
-#define NO_CALL_YET 0
-
-/* Where calls overlap, one thread's call begins while others make and keep blocks. What a step keeps is then
- * what its own call keeps. */
-static void find_calls(struct vt_leak_finder *finder)
-{
-    const struct vt_trace *trace = finder->trace;
-    const struct vt_span *spans = finder->attribution->spans;
-    const size_t span_count = finder->attribution->span_count;
-    struct vt_index calls = {0}; /* thread that makes calls → its step */
-
-    if (finder->attribution->concurrent_calls < 2)
-        return;
-    finder->call_of = vt_allocate_zeros(trace->event_count + 1, sizeof *finder->call_of);
-    for (size_t i = 1; i < span_count; i++)
-        if (spans[i].step != spans[i - 1].step)
-            vt_index_put(&calls, thread_of(trace, spans[i].first_event), NO_CALL_YET);
-    for (size_t s = 0; s < span_count; s++) {
-        const uint32_t any = spans[s].step;
-        bool begins = any != (s > 0 ? spans[s - 1].step : 0);
-        for (uint32_t i = spans[s].first_event; i <= spans[s].last_event; i++, begins = false) {
-            uint32_t thread = thread_of(trace, i), own = vt_index_get(&calls, thread);
-            if (begins || (any > 0 && own == NO_CALL_YET))
-                vt_index_put(&calls, thread, own = any);
-            finder->call_of[i] = own == VT_INDEX_NONE ? any : own;
-        }
-    }
-    for (size_t i = 0; i < trace->inspection_count; i++)
-        end_in_own_call(finder, &calls, &trace->inspections[i]);
-    vt_index_free(&calls);
-}
-
 uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event)
 {
     if (event == VT_NEVER)
         return VT_NEVER;
-    return finder->call_of ? finder->call_of[event] : vt_span_at(finder->attribution, event)->step;
+    return finder->requests.step_of ? finder->requests.step_of[event]
+                                    : vt_span_at(finder->attribution, event)->step;
 }
 
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t index)
 {
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
-    return allocation->alloc_event <= finder->last_border && allocation->free_event > finder->last_border;
+    return allocation->alloc_event <= finder->last_border && allocation->free_event > finder->last_border &&
+           !vt_leak_is_passing(finder, index);
 }
 
 uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
@@ -161,30 +110,42 @@ static void classify(struct vt_leak_finder *finder)
     vt_index_free(&index);
 }
 
-/* Sorts allocations by class and counts the steps from which each class keeps something. */
+/* Counts the steps from which a class keeps something. `counted`: by step, the last class + 1 that was. */
+static void count_births(struct vt_leak_finder *finder, uint32_t number, uint32_t *counted)
+{
+    struct vt_leak_class *class = &finder->classes[number];
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        uint32_t step = vt_leak_step_of(finder, allocation->alloc_event);
+        if (step == 0 || !vt_leak_is_kept(finder, index) || !vt_leak_is_judged(finder, index))
+            continue;
+        if (class->births == 0 || step < class->first_birth)
+            class->first_birth = step;
+        class->births += counted[step] != number + 1;
+        counted[step] = number + 1;
+        class->last_birth = step > class->last_birth ? step : class->last_birth;
+        class->stack_id = allocation->stack_id;
+    }
+}
+
 static void sort_by_class(struct vt_leak_finder *finder)
 {
-    const struct vt_replay *replay = finder->replay;
-    uint32_t first = 0;
+    uint32_t *counted = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *counted), first = 0;
     for (size_t i = 0; i < finder->class_count; i++) {
         finder->classes[i].first = first;
         first += finder->classes[i].count;
         finder->classes[i].count = 0;
     }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         if (finder->class_of[i] == VT_NO_CLASS)
             continue;
-        uint32_t step = vt_leak_step_of(finder, replay->allocations[i].alloc_event);
         struct vt_leak_class *class = &finder->classes[finder->class_of[i]];
-        finder->order[class->first + class->count++] = (uint32_t)i;
-        if (step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
-            continue;
-        if (class->births == 0 || step < class->first_birth)
-            class->first_birth = step;
-        class->births += step != class->last_birth;
-        class->last_birth = step;
-        class->stack_id = replay->allocations[i].stack_id;
+        finder->order[class->first + class->count++] = i;
     }
+    for (uint32_t i = 0; i < finder->class_count; i++)
+        count_births(finder, i, counted);
+    free(counted);
 }
 
 /* ---- Nodes ---- */
@@ -240,9 +201,13 @@ static void read_nodes(struct vt_leak_finder *finder)
 void vt_leak_finder_read(struct vt_leak_finder *finder)
 {
     find_borders(finder);
-    find_calls(finder);
     key_stacks(finder);
     classify(finder);
+    finder->requests = vt_leak_requests_find(finder->attribution, finder->last_border, finder->code_keys,
+                                             finder->class_of, finder->class_count);
+    finder->at_one_time = finder->attribution->concurrent_calls > finder->requests.at_one_time
+                              ? finder->attribution->concurrent_calls
+                              : finder->requests.at_one_time;
     sort_by_class(finder);
     read_nodes(finder);
 }
@@ -250,7 +215,7 @@ void vt_leak_finder_read(struct vt_leak_finder *finder)
 void vt_leak_finder_free(struct vt_leak_finder *finder)
 {
     free(finder->borders);
-    free(finder->call_of);
+    vt_leak_requests_free(&finder->requests);
     free(finder->code_keys);
     free(finder->operator_keys);
     free(finder->class_of);

@@ -4,6 +4,7 @@
 
 #include "attribute/stack_traits.h"
 #include "base/index.h"
+#include "diagnose/leaks/requests.h"
 #include "diagnose/leaks/verdicts.h"
 #include "report/report.h"
 
@@ -27,7 +28,8 @@ struct vt_leak_class {
     bool burst_inside, burst_marked; /* in the middle of a call; recorded as the collector's */
 };
 
-/* A series of bytes by step: from each of these steps on. Steps ascend; before the first it is 0. */
+/* A series of bytes by step, or by turn: from each of these steps on. Steps ascend; before the first it is 0.
+ */
 struct vt_leak_change {
     uint32_t step;
     uint64_t bytes;
@@ -41,13 +43,14 @@ struct vt_leak_finder {
     int device_index;
     bool reports_host, has_blocks;
     uint32_t step_count;
-    uint32_t *borders;    /* by step: its last event; up to step_count - 1 */
-    uint32_t last_border; /* the last event before the last step */
-    uint32_t *call_of; /* by event: the step that its thread's call began; NULL where calls do not overlap */
-    uint64_t *code_keys;     /* by stack: its lines of Python, else its native frames */
-    uint64_t *operator_keys; /* by stack: its operator, 0 = none */
-    uint32_t *class_of;      /* by allocation */
-    uint32_t *order;         /* allocations by class, then by time */
+    uint32_t *borders;                /* by step: its last event; up to step_count - 1 */
+    uint32_t last_border;             /* the last event before the last step */
+    struct vt_leak_requests requests; /* where several threads begin steps */
+    uint32_t at_one_time;             /* steps in work, at most */
+    uint64_t *code_keys;              /* by stack: its lines of Python, else its native frames */
+    uint64_t *operator_keys;          /* by stack: its operator, 0 = none */
+    uint32_t *class_of;               /* by allocation */
+    uint32_t *order;                  /* allocations by class, then by time */
     struct vt_leak_class *classes;
     size_t class_count, class_capacity;
     uint8_t *made_node;            /* by event: an autograd node was made for it */
@@ -73,6 +76,17 @@ static inline uint64_t vt_leak_node(uint64_t sequence)
 
 /* The step that an event belongs to; VT_NEVER for VT_NEVER, what is never freed. */
 uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event);
+/* Whether the request that made an allocation needed it and freed it. */
+static inline bool vt_leak_is_passing(const struct vt_leak_finder *finder, uint32_t allocation)
+{
+    return finder->requests.passing && finder->requests.passing[allocation];
+}
+/* Whether it is known what the request that made an allocation keeps. */
+static inline bool vt_leak_is_judged(const struct vt_leak_finder *finder, uint32_t allocation)
+{
+    return !finder->requests.step_of || vt_leak_is_over(&finder->requests, allocation, finder->last_border);
+}
+/* Made by a step, needed by nothing that still runs, and alive when the last step begins. */
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);
 /* Index of the leak that an allocation is part of; VT_NO_CLASS = none. */
 uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation);

@@ -4,6 +4,7 @@
 #include "diagnose/leaks/groups.h"
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "diagnose/leaks/lines.h"
 #include "diagnose/leaks/runs.h"
 #include "trace/frameworks.h"
@@ -37,8 +38,9 @@ static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt
     uint32_t step = class->since;
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
-        uint32_t made = finder->attribution->labels[index].step;
-        if (made > step && made + 1 < finder->step_count && vt_leak_is_kept(finder, index))
+        uint32_t made = vt_leak_step_of(finder, finder->replay->allocations[index].alloc_event);
+        if (made > step && made + 1 < finder->step_count && vt_leak_is_kept(finder, index) &&
+            vt_leak_is_judged(finder, index))
             step = made;
     }
     return step;
@@ -266,24 +268,17 @@ static int compare_blocks(const void *a, const void *b)
     return vt_order(left->allocation, right->allocation);
 }
 
-/* What the cluster kept of the runs that the step is made of. */
-static void collect(struct cluster *cluster, uint32_t step)
+/* What the cluster kept of the allocations [first, end). */
+static void collect_kept(struct cluster *cluster, uint32_t first, uint32_t end)
 {
-    const struct vt_leak_finder *finder = cluster->finder;
     const struct vt_leak_class *leader = cluster->leader;
-    struct vt_leak_run first, last;
-    vt_leak_run_at(&cluster->runs, finder->borders[step - 1] + 1, &first);
-    vt_leak_run_at(&cluster->runs, finder->borders[step], &last);
-    uint32_t begin = vt_leak_first_at(finder, first.first_event);
-    uint32_t end = vt_leak_first_at(finder, last.last_event + 1);
     cluster->count = 0;
     for (uint32_t i = 0; i < 9; i++) { /* births may be one step off */
         uint64_t key =
             pattern_key(leader->kind, leader->first_birth + i / 3 - 1, leader->last_birth + i % 3 - 1);
-        collect_pattern(cluster, key, begin, end);
+        collect_pattern(cluster, key, first, end);
     }
-    if (cluster->count > 1)
-        qsort(cluster->blocks, cluster->count, sizeof *cluster->blocks, compare_blocks);
+    vt_sort(cluster->blocks, cluster->count, sizeof *cluster->blocks, compare_blocks);
 }
 
 static void sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, struct vt_leak *leak)
@@ -366,11 +361,16 @@ static void split_run(struct cluster *cluster, struct vt_leak_run *run)
     free(rest);
 }
 
-static void split_cluster(struct cluster *cluster)
+/* What it kept of the runs that the step is made of. */
+static void split_step(struct cluster *cluster, uint32_t step)
 {
     struct vt_leak_finder *finder = cluster->finder;
     const struct vt_allocation *allocations = finder->replay->allocations;
-    collect(cluster, sample_step(finder, cluster->leader));
+    struct vt_leak_run first, last;
+    vt_leak_run_at(&cluster->runs, finder->borders[step - 1] + 1, &first);
+    vt_leak_run_at(&cluster->runs, finder->borders[step], &last);
+    collect_kept(cluster, vt_leak_first_at(finder, first.first_event),
+                 vt_leak_first_at(finder, last.last_event + 1));
     for (size_t i = 0; i < cluster->count;) {
         struct vt_leak_run run;
         vt_leak_run_at(&cluster->runs, allocations[cluster->blocks[i].allocation].alloc_event, &run);
@@ -382,6 +382,30 @@ static void split_cluster(struct cluster *cluster)
         }
         split_run(cluster, &run);
     }
+}
+
+/* What it kept of a request, which is one run: others' lie in between. */
+static void split_request(struct cluster *cluster, uint32_t step)
+{
+    struct vt_leak_finder *finder = cluster->finder;
+    const struct vt_allocation *allocations = finder->replay->allocations;
+    const struct vt_leak_request *request = &finder->requests.items[step];
+    struct vt_leak_run run;
+    size_t count = 0;
+    uint32_t border = finder->borders[step]; /* up to which other threads may be in this step */
+    collect_kept(cluster, vt_leak_first_at(finder, request->made),
+                 vt_leak_first_at(finder, request->over > border ? request->over : border + 1));
+    for (size_t i = 0; i < cluster->count; i++)
+        if (vt_leak_step_of(finder, allocations[cluster->blocks[i].allocation].alloc_event) == step)
+            cluster->blocks[count++] = cluster->blocks[i];
+    if (count == 0)
+        return;
+    vt_leak_run_at(&cluster->runs, request->begun, &run);
+    run.blocks = cluster->blocks;
+    run.count = count;
+    run.first_event = allocations[run.blocks[0].allocation].alloc_event;
+    run.last_event = allocations[run.blocks[count - 1].allocation].alloc_event;
+    split_run(cluster, &run);
 }
 
 /* By what each step adds, the largest first. */
@@ -419,7 +443,7 @@ void vt_leak_groups_find(struct vt_leak_finder *finder)
         if (leader->group != VT_NO_CLASS)
             continue;
         cluster.leader = leader;
-        split_cluster(&cluster);
+        (finder->requests.step_of ? split_request : split_step)(&cluster, sample_step(finder, leader));
         if (leader->group == VT_NO_CLASS)
             leader->grows = false; /* it kept nothing in the step that represents it */
     }

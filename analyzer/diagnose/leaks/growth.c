@@ -3,6 +3,7 @@
 #include "diagnose/leaks/growth.h"
 
 #include "base/allocate.h"
+#include "base/sort.h"
 #include "diagnose/leaks/lines.h"
 #include "format/allocator.h"
 
@@ -81,12 +82,12 @@ static uint64_t slope(const struct vt_leak_change *series, size_t changes, const
     return (uint64_t)((rise + spread / 2) / spread);
 }
 
-bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
-                       uint32_t at_once, struct vt_growth *growth)
+/* Lists the steps in which a series exceeds all that it was before, from one step to the other. */
+static uint32_t list_records(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
+                             uint32_t *records)
 {
-    uint32_t *records = vt_allocate_zeros(changes + 1, sizeof *records), count = 0;
+    uint32_t count = 0;
     uint64_t most = 0;
-    bool repeats = false;
     for (size_t i = 0; i < changes && series[i].step <= to; i++) {
         if (series[i].bytes <= most)
             continue;
@@ -94,6 +95,15 @@ bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint
         if (series[i].step >= from) /* what was cleared before may be cleared again */
             records[count++] = series[i].step;
     }
+    return count;
+}
+
+bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
+                       uint32_t at_once, struct vt_growth *growth)
+{
+    uint32_t *records = vt_allocate_zeros(changes + 1, sizeof *records);
+    uint32_t count = list_records(series, changes, from, to, records);
+    bool repeats = false;
     if (count >= VT_LEAK_BIRTHS) {
         uint32_t first = skip_stray_records(records, count);
         const uint32_t *kept = records + first;
@@ -110,23 +120,11 @@ bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint
 
 /* ---- Classes ---- */
 
-/* Sets finder->series: bytes of a class alive at each step's end. */
-static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+/* Adds up changes, so that each step has the bytes from there on. Returns how many steps there are. */
+static size_t sum_changes(struct vt_leak_change *series, size_t count)
 {
-    size_t count = 0, kept = 0;
-    vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
-               sizeof *finder->series);
-    struct vt_leak_change *series = finder->series;
-    for (uint32_t i = 0; i < class->count; i++) {
-        uint32_t index = finder->order[class->first + i];
-        const struct vt_allocation *allocation = &finder->replay->allocations[index];
-        uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
-        series[count++] =
-            (struct vt_leak_change){vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes};
-        if (freed <= finder->step_count)
-            series[count++] = (struct vt_leak_change){freed, 0 - allocation->bytes};
-    }
-    qsort(series, count, sizeof *series, compare_changes);
+    size_t kept = 0;
+    vt_sort(series, count, sizeof *series, compare_changes);
     for (size_t i = 0; i < count; i++) {
         uint64_t before = kept > 0 ? series[kept - 1].bytes : 0;
         if (kept > 0 && series[kept - 1].step == series[i].step)
@@ -134,14 +132,138 @@ static void make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
         else
             series[kept++] = (struct vt_leak_change){series[i].step, before + series[i].bytes};
     }
-    finder->series_count = kept;
+    return kept;
 }
 
-/* Of finder->series. */
-static bool repeats(const struct vt_leak_finder *finder, uint32_t from, struct vt_growth *growth)
+static uint32_t larger(uint32_t a, uint32_t b)
 {
-    return vt_growth_repeats(finder->series, finder->series_count, from, finder->step_count - 1,
-                             finder->attribution->concurrent_calls, growth);
+    return a > b ? a : b;
+}
+
+static void begin_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
+               sizeof *finder->series);
+    finder->series_count = 0;
+}
+
+static void add_change(struct vt_leak_finder *finder, uint32_t step, uint64_t bytes)
+{
+    finder->series[finder->series_count++] = (struct vt_leak_change){step, bytes};
+}
+
+/* Sets finder->series: bytes of a class alive at each step's end. */
+static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    begin_series(finder, class);
+    for (uint32_t i = 0; i < class->count; i++) {
+        const struct vt_allocation *allocation =
+            &finder->replay->allocations[finder->order[class->first + i]];
+        uint32_t made = vt_leak_step_of(finder, allocation->alloc_event);
+        uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
+        add_change(finder, made, allocation->bytes);
+        if (freed <= finder->step_count) /* an earlier request may free it */
+            add_change(finder, larger(made, freed), 0 - allocation->bytes);
+    }
+    finder->series_count = sum_changes(finder->series, finder->series_count);
+}
+
+/* The same where requests overlap, of what they do not use up: each block that was made by an event, from the
+ * request on that made it. Returns false if it leaves out what is still in work when the trace ends. */
+static bool make_request_series(struct vt_leak_finder *finder, const struct vt_leak_class *class, uint32_t by)
+{
+    bool whole = true;
+    begin_series(finder, class);
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        uint32_t made = vt_leak_step_of(finder, allocation->alloc_event);
+        uint32_t gone = vt_leak_gone_at(&finder->requests, index);
+        bool in_work = gone == VT_NEVER && !vt_leak_is_judged(finder, index);
+        whole &= !in_work;
+        if (in_work || allocation->alloc_event > by || finder->requests.passing[index] == VT_LEAK_USED_UP)
+            continue;
+        add_change(finder, made, allocation->bytes);
+        if (gone <= finder->last_border)
+            add_change(finder, larger(made, vt_span_at(finder->attribution, gone)->step),
+                       0 - allocation->bytes);
+    }
+    finder->series_count = sum_changes(finder->series, finder->series_count);
+    return whole;
+}
+
+/* The same by turn: what requests left that are over. */
+static void make_turn_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    const struct vt_leak_requests *requests = &finder->requests;
+    begin_series(finder, class);
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i], turn = vt_leak_turn_of(requests, index);
+        uint32_t gone = vt_leak_gone_at(requests, index);
+        if (turn == VT_NEVER || requests->passing[index] != VT_LEAK_NOT_PASSING)
+            continue;
+        add_change(finder, turn, finder->replay->allocations[index].bytes);
+        if (gone <= finder->last_border)
+            add_change(finder, larger(turn, vt_leak_turn_at(requests, gone)),
+                       0 - finder->replay->allocations[index].bytes);
+    }
+    finder->series_count = sum_changes(finder->series, finder->series_count);
+}
+
+/* Whether what is left grows by turn too, and is as much as ever at the end. */
+static bool remains(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    const uint32_t to = (uint32_t)finder->requests.end_count;
+    make_turn_series(finder, class);
+    const struct vt_leak_change *series = finder->series;
+    uint32_t *records = vt_allocate_zeros(finder->series_count + 1, sizeof *records);
+    uint32_t count = list_records(series, finder->series_count, 1, to, records);
+    uint64_t most = count > 0 ? bytes_at(series, finder->series_count, records[count - 1]) : 0;
+    free(records);
+    return count >= VT_LEAK_BIRTHS && bytes_at(series, finder->series_count, to) >= most - most / 10;
+}
+
+/* The bytes per step, with what requests in work make later. If that is not known, by turn: in the order in
+ * which requests end, those that keep nothing are not where they were. */
+static uint64_t measure_requests(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                                 const struct vt_growth *growth)
+{
+    uint32_t from = growth->first_step, to = finder->step_count - 1;
+    if (!make_request_series(finder, class, VT_NEVER)) {
+        make_turn_series(finder, class);
+        from = 1;
+        to = (uint32_t)finder->requests.end_count;
+    }
+    uint32_t *records = vt_allocate_zeros(finder->series_count + 1, sizeof *records);
+    uint32_t count = list_records(finder->series, finder->series_count, from, to, records);
+    uint64_t bytes = count < VT_LEAK_BIRTHS ? growth->bytes_per_step
+                                            : slope(finder->series, finder->series_count, records, count);
+    free(records);
+    return bytes;
+}
+
+/* In the order in which requests begin, what is kept can be more than there ever was at one time: one request
+ * has yet to make it while another has it already. In the order in which they end it can be less, and then
+ * grow. So both have to. */
+static bool grows_by_request(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                             struct vt_growth *growth)
+{
+    bool whole = make_request_series(finder, class, finder->last_border);
+    uint32_t to = whole ? finder->step_count - 1 : finder->requests.last_over;
+    if (!vt_growth_repeats(finder->series, finder->series_count, class->first_birth, to, finder->at_one_time,
+                           growth) ||
+        !remains(finder, class))
+        return false;
+    growth->bytes_per_step = measure_requests(finder, class, growth);
+    return true;
+}
+
+static bool grows_by_step(struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                          struct vt_growth *growth)
+{
+    make_series(finder, class);
+    return vt_growth_repeats(finder->series, finder->series_count, class->first_birth, finder->step_count - 1,
+                             finder->at_one_time, growth);
 }
 
 /* ---- Growth that ends ---- */
@@ -235,9 +357,9 @@ void vt_leak_growth_find(struct vt_leak_finder *finder)
         struct vt_growth growth = {0};
         if (class->births < VT_LEAK_BIRTHS)
             continue;
-        make_series(finder, class);
-        class->grows = repeats(finder, class->first_birth, &growth) &&
-                       growth.bytes_per_step * (growth.last_step - growth.first_step) >= VT_TORCH_ROUND_BYTES;
+        class->grows =
+            (finder->requests.step_of ? grows_by_request : grows_by_step)(finder, class, &growth) &&
+            growth.bytes_per_step * (growth.last_step - growth.first_step) >= VT_TORCH_ROUND_BYTES;
         if (!class->grows)
             continue;
         class->since = growth.first_step;
@@ -331,7 +453,8 @@ void vt_leak_rebuilt_find(struct vt_leak_finder *finder)
             vt_leak_step_of(finder, finder->replay->allocations[finder->order[class->first]].alloc_event);
         make_series(finder, class);
         drop_rounding(finder);
-        if (repeats(finder, from ? from : 1, &growth))
+        if (vt_growth_repeats(finder->series, finder->series_count, from ? from : 1, finder->step_count - 1,
+                              finder->at_one_time, &growth))
             add_rebuilt(finder, class, &growth);
     }
 }

@@ -16,9 +16,11 @@ static const struct {
     {"modules", "kernels and modules", "kernels and modules of ", ""},
     {"graphs", "CUDA graphs", "", ""},
     {"graph_memory", "memory of CUDA graphs", "", ""},
+    {"streams", "streams", "", ""},
     {"settings", "limits and other settings", "", ""},
     {"context", "CUDA context", "another CUDA context, of ", ""},
     {"context_and_processes", "CUDA context and other processes", "", ""},
+    {"unlisted", "of no process that NVML lists", "", ""},
     {"unexplained", "unexplained", "", ""},
     {"foreign", "of others, mapped here", "", ""},
     {"host", "page-locked, on the host", "", ""},
@@ -88,7 +90,7 @@ static void say_when(struct vt_print *print, const struct vt_gpu_table *gpu)
             fprintf(print->paragraph, " Other processes cannot be told from this one's context: %s.",
                     reasons[i].why);
     if (gpu->processes_known && gpu->nested)
-        fputs(" Processes outside of this container may be among the unexplained.", print->paragraph);
+        fputs(" NVML may not list processes outside of this container.", print->paragraph);
     fputs(VT_RESET, print->paragraph);
     vt_end_paragraph(print, 2, 2);
 }
@@ -98,7 +100,7 @@ static void print_advice(struct vt_print *print, const struct vt_advices *advice
 {
     for (size_t i = 0; i < advices->count; i++) {
         const struct vt_advice *advice = &advices->items[i];
-        const bool unexplained = !strcmp(advice->kind, "unexplained");
+        const bool unexplained = !strcmp(advice->kind, "unexplained") || !strcmp(advice->kind, "unlisted");
 
         vt_print_paragraph(print, 2, 4, VT_BOLD "%s%s" VT_RESET " (%s)  %s", unexplained ? "" : "−",
                            VT_BYTES(advice->bytes), VT_PERCENT(advice->bytes, advices->peak_bytes),

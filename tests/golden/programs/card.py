@@ -2,7 +2,8 @@
 driver's books say.
 
     alloc:MIB  free (the latest of these)  pooled:MIB (of the default pool)  unpool (the latest of these)  synchronize
-    library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  create:MIB (physical memory)  graph:MIB
+    library:PATH (takes 9 MiB by itself)  module  stream  unstream (the latest of these)  limit:BYTES
+    host:MIB  create:MIB (physical memory)  graph:MIB
     export:FILE  open:FILE  sleep:SECONDS  sampled (waits for NVML)  ready:FILE  wait:FILE
     context (another one, from now on current)  destroy (the latest of these)  elsewhere (a thread without a context makes one)
     release, retain (the primary context)  kernel (the next of a module, for the first time)  die (by SIGKILL)
@@ -34,7 +35,7 @@ def alloc(mib):
     return address
 
 
-allocated, in_pool = [], []
+allocated, in_pool, streams = [], [], []
 
 
 def alloc_and_keep(mib):
@@ -79,6 +80,15 @@ def create(mib):
 
 def module():
     check(cuda.cuModuleLoadData(ctypes.byref(ctypes.c_void_p()), b"image"))
+
+
+def stream():
+    streams.append(ctypes.c_void_p())
+    check(cuda.cuStreamCreateWithPriority(ctypes.byref(streams[-1]), 1, 0))
+
+
+def end_stream():
+    check(cuda.cuStreamDestroy_v2(streams.pop()))
 
 
 def kernel():
@@ -188,10 +198,10 @@ def open_(path):
 
 def truth(path):
     books = {use: cuda.standin_use_bytes(current, use.encode())
-             for use in ("context", "limit", "module", "allocation", "managed", "array", "physical", "pool")}
+             for use in ("context", "limit", "module", "stream", "allocation", "managed", "array", "physical", "pool")}
     books |= {"pid": os.getpid(), "own": cuda.standin_device_bytes(current), "others": cuda.standin_other_bytes(current),
               "host": cuda.standin_host_bytes()}
-    assert sum(books[use] for use in ("context", "limit", "module", "allocation", "managed", "array", "physical",
+    assert sum(books[use] for use in ("context", "limit", "module", "stream", "allocation", "managed", "array", "physical",
                                       "pool")) == books["own"]
     ready(path, json.dumps(books).encode())
 
@@ -225,7 +235,8 @@ context, loaded, kernels, current = ctypes.c_void_p(), ctypes.c_void_p(), 0, 0
 check(cuda.cuInit(0))
 device(current)
 actions = {"alloc": alloc_and_keep, "free": free, "pooled": pooled, "unpool": unpool, "synchronize": synchronize, "library": library,
-           "module": module, "limit": limit, "host": host, "create": create, "graph": graph, "export": export, "open": open_,
+           "module": module, "stream": stream, "unstream": end_stream, "limit": limit, "host": host, "create": create,
+           "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "kernel": kernel, "device": device, "die": die,
            "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth,

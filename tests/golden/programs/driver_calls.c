@@ -22,6 +22,11 @@ uint64_t allocation_bytes(void)
     return standin_allocation_bytes != NULL ? standin_allocation_bytes(0) : device_bytes(0) - bytes_at_start;
 }
 
+void count_from_here(void)
+{
+    bytes_at_start = standin_device_bytes != NULL ? 0 : device_bytes(0);
+}
+
 uint64_t graph_bytes(int device)
 {
     cuuint64_t bytes;
@@ -66,7 +71,7 @@ int main(int argc, char **argv)
             GOOD(cuCtxSetCurrent(primary_context));
             GOOD(cuDeviceGetCount(&devices));
             other_device = devices > 1;
-            bytes_at_start = standin_device_bytes != NULL ? 0 : device_bytes(0);
+            count_from_here();
         }
         families[i].run();
         return 0;

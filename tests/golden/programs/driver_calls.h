@@ -34,8 +34,9 @@ extern int other_device;          /* 1, or 0 where there is no second one */
 
 /* In use on the device. */
 uint64_t device_bytes(int device);
-/* Of it on device 0, what the family's calls took. */
+/* Of it on device 0, what the family's calls took, but for streams made before `count_from_here`. */
 uint64_t allocation_bytes(void);
+void count_from_here(void);
 /* Of it, what graphs' own nodes hold. */
 uint64_t graph_bytes(int device);
 
@@ -57,6 +58,7 @@ void say_free(uint64_t address);
     X(foreign, "foreign")                                                                                    \
     X(loads, "loads")                                                                                        \
     X(kernels, "kernels")                                                                                    \
+    X(streams, "streams")                                                                                    \
     X(launches, "launches")                                                                                  \
     X(contexts, "contexts")                                                                                  \
     X(no_context, "no_context")                                                                              \

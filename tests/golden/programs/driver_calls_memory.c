@@ -31,6 +31,8 @@ void first_abi(void)
     CUdeviceptr_v1 address;
     unsigned int pitch;
     void *host;
+    CUarray array;
+    CUDA_ARRAY_DESCRIPTOR_v1 plane = {.Width = 64, .Format = CU_AD_FORMAT_HALF, .NumChannels = 1};
     GOOD(cuMemAlloc(&address, MIB));
     say_alloc(address, MIB, 0);
     say_free(address);
@@ -43,6 +45,10 @@ void first_abi(void)
     say_alloc((uintptr_t)host, 4096, 1);
     say_free((uintptr_t)host);
     GOOD(cuMemFreeHost(host));
+    GOOD(cuArrayCreate(&array, &plane));
+    say_alloc((uintptr_t)array, 128, 64);
+    say_free((uintptr_t)array);
+    GOOD(cuArrayDestroy(array));
 }
 
 void failures(void)

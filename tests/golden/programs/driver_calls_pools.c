@@ -10,6 +10,8 @@ void pools(void)
     CUdeviceptr first, second, third;
     CUstream stream;
     GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    GOOD(cuStreamSynchronize(CU_STREAM_PER_THREAD)); /* which makes that stream: 2 MiB of an H100 */
+    count_from_here();
     GOOD(cuDeviceGetDefaultMemPool(&default_pool, 0));
     GOOD(cuMemPoolSetAttribute(default_pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
     GOOD(cuMemPoolCreate(&pool, &properties));

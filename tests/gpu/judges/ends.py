@@ -35,5 +35,5 @@ def full_card(figures, folder):
     figures.holds("the other process is in the table of the card", others >= held, [others, held])
     figures.told("the other process: bytes, with its context", others, "the holder's own tensor", held)
     last = json.loads(vramtrace("oom", "--json", trace).stdout)["last"]
-    figures.told("the first cause that oom tells", [last["causes"][0]["what"], last["causes"][0]["bytes"]])
+    figures.told("the causes that oom tells", [[cause["what"], cause["bytes"]] for cause in last["causes"]])
     figures.told("oom: bytes free on the card", last["card"].get("free_bytes"), "cuMemGetInfo after the refusal", truth["told"]["free"])

@@ -1,8 +1,16 @@
 """Programs that use torch (programs/work.py): torch's counters at each point, and the card at the end."""
+import os
+import re
+
 from figures import NotRun
+from harness import PROGRAMS as BUILT
+from helpers import ROOT
 # counters and driver_pool are for the table of parts.
 from helpers import PYTHON
 from judges.shared import PROGRAMS, card, counters, driver_pool, info, load, needed, report, run, whole  # noqa: F401
+
+
+PIECE = 2 << 20
 
 
 def record(name, folder, prefix=(), **settings):
@@ -73,7 +81,7 @@ def library(name):
 
     def check(figures, trace, truth):
         before, end = (next((point for point in truth["points"] if point["name"] == which), None) for which in ("before", "end"))
-        rows = report(trace)["devices"][0]["last_card"]["rows"]
+        rows = report(trace, "--at", "mark:end")["devices"][0]["card"]["rows"]
         own = sum(row["bytes"] for row in rows if row["name"] == name)
         taken = end["used"] - before["used"] - (end["reserved"] - before["reserved"]) if before else None
         figures.told(f"{name}: bytes", own, "cuMemGetInfo around it, less torch's own", taken)
@@ -95,13 +103,34 @@ def refusal(figures, trace, truth):
     told = truth["told"]
     seen = [event for event in helpers.events(trace) if event["kind"] == "oom"]
     figures.told("what torch says", "", "the exception", told["message"])
+    # torch reports what it asks the driver for: whole 2 MiB.
     figures.equal("bytes asked for, allocated, reserved", "torch's observer of refusals",
                   [[told["asked"], told["allocated"], told["reserved"]]],
-                  [[event["bytes"], event["total_bytes"], event["detail"]] for event in seen])
+                  [[-(-event["bytes"] // PIECE) * PIECE, event["total_bytes"], event["detail"]] for event in seen])
     figures.holds("the line that asked is in the stack", any(frame["function"] == "fill" for frame in seen[-1]["stack"]) if seen
                   else False)
     view = report(trace, "--at", "oom")["devices"][0]["at"]
     figures.equal("bytes of blocks then", "torch's observer of refusals", told["allocated"], view["block_bytes"])
+
+
+def every_call(figures, folder):
+    """Bytes in use around every driver function, hooked or not: whether the recorder has a hook for each that takes some."""
+    proxy = folder / "proxy"
+    needed(run([PYTHON, PROGRAMS / "every_call.py", proxy], folder, name=None))
+    hooked = set(re.findall(r"VT_WRAPPED\((\w+)\)", (ROOT / "preload/hooks/hooks.def").read_text()))
+    commands = {name: [PYTHON, PROGRAMS / "work.py", name, folder / f"{name}.json"]
+                for name in ("training", "captured", "collectives", "loaded_kernels")}
+    for name, command in {**commands, "pools": [BUILT / "driver_calls", "pools"]}.items():
+        figures.subject, log = name, folder / f"{name}.log"
+        needed(run(command, folder, name=None, EVERY_CALL_LOG=str(log),
+                   LD_LIBRARY_PATH=f"{proxy}:{os.environ.get('LD_LIBRARY_PATH', '')}"))
+        taken = {}
+        for line in log.read_text().splitlines():
+            function, size = line.split()
+            taken[function] = taken.get(function, 0) + int(size)
+        figures.told("bytes that each took (between calls: or in calls of two threads)", taken)
+        figures.equal("functions without a hook that took memory", "cuMemGetInfo around each call", [],
+                      sorted(set(taken) - hooked - {"context", "between"}))
 
 
 def lazy_loading(figures, folder):
@@ -113,7 +142,7 @@ def lazy_loading(figures, folder):
         before, end = truth["points"]
         whole(figures, trace)
         card(figures, trace, truth)
-        rows = report(trace)["devices"][0]["last_card"]["rows"]
+        rows = report(trace, "--at", "mark:end")["devices"][0]["card"]["rows"]
         figures.told("modules and kernels", sum(row["bytes"] for row in rows if row["kind"] == "modules"),
                      "cuMemGetInfo around first uses, less torch's own",
                      end["used"] - before["used"] - (end["reserved"] - before["reserved"]))

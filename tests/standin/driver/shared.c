@@ -71,7 +71,7 @@ uint64_t standin_used_by_others(CUdevice device)
 {
     struct standin_process others[SLOTS];
     const int count = standin_list_others(standin_settings.cards[device], others, SLOTS);
-    uint64_t sum = 0;
+    uint64_t sum = standin_settings.unlisted_bytes;
     for (int i = 0; i < count; i++)
         sum += others[i].bytes;
     return sum;

@@ -24,6 +24,7 @@ enum standin_use {
     USE_CONTEXT,
     USE_LIMIT, /* heap, printf buffer and stack beyond their defaults */
     USE_MODULE,
+    USE_STREAM,
     USE_ALLOCATION, /* cuMemAlloc, cuMemAllocPitch */
     USE_MANAGED,
     USE_ARRAY,
@@ -82,6 +83,8 @@ struct standin_settings {
     uint64_t context_bytes;             /* what each context costs */
     uint64_t module_bytes;              /* what each loaded module costs */
     uint64_t kernel_bytes;     /* what each kernel costs once it is loaded, which is at its first use */
+    uint64_t stream_bytes;     /* what each stream costs */
+    uint64_t unlisted_bytes;   /* in use on each card, but of no process */
     uint64_t multicast_bytes;  /* what a device's first multicast object costs */
     uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
     bool reuse; /* what was freed may be given out again: addresses, and handles of arrays and pools */

@@ -84,6 +84,8 @@ __attribute__((constructor)) static void read_settings(void)
     standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
     standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);
     standin_settings.kernel_bytes = bytes_from_text("VRAMTRACE_STANDIN_KERNEL", 0);
+    standin_settings.stream_bytes = bytes_from_text("VRAMTRACE_STANDIN_STREAM", 0);
+    standin_settings.unlisted_bytes = bytes_from_text("VRAMTRACE_STANDIN_UNLISTED", 0);
     standin_settings.multicast_bytes = bytes_from_text("VRAMTRACE_STANDIN_MULTICAST", 0);
     standin_settings.reuse = bytes_from_text("VRAMTRACE_STANDIN_REUSE", 1) != 0;
     standin_settings.fail_every = (unsigned)bytes_from_text("VRAMTRACE_STANDIN_FAIL", 0);

@@ -38,6 +38,10 @@ static CUresult create(CUstream *out, unsigned flags, int priority, CUcontext co
     CUstream stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         abort();
+    if (!standin_take(context->device, USE_STREAM, standin_settings.stream_bytes)) {
+        free(stream);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     stream->context = context;
     stream->flags = flags;
     stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
@@ -63,6 +67,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
     CONTEXT_CALL();
     if (is_default(hStream))
         return CUDA_ERROR_INVALID_HANDLE;
+    standin_give(context->device, USE_STREAM, standin_settings.stream_bytes);
     free(hStream);
     return CUDA_SUCCESS;
 }

@@ -9,7 +9,7 @@ extern struct standin_counter __start_standin_counters[], __stop_standin_counter
 
 static bool is_load(int use)
 {
-    return use == USE_CONTEXT || use == USE_LIMIT || use == USE_MODULE;
+    return use == USE_CONTEXT || use == USE_LIMIT || use == USE_MODULE || use == USE_STREAM;
 }
 
 static uint64_t sum_of(int device, bool with_load)
@@ -64,12 +64,17 @@ uint64_t standin_card_bytes(int card)
     return standin_settings.memory_bytes;
 }
 
+uint64_t standin_unlisted_bytes(void)
+{
+    return standin_settings.unlisted_bytes;
+}
+
 uint64_t standin_use_bytes(int device, const char *use)
 {
     static const char *const names[USE_COUNT] = {
-        [USE_CONTEXT] = "context",       [USE_LIMIT] = "limit",     [USE_MODULE] = "module",
-        [USE_ALLOCATION] = "allocation", [USE_MANAGED] = "managed", [USE_ARRAY] = "array",
-        [USE_PHYSICAL] = "physical",     [USE_POOL] = "pool",
+        [USE_CONTEXT] = "context",   [USE_LIMIT] = "limit",           [USE_MODULE] = "module",
+        [USE_STREAM] = "stream",     [USE_ALLOCATION] = "allocation", [USE_MANAGED] = "managed",
+        [USE_ARRAY] = "array",       [USE_PHYSICAL] = "physical",     [USE_POOL] = "pool",
     };
     __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
     for (int i = 0; i < USE_COUNT && standin_device_valid(device); i++) {

@@ -12,7 +12,7 @@ uint64_t standin_device_bytes(int device);
 /* The same without contexts, limits and modules: what allocation calls took. Pools count by what they
  * reserve, physical handles until released and unmapped. */
 uint64_t standin_allocation_bytes(int device);
-/* What other processes use of the device (VRAMTRACE_STANDIN_SHARED). */
+/* What other processes use of the device (VRAMTRACE_STANDIN_SHARED), with VRAMTRACE_STANDIN_UNLISTED. */
 uint64_t standin_other_bytes(int device);
 /* All processes that have memory of a card (its number, not a device's index), this one first: how many, at
  * most `maximum`. And the bytes that the card has. */
@@ -23,7 +23,8 @@ struct standin_process {
 int standin_card_processes(int card, struct standin_process *processes, int maximum);
 uint64_t standin_card_readings(void); /* how often the function above was called, by the stand-in NVML */
 uint64_t standin_card_bytes(int card);
-/* One use: "context", "limit", "module", "allocation", "managed", "array", "physical" or "pool". */
+uint64_t standin_unlisted_bytes(void); /* in use on each card, but of no process */
+/* One use: "context", "limit", "module", "stream", "allocation", "managed", "array", "physical" or "pool". */
 uint64_t standin_use_bytes(int device, const char *use);
 uint64_t standin_host_bytes(void);       /* page-locked memory that the driver gave */
 uint64_t standin_registered_bytes(void); /* the application's memory, page-locked */

@@ -10,10 +10,12 @@ const KINDS = {
     modules: (row) => `kernels and modules${row.name ? ` of ${row.name}` : ""}`,
     graphs: () => "CUDA graphs",
     graph_memory: () => "memory of CUDA graphs",
+    streams: () => "streams",
     settings: () => "limits and other settings",
     context: (row) => (row.name ? `another CUDA context, of ${row.name}` : "CUDA context"),
     context_and_processes: () => "CUDA context and other processes",
     process: (row) => `process ${row.pid}${row.command ? `: ${row.command.replace(/^\S*\//, "")}` : ""}`,
+    unlisted: () => "of no process that NVML lists",
     unexplained: () => "unexplained",
     foreign: () => "of others, mapped here",
     host: () => "page-locked, on the host",
@@ -61,12 +63,12 @@ function sentences(table, format) {
     if (REASONS[table.processes])
         text.push(`Other processes cannot be told from this one's context: ${REASONS[table.processes]}.`);
     else if (table.nested)
-        text.push("Processes outside of this container may be among the unexplained.");
+        text.push("NVML may not list processes outside of this container.");
     return text.join(" ");
 }
 
 function adviceCard(advice, format) {
-    const sign = advice.kind === "unexplained" ? "" : "−";
+    const sign = ["unexplained", "unlisted"].includes(advice.kind) ? "" : "−";
     return card({
         heading: name(advice.what, "vp-wrap"),
         figure: `${sign}${format.bytes(advice.bytes)} · ${format.percent(advice.share, 1)}`
