@@ -108,7 +108,9 @@ static void place_tensor(struct sweep *sweep, const struct position *at, struct 
     const struct vt_range_node *there = vt_ranges_overlap(&sweep->ranges, sweep->roots[at->device_index],
                                                           at->storage_address, at->storage_address + 1);
     if (!there) {
-        sweep->counts->homeless++;
+        const struct vt_trace *trace = sweep->replay->trace;
+        const uint32_t event = trace->inspections[sighting.inspection].event_index;
+        sweep->counts->homeless += !trace->events[event].head_start; /* a digest leaves blocks out */
         return;
     }
     if (storage_end > there->end || at->data_address >= storage_end) {
