@@ -251,3 +251,28 @@ def test_each_request_counts(tmp_path):
     assert parts[0]["trace"]["omitted"] > 20000
     assert [part["steps"] for part in parts] == [part["requests"]["count"] for part in inference] == [8000, 8000]
     assert inference[0]["requests"]["bytes"] == inference[1]["requests"]["bytes"] > 0
+
+
+INSPECTED = """
+import ctypes
+import torch
+from torch import nn
+look = ctypes.CDLL(None).vramtrace_inspect
+model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(8))).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(200):
+    model(torch.randn(16, 64, device="cuda")).sum().backward()
+    if step % 10 == 5:
+        look(b"gradients")
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_inspections_in_digests(tmp_path):
+    """What an inspection saw may have been freed before the digest's end: that it is not there does not mean that it never was."""
+    run([PYTHON, "-c", INSPECTED], tmp_path / "recorded.vrt")
+    events = info(tmp_path / "recorded.vrt")["trace"]["events"]
+    subprocess.run([RECHAIN, tmp_path / "recorded.vrt", tmp_path / "chains.vrt", str(events // 20)], check=True)
+    assert len(re.findall("inspections +2[0-9] in", vramtrace("info", tmp_path / "chains.vrt"))) == 1
+    check(tmp_path / "chains.vrt", 1, "info")
