@@ -605,7 +605,7 @@ def test_others_change_the_trace(tmp_path, way):
     if way == "truncate":
         seen = info(tmp_path / "x.vrt")
         assert seen["trace"]["truncated"] and seen["trace"]["damaged_bytes"] > 0
-        assert 3000 <= seen["counts"]["kinds"]["alloc"]["driver"] < 4000
+        assert seen["counts"]["kinds"]["alloc"]["driver"] == 4000  # the chain's digest has those that were cut off, too
         assert "The file is damaged" in said(tmp_path / "x.vrt")
     elif way == "replace":
         assert (tmp_path / "x.vrt").read_text() == "precious"
