@@ -104,7 +104,7 @@ static inline bool vt_is_block_event(const struct vt_event *event, enum vt_event
 static inline bool vt_is_landmark(const struct vt_event *event)
 {
     return event->kind == VT_EVENT_RAN || event->kind == VT_EVENT_CALL || event->kind == VT_EVENT_AFTER ||
-           event->kind == VT_EVENT_ZEROED || event->kind == VT_EVENT_MOST;
+           event->kind == VT_EVENT_ZEROED || event->kind == VT_EVENT_MOST || event->kind == VT_EVENT_LAST;
 }
 
 static inline struct vt_past_event *vt_past_event(struct vt_past *past, uint32_t number)

@@ -255,7 +255,10 @@ static void read_events(struct vt_finder *finder)
             VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i);
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
-        if (vt_is_landmark(event) && event->stack_id != 0)
+        if (event->kind == VT_EVENT_LAST) {
+            thread->sequence = event->sequence;
+            thread->node_stack = (uint32_t)event->total_bytes;
+        } else if (vt_is_landmark(event) && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id),
                                                       number, made_node(finder->trace, thread, event));
         read_graph(finder, i);

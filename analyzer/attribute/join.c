@@ -41,7 +41,8 @@ static void find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
         if (event->kind == VT_EVENT_NODE ? shows_place(trace, event->stack_id)
                                          : event->kind == VT_EVENT_ALLOC && event->sequence % 2 == 0)
             put_first(stacks, event->sequence, event->stack_id);
-        else if (event->head_start && event->kind == VT_EVENT_ALLOC && event->sequence % 2 &&
+        else if (event->head_start &&
+                 (event->kind == VT_EVENT_LAST || (event->kind == VT_EVENT_ALLOC && event->sequence % 2)) &&
                  event->total_bytes && event->total_bytes < trace->stack_count) /* of a digest */
             put_first(stacks, event->sequence, (uint32_t)event->total_bytes);
     }

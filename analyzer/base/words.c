@@ -125,6 +125,7 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_AFTER] = "after",
         [VT_EVENT_ZEROED] = "zeroed",
         [VT_EVENT_MOST] = "most",
+        [VT_EVENT_LAST] = "last",
         [VT_EVENT_EXPORT] = "export",
     };
 

@@ -225,15 +225,18 @@ static void read_peaks(struct choice *choice)
     }
 }
 
-/* The latest in which a request failed, each with the one before it, in which the failing step may begin. */
+/* Those in which a request failed, the latest first and in any case, each with the one before it, in which
+ * the failing step may begin. */
 static void read_failures(struct choice *choice)
 {
+    bool latest = true;
     for (size_t place = choice->count; place-- > 0;) {
         const struct vt_planned_chain *digest = digest_of(choice->plan, choice->chains[place]);
         if (!digest || !digest->failed_request)
             continue;
-        read_chain(choice, place, false);
+        read_chain(choice, place, latest);
         read_chain(choice, place - 1, false);
+        latest = false;
     }
 }
 
@@ -305,16 +308,20 @@ static uint64_t use_digest(struct vt_reading_plan *plan, size_t digest)
     return parts - own->stored_events;
 }
 
-/* Where the digests have more events than the budget: some of the next level, and so on. */
-static void use_levels(struct vt_reading_plan *plan, uint64_t budget)
+/* What the digests of single chains have. */
+static uint64_t digest_events(const struct vt_reading_plan *plan)
 {
     uint64_t events = 0;
     for (size_t i = 0; i < plan->chain_count; i++)
-        events += plan->chains[i].level && plan->chains[i].part == VT_PLAN_EVENTS
-                      ? plan->chains[i].stored_events
-                      : 0;
+        events += plan->chains[i].level == 1 ? plan->chains[i].stored_events : 0;
+    return events;
+}
+
+/* Where the digests have more events than `most`: some of the next level, and so on. */
+static void use_levels(struct vt_reading_plan *plan, uint64_t events, uint64_t most)
+{
     for (unsigned level = 2; level < VT_DIGEST_LEVELS; level++)
-        for (size_t i = 0; i < plan->chain_count && events > budget; i++)
+        for (size_t i = 0; i < plan->chain_count && events > most; i++)
             if (plan->chains[i].level == level)
                 events -= use_digest(plan, i);
 }
@@ -323,7 +330,8 @@ void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct 
                     size_t asked_count)
 {
     enum { AT_ENDS = 2 }; /* chains that are read at the begin and at the end */
-    struct choice choice = {.plan = plan, .left = budget};
+    const uint64_t digests = digest_events(plan), most = budget / 2;
+    struct choice choice = {.plan = plan, .left = budget - (digests < most ? digests : most)};
     choice.chains = vt_allocate((plan->chain_count + 1) * sizeof *choice.chains);
     for (size_t i = 0; i < plan->chain_count; i++)
         if (!plan->chains[i].level)
@@ -341,7 +349,7 @@ void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct 
     read_inspected(&choice);
     read_samples(&choice);
     choose_digests(plan);
-    use_levels(plan, budget);
+    use_levels(plan, digests, most);
     free(choice.chains);
 }
 

@@ -65,7 +65,8 @@ struct vt_reading_plan {
 uint64_t vt_search_chunk(int file, uint64_t offset, uint64_t end);
 /* Finds the chains of the open file. */
 void vt_plan_find(struct vt_reading_plan *plan, int file, const struct vt_file_header *header);
-/* Chooses about `budget` events to read in full: `asked`, and what every report needs. */
+/* Chooses about `budget` events to read, up to half of them in digests: `asked`, and what every report needs.
+ */
 void vt_plan_choose(struct vt_reading_plan *plan, uint64_t budget, const struct vt_window *asked,
                     size_t asked_count);
 /* What is taken of this chunk's events. */

@@ -27,6 +27,8 @@
  *   VT_EVENT_CALL    in programs without passes: a call of a model began; bytes = number of the call
  *   VT_EVENT_ZEROED  no block: by now most of what the pass before made and left, in this run of events, was freed
  *   VT_EVENT_MOST    no block: address only; at the end, and for other devices at a landmark
+ *   VT_EVENT_LAST    no block: at the end, of each thread that made blocks or nodes here: its stack, its latest sequence outside
+ *                    of passes, and total_bytes = stack of a VT_EVENT_NODE that had it, after which no block came
  * If there are many, every second, fourth … pass or call is shown. Of VT_EVENT_RAN and of a framework's alloc: detail = sequence
  * of the thread's event before it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence, or, made
  * in a backward pass, the stack with which the node that made it was made itself. */

@@ -217,6 +217,7 @@ static void take(struct vt_digest *digest, const struct vt_event *event, const s
     case VT_EVENT_AFTER:
     case VT_EVENT_ZEROED:
     case VT_EVENT_MOST:
+    case VT_EVENT_LAST:
         vt_landmarks_pass_on(digest, event);
         break;
     case VT_EVENT_NODE:
@@ -330,6 +331,8 @@ void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fr
         begun.past = digest->past;
     memset(begun.past.peak_bytes, 0, sizeof begun.past.peak_bytes);
     begun.past.gradient_bytes = begun.past.left_bytes = 0;
+    for (size_t i = 0; i < VT_DIGEST_THREADS; i++)
+        begun.past.threads[i].stack_id = 0;
     if (begun.places)
         memset(begun.places, 0, begun.place_count * sizeof *begun.places);
     *digest = begun;
@@ -341,6 +344,7 @@ bool vt_digest_end(struct vt_digest *digest)
 {
     vt_landmarks_show_forward(digest, digest->last_ns); /* its pass comes after the run */
     vt_landmarks_show_most(digest);
+    vt_landmarks_show_threads(digest);
     vt_digest_keep(digest, &(struct vt_event){.kind = VT_EVENT_GAP_END,
                                               .device_index = -1,
                                               .t_ns = digest->last_ns,

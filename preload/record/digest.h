@@ -71,8 +71,10 @@ struct vt_digest {
         bool several;  /* frameworks, one of which does not count its blocks */
         struct vt_digest_thread {
             uint32_t thread_id,
-                node_stack;      /* the stack of a node for which no block was made yet; 0 = none */
-            uint64_t sequence;   /* of its latest node */
+                node_stack;    /* the stack of a node for which no block was made yet; 0 = none */
+            uint64_t sequence; /* of its latest node */
+            uint32_t
+                stack_id; /* of its latest event that says how many nodes there are; 0 = none in this run */
             uint32_t call_stack; /* of the block that began the call of a model it is in; 0 = it is in none */
         } threads[VT_DIGEST_THREADS]; /* as far as they were seen */
         uint32_t after_thread,

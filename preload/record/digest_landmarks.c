@@ -183,8 +183,10 @@ static bool advance(struct vt_digest *digest, struct vt_digest_thread *thread, c
 {
     const uint64_t sequence = event->sequence;
     const bool counts = sequence && sequence % 2 == 0, advances = counts && sequence > thread->sequence;
-    if (counts)
+    if (counts) {
         thread->sequence = sequence;
+        thread->stack_id = event->stack_id;
+    }
     if (advances && digest->nodes)
         digest->nodes[sequence / 2 % VT_DIGEST_NODES] = (struct vt_digest_node){sequence, event->stack_id};
     return advances;
@@ -347,6 +349,13 @@ size_t vt_landmarks_pass_over(struct vt_digest *digest, const struct vt_event *c
     return i;
 }
 
+static void take_last(struct vt_digest *digest, const struct vt_event *event)
+{
+    struct vt_digest_thread *thread = thread_of(digest, event->thread_id);
+    advance(digest, thread, event);
+    thread->node_stack = (uint32_t)event->total_bytes;
+}
+
 /* A landmark of an earlier digest. */
 void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event)
 {
@@ -355,7 +364,9 @@ void vt_landmarks_pass_on(struct vt_digest *digest, const struct vt_event *event
         digest->past.devices = (unsigned)event->device_index + 1;
     if (has_device(event) && event->address > digest->past.peak_bytes[event->device_index])
         digest->past.peak_bytes[event->device_index] = event->address;
-    if (event->kind == VT_EVENT_RAN)
+    if (event->kind == VT_EVENT_LAST)
+        take_last(digest, event);
+    else if (event->kind == VT_EVENT_RAN)
         vt_landmarks_block(digest, event, NULL);
     else if (event->kind == VT_EVENT_ZEROED && digest->passes.count % digest->passes.stride == 0)
         show_zeroed(digest, event);
@@ -375,4 +386,20 @@ void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns)
 void vt_landmarks_show_most(struct vt_digest *digest)
 {
     show_most(digest, -1, digest->last_ns);
+}
+
+void vt_landmarks_show_threads(struct vt_digest *digest)
+{
+    for (size_t i = 0; i < VT_DIGEST_THREADS; i++) {
+        const struct vt_digest_thread *thread = &digest->past.threads[i];
+        if (thread->stack_id)
+            vt_digest_keep(digest, &(struct vt_event){.kind = VT_EVENT_LAST,
+                                                      .layer = VT_LAYER_FRAMEWORK,
+                                                      .device_index = -1,
+                                                      .t_ns = digest->last_ns,
+                                                      .thread_id = thread->thread_id,
+                                                      .stack_id = thread->stack_id,
+                                                      .sequence = thread->sequence,
+                                                      .total_bytes = thread->node_stack});
+    }
 }

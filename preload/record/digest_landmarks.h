@@ -21,6 +21,8 @@ struct vt_before vt_landmarks_block(struct vt_digest *digest, const struct vt_ev
 void vt_landmarks_show_forward(struct vt_digest *digest, uint64_t t_ns);
 /* The run ends: each device's most since its latest landmark. */
 void vt_landmarks_show_most(struct vt_digest *digest);
+/* And what the next block of each thread is compared with. */
+void vt_landmarks_show_threads(struct vt_digest *digest);
 static inline bool vt_makes_node(const struct vt_event *event, struct vt_before before)
 {
     return event->sequence % 2 == 0 && (event->sequence > before.sequence || before.node_stack);

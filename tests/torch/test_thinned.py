@@ -28,7 +28,7 @@ PROGRAMS = {
     "two_devices": ((BROWSER / "two_devices.py",), {"range(8)": "range(200)"}),
     "expandable": ((BROWSER / "expandable.py",), {"range(8)": "range(200)"}),
 }
-CHAINS, STEPS_EACH, PART = 20, 3, 3  # in so many chains, but each of some steps, as real ones are; above such a part of the events,
+CHAINS, STEPS_EACH, PART = 20, 3, 2  # in so many chains, but each of some steps, as real ones are; above such a part of the events,
 # some are read as digests
 RECHAIN = BUILD / "tests/unit/rechain"
 # What is not promised: (commands, fields of JSON, why). The table of docs/analysis.md says the same.

@@ -253,7 +253,8 @@ Test(long, digest_without_end_ends_with_its_chunks)
         const uint64_t number = vt_trace_event_number(trace, i);
         cr_assert_eq(whole, !event->head_start);
         cr_assert(!i || number > vt_trace_event_number(trace, i - 1) ||
-                  (number == vt_trace_event_number(trace, i - 1) && !whole));
+                  (number == vt_trace_event_number(trace, i - 1) &&
+                   (!whole || trace->events[i - 1].head_start)));
         marks += whole && event->kind == VT_EVENT_MARK;
     }
     cr_assert_gt(marks, 10);
@@ -304,7 +305,7 @@ Test(long, digests_of_higher_levels)
         struct vt_trace *trace = open_part(written.path, budget, NULL, 0);
         cr_assert_eq(chosen.of_events, MANY);
         cr_assert_eq(chosen.digests[3] > 0, budget < 100, "%d", (int)budget);
-        cr_assert_eq(chosen.digests[2] > 0, budget < 1000, "%d", (int)budget);
+        cr_assert_eq(chosen.digests[2] > 0, budget < 2000, "%d", (int)budget);
         cr_assert_eq(trace->recorded_events, MANY);
         cr_assert_gt(compare(trace, written.events, MANY), SHORT * 4);
         vt_trace_close(trace);
@@ -334,7 +335,7 @@ Test(long, too_many_digests)
     }
     const struct chosen chosen = choose(&plan, BUDGET);
     cr_assert_eq(chosen.of_events, (uint64_t)CHAINS * LENGTH);
-    cr_assert_leq(chosen.events, BUDGET);
-    cr_assert_gt(chosen.events, BUDGET - VT_DIGESTS_IN_ONE * DIGEST);
+    cr_assert_leq(chosen.events, BUDGET / 2);
+    cr_assert_gt(chosen.events, BUDGET / 2 - VT_DIGESTS_IN_ONE * DIGEST);
     cr_assert_gt(chosen.digests[2], 4);
 }

@@ -137,10 +137,12 @@ Test(digest, what_is_alive_is_there)
         cr_assert_eq(digest.events[0].kind, VT_EVENT_GAP_BEGIN);
         cr_assert_eq(digest.events[0].t_ns, model->events[0].t_ns);
         cr_assert_eq(end->kind, VT_EVENT_GAP_END);
-        size_t shown = 0;
-        for (size_t i = 0; i < digest.count; i++)
+        size_t shown = 0, landmarks = 0;
+        for (size_t i = 0; i < digest.count; i++) {
             shown += digest.events[i].kind == VT_EVENT_RAN;
-        cr_assert_eq(end->detail + digest.count - 2 - shown, model->count);
+            landmarks += vt_is_landmark(&digest.events[i]);
+        }
+        cr_assert_eq(end->detail + digest.count - 2 - landmarks, model->count);
         cr_assert_gt(shown, 100);
         cr_assert_leq(shown, 3 * PASSES + 2);
         cr_assert_eq(end->sequence, EVENTS / 1000);
@@ -184,6 +186,52 @@ static void join_digests(size_t passes_maximum)
     free(kept);
     free_model(again);
     free_model(model);
+}
+
+/* Whether the next block of a thread makes a node shows by what the thread did before it. */
+Test(digest, each_threads_last_node)
+{
+    const struct vt_event parts[][2] = {
+        {{.kind = VT_EVENT_NODE, .device_index = -1, .thread_id = 7, .stack_id = 70, .sequence = 10},
+         {.kind = VT_EVENT_NODE, .device_index = -1, .thread_id = 8, .stack_id = 80, .sequence = 20}},
+        {{.kind = VT_EVENT_ALLOC,
+          .layer = VT_LAYER_FRAMEWORK,
+          .thread_id = 7,
+          .stack_id = 71,
+          .sequence = 10},
+         {.kind = VT_EVENT_FREE, .layer = VT_LAYER_FRAMEWORK, .thread_id = 7, .stack_id = 72}}};
+    const struct vt_event expected[][2] = {
+        {{.thread_id = 7, .stack_id = 70, .sequence = 10, .total_bytes = 70},
+         {.thread_id = 8, .stack_id = 80, .sequence = 20, .total_bytes = 80}},
+        {{.thread_id = 7, .stack_id = 71, .sequence = 10}}};
+    struct vt_digest digest = {0}, whole = {0};
+    vt_digest_begin(&whole, PASSES, true);
+    for (size_t part = 0; part < 2; part++) {
+        vt_digest_begin(&digest, PASSES, false);
+        for (size_t i = 0; i < 2; i++)
+            cr_assert(vt_digest_take(&digest, &parts[part][i], NULL));
+        cr_assert(vt_digest_end(&digest));
+        size_t last = 0;
+        for (size_t i = 0; i < digest.count; i++) {
+            const struct vt_event *event = &digest.events[i];
+            cr_assert(vt_digest_take(&whole, event, NULL));
+            if (event->kind != VT_EVENT_LAST)
+                continue;
+            cr_assert_eq(event->thread_id, expected[part][last].thread_id);
+            cr_assert_eq(event->stack_id, expected[part][last].stack_id);
+            cr_assert_eq(event->sequence, expected[part][last].sequence);
+            cr_assert_eq(event->total_bytes, expected[part][last].total_bytes);
+            last++;
+        }
+        cr_assert_eq(last, 2 - part);
+    }
+    cr_assert(vt_digest_end(&whole)); /* a digest of both */
+    uint64_t node_stacks = 0;
+    for (size_t i = 0; i < whole.count; i++)
+        node_stacks += whole.events[i].kind == VT_EVENT_LAST ? whole.events[i].total_bytes : 0;
+    cr_assert_eq(node_stacks, 80);
+    vt_digest_free(&digest);
+    vt_digest_free(&whole);
 }
 
 Test(digest, digests_of_digests)
