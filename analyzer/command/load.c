@@ -27,7 +27,7 @@ static const char *advice_for(int error)
 }
 
 /* Of a trace with more events, about so many are read one by one. */
-#define BUDGET_EVENTS UINT64_C(2000000)
+#define BUDGET_EVENTS UINT64_C(1500000)
 /* How often a trace is read again for the moments that are asked for: with the events around a moment known,
  * it may turn out to be another one. */
 #define MOST_TRIES 2

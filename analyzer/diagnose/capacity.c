@@ -14,6 +14,7 @@
 #define LEAST_CALLS 4u      /* alike, to see how blocks grow */
 #define MOST_CALLS 4096u    /* examined */
 #define MOST_TAKEN 4000000u /* simulated blocks */
+#define MOST_COPIES 100000u
 
 /* The size of one block of a call: `bytes` in the call `at`, and `growth` more with each call. */
 struct line {
@@ -278,7 +279,7 @@ struct vt_capacity vt_capacity_copies(const struct vt_replay *replay, int device
     for (size_t taken = 0; allocator && block != VT_NO_BLOCK && !found.ended; taken++) {
         block = vt_allocator_take(allocator, bytes[taken % count]);
         found.count = taken / count;
-        found.ended = taken >= MOST_TAKEN;
+        found.ended = taken >= MOST_TAKEN || found.count >= MOST_COPIES;
     }
     vt_allocator_free(allocator);
     return found;

@@ -231,8 +231,6 @@ static void find_room(const struct vt_report *report, const struct vt_device_rep
     inference->room_bytes = free_at(device, state) + state->categories[VT_CATEGORY_CACHED];
     if (inference->cache_bytes_per_call)
         find_calls_that_fit(report, device, steps, run, inference);
-    if (inference->cache_bytes && !inference->cache_bytes_per_call)
-        find_caches_that_fit(report, device, inference);
 }
 
 /* Keys and values of transformers have the shape sequences x heads x tokens x size, where an inspection saw
@@ -273,12 +271,14 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     inference.concurrent = report->attribution->concurrent_calls;
     inference.threads = report->attribution->calling_threads;
     find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
+    free(steps.items); /* of a long trace they are many, as are the blocks of caches that fit */
+    if (inference.room_known && inference.cache_bytes && !inference.cache_bytes_per_call)
+        find_caches_that_fit(report, device, &inference);
     inference.sequences = find_sequences(report->attribution, device->index);
     if (inference.sequences) {
         inference.token_bytes = inference.cache_bytes_per_call / inference.sequences;
         if (inference.threads == 1)
             inference.sequence_bytes = inference.cache_bytes / inference.sequences;
     }
-    free(steps.items);
     return inference;
 }

@@ -26,7 +26,8 @@
 
 struct walk {
     const struct vt_attribution *attribution;
-    struct vt_step *items; /* by step number */
+    struct vt_step *items; /* those that have spans; most steps of a long trace have none */
+    uint32_t *places;      /* among the items, by span */
     int device_index;
     bool has_blocks;
     struct vt_state last;  /* after the last event so far */
@@ -43,7 +44,8 @@ static void add_unseen(struct vt_state *state, uint64_t bytes)
 
 static struct vt_step *step_of(const struct walk *walk, uint32_t event_index)
 {
-    return &walk->items[vt_span_at(walk->attribution, event_index)->step];
+    const struct vt_span *span = vt_span_at(walk->attribution, event_index);
+    return &walk->items[walk->places[span - walk->attribution->spans]];
 }
 
 static void note_peak(const struct walk *walk, struct vt_step *step, const struct vt_state *state)
@@ -98,15 +100,27 @@ static int visit_event(void *context, uint32_t event_index, const struct vt_sums
     return 0;
 }
 
-static void set_bounds(const struct vt_attribution *attribution, struct vt_step *items)
+/* Numbers the steps that have spans, in order. Returns how many they are. */
+static size_t number_steps(const struct vt_attribution *attribution, uint32_t *places)
 {
+    size_t count = 0;
     for (size_t i = 0; i < attribution->span_count; i++) {
-        const struct vt_span *span = &attribution->spans[i];
-        struct vt_step *step = &items[span->step];
+        count += !i || attribution->spans[i].step != attribution->spans[i - 1].step;
+        places[i] = (uint32_t)count - 1;
+    }
+    return count;
+}
 
-        if (step->first_event == VT_NEVER)
-            step->first_event = span->first_event;
-        step->last_event = span->last_event;
+static void set_bounds(const struct walk *walk)
+{
+    for (size_t i = walk->attribution->span_count; i-- > 0;) {
+        const struct vt_span *span = &walk->attribution->spans[i];
+        struct vt_step *step = &walk->items[walk->places[i]];
+
+        if (step->last_event < span->last_event)
+            step->last_event = span->last_event;
+        step->first_event = span->first_event;
+        step->step = span->step;
     }
 }
 
@@ -120,20 +134,16 @@ static bool is_whole(const struct vt_trace *trace, const struct vt_step *step)
     return whole;
 }
 
-/* Leaves out numbers that no span has, and steps that are not whole; a step without an event of this device
- * keeps what was there. */
-static void finish_steps(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
+/* Leaves out steps that are not whole; a step without an event of this device keeps what was there. */
+static void finish_steps(const struct vt_report *report, struct vt_steps *steps, size_t with_spans)
 {
     const struct vt_trace *trace = report->trace;
     struct vt_state before = {0};
 
-    for (size_t number = 0; number < number_count; number++) {
-        struct vt_step step = steps->items[number];
+    for (size_t i = 0; i < with_spans; i++) {
+        struct vt_step step = steps->items[i];
 
-        if (step.first_event == VT_NEVER)
-            continue;
-        step.step = (uint32_t)number;
-        step.t_ns = number ? vt_event_time(trace, step.first_event) : 0;
+        step.t_ns = step.step ? vt_event_time(trace, step.first_event) : 0;
         step.duration_ns = vt_event_time(trace, step.last_event) - step.t_ns;
         step.before_bytes = before.used_bytes;
         if (!step.peak.present) {
@@ -215,19 +225,20 @@ static void find_outstanding(struct vt_steps *steps)
 struct vt_steps vt_steps_make(const struct vt_report *report, int device_index)
 {
     const struct vt_attribution *attribution = report->attribution;
-    size_t number_count = (size_t)attribution->step_count + 1;
-    struct vt_steps steps = {.items = vt_allocate_zeros(number_count, sizeof *steps.items)};
+    uint32_t *places = vt_allocate((attribution->span_count + 1) * sizeof *places);
+    const size_t with_spans = number_steps(attribution, places);
+    struct vt_steps steps = {.items = vt_allocate_zeros(with_spans + 1, sizeof *steps.items)};
     struct walk walk = {.attribution = attribution,
                         .items = steps.items,
+                        .places = places,
                         .device_index = device_index,
                         .has_blocks = vt_has_blocks(attribution->replay, device_index)};
 
-    for (size_t i = 0; i < number_count; i++)
-        steps.items[i].first_event = VT_NEVER;
-    set_bounds(attribution, steps.items);
+    set_bounds(&walk);
     if (attribution->span_count)
         vt_category_walk(attribution, device_index, visit_event, &walk);
-    finish_steps(report, &steps, number_count);
+    finish_steps(report, &steps, with_spans);
+    free(places);
     find_outstanding(&steps);
     return steps;
 }

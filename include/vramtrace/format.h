@@ -275,8 +275,7 @@ enum vt_event_kind {
                               allocation, 0 = not known; detail = identity, the same in every process that has it,
                               from the handle that is passed between them; 0 = not known */
     /* In digests only (digests.h): */
-    VT_EVENT_RAN = 37, VT_EVENT_CALL = 39, VT_EVENT_AFTER = 40, VT_EVENT_ZEROED = 41, VT_EVENT_MOST = 42,
-    VT_EVENT_LAST = 43,
+    VT_EVENT_RAN = 37, VT_EVENT_CALL = 39, VT_EVENT_AFTER = 40, VT_EVENT_ZEROED = 41, VT_EVENT_MOST = 42, VT_EVENT_LAST = 43,
 };
 
 enum vt_event_flag {

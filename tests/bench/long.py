@@ -101,7 +101,8 @@ def main():
                 if size > MOST.get(name, size):
                     cells.append("")
                     continue
-                seconds, mebibytes, status = measure([word.format(folder=folder, fifth=size // 5, latter=size * 3 // 4) for word in COMMANDS[name]] + [trace])
+                values = {"folder": folder, "fifth": size // 5, "latter": size * 3 // 4}
+                seconds, mebibytes, status = measure([word.format(**values) for word in COMMANDS[name]] + [trace])
                 cells.append(f"{seconds:.2f} s, {mebibytes:.0f} MiB" + (f" (status {status})" if status not in (0, 1) else ""))
                 print(kind, size, name, cells[-1], file=sys.stderr, flush=True)
             size = f"{whole / 2**20:.1f} | {whole / events:.2f} | {digests / whole:.1%}"

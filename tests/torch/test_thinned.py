@@ -245,7 +245,7 @@ threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 
 def test_each_request_counts(tmp_path):
     """Digests show some requests of many, and a chain may end in the middle of several."""
     run([PYTHON, "-c", SERVER], tmp_path / "recorded.vrt")
-    subprocess.run([RECHAIN, tmp_path / "recorded.vrt", tmp_path / "chains.vrt", "30000"], check=True)
+    subprocess.run([RECHAIN, tmp_path / "recorded.vrt", tmp_path / "chains.vrt", "10000"], check=True)
     parts = [json.loads(vramtrace("report --json", tmp_path / "chains.vrt", above=above)) for above in (1000, None)]
     inference = [part["devices"][0]["inference"] for part in parts]
     assert parts[0]["trace"]["omitted"] > 20000
