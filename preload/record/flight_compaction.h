@@ -1,5 +1,5 @@
-/* Writes the chains of one region of a trace to the other: some unchanged, the others thinned to what
- * vt_digest keeps. All definitions are kept, as stored. Runs on its own thread, which opens the trace by
+/* Writes the chains of one region of a trace to the other: some unchanged, of the others the digests, in which
+ * what is alive stays. All definitions are kept, as stored. Runs on its own thread, which opens the trace by
  * its path where the host does not see the descriptor. Then copies what the writer has appended meanwhile,
  * until so little is left that the writer can copy it.
  *

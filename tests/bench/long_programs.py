@@ -1,5 +1,5 @@
 """Programs that run until they are stopped, for long.py: trainings of equal steps, of varying lengths, and whose graphs overlap; a
-language model that generates; a threaded server; live-N: training beside N blocks, of which each step replaces five."""
+language model that generates; a threaded server; live-N: training beside N blocks; moving-N: each step replaces five of them."""
 import itertools
 import sys
 import threading
@@ -10,13 +10,13 @@ from torch import nn
 torch.backends.cudnn.enabled = False
 
 
-def train(length_of, overlap=False, others=0):
+def train(length_of, overlap=False, others=0, moving=False):
     kept = [torch.empty(256 + i % 7, device="cuda") for i in range(others)]
     layers = [nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0) for _ in range(4)]
     model = nn.Sequential(nn.Embedding(512, 64), *layers, nn.Linear(64, 512)).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for i in itertools.count():
-        for k in range(5 * i, 5 * i + 5) if others else ():
+        for k in range(5 * i, 5 * i + 5) if moving else ():
             kept[k * 7919 % others] = torch.empty(256 + k % 7, device="cuda")
         tokens = torch.randint(0, 512, (4, length_of(i)), device="cuda")
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
@@ -51,4 +51,5 @@ def serve():
 kind, _, number = sys.argv[1].partition("-")
 {"equal": lambda: train(lambda i: 64), "varying": lambda: train(lambda i: 16 + i * 37 % 97),
  "overlap": lambda: train(lambda i: 64, overlap=True), "live": lambda: train(lambda i: 64, others=int(number)),
+ "moving": lambda: train(lambda i: 64, others=int(number), moving=True),
  "generate": generate, "server": serve}[kind]()
