@@ -7,7 +7,7 @@
 Prints a folder in OUTPUT_FOLDER that has one stub library per NVIDIA library that the wheel needs, with the symbols and
 versions that the wheel asks for, and links to our driver and runtime. With --cuda also the libraries of that release which
 the framework's libraries open by themselves, with each function whose name they hold. Nearly every function returns 0; the few that must
-do more are in maths.c. Each wheel has a folder of its own, and it is there as a whole or not at all: several processes may
+do more are in maths.c and nccl.c. Each wheel has a folder of its own, and it is there as a whole or not at all: several processes may
 ask at once. Nothing is made if it was made before from the same files.
 """
 import concurrent.futures
@@ -67,7 +67,7 @@ def wheel_libraries(folder, cuda):
 
 def fingerprint(libraries, ours):
     digest = hashlib.sha256(str(ours).encode())
-    for path in (Path(__file__), HERE / "maths.c"):
+    for path in (Path(__file__), HERE / "maths.c", HERE / "nccl.c"):
         digest.update(path.read_bytes())
     for path in libraries:
         status = path.stat()
@@ -139,7 +139,8 @@ def make_library(output, soname, symbols):
     command = [*os.environ.get("CC", "gcc").split(), "-shared", "-fPIC", "-O1", "-w", "-fvisibility=hidden"]
     command += [f"-DSTANDIN_{soname.split('.')[0]}"]
     command += [f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"]
-    run(*command, "-o", str(output / soname), str(source), str(HERE / "maths.c"))
+    ours = "nccl.c" if soname.startswith("libnccl") else "maths.c"
+    run(*command, "-o", str(output / soname), str(source), str(HERE / ours))
     source.unlink()
     script.unlink()
 

@@ -132,26 +132,6 @@ int nvrtcVersion(int *major, int *minor)
 }
 #endif
 
-#ifdef STANDIN_libnccl
-int ncclGetVersion(int *version)
-{
-    return give_number(version, 22809);
-}
-int ncclCommInitRankConfig(void **out, int ranks, void *id, int rank, void *config)
-{
-    (void)ranks;
-    (void)id;
-    (void)rank;
-    (void)config;
-    return give_handle(out);
-}
-int ncclCommGetAsyncError(void *communicator, int *error)
-{
-    (void)communicator;
-    return give_number(error, 0);
-}
-#endif
-
 #ifdef STANDIN_libcupti
 int cuptiGetVersion(uint32_t *version)
 {
