@@ -128,8 +128,7 @@ static bool await(const struct communicator *own, _Atomic uint64_t *number, uint
     return true;
 }
 
-/* Every rank puts its part in, and when all have, finds those of all in the slots. False: too long, or late.
- */
+/* Every rank puts its part in, and when all have, finds those of all in the slots. False: one is late. */
 static bool exchange(struct communicator *own, const void *part, size_t bytes)
 {
     const uint64_t round = ++own->round;
@@ -254,21 +253,28 @@ int ncclCommGetAsyncError(struct communicator *own, int *error)
 
 /* ---- Collectives ---- */
 
+/* Every rank tells `told` bytes; `bytes` of them, from an offset on, arrive from each of so many ranks. */
+static int collect(struct communicator *own, const void *part, size_t told, void *to, size_t bytes, int first,
+                   int ranks, size_t offset)
+{
+    if (told > SLOT_BYTES)
+        return SUCCESS;
+    if (!own->room) {
+        memmove(to, part, bytes);
+        return SUCCESS;
+    }
+    if (!exchange(own, part, told))
+        return REMOTE_ERROR;
+    for (int i = 0; i < ranks; i++)
+        memcpy((char *)to + (size_t)i * bytes, slot_of(own, own->round, first + i) + offset, bytes);
+    return done(own);
+}
+
 int ncclAllGather(const void *part, void *all, size_t count, int type, struct communicator *own, void *stream)
 {
     (void)stream;
     const size_t bytes = count * size_of(type);
-    if (bytes > SLOT_BYTES)
-        return SUCCESS;
-    if (!own->room) {
-        memmove(all, part, bytes);
-        return SUCCESS;
-    }
-    if (!exchange(own, part, bytes))
-        return REMOTE_ERROR;
-    for (int i = 0; i < own->count; i++)
-        memcpy((char *)all + (size_t)i * bytes, slot_of(own, own->round, i), bytes);
-    return done(own);
+    return collect(own, part, bytes, all, bytes, 0, own->count, 0);
 }
 
 /* Each rank has `count` for each. */
@@ -276,18 +282,8 @@ int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct comm
 {
     (void)stream;
     const size_t bytes = count * size_of(type);
-    if (bytes * (size_t)own->count > SLOT_BYTES)
-        return SUCCESS;
-    if (!own->room) {
-        memmove(to, from, bytes);
-        return SUCCESS;
-    }
-    if (!exchange(own, from, bytes * (size_t)own->count))
-        return REMOTE_ERROR;
-    for (int i = 0; i < own->count; i++)
-        memcpy((char *)to + (size_t)i * bytes, slot_of(own, own->round, i) + (size_t)own->rank * bytes,
-               bytes);
-    return done(own);
+    return collect(own, from, bytes * (size_t)own->count, to, bytes, 0, own->count,
+                   (size_t)own->rank * bytes);
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct communicator *own,
@@ -295,16 +291,7 @@ int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, 
 {
     (void)stream;
     const size_t bytes = count * size_of(type);
-    if (bytes > SLOT_BYTES)
-        return SUCCESS;
-    if (!own->room) {
-        memmove(to, from, bytes);
-        return SUCCESS;
-    }
-    if (!exchange(own, own->rank == root ? from : NULL, bytes))
-        return REMOTE_ERROR;
-    memcpy(to, slot_of(own, own->round, root), bytes);
-    return done(own);
+    return collect(own, own->rank == root || !own->room ? from : NULL, bytes, to, bytes, root, 1, 0);
 }
 
 int ncclBcast(void *at, size_t count, int type, int root, struct communicator *own, void *stream)
