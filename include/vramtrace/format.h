@@ -140,7 +140,7 @@ struct vt_chunk_header {
     uint32_t events;
     uint64_t ring_position; /* in slots; the first position not in this or an earlier chunk */
     uint64_t checksum; /* XXH3-64 of the stored bytes, seeded with that of this header, its own checksum being 0 */
-    uint64_t chain;    /* ring_position of the chain's first chunk */
+    uint64_t chain;    /* the ring position at its begin; a chain without events shares it with the next one */
     uint32_t place;    /* in the chain, from 0 */
     uint32_t level;    /* 0: events as recorded; else a digest */
 };

@@ -107,7 +107,7 @@ int vt_drain_end_chain(struct vt_drain *drain)
 
 static int pack_and_append(struct vt_drain *drain)
 {
-    int error = vt_chunk_pack(&drain->chunk, drain->position, drain->position);
+    int error = vt_chunk_pack(&drain->chunk, drain->position, vt_ring_consumed(drain->ring));
     return error ? error : append_packed(drain, &drain->chunk, drain->position);
 }
 

@@ -54,6 +54,7 @@ struct work {
     uint64_t gap_position; /* ring_position of the latest chain of the gap */
     struct vt_buffer stored, definitions;
     uint64_t definitions_bytes; /* once unpacked */
+    uint64_t definitions_chain;
     struct vt_event *events;    /* of a digest; VT_CHUNK_EVENTS */
     struct vt_event_codec *codec;
     struct vt_chunk chunk;
@@ -130,7 +131,7 @@ static bool put_definitions(struct work *work, const struct vt_flight_chain *cha
         .packed_definitions_bytes = (uint32_t)definitions->bytes,
         .definitions_bytes = (uint32_t)work->definitions_bytes,
         .ring_position = chain->ring_position,
-        .chain = chain->ring_position,
+        .chain = work->definitions_chain,
     };
     const uint64_t offset = work->compaction->to_end;
     if (!definitions->bytes)
@@ -179,6 +180,7 @@ static bool thin_chunk(struct work *work, uint64_t *at, uint64_t end)
     work->definitions_bytes += head.definitions_bytes;
     if (head.level)
         return add_digest(work, &head, stored);
+    work->definitions_chain = head.chain;
     const size_t bytes = head.packed_definitions_bytes;
     uint8_t *definitions = bytes ? vt_buffer_add(&work->definitions, bytes) : NULL;
     if (definitions)

@@ -149,6 +149,37 @@ def test_killed(tmp_path, turn):
     vramtrace("info", "--verify", tmp_path / "x.vrt")
 
 
+# Rounds of so many blocks each, after which a request fails and the process rests.
+ROUNDS = """
+import ctypes, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuInit(0)
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+cuda.cuCtxSetCurrent(context)
+alive, size = [], 1
+for i in range(10):
+    for _ in range(int(sys.argv[1])):
+        size = size * 48271 % 0x7fffffff
+        assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size % (1 << 21) + 1)) == 0
+        alive.append(address.value)
+        if len(alive) > 20:
+            assert cuda.cuMemFree_v2(ctypes.c_uint64(alive.pop(size % 20))) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 46)) == 2
+    time.sleep(0.5)
+print(alive)
+"""
+
+
+def test_chains_that_begin_without_events(tmp_path, monkeypatch):
+    """With a reading of NVML, which a failed request asks for, while no block is made."""
+    done = run([sys.executable, "-c", ROUNDS, 5300], tmp_path / "x.vrt", VRAMTRACE_MODE="flight", VRAMTRACE_LIMIT="1MiB")
+    for budget in ("1", "6000", "9000", "12000", "1000000"):
+        monkeypatch.setitem(ENVIRONMENT, "VRAMTRACE_BUDGET_EVENTS", budget)
+        alive, unknown = alive_at_end(tmp_path / "x.vrt")
+        assert sorted(alive) == sorted(json.loads(done.stdout)) and unknown == 0, budget
+
+
 def test_the_recording_ends_at_the_limit(tmp_path):
     done = churn(tmp_path / "x.vrt", 150000, VRAMTRACE_MODE="full")
     assert json.loads(done.stdout)
