@@ -89,6 +89,7 @@ static void read_inspections(const struct vt_attribution *attribution, struct vt
         info->inspections[i] = (struct vt_inspection_facts){
             .t_ns = vt_event_time(trace, seen->event_index),
             .duration_ns = seen->duration_ns,
+            .processor_ns = seen->processor_ns,
             .tensors = seen->tensor_count,
             .holders = seen->holder_count,
             .census = seen->census,

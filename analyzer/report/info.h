@@ -22,7 +22,7 @@ struct vt_kind_counts {
 };
 
 struct vt_inspection_facts {
-    uint64_t t_ns, duration_ns;
+    uint64_t t_ns, duration_ns, processor_ns;
     char reasons[96]; /* words, apart by ", " */
     uint64_t tensors, holders;
     bool census, census_ended; /* it had one; which saw everything */

@@ -300,6 +300,11 @@ static bool read_group(struct reading *reading, struct field *fields, size_t cou
     return true;
 }
 
+static bool read_processor_time(struct reading *reading, struct field *fields, size_t count)
+{
+    return count >= 2 && take_numbers(&fields[1], 1, &reading->inspection->processor_ns);
+}
+
 static bool read_variable(struct reading *reading, struct field *fields, size_t count)
 {
     if (count < 3 || !fields[1].bytes)
@@ -312,9 +317,10 @@ static bool read_variable(struct reading *reading, struct field *fields, size_t 
 static bool read_line(struct reading *reading, char *line, char *end)
 {
     static bool (*const readers[])(struct reading * reading, struct field * fields, size_t count) = {
-        ['A'] = read_tensor,      ['C'] = read_census, ['D'] = read_group,    ['E'] = read_failure,
-        ['G'] = read_collections, ['H'] = read_holder, ['M'] = read_module,   ['O'] = read_root,
-        ['R'] = read_root,        ['T'] = read_tensor, ['V'] = read_variable, ['W'] = read_compiled_line,
+        ['A'] = read_tensor,         ['C'] = read_census, ['D'] = read_group,  ['E'] = read_failure,
+        ['G'] = read_collections,    ['H'] = read_holder, ['M'] = read_module, ['O'] = read_root,
+        ['P'] = read_processor_time, ['R'] = read_root,   ['T'] = read_tensor, ['V'] = read_variable,
+        ['W'] = read_compiled_line,
     };
     struct field fields[FIELDS] = {{0}};
     size_t count = 0;

@@ -94,7 +94,7 @@ struct vt_inspection_holder {
 struct vt_inspection {
     uint32_t event_index; /* of its VT_EVENT_INSPECTION */
     uint32_t reason;      /* enum vt_inspection_reason, bits */
-    uint64_t duration_ns;
+    uint64_t duration_ns, processor_ns; /* that the host waited; CPU time of that, 0 = not known */
     const char *failure;                      /* "" = none */
     bool census, census_ended, census_cycles; /* it searched for holders; saw everything; cycles, too */
     uint64_t census_objects;

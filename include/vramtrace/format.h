@@ -463,6 +463,7 @@ struct vt_symbol {
  *                                     rendezvous, or a file's path
  *   V name value                      a variable of VT_RECORD_LAUNCH with its present value in Python's os.environ
  *   G young middle old                how often Python's garbage collector has run so far, by generation
+ *   P nanoseconds                     CPU time of the inspection
  *   E what                            the inspection, or a part of it, failed; the lines before this one are valid */
 struct vt_inspection_part {
     struct vt_record_head head;

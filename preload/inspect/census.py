@@ -9,16 +9,29 @@ TENSOR, TORCH_MODULE, CLASS, ARRAY = 1, 2, 3, 4
 OBJECTS_MAXIMUM = 200_000  # visited by one census
 LARGE = 4096  # items: a larger container is searched only if its first items are worth it
 FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are looked at, and how deep
-LEAST_NS = 5_000_000  # CPU time that a census gets even if waits have used up its time; most end in less
+LEAST_NS = 5_000_000  # a census gets at least this much; most end in less
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure holds
 NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
 SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: layers have better names for their contents
 
 
-def is_library(module):
+def is_of_library(module, without_file):
     path = module.__dict__.get("__file__")  # not getattr: a module may define __getattr__
-    return not isinstance(path, str) or "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
+    return "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix) if isinstance(path, str) else without_file
+
+
+def program_modules():
+    """(name, module). A library's package tells of all its modules: to look at a thousand takes long."""
+    found, packages = [], {}
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0] if type(name) is str else ""
+        if top not in packages:
+            package = sys.modules.get(top)
+            packages[top] = type(package) is not MODULE or is_of_library(package, False)
+        if top == "__main__" or not packages[top] and type(module) is MODULE and not is_of_library(module, True):
+            found.append((name, module))
+    return found
 
 
 def make_census(torch, kinds, inspection, deadline_ns):
@@ -31,7 +44,7 @@ def make_census(torch, kinds, inspection, deadline_ns):
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
     return Namespace(
-        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, least_ns=processor_ns() + LEAST_NS, complete=True, queue=queue,
+        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, complete=True, queue=queue,
         sized=sized, seen={id(queue), id(globals()), *inspection.hidden},
         plain=SEARCHED_PLAIN | ({id(torch.dtype), id(torch.device)} if torch else set()),
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
@@ -266,7 +279,7 @@ def is_over(census):
 
 
 def is_late(census):
-    late = now_ns() > census.deadline_ns and processor_ns() > census.least_ns
+    late = processor_ns() > census.deadline_ns
     census.complete = census.complete and not late
     return late
 
@@ -308,13 +321,12 @@ def take_census(variables, torch, kinds, inspection, deadline_ns, handled, conte
     variables = list(zip(variables[::4], variables[1::4], variables[2::4], variables[3::4]))[::-1]  # outermost first
     for _, where, name, value in () if kinds else variables:
         put_local(census, where, name, value)
-    for name, module in list(sys.modules.items()):
-        if type(module) is MODULE and (name == "__main__" or not is_library(module)):
-            for variable, value in entries(module.__dict__):
-                if not key_name(variable).startswith("__"):
-                    put(census, value, -1, "global", key_name(variable), name)
-                    if has_class(value, type):
-                        put_class(census, value, name)
+    for name, module in program_modules():
+        for variable, value in entries(module.__dict__):
+            if not key_name(variable).startswith("__"):
+                put(census, value, -1, "global", key_name(variable), name)
+                if has_class(value, type):
+                    put_class(census, value, name)
     for variable, value in context.items() if context is not None else ():
         put(census, value, -1, "context", variable.name)
     for error in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):

@@ -35,7 +35,7 @@ struct vt_gc_search {
     void *seen;           /* … unless their id is in this set */
     void *plain;          /* a set: ids of classes whose objects hold no others */
     int generations;      /* how many to search, from the youngest */
-    uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+    uint64_t deadline_ns; /* CPU time of the thread */
     void *unreached;      /* a list that the objects found are added to */
     void *holders; /* a list: for each reference to one of them, that object and then the referring one */
 };

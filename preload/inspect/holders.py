@@ -229,7 +229,7 @@ def cycle_of(census, thing):
 
 def report_unreached(census, lines):
     """Tensors that no name reaches: in a cycle that waits for the collector, or held by C. Returns whether all were searched."""
-    left_ns = census.deadline_ns - now_ns()
+    left_ns = census.deadline_ns - processor_ns()
     if left_ns < YOUNG_GENERATIONS_NS:
         return False
     old = left_ns > OLD_GENERATION_NS

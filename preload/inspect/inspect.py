@@ -225,7 +225,7 @@ def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False,
             tensor, whole = local, whole_shape(tensor)
     place = place_of(inspection, tensor)
     inspection.asked += 1
-    if inspection.deadline_ns and inspection.asked % CHECK_EVERY == 0 and now_ns() > inspection.deadline_ns:
+    if inspection.deadline_ns and inspection.asked % CHECK_EVERY == 0 and processor_ns() > inspection.deadline_ns:
         raise TooExpensive
     if place and not (if_new and place[0] in inspection.addresses):
         inspection.addresses.add(place[0])
@@ -404,12 +404,12 @@ def report_torch(inspection, variables, torch, started_ns):
     finder = find_objects(variables, torch)
     inspection.owners = finder.owners
     found, walked = find_roots(finder)
-    found_ns = now_ns()
+    found_ns = processor_ns()
     try:
         report_all(inspection, finder, found)
     except TooExpensive:
         parts = max(2, len(walked) / max(1, len(inspection.reported)))
-        return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
+        return f"expensive {int(found_ns - started_ns + (processor_ns() - found_ns) * parts)}"
     report_written(inspection)
     try:
         report_group(inspection)
@@ -427,9 +427,10 @@ def make_report(variables, torch, kinds, started_ns, budget_ns, census_ns, handl
     if expensive:
         return expensive
     if census_ns:
-        until_ns = now_ns() + census_ns
-        take_census(variables, torch, kinds, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
-    return "".join(inspection.lines)
+        began_ns = processor_ns()
+        until_ns = min(began_ns + census_ns, inspection.deadline_ns or began_ns + census_ns)
+        take_census(variables, torch, kinds, inspection, max(until_ns, began_ns + LEAST_NS), handled, context)
+    return "".join(inspection.lines) + f"P\t{processor_ns() - started_ns}\n"
 
 
 def report_all(inspection, finder, found):
@@ -454,7 +455,8 @@ def inspect_at_exit(function):
 
 
 def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=None):
-    """Times are CLOCK_MONOTONIC. The program waits from started_ns on, for at most budget_ns (0 = no limit)."""
+    """Times are this thread's CPU time, as a busy machine makes any inspection wait. All may take budget_ns from started_ns on (0 = no
+    limit), the census census_ns (0 = no census)."""
     torch, kinds = sys.modules.get("torch"), find_kinds()
     if "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
         return make_report(variables, None, kinds, started_ns, budget_ns, census_ns, handled, context) if kinds else ""

@@ -43,9 +43,9 @@ static void take_failure(struct vt_inspection_run *run)
     python->PyErr_Clear();
 }
 
-static object *call_inspection(struct vt_inspection_run *run, object *globals)
+static object *call_inspection(struct vt_inspection_run *run, object *globals, uint64_t began_ns)
 {
-    object *started = python->PyLong_FromUnsignedLong(run->started_ns),
+    object *started = python->PyLong_FromUnsignedLong(began_ns),
            *budget = python->PyLong_FromUnsignedLong(run->budget_ns),
            *census = python->PyLong_FromUnsignedLong(run->census_ns), *result = NULL;
     if (started && budget && census)
@@ -83,9 +83,10 @@ static void *run_scripts(void *context)
         python->PyThreadState_EnterTracing(thread);
     object *globals = python->PyDict_New();
     if (globals && vt_scripts_run(globals, &run->is_refused) && (run->variables = python->PyList_New(0))) {
+        run->once_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
         list_variables(run->variables, run->stopped);
         run->prepare(globals);
-        run->result = call_inspection(run, globals);
+        run->result = call_inspection(run, globals, began_ns);
     }
     if (run->result)
         run->text = python->PyUnicode_AsUTF8AndSize(run->result, &run->bytes);

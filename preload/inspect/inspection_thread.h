@@ -8,8 +8,7 @@
 
 struct vt_inspection_run {
     /* Set by the caller: */
-    uint64_t started_ns;            /* CLOCK_MONOTONIC; the program waits from then on */
-    uint64_t budget_ns, census_ns;  /* budget 0 = no limit; census 0 = none */
+    uint64_t budget_ns, census_ns;  /* CPU time; budget 0 = no limit; census 0 = none */
     bool on_own_thread;             /* the calling thread is already ours, so no further one is made */
     void (*prepare)(void *globals); /* called with inspect.py's namespace before that runs */
 
@@ -18,6 +17,7 @@ struct vt_inspection_run {
     intptr_t bytes;
     void *result;                /* a Python string, which the caller drops; NULL = failed */
     uint64_t processor_ns;       /* CPU time that it took */
+    uint64_t once_ns;            /* the part of it that later ones need not: code was compiled */
     bool has_failed, is_refused; /* refused: the code could not be compiled (scripts.h) */
     char failure[256];
 

@@ -14,12 +14,6 @@ typedef void object; /* PyObject */
 static const struct vt_python_api *const python = &vt_python_api;
 
 /* Not the time module's clock, which programs' tests replace. */
-static object *now_ns(object *self, object *arguments)
-{
-    (void)self, (void)arguments;
-    return python->PyLong_FromUnsignedLong(vt_clock_ns(CLOCK_MONOTONIC));
-}
-
 static object *processor_ns(object *self, object *arguments)
 {
     (void)self, (void)arguments;
@@ -303,7 +297,6 @@ static object *block(object *self, object *address)
 }
 
 struct vt_python_method vt_script_functions[VT_SCRIPT_FUNCTIONS] = {
-    {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"processor_ns", processor_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"id", id, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"collections", collections, VT_PYTHON_ONE_ARGUMENT, NULL},

@@ -7,7 +7,7 @@
 #include "inspect/python_api.h"
 #include "stacks/python_locals.h"
 
-enum { VT_SCRIPT_FUNCTIONS = 13 };
+enum { VT_SCRIPT_FUNCTIONS = 12 };
 extern struct vt_python_method vt_script_functions[VT_SCRIPT_FUNCTIONS] __attribute__((visibility("hidden")));
 
 /* A vt_python_local_visit: appends file, function, name and value to the list `variables`. */

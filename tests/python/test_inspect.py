@@ -173,7 +173,7 @@ GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
     COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType,
     TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
-    collections=lambda generation: gc.get_stats()[generation]["collections"], now_ns=time.perf_counter_ns,
+    collections=lambda generation: gc.get_stats()[generation]["collections"],
     processor_ns=time.thread_time_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
     frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached,
     find_holders=find_holders, LAUNCH=(b"RANK", b"WORLD_SIZE", b"VRAMTRACE_LABEL", b"MASTER_ADDR"))
@@ -499,7 +499,7 @@ def test_too_expensive():
     readings, flat = itertools.count(0, 1_000_000), [__file__, "main", "net", net]
 
     def tell(started_ns, budget_ns):
-        return load(now_ns=lambda: next(readings))(flat, started_ns, budget_ns, 0)  # a machine has other things to do
+        return load(processor_ns=lambda: next(readings))(flat, started_ns, budget_ns, 0)
 
     expensive = tell(0, 3_000_000)
     assert expensive.startswith("expensive ") and 3_000_000 < int(expensive.split()[1]) < 10**10
@@ -507,15 +507,15 @@ def test_too_expensive():
     assert tell(0, 0).count("\nT\t") == 4000
 
 
-def test_waiting_is_counted():
-    """The time that the program waited before the inspection began, for the GIL or for a processor, counts too."""
+def test_budgets():
+    """Of the names and of the census; what ran before the inspection on its thread counts."""
     net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(300)})
     waited_ns, second = 700_000_000, 1_000_000_000
-    tell = load(now_ns=lambda: 5 * second)
+    tell = load(processor_ns=lambda: 5 * second)
     expensive = tell([__file__, "main", "net", net], 5 * second - waited_ns, waited_ns - 1, 0)
     assert expensive.startswith("expensive ") and int(expensive.split()[1]) >= waited_ns
     deadlines = []
-    tell = load(now_ns=lambda: 5 * second, find_unreached=lambda *given: deadlines.append(given[4]) or True)
+    tell = load(processor_ns=lambda: 5 * second, find_unreached=lambda *given: deadlines.append(given[4]) or True)
     for budget_ns, census_ns, deadline_ns in ((second, second, 5 * second + second - waited_ns), (0, second, 6 * second),
                                               (second, 60_000_000, 5 * second + 60_000_000)):
         tell([], 5 * second - waited_ns, budget_ns, census_ns)
