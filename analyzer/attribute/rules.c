@@ -278,10 +278,21 @@ static int check_witnesses(const struct parser *parser)
         parser->clause->name, found ? "only the witness " : "no witness", found ? witness_names[only] : "");
 }
 
+/* A rule without lines, named like one that was read before, of another file. */
+static bool is_of_builtin(const struct parser *parser)
+{
+    const struct vt_clauses *rules = &parser->rules->clauses[VT_CLAUSE_RULE];
+    bool found = false;
+    for (size_t i = 0; i < rules->count; i++)
+        found |= rules->items[i].file != parser->clause->file &&
+                 strcmp(rules->items[i].name, parser->clause->name) == 0;
+    return found && parser->kind == VT_CLAUSE_RULE && !parser->has_category;
+}
+
 static int end_clause(struct parser *parser)
 {
     struct parser at = *parser;
-    if (!parser->clause)
+    if (!parser->clause || (parser->clause->removes = is_of_builtin(parser)))
         return 0;
     at.line = parser->clause->line;
     if (parser->kind == VT_CLAUSE_RULE && !parser->has_category)
@@ -394,18 +405,25 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* Moves the rules after the first `count` to the front. A user's rules are read after the built-in ones, so
- * that they can use the built-in traits, but are tried first. */
-static void put_last_first(struct vt_clauses *rules, size_t count)
+/* Moves the rules after the first `builtin` to the front, and removes built-in ones with their names. A user's
+ * rules are read after the built-in ones, so that they can use the built-in traits, but are tried first. */
+static void put_users_first(struct vt_clauses *rules, size_t builtin)
 {
-    size_t last = rules->count - count;
     struct vt_clause *moved = vt_allocate((rules->count + 1) * sizeof *moved);
-    if (last > 0)
-        memcpy(moved, rules->items + count, last * sizeof *moved);
-    if (count > 0)
-        memcpy(moved + last, rules->items, count * sizeof *moved);
+    size_t count = 0;
+    for (size_t i = builtin; i < rules->count; i++)
+        if (!rules->items[i].removes)
+            moved[count++] = rules->items[i];
+    for (size_t i = 0; i < builtin; i++) {
+        bool is_replaced = false;
+        for (size_t j = builtin; j < rules->count; j++)
+            is_replaced |= strcmp(rules->items[i].name, rules->items[j].name) == 0;
+        if (!is_replaced)
+            moved[count++] = rules->items[i];
+    }
     free(rules->items);
     rules->items = moved;
+    rules->count = count;
 }
 
 int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, size_t error_bytes)
@@ -419,7 +437,7 @@ int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, si
     if (!error && path)
         error = parse_file(rules, path, error_text, error_bytes);
     if (!error)
-        put_last_first(&rules->clauses[VT_CLAUSE_RULE], builtin);
+        put_users_first(&rules->clauses[VT_CLAUSE_RULE], builtin);
     if (error)
         vt_rules_free(rules);
     else

@@ -27,6 +27,8 @@
  *     life NAME…                    VT_LIVES
  *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
+ * A user's rule takes the place of a built-in one with its name; without lines it only removes that.
+ *
  * In a pattern `*` matches any text, also none. A pattern has no blanks.
  *
  * A strong rule needs two witnesses that are independent of each other; one is weak (VT_WITNESSES). That no
@@ -146,6 +148,7 @@ struct vt_clause {
     uint8_t category, evidence; /* of a rule */
     uint8_t bit;                /* of a trait or code class */
     bool has_kind;              /* names the kinds of allocation that it is for */
+    bool removes;               /* a built-in rule of its name */
 };
 
 enum vt_clause_kind { VT_CLAUSE_RULE, VT_CLAUSE_TRAIT, VT_CLAUSE_CODE, VT_CLAUSE_KINDS };

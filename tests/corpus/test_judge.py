@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import catalogue  # noqa: E402
 import judge  # noqa: E402
+import rules as uses_of_rules  # noqa: E402
 import table  # noqa: E402
 from helpers import report  # noqa: E402
 
@@ -77,6 +78,20 @@ def test_a_rule_that_is_wrong(folder, tmp_path):
     result = judged(folder, options=("--rules", rules))
     assert result.share("activations") == 0 and not result.right()
     assert result.told("strong")[1] > 0
+
+
+def test_what_needs_a_rule(folder, tmp_path):
+    """The bytes that rules.py counts are the judge's; without a rule its blocks are called otherwise, and no others."""
+    program = uses_of_rules.read(folder, NAME, True)
+    uses_of_rules.without("gradient", None, tmp_path)
+    uses_of_rules.without("nccl", None, tmp_path)
+    share, uses = uses_of_rules.examine(program, None, tmp_path, {"gradient", "nccl"})
+    assert share == 1 and sum(use.right for use in uses.values()) == sum(
+        block.bytes for moment in judged(folder).moments if moment.name != "peak" for block in moment.blocks)
+    before, after = program.labels(), program.labels(tmp_path / "gradient.rules")
+    changed = [(old, new) for old, new in zip(before, after) if old != new]
+    assert changed and all(old[2] == "gradient" and new[2] != "gradient" for old, new in changed)
+    assert program.labels(tmp_path / "nccl.rules") == before
 
 
 def test_another_name(folder):

@@ -1,7 +1,9 @@
-/* list_blocks TRACE [phases]: every block of a trace, or every run of a phase, one JSON object a line, for
- * tests that look at more than reports show. */
+/* list_blocks TRACE [phases | labels [RULES]]: every block of a trace, or every run of a phase, one JSON object
+ * a line, for tests that look at more than reports show. labels: only what each block is called, with tabs, by
+ * the built-in rules and those in the file RULES. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cjson/cJSON.h>
 
@@ -62,22 +64,35 @@ static void print_phases(const struct vt_attribution *attribution)
                attribution->spans[i].last_event);
 }
 
+static void print_labels(const struct vt_attribution *attribution)
+{
+    const struct vt_replay *replay = attribution->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_label *label = &attribution->labels[i];
+        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK)
+            printf("%s\t%s\t%s\n", vt_category_name(label->category), vt_evidence_names[label->evidence],
+                   vt_rule_name(attribution, label->rule));
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
-    char error[512] = "list_blocks TRACE [phases]";
+    char error[512] = "list_blocks TRACE [phases | labels [RULES]]";
     struct vt_trace *trace;
     struct vt_replay *replay;
     struct vt_attribution *attribution;
     bool opened = argument_count > 1 && !vt_trace_open(arguments[1], NULL, &trace, error, sizeof error);
     if (opened)
         replay = vt_replay_make(trace);
-    if (!opened || vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
+    if (!opened || vt_attribute(trace, replay, argument_count > 3 ? arguments[3] : NULL, &attribution, error, sizeof error)) {
         fprintf(stderr, "%s\n", error);
         return 1;
     }
     const char *mark = "";
     size_t event = 0;
-    if (argument_count > 2)
+    if (argument_count > 2 && !strcmp(arguments[2], "labels"))
+        print_labels(attribution);
+    else if (argument_count > 2)
         print_phases(attribution);
     for (size_t i = 0; argument_count == 2 && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""For each rule: where it labels blocks of the corpus, whether that is true, and which programs need it.
+
+    rules.py [--keep FOLDER] [--inspect] [--rules FILE] [NAME...] > docs/results/rules.md
+
+A program needs a rule if without it the share of its bytes that are right falls by 0.1 % or more; it is better off without if that
+share rises by as much. Bytes are over all moments that the program marks. Held out: programs that were written without a look at
+the rules (programs.md, "Sets"). --keep: takes the traces from there if they are there, else leaves them there. --rules: judge with
+these rules before the built-in ones. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN.
+"""
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+import catalogue  # noqa: E402
+import judge  # noqa: E402
+import table  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, ROOT, made_here, versions  # noqa: E402
+
+CHANGE = 0.001
+RULE = re.compile(r"^rule (\S+)\n +(\w+) (\w+)", re.MULTILINE)
+
+
+@dataclasses.dataclass
+class Traced:
+    name: str
+    trace: pathlib.Path
+    truth: judge.Truth
+    weights: dict  # block's number: bytes x moments
+    inspected: bool
+
+    def labels(self, rules=None):
+        """[(category, evidence, rule)] of the blocks, by their numbers from 1 on."""
+        listed = subprocess.run([BUILD / "tests/torch/list_blocks", self.trace, "labels", *([rules] if rules else [])], env=ENVIRONMENT,
+                                capture_output=True, text=True, check=True)
+        return [line.split("\t") for line in listed.stdout.splitlines()]
+
+    def judged(self, rules=None):
+        """[(rule, bytes, whether they are right)] of the blocks that a moment shows."""
+        labels = self.labels(rules)
+        assert len(labels) == len(self.truth.document["lives"]), f"{self.name}: not the blocks that PyTorch has"
+        return [(labels[number - 1][2], weight, self.truth.allows(number, labels[number - 1][0], self.inspected))
+                for number, weight in self.weights.items()]
+
+
+def share_of_right(judged):
+    return sum(weight for _, weight, right in judged if right) / sum(weight for _, weight, _ in judged)
+
+
+def read(folder, name, inspected):
+    truth, weights = judge.Truth(judge.truth_of(folder, name)), collections.Counter()
+    for mark in truth.marks:
+        for number, _, size in mark["blocks"]:
+            weights[number] += size
+    return Traced(name, folder / f"{name}.vrt", truth, weights, inspected)
+
+
+def without(rule, rules, folder):
+    """A file of rules that has no RULE any more."""
+    path = folder / f"{rule}.rules"
+    path.write_text((rules.read_text() if rules else "") + f"\nrule {rule}\n")
+    return path
+
+
+@dataclasses.dataclass
+class Use:
+    right: int = 0
+    wrong: int = 0
+    programs: set = dataclasses.field(default_factory=set)
+    needed_by: set = dataclasses.field(default_factory=set)
+    better_without: set = dataclasses.field(default_factory=set)
+
+
+def examine(program, rules, folder, known):
+    """{rule: its Use} in this program."""
+    judged, uses = program.judged(rules), collections.defaultdict(Use)
+    for rule, weight, right in judged:
+        use = uses[rule]
+        use.programs.add(program.name)
+        use.right += weight if right else 0
+        use.wrong += 0 if right else weight
+    share = share_of_right(judged)
+    for rule in known & uses.keys():
+        other = share_of_right(program.judged(folder / f"{rule}.rules"))
+        if share - other >= CHANGE:
+            uses[rule].needed_by.add(program.name)
+        elif other - share >= CHANGE:
+            uses[rule].better_without.add(program.name)
+    return share, uses
+
+
+def count(names):
+    """Programs, and how many of them were held out."""
+    held_out = sum(catalogue.read()[name].set != "" for name in names)
+    return f"{len(names)} ({held_out})" if names else "–"
+
+
+def rows(uses, table_of_rules):
+    yield "| rule | gives | programs (held out) | MiB right | wrong | needed by | better without |"
+    yield "|---|---|--:|--:|--:|--:|--:|"
+    for name, category, evidence in table_of_rules:
+        use = uses[name]
+        yield (f"| {name} | {category}, {evidence} | {count(use.programs)} | {use.right / 2**20:.1f} | {use.wrong / 2**20:.1f} | "
+               f"{count(use.needed_by)} | {count(use.better_without)} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--inspect", action="store_true")
+    parser.add_argument("--rules", type=pathlib.Path, metavar="FILE")
+    arguments = parser.parse_intermixed_args()
+    wanted = arguments.names or [name for group in ("", *catalogue.SETS) for name in catalogue.names(*catalogue.CATEGORIES, held_out=group)]
+    table_of_rules = RULE.findall((ROOT / "analyzer/attribute/rules.def").read_text())
+    uses = collections.defaultdict(Use)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (arguments.keep or pathlib.Path(temporary)) / ("inspections" if arguments.inspect else "rules")
+        missing = [name for name in wanted if not (folder / f"{name}.vrt").exists()]
+        if missing:
+            table.train(folder, arguments.inspect, missing)
+        for rule, _, _ in table_of_rules:
+            without(rule, arguments.rules, pathlib.Path(temporary))
+        programs = [read(folder, name, arguments.inspect) for name in wanted]
+        known = {rule for rule, _, _ in table_of_rules}
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda program: examine(program, arguments.rules, pathlib.Path(temporary), known), programs))
+        text = made_here("Rules: where they are right, and who needs them", "tests/corpus/rules.py > docs/results/rules.md",
+                         versions(programs[0].trace))
+    shares = [share for share, _ in found]
+    for _, own in found:
+        for rule, use in own.items():
+            uses[rule].right += use.right
+            uses[rule].wrong += use.wrong
+            for field in ("programs", "needed_by", "better_without"):
+                getattr(uses[rule], field).update(getattr(use, field))
+    print(text)
+    print(f"{len(programs)} programs, {sum(share >= table.RIGHT for share in shares)} right over all moments.\n")
+    print(*rows(uses, table_of_rules), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
