@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """For each rule: where it labels blocks of the corpus, whether that is true, and which programs need it.
 
-    rules.py [--keep FOLDER] [--inspect] [--rules FILE] [NAME...] > docs/results/rules.md
+    rules.py [--keep FOLDER] [--rules FILE] [NAME...] > docs/results/rules.md
 
 A program needs a rule if without it the share of its bytes that are right falls by 0.1 % or more; it is better off without if that
-share rises by as much. Bytes are over all moments that the program marks. Held out: programs that were written without a look at
-the rules (programs.md, "Sets"). --keep: takes the traces from there if they are there, else leaves them there. --rules: judge with
-these rules before the built-in ones. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN.
+share rises by as much. Bytes are those of a block times the part of the program's events during which it is alive. What the truth
+never shows may have been anything, and is left out unless it is called temporary, activation or unknown. Held out: programs that were
+written without a look at the rules (programs.md, "Sets"). --keep: takes the traces from there if they are there, else leaves them
+there. --rules: judge with these rules before the built-in ones. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN.
 """
 import argparse
 import collections
@@ -27,6 +28,9 @@ import table  # noqa: E402
 from helpers import BUILD, ENVIRONMENT, ROOT, made_here, versions  # noqa: E402
 
 CHANGE = 0.001
+TEXT = """MiB: a block's size times the part of the program's life during which it is alive, summed over the programs. A program *needs* a
+rule if without it 0.1 % or more of its bytes are no longer right. Held out: programs that were written without a look at the rules.
+"""
 RULE = re.compile(r"^rule (\S+)\n +(\w+) (\w+)", re.MULTILINE)
 
 
@@ -35,21 +39,23 @@ class Traced:
     name: str
     trace: pathlib.Path
     truth: judge.Truth
-    weights: dict  # block's number: bytes x moments
     inspected: bool
 
     def labels(self, rules=None):
-        """[(category, evidence, rule)] of the blocks, by their numbers from 1 on."""
+        """[(bytes, category, evidence, rule)] of the blocks, by their numbers from 1 on."""
         listed = subprocess.run([BUILD / "tests/torch/list_blocks", self.trace, "labels", *([rules] if rules else [])], env=ENVIRONMENT,
                                 capture_output=True, text=True, check=True)
         return [line.split("\t") for line in listed.stdout.splitlines()]
 
     def judged(self, rules=None):
-        """[(rule, bytes, whether they are right)] of the blocks that a moment shows."""
-        labels = self.labels(rules)
-        assert len(labels) == len(self.truth.document["lives"]), f"{self.name}: not the blocks that PyTorch has"
-        return [(labels[number - 1][2], weight, self.truth.allows(number, labels[number - 1][0], self.inspected))
-                for number, weight in self.weights.items()]
+        """[(rule, bytes, whether they are right)] of the blocks."""
+        labels, lives = self.labels(rules), self.truth.document["lives"]
+        assert len(labels) == len(lives), f"{self.name}: not the blocks that PyTorch has"
+        end = 1 + max(max(begin, freed or 0) for _, _, begin, freed, _ in lives)
+        seen = {number for mark in self.truth.marks for number, _, _ in mark["blocks"]}
+        return [(rule, int(size) * ((end if freed is None else freed) - begin) / end, self.truth.allows(number, category, self.inspected))
+                for (number, _, begin, freed, true), (size, category, _, rule) in zip(lives, labels)
+                if number in seen or true not in ("", "temporary") or category in ("activation", "temporary", "unknown")]
 
 
 def share_of_right(judged):
@@ -57,11 +63,7 @@ def share_of_right(judged):
 
 
 def read(folder, name, inspected):
-    truth, weights = judge.Truth(judge.truth_of(folder, name)), collections.Counter()
-    for mark in truth.marks:
-        for number, _, size in mark["blocks"]:
-            weights[number] += size
-    return Traced(name, folder / f"{name}.vrt", truth, weights, inspected)
+    return Traced(name, folder / f"{name}.vrt", judge.Truth(judge.truth_of(folder, name)), inspected)
 
 
 def without(rule, rules, folder):
@@ -73,8 +75,8 @@ def without(rule, rules, folder):
 
 @dataclasses.dataclass
 class Use:
-    right: int = 0
-    wrong: int = 0
+    right: float = 0
+    wrong: float = 0
     programs: set = dataclasses.field(default_factory=set)
     needed_by: set = dataclasses.field(default_factory=set)
     better_without: set = dataclasses.field(default_factory=set)
@@ -113,39 +115,45 @@ def rows(uses, table_of_rules):
                f"{count(use.needed_by)} | {count(use.better_without)} |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
-    parser.add_argument("--inspect", action="store_true")
-    parser.add_argument("--rules", type=pathlib.Path, metavar="FILE")
-    arguments = parser.parse_intermixed_args()
-    wanted = arguments.names or [name for group in ("", *catalogue.SETS) for name in catalogue.names(*catalogue.CATEGORIES, held_out=group)]
-    table_of_rules = RULE.findall((ROOT / "analyzer/attribute/rules.def").read_text())
+def uses_of(programs, rules, names, temporary):
+    """{rule: its Use in all programs}, and how many programs are right."""
     uses = collections.defaultdict(Use)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = (arguments.keep or pathlib.Path(temporary)) / ("inspections" if arguments.inspect else "rules")
-        missing = [name for name in wanted if not (folder / f"{name}.vrt").exists()]
-        if missing:
-            table.train(folder, arguments.inspect, missing)
-        for rule, _, _ in table_of_rules:
-            without(rule, arguments.rules, pathlib.Path(temporary))
-        programs = [read(folder, name, arguments.inspect) for name in wanted]
-        known = {rule for rule, _, _ in table_of_rules}
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(lambda program: examine(program, arguments.rules, pathlib.Path(temporary), known), programs))
-        text = made_here("Rules: where they are right, and who needs them", "tests/corpus/rules.py > docs/results/rules.md",
-                         versions(programs[0].trace))
-    shares = [share for share, _ in found]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda program: examine(program, rules, temporary, names), programs))
     for _, own in found:
         for rule, use in own.items():
             uses[rule].right += use.right
             uses[rule].wrong += use.wrong
             for field in ("programs", "needed_by", "better_without"):
                 getattr(uses[rule], field).update(getattr(use, field))
-    print(text)
-    print(f"{len(programs)} programs, {sum(share >= table.RIGHT for share in shares)} right over all moments.\n")
-    print(*rows(uses, table_of_rules), sep="\n")
+    return uses, sum(share >= table.RIGHT for share, _ in found)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--rules", type=pathlib.Path, metavar="FILE")
+    arguments = parser.parse_intermixed_args()
+    wanted = arguments.names or [name for group in ("", *catalogue.SETS) for name in catalogue.names(*catalogue.CATEGORIES, held_out=group)]
+    table_of_rules = RULE.findall((ROOT / "analyzer/attribute/rules.def").read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = pathlib.Path(folder)
+        for rule, _, _ in table_of_rules:
+            without(rule, arguments.rules, temporary)
+        for mode, inspected in table.MODES.items():
+            traces = (arguments.keep or temporary) / mode
+            missing = [name for name in wanted if not (traces / f"{name}.truth").exists()]
+            if missing:
+                table.train(traces, inspected, missing)
+            programs = [read(traces, name, inspected) for name in wanted]
+            if not inspected:
+                print(made_here("Rules: where they are right, and who needs them", "tests/corpus/rules.py > docs/results/rules.md",
+                                versions(programs[0].trace)))
+                print(TEXT)
+            uses, right = uses_of(programs, arguments.rules, {rule for rule, _, _ in table_of_rules}, temporary)
+            print(f"## {table.TITLES[mode]}\n\n{right} of {len(programs)} programs are right to 99.9 %.\n")
+            print(*rows(uses, table_of_rules), "", sep="\n")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ static void print_labels(const struct vt_attribution *attribution)
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_label *label = &attribution->labels[i];
         if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK)
-            printf("%s\t%s\t%s\n", vt_category_name(label->category), vt_evidence_names[label->evidence],
+            printf("%llu\t%s\t%s\t%s\n", (unsigned long long)replay->allocations[i].bytes, vt_category_name(label->category), vt_evidence_names[label->evidence],
                    vt_rule_name(attribution, label->rule));
     }
 }
