@@ -486,3 +486,48 @@ def accelerated_lion(record):
         optimizer.step()
         record.take("step", i, (x, y))
         optimizer.zero_grad()
+
+
+# --- State in memory that is filled after it was made, as DTensor's zeros_like makes it in PyTorch 2.6 ------------------
+
+class FilledLater(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), begins=0):
+        super().__init__(params, dict(lr=lr, betas=betas, begins=begins))
+        self.calls = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.calls += 1
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["exp_avg"] = torch.empty_like(p).zero_()
+                if "exp_avg_sq" not in state and self.calls > group["begins"]:
+                    state["exp_avg_sq"] = torch.empty(p.shape, device=p.device).fill_(0)
+                state["exp_avg"].lerp_(p.grad, 1 - group["betas"][0])
+                update = state["exp_avg"]
+                if "exp_avg_sq" in state:
+                    state["exp_avg_sq"].mul_(group["betas"][1]).addcmul_(p.grad, p.grad, value=1 - group["betas"][1])
+                    update = update / (state["exp_avg_sq"].sqrt() + 1e-8)
+                p.add_(update, alpha=-group["lr"])
+
+
+def state_filled_later(record, begins=0, micro=1):
+    model = Net(h=416).cuda()
+    opt = FilledLater(model.parameters(), begins=begins)
+    record.watch([model], [opt])
+    for it in range(5):
+        for _ in range(micro):
+            x, y = get_batch()
+            loss = F.cross_entropy(model(x), y)
+            record.take("forward", it, (x, y))
+            loss.backward()
+            record.take("backward", it, (x, y))
+        opt.step()
+        record.take("update", it, (x, y))
+        opt.zero_grad()
+
+
+def state_filled_later_accumulating(record):
+    state_filled_later(record, begins=2, micro=2)
