@@ -127,6 +127,8 @@ static uint64_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE(AT_NEXT_BACKWARD);
     if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
         bits |= VT_LIFE(CUT);
+    if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
+        bits |= VT_LIFE(FREED_IN_BACKWARD);
     if (in_pass && block->free_event > phases->passes[pass].last_event)
         bits |= VT_LIFE(OUTLIVES_SPAN);
     if (in_pass && phases->passes[pass].makes_nodes)
@@ -265,6 +267,23 @@ static void find_ends_of_passes(struct lives *lives)
     free(last);
 }
 
+/* What was read where parameters were. */
+static void find_beside_loaded(struct lives *lives)
+{
+    size_t count = lives->replay->allocation_count;
+    uint8_t *reads = vt_allocate_zeros(lives->replay->trace->stack_count, 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
+            lives->bits[i] & VT_LIFE(MATCHES_GRADIENT))
+            reads[block->stack_id] = 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (reads[lives->replay->allocations[i].stack_id] && lives->bits[i] & VT_LIFE(PERSISTENT))
+            lives->bits[i] |= VT_LIFE(BESIDE_LOADED);
+    free(reads);
+}
+
 void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
                    const struct vt_phases *phases, uint64_t *bits)
 {
@@ -279,6 +298,7 @@ void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_sta
     vt_lives_compare_sizes(&lives);
     vt_lives_find_multiples(&lives);
     vt_lives_find_sets(&lives);
+    find_beside_loaded(&lives);
     vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
     free(lives.after_optimizer);

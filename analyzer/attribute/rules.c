@@ -405,8 +405,9 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* Moves the rules after the first `builtin` to the front, and removes built-in ones with their names. A user's
- * rules are read after the built-in ones, so that they can use the built-in traits, but are tried first. */
+/* Moves the rules after the first `builtin` to the front, and removes built-in ones with their names. A
+ * user's rules are read after the built-in ones, so that they can use the built-in traits, but are tried
+ * first. */
 static void put_users_first(struct vt_clauses *rules, size_t builtin)
 {
     struct vt_clause *moved = vt_allocate((rules->count + 1) * sizeof *moved);

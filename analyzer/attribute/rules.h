@@ -47,6 +47,7 @@
     X(OUTLIVES_RECOMPUTE, "outlives-recompute") /* made again in backward, by a checkpoint */                \
     X(AT_NEXT_FORWARD, "at-next-forward")       /* alive when the next module call allocates */              \
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
+    X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one that made it */     \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
     X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
                                    the same of steps */                                                      \
@@ -74,6 +75,7 @@
                             /* other parameter */                                                            \
     X(GATHERED, "gathered") /* in forward or backward, unfilled, again and again, as large as a set of */    \
                             /* parameters */                                                                 \
+    X(BESIDE_LOADED, "beside-loaded") /* persistent, and parameters were read from a file where it was */    \
     X(ENDS_PASS, "ends-pass")         /* the last that its pass leaves behind */                             \
     X(UNSEEN, "unseen")               /* an inspection that saw all parameters did not see it */             \
     X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \

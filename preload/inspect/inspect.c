@@ -63,7 +63,7 @@ struct process {
     _Atomic uint64_t asked_ns; /* when the pending one was requested, CLOCK_MONOTONIC */
     _Atomic int failures;
     _Atomic int next_graph_task, passes; /* next_graph_task: higher than any seen */
-    _Atomic uint64_t spent_ns, last_ns; /* CPU time of all inspections; of the last one */
+    _Atomic uint64_t spent_ns, last_ns;  /* CPU time of all inspections; of the last one */
     _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t census_bytes; /* alive at the last complete census; 0 = there was none */
     _Atomic bool census_unfinished;
@@ -131,19 +131,10 @@ static struct vt_budget budget_now(const struct process *state, const struct vt_
                      at_exit, at_exit && live_bytes(session) > atomic_load(&state->census_bytes));
 }
 
-/* After the second pass an optimizer has its state, after the fourth what a step keeps has shown. */
-static bool is_promised(const struct process *state)
-{
-    const int passes = atomic_load(&state->passes);
-    return passes == 2 || passes == 4;
-}
-
 static bool is_affordable(const struct process *state, const struct vt_session *session, unsigned reason)
 {
     const unsigned later = VT_INSPECTION_EXIT | VT_INSPECTION_TIME | VT_INSPECTION_OUT_OF_MEMORY;
     uint64_t last = atomic_load(&state->last_ns), left = budget_now(state, session, reason).all_ns;
-    if (reason & VT_INSPECTION_BACKWARD && is_promised(state))
-        return last <= VT_BUDGET_LONGEST_NS;
     bool early = last && !(reason & later) && atomic_load(&state->rounds) < EARLY_ROUNDS;
     return (last ? last : FIRST_INSPECTION_NS) * (early ? EARLY_ROUNDS : 1) <= left;
 }
@@ -300,14 +291,6 @@ static void register_at_exit(object *globals)
     vt_python_drop(done);
 }
 
-/* For the names; 0 = no limit. */
-static uint64_t budget_ns(const struct process *state, const struct vt_session *session, unsigned reason)
-{
-    const uint64_t left = budget_now(state, session, reason).all_ns;
-    const bool more = reason & VT_INSPECTION_BACKWARD && is_promised(state) && left < VT_BUDGET_LONGEST_NS;
-    return reason & VT_INSPECTION_ASKED ? 0 : more ? VT_BUDGET_LONGEST_NS : left + 1;
-}
-
 /* How long the census may take; 0 = no census. A part of what is left, so that later ones can follow; all of
  * it if no later one is expected, or if the last one did not finish. */
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
@@ -352,7 +335,7 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     object *type, *value, *traceback;
     struct vt_inspection_run run = {
         .census_ns = census_ns(state, session, reason),
-        .budget_ns = budget_ns(state, session, reason),
+        .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_now(state, session, reason).all_ns + 1,
         .on_own_thread = on_own_thread,
         .prepare = register_at_exit};
     python->PyErr_Fetch(&type, &value, &traceback);
@@ -368,8 +351,8 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     }
     vt_python_drop(run.result);
     python->PyErr_Restore(type, value, traceback);
-    /* CPU time: how long the program waits for a CPU and for the GIL depends on what else runs. After a census
-     * that did not finish, the next one gets twice as long. */
+    /* CPU time: how long the program waits for a CPU and for the GIL depends on what else runs. After a
+     * census that did not finish, the next one gets twice as long. */
     atomic_fetch_add(&state->spent_ns, run.processor_ns);
     if (!needed_ns)
         needed_ns = (run.processor_ns - run.once_ns) * (atomic_load(&state->census_unfinished) ? 2 : 1);

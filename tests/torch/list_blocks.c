@@ -1,6 +1,6 @@
-/* list_blocks TRACE [phases | labels [RULES]]: every block of a trace, or every run of a phase, one JSON object
- * a line, for tests that look at more than reports show. labels: only what each block is called, with tabs, by
- * the built-in rules and those in the file RULES. */
+/* list_blocks TRACE [phases | labels [RULES]]: every block of a trace, or every run of a phase, one JSON
+ * object a line, for tests that look at more than reports show. labels: only what each block is called, with
+ * tabs, by the built-in rules and those in the file RULES. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static void print_labels(const struct vt_attribution *attribution)
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_label *label = &attribution->labels[i];
         if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK)
-            printf("%llu\t%s\t%s\t%s\n", (unsigned long long)replay->allocations[i].bytes, vt_category_name(label->category), vt_evidence_names[label->evidence],
+            printf("%llu\t%s\t%s\t%s\n", (unsigned long long)replay->allocations[i].bytes,
+                   vt_category_name(label->category), vt_evidence_names[label->evidence],
                    vt_rule_name(attribution, label->rule));
     }
 }
@@ -84,7 +85,8 @@ int main(int argument_count, char **arguments)
     bool opened = argument_count > 1 && !vt_trace_open(arguments[1], NULL, &trace, error, sizeof error);
     if (opened)
         replay = vt_replay_make(trace);
-    if (!opened || vt_attribute(trace, replay, argument_count > 3 ? arguments[3] : NULL, &attribution, error, sizeof error)) {
+    if (!opened || vt_attribute(trace, replay, argument_count > 3 ? arguments[3] : NULL, &attribution, error,
+                                sizeof error)) {
         fprintf(stderr, "%s\n", error);
         return 1;
     }
