@@ -6,6 +6,11 @@
 #include "record/digest_landmarks.h"
 #include "record/digest_store.h"
 
+static bool has_unmatched_enough(struct vt_digest *digest)
+{
+    return digest->unmatched_maximum && ++digest->unmatched > digest->unmatched_maximum;
+}
+
 static void make(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models)
 {
     struct vt_event told;
@@ -28,8 +33,12 @@ static void make(struct vt_digest *digest, const struct vt_event *event, const s
     const size_t at = vt_digest_find(digest, event);
     /* The free of one that is still here was lost: both stay, with the free of this one, as the replay must
      * see that. */
-    if (digest->places[at] && vt_digest_is_block(event))
-        kept->head_start = (uint32_t)position + 1;
+    if (digest->places[at] && vt_digest_is_block(event)) {
+        if (has_unmatched_enough(digest))
+            vt_digest_leave_out(digest, digest->places[at] - 1);
+        else
+            kept->head_start = (uint32_t)position + 1;
+    }
     vt_digest_put_place(digest, at, position);
     if (!vt_digest_is_block(event)) {
         digest->driver_position = digest->count;
@@ -86,6 +95,10 @@ static void unmake(struct vt_digest *digest, const struct vt_event *event)
     }
     if (made_here && !digest->events[position].head_start) {
         vt_digest_leave_out(digest, position);
+        vt_digest_omit(digest);
+        return;
+    }
+    if (!made_here && vt_digest_is_block(event) && has_unmatched_enough(digest)) {
         vt_digest_omit(digest);
         return;
     }

@@ -55,7 +55,7 @@ struct work {
     struct vt_buffer stored, definitions;
     uint64_t definitions_bytes; /* once unpacked */
     uint64_t definitions_chain;
-    struct vt_event *events;    /* of a digest; VT_CHUNK_EVENTS */
+    struct vt_event *events; /* of a digest; VT_CHUNK_EVENTS */
     struct vt_event_codec *codec;
     struct vt_chunk chunk;
 };
@@ -196,12 +196,21 @@ static size_t passes_maximum(const struct vt_compaction *compaction)
     return count < MOST ? (size_t)count : MOST;
 }
 
+/* So that all gaps together leave room, however many events are lost. */
+static size_t unmatched_maximum(const struct vt_compaction *compaction)
+{
+    enum { BYTES = 4096 };
+    return (size_t)((compaction->to_limit - compaction->to_offset) / BYTES) + 1;
+}
+
 static bool thin_chain(struct work *work, const struct vt_flight_chain *chain)
 {
     const uint64_t end = chain->offset + chain->bytes;
     if (!work->in_gap) {
         vt_digest_begin(&work->gap.digest, passes_maximum(work->compaction), true);
         work->gap.chains = 0;
+        if (work->compaction->file->header.counters.dropped >= VT_DIGEST_LOSSES)
+            work->gap.digest.unmatched_maximum = unmatched_maximum(work->compaction);
     }
     work->in_gap = true;
     work->gap_position = chain->ring_position;

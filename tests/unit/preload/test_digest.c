@@ -354,3 +354,32 @@ Test(digest, in_one_go_as_one_by_one)
         free_model(model);
     }
 }
+
+/* A process whose events are lost for days: each fourth is missing here. */
+Test(digest, losses_do_not_fill_it)
+{
+    enum { UNMATCHED = 1000 };
+    struct vt_digest digest = {0};
+    uint64_t state = 1;
+    bool alive[128] = {false};
+    vt_digest_begin(&digest, PASSES, true);
+    digest.unmatched_maximum = UNMATCHED;
+    for (uint64_t i = 0; i < 4000000; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        const unsigned block = (unsigned)(state >> 40) % 128;
+        const struct vt_event event = {.kind = alive[block] ? VT_EVENT_FREE : VT_EVENT_ALLOC,
+                                       .layer = VT_LAYER_FRAMEWORK,
+                                       .address = 4096 + block * 512,
+                                       .bytes = 512,
+                                       .t_ns = i,
+                                       .stack_id = 3,
+                                       .sequence = 2,
+                                       .thread_id = 1};
+        alive[block] = !alive[block];
+        if (state >> 33 & 3)
+            cr_assert(vt_digest_take(&digest, &event, NULL), "at event %d", (int)i);
+    }
+    cr_assert(vt_digest_end(&digest));
+    cr_assert_leq(digest.count, 2 * UNMATCHED + 128 + 10);
+    vt_digest_free(&digest);
+}
