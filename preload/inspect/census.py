@@ -22,14 +22,14 @@ def is_of_library(module, without_file):
 
 
 def program_modules():
-    """(name, module). A library's package tells of all its modules: to look at a thousand takes long."""
-    found, packages = [], {}
+    """(name, module) of those that are no library's. Of a library only the package is looked at: its modules may be a thousand."""
+    found, libraries = [], {}
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0] if type(name) is str else ""
-        if top not in packages:
+        if top not in libraries:
             package = sys.modules.get(top)
-            packages[top] = type(package) is not MODULE or is_of_library(package, False)
-        if top == "__main__" or not packages[top] and type(module) is MODULE and not is_of_library(module, True):
+            libraries[top] = top != "__main__" and type(package) is MODULE and is_of_library(package, False)
+        if not libraries[top] and type(module) is MODULE and (name == "__main__" or not is_of_library(module, True)):
             found.append((name, module))
     return found
 
