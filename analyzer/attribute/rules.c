@@ -278,21 +278,23 @@ static int check_witnesses(const struct parser *parser)
         parser->clause->name, found ? "only the witness " : "no witness", found ? witness_names[only] : "");
 }
 
-/* A rule without lines, named like one that was read before, of another file. */
-static bool is_of_builtin(const struct parser *parser)
+/* A rule without lines that has the name of one in the table read before: it only removes that. */
+static bool removes_rule(const struct parser *parser)
 {
     const struct vt_clauses *rules = &parser->rules->clauses[VT_CLAUSE_RULE];
-    bool found = false;
+    if (parser->kind != VT_CLAUSE_RULE || parser->has_category)
+        return false;
     for (size_t i = 0; i < rules->count; i++)
-        found |= rules->items[i].file != parser->clause->file &&
-                 strcmp(rules->items[i].name, parser->clause->name) == 0;
-    return found && parser->kind == VT_CLAUSE_RULE && !parser->has_category;
+        if (rules->items[i].file != parser->clause->file &&
+            strcmp(rules->items[i].name, parser->clause->name) == 0)
+            return true;
+    return false;
 }
 
 static int end_clause(struct parser *parser)
 {
     struct parser at = *parser;
-    if (!parser->clause || (parser->clause->removes = is_of_builtin(parser)))
+    if (!parser->clause || removes_rule(parser))
         return 0;
     at.line = parser->clause->line;
     if (parser->kind == VT_CLAUSE_RULE && !parser->has_category)
@@ -407,13 +409,13 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
 
 /* Moves the rules after the first `builtin` to the front, and removes built-in ones with their names. A
  * user's rules are read after the built-in ones, so that they can use the built-in traits, but are tried
- * first. */
+ * first. One without conditions is only there to remove another. */
 static void put_users_first(struct vt_clauses *rules, size_t builtin)
 {
     struct vt_clause *moved = vt_allocate((rules->count + 1) * sizeof *moved);
     size_t count = 0;
     for (size_t i = builtin; i < rules->count; i++)
-        if (!rules->items[i].removes)
+        if (rules->items[i].count)
             moved[count++] = rules->items[i];
     for (size_t i = 0; i < builtin; i++) {
         bool is_replaced = false;

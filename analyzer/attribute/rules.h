@@ -148,7 +148,6 @@ struct vt_clause {
     uint8_t category, evidence; /* of a rule */
     uint8_t bit;                /* of a trait or code class */
     bool has_kind;              /* names the kinds of allocation that it is for */
-    bool removes;               /* a built-in rule of its name */
 };
 
 enum vt_clause_kind { VT_CLAUSE_RULE, VT_CLAUSE_TRAIT, VT_CLAUSE_CODE, VT_CLAUSE_KINDS };

@@ -92,9 +92,9 @@ struct vt_inspection_holder {
     int8_t device_index;
 };
 struct vt_inspection {
-    uint32_t event_index; /* of its VT_EVENT_INSPECTION */
-    uint32_t reason;      /* enum vt_inspection_reason, bits */
-    uint64_t duration_ns, processor_ns; /* that the host waited; CPU time of that, 0 = not known */
+    uint32_t event_index;                     /* of its VT_EVENT_INSPECTION */
+    uint32_t reason;                          /* enum vt_inspection_reason, bits */
+    uint64_t duration_ns, processor_ns;       /* that the host waited; CPU time of that, 0 = not known */
     const char *failure;                      /* "" = none */
     bool census, census_ended, census_cycles; /* it searched for holders; saw everything; cycles, too */
     uint64_t census_objects;
@@ -165,15 +165,15 @@ struct vt_trace {
     uint64_t recorded_events; /* in the file: more than `event_count` if some chains are read as digests */
     uint64_t omitted_events, unkept_events; /* unkept: those of the omitted ones that the recorder left out */
     bool leaves_out;                        /* chains that are in the file were not read, but for damage */
-    uint64_t gap_refusals;         /* in gaps of the recorder: not all that was alive then is known */
-    uint64_t unseen_passes;        /* backward passes without events: their steps are not counted */
-    uint64_t (*digest_kinds)[4];   /* of events of which there are only digests: by kind and enum vt_layer;
-                                      NULL: of none */
-    uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
-    size_t window_count;           /* runs of events without gaps */
-    struct vt_index node_stacks;   /* by sequence: where nodes were made that blocks of whole chains name, but
-                                      whose own   events are not here */
-    struct vt_gap *gaps;           /* digest_events.h: where events are missing; in order */
+    uint64_t gap_refusals;       /* in gaps of the recorder: not all that was alive then is known */
+    uint64_t unseen_passes;      /* backward passes without events: their steps are not counted */
+    uint64_t (*digest_kinds)[4]; /* of events of which there are only digests: by kind and enum vt_layer;
+                                    NULL: of none */
+    uint64_t *event_numbers;     /* of each event, as recorded; NULL: its index */
+    size_t window_count;         /* runs of events without gaps */
+    struct vt_index node_stacks; /* by sequence: where nodes were made that blocks of whole chains name, but
+                                    whose own   events are not here */
+    struct vt_gap *gaps;         /* digest_events.h: where events are missing; in order */
     size_t gap_count;
 
     struct vt_trace_stack

@@ -140,7 +140,7 @@ struct vt_chunk_header {
     uint32_t events;
     uint64_t ring_position; /* in slots; the first position not in this or an earlier chunk */
     uint64_t checksum; /* XXH3-64 of the stored bytes, seeded with that of this header, its own checksum being 0 */
-    uint64_t chain;    /* the ring position at its begin; a chain without events shares it with the next one */
+    uint64_t chain;    /* the ring position where it begins; a chain without events shares it with the next one */
     uint32_t place;    /* in the chain, from 0 */
     uint32_t level;    /* 0: events as recorded; else a digest */
 };
@@ -211,8 +211,8 @@ enum vt_record_kind {
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
 
-/* What the fields of an event mean, by kind. A field that is not named is 0. `address` keys an allocation
- * among those of its layer and kind. */
+/* What the fields of an event mean, by kind. A field that is not named is 0. `address` keys an allocation among those of its
+ * layer and kind. */
 enum vt_event_kind {
     VT_EVENT_NONE = 0,
     VT_EVENT_ALLOC = 1,       /* address, bytes. Driver: detail = the pool (VT_FLAG_ASYNC), or the external memory that is
@@ -316,8 +316,7 @@ struct vt_event {
     uint8_t flags;     /* enum vt_event_flag */
 };
 enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
-/* The hooked function is in the stack (struct vt_stack), which differs by function anyway; here it would not fit into
- * the cache line. */
+/* The hooked function is in struct vt_stack, which differs by function anyway: here it would not fit. */
 
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");

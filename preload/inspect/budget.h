@@ -1,4 +1,4 @@
-/* CPU time that inspections may take, for which the program waits. Pure functions. */
+/* Time that inspections may take from the program. Pure functions. */
 #ifndef VT_BUDGET_H
 #define VT_BUDGET_H
 
@@ -15,7 +15,8 @@ enum {
     VT_BUDGET_PART_OF_LIFE = 100,
     VT_BUDGET_PART_OF_SHORT_LIFE = 20,
     VT_BUDGET_LENT_NS = 100000000,
-    VT_BUDGET_LONGEST_NS = 500000000
+    VT_BUDGET_LONGEST_NS = 500000000,
+    VT_BUDGET_PART_OF_WAIT = 4
 };
 
 /* Nanoseconds for the next inspection. */
@@ -26,6 +27,14 @@ struct vt_budget {
 static inline uint64_t vt_budget_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+/* What an inspection costs: its CPU time, since how long the program waits for it depends on what else runs.
+ * But where the inspection waits for long, for the GIL, the program waits too. */
+static inline uint64_t vt_budget_cost(uint64_t processor_ns, uint64_t waited_ns)
+{
+    const uint64_t part = waited_ns / VT_BUDGET_PART_OF_WAIT;
+    return processor_ns > part ? processor_ns : part;
 }
 
 /* life_ns: how long the process has run; spent_ns: what inspections have taken of that. */

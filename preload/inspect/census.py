@@ -18,7 +18,9 @@ SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: 
 
 def is_of_library(module, without_file):
     path = module.__dict__.get("__file__")  # not getattr: a module may define __getattr__
-    return "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix) if isinstance(path, str) else without_file
+    if not isinstance(path, str):
+        return without_file
+    return "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
 
 
 def program_modules():

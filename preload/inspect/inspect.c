@@ -63,7 +63,7 @@ struct process {
     _Atomic uint64_t asked_ns; /* when the pending one was requested, CLOCK_MONOTONIC */
     _Atomic int failures;
     _Atomic int next_graph_task, passes; /* next_graph_task: higher than any seen */
-    _Atomic uint64_t spent_ns, last_ns;  /* CPU time of all inspections; of the last one */
+    _Atomic uint64_t spent_ns, last_ns;  /* vt_budget_cost of all inspections; CPU time of the last one */
     _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t census_bytes; /* alive at the last complete census; 0 = there was none */
     _Atomic bool census_unfinished;
@@ -351,10 +351,9 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     }
     vt_python_drop(run.result);
     python->PyErr_Restore(type, value, traceback);
-    /* CPU time: how long the program waits for a CPU and for the GIL depends on what else runs. After a
-     * census that did not finish, the next one gets twice as long. */
-    atomic_fetch_add(&state->spent_ns, run.processor_ns);
-    if (!needed_ns)
+    atomic_fetch_add(&state->spent_ns,
+                     vt_budget_cost(run.processor_ns, vt_clock_ns(CLOCK_MONOTONIC) - started_ns));
+    if (!needed_ns) /* after a census that did not finish, the next one gets twice as long */
         needed_ns = (run.processor_ns - run.once_ns) * (atomic_load(&state->census_unfinished) ? 2 : 1);
     atomic_store(&state->last_ns, needed_ns);
 }

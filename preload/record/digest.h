@@ -60,7 +60,7 @@ struct vt_digest {
     } frees[VT_DIGEST_FREES]; /* a ring */
     uint64_t free_count;
     bool failed; /* no memory, or more than the maximum stays */
-    /* Blocks freed that are not here, and made where one is: so many are shown, 0 = all. */
+    /* Blocks freed that are not here, and made where one is; how many of them are kept, 0 = all. */
     size_t unmatched, unmatched_maximum;
     uint64_t event_count; /* taken, those that earlier digests are of included */
     uint64_t kinds[VT_DIGEST_KINDS][VT_DIGEST_LAYERS];
@@ -105,8 +105,6 @@ static inline uint32_t vt_model_of(const struct vt_models *models, const struct 
 
 /* Begins a run: the one that follows the digest's last run, or any other (`fresh`). It shows so many
  * landmarks of a kind; of more every second, fourth … What the struct has of memory is used again. */
-/* If so many events were lost, most of a digest may be blocks whose free or allocation is missing. */
-#define VT_DIGEST_LOSSES 1000000u
 void vt_digest_begin(struct vt_digest *digest, size_t landmarks_maximum, bool fresh);
 /* Takes the next event. `models`: NULL = not known. False if it failed. */
 bool vt_digest_take(struct vt_digest *digest, const struct vt_event *event, const struct vt_models *models);

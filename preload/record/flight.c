@@ -10,7 +10,9 @@ enum {
     CHAINS_PER_REGION = 64, /* at least so many: a small region has shorter chains */
     SAMPLES = 32,           /* at most so many chains are kept as samples of the run */
     TURN_MS = 100,
-    LAST_WAIT_MS = 10000, /* for the other region, at the process's end */
+    LAST_WAIT_MS = 10000,   /* for the other region, at the process's end */
+    LOSSES = 1000000,       /* of events: then many blocks lack their free or their allocation, and … */
+    UNMATCHED_BYTES = 4096, /* … a gap shows one of them per so much of the region: all gaps leave room */
     ALIGNMENT = 4096,
 };
 
@@ -201,6 +203,8 @@ static void begin_compaction(struct vt_flight *flight)
                                          .to_limit = flight->ends[!flight->region],
                                          .from_tail = header->chunks_end,
                                          .from_end = header->chunks_end};
+    if (header->counters.dropped >= LOSSES)
+        compaction->unmatched_maximum = (flight->ends[0] - flight->begins[0]) / UNMATCHED_BYTES;
     bool planned = true;
     for (size_t i = 0; i < flight->chains.count && planned; i++)
         planned = vt_chains_add(&compaction->from, &flight->chains.items[i]);

@@ -196,21 +196,13 @@ static size_t passes_maximum(const struct vt_compaction *compaction)
     return count < MOST ? (size_t)count : MOST;
 }
 
-/* So that all gaps together leave room, however many events are lost. */
-static size_t unmatched_maximum(const struct vt_compaction *compaction)
-{
-    enum { BYTES = 4096 };
-    return (size_t)((compaction->to_limit - compaction->to_offset) / BYTES) + 1;
-}
-
 static bool thin_chain(struct work *work, const struct vt_flight_chain *chain)
 {
     const uint64_t end = chain->offset + chain->bytes;
     if (!work->in_gap) {
         vt_digest_begin(&work->gap.digest, passes_maximum(work->compaction), true);
         work->gap.chains = 0;
-        if (work->compaction->file->header.counters.dropped >= VT_DIGEST_LOSSES)
-            work->gap.digest.unmatched_maximum = unmatched_maximum(work->compaction);
+        work->gap.digest.unmatched_maximum = work->compaction->unmatched_maximum;
     }
     work->in_gap = true;
     work->gap_position = chain->ring_position;

@@ -1,7 +1,7 @@
-/* Writes the chains of one region of a trace to the other: some unchanged, of the others the digests, in which
- * what is alive stays. All definitions are kept, as stored. Runs on its own thread, which opens the trace by
- * its path where the host does not see the descriptor. Then copies what the writer has appended meanwhile,
- * until so little is left that the writer can copy it.
+/* Writes the chains of one region of a trace to the other: some unchanged, of the others the digests, in
+ * which what is alive stays. All definitions are kept, as stored. Runs on its own thread, which opens the
+ * trace by its path where the host does not see the descriptor. Then copies what the writer has appended
+ * meanwhile, until so little is left that the writer can copy it.
  *
  * Threads: start, wait and stop are called by the writer's. */
 #ifndef VT_FLIGHT_COMPACTION_H
@@ -49,6 +49,7 @@ struct vt_compaction {
     struct vt_chains from;        /* the chains at its start; the writer's own list keeps growing */
     uint64_t from_tail;           /* offset past them */
     uint64_t to_offset, to_limit; /* the other region */
+    size_t unmatched_maximum;     /* of each gap's digest */
     _Atomic uint64_t from_end;    /* how far the writer has written by now */
     _Atomic bool stopping;
     _Atomic int state; /* enum vt_compaction_state; futex */

@@ -67,10 +67,16 @@ def read(folder, name, inspected):
 
 
 def without(rule, rules, folder):
-    """A file of rules that has no RULE any more."""
-    path = folder / f"{rule}.rules"
-    path.write_text((rules.read_text() if rules else "") + f"\nrule {rule}\n")
-    return path
+    """Makes a file of rules that has no RULE any more."""
+    (folder / f"{rule}.rules").write_text((rules.read_text() if rules else "") + f"\nrule {rule}\n")
+
+
+def traced(folder, names, inspected):
+    """The programs, with traces that are made if they are not in FOLDER."""
+    missing = [name for name in names if not (folder / f"{name}.truth").exists()]
+    if missing:
+        table.train(folder, inspected, missing)
+    return [read(folder, name, inspected) for name in names]
 
 
 @dataclasses.dataclass
@@ -141,16 +147,11 @@ def main():
         temporary = pathlib.Path(folder)
         for rule, _, _ in table_of_rules:
             without(rule, arguments.rules, temporary)
-        for mode, inspected in table.MODES.items():
-            traces = (arguments.keep or temporary) / mode
-            missing = [name for name in wanted if not (traces / f"{name}.truth").exists()]
-            if missing:
-                table.train(traces, inspected, missing)
-            programs = [read(traces, name, inspected) for name in wanted]
-            if not inspected:
-                print(made_here("Rules: where they are right, and who needs them", "tests/corpus/rules.py > docs/results/rules.md",
-                                versions(programs[0].trace)))
-                print(TEXT)
+        tables = {mode: traced((arguments.keep or temporary) / mode, wanted, inspected) for mode, inspected in table.MODES.items()}
+        print(made_here("Rules: where they are right, and who needs them", "tests/corpus/rules.py > docs/results/rules.md",
+                        versions(tables["rules"][0].trace)))
+        print(TEXT)
+        for mode, programs in tables.items():
             uses, right = uses_of(programs, arguments.rules, {rule for rule, _, _ in table_of_rules}, temporary)
             print(f"## {table.TITLES[mode]}\n\n{right} of {len(programs)} programs are right to 99.9 %.\n")
             print(*rows(uses, table_of_rules), "", sep="\n")

@@ -82,10 +82,11 @@ def test_looks_unnoticed(tmp_path, minor, program):
 
 
 def test_waits_are_counted(tmp_path):
-    """Inspections that wait for the interpreter's lock cost the program that time: then the next one has to wait for long."""
+    """Inspections that wait for the interpreter's lock cost the program that time: a quarter of it counts."""
     said, looks = run_program(tmp_path, max(set(FOUND) & set(SUPPORTED)), "waits")
     assert said[0] == said[1] == (0, "done\n", "")
-    assert looks["count"] == 1 and looks["duration_ns"] > 50_000_000, looks
+    *earlier, last = (each["duration_ns"] for each in looks["each"] if "exit" not in each["reasons"])
+    assert last > 50_000_000 and sum(earlier) < 4 * 100_000_000, looks  # 100 ms are lent to a life below 10 s
 
 
 @pytest.mark.parametrize("minor", SUPPORTED)

@@ -1,12 +1,13 @@
 /* NCCL of the stand-in. Communicators know their size and rank, and messages of up to SLOT_BYTES from each
- * rank really travel, through shared memory: sizes, flags and pickled objects that ranks exchange are right.
- * Larger ones move nothing, as kernels compute nothing. Every call is done when it returns; streams are not
- * looked at.
+ * rank really travel, through shared memory (a file in VRAMTRACE_STANDIN_ROOMS, else in /dev/shm): sizes,
+ * flags and pickled objects that ranks exchange are right. Larger ones move nothing, as kernels compute
+ * nothing. Every call is done when it returns; streams are not looked at.
  *
  * What a rank waits for comes within DEADLINE_S, or the call fails as NCCL's do when a peer is gone.
  * Threads: as NCCL, one at a time for a communicator. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,11 +81,13 @@ static struct mailbox *mailbox_of(const struct communicator *own, int from, int 
 
 static bool enter_room(struct communicator *own)
 {
-    char name[64];
+    char name[PATH_MAX];
+    const char *const folder = getenv("VRAMTRACE_STANDIN_ROOMS");
     const size_t count = (size_t)own->count;
     own->room_bytes = sizeof *own->room + 2 * count * SLOT_BYTES + count * count * sizeof(struct mailbox);
-    snprintf(name, sizeof name, "/standin-nccl-%016llx", (unsigned long long)own->id);
-    const int file = shm_open(name, O_RDWR | O_CREAT, 0600);
+    snprintf(name, sizeof name, "%s/standin-nccl-%016llx", folder ? folder : "/dev/shm",
+             (unsigned long long)own->id);
+    const int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
         return false;
     void *memory = ftruncate(file, (off_t)own->room_bytes)
@@ -95,7 +98,7 @@ static bool enter_room(struct communicator *own)
         return false;
     own->room = memory;
     if (atomic_fetch_add(&own->room->arrived, 1) + 1 == (uint32_t)own->count)
-        shm_unlink(name); /* all are in it */
+        unlink(name); /* all are in it */
     return true;
 }
 

@@ -28,6 +28,19 @@ def get_batch(bs=48, d=256, n=40):
     return x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)
 
 
+def take_steps(record, model, opt, micro=1):
+    for it in range(5):
+        for _ in range(micro):
+            x, y = get_batch()
+            loss = F.cross_entropy(model(x), y)
+            record.take("forward", it, (x, y))
+            loss.backward()
+            record.take("backward", it, (x, y))
+        opt.step()
+        record.take("update", it, (x, y))
+        opt.zero_grad()
+
+
 # --- SOAP, cut down -------------------------------------------------------------------------------------------------
 
 class SOAP(torch.optim.Optimizer):
@@ -105,15 +118,7 @@ def soap_again(record):
     opt = SOAP(model.parameters())
     record.watch([model], [opt])
     record.hold("optimizer_state", lambda: [s[k] for s in opt.state.values() for k in ("GG", "Q") if k in s])
-    for it in range(5):
-        x, y = get_batch()
-        loss = F.cross_entropy(model(x), y)
-        record.take("forward", it, (x, y))
-        loss.backward()
-        record.take("backward", it, (x, y))
-        opt.step()
-        record.take("update", it, (x, y))
-        opt.zero_grad()
+    take_steps(record, model, opt)
 
 
 # --- Muon with an Adam for the rest ---------------------------------------------------------------------------------
@@ -517,16 +522,7 @@ def state_filled_later(record, begins=0, micro=1):
     model = Net(h=416).cuda()
     opt = FilledLater(model.parameters(), begins=begins)
     record.watch([model], [opt])
-    for it in range(5):
-        for _ in range(micro):
-            x, y = get_batch()
-            loss = F.cross_entropy(model(x), y)
-            record.take("forward", it, (x, y))
-            loss.backward()
-            record.take("backward", it, (x, y))
-        opt.step()
-        record.take("update", it, (x, y))
-        opt.zero_grad()
+    take_steps(record, model, opt, micro)
 
 
 def state_filled_later_accumulating(record):
