@@ -1,5 +1,5 @@
-/* Signs of a cache of keys and values: what outlives the call of a model that made it, what grows from call
- * to call, and empty blocks of one size that many calls find. */
+/* Signs of a cache of keys and values: what outlives the call of a model that made it, and what grows from
+ * call to call. */
 #include "attribute/caches.h"
 
 #include <stdlib.h>
@@ -8,10 +8,8 @@
 #include "attribute/rules.h"
 #include "base/allocate.h"
 #include "base/index.h"
-#include "format/allocator.h"
 
 #define NO_CALL UINT32_MAX
-#define SERVED_CALLS 3u /* that blocks of one size must serve */
 
 /* A call of a model, from outside of any module. */
 struct call {
@@ -40,7 +38,6 @@ struct finder {
     struct vt_index threads;
     struct vt_index latest,
         fed;               /* by inner key: what it made last; the concatenation that took what it made */
-    struct vt_index joins; /* by part_of: its last concatenation */
     struct vt_index grows; /* by part_of: those whose blocks grew */
 };
 
@@ -142,8 +139,6 @@ static void find_outliving(struct finder *finder)
         } else {
             const struct call *call = &finder->calls[finder->call_of[i]];
             outlives = block->free_event > (call->end_event == VT_NEVER ? call->last_event : call->end_event);
-            if (outlives && block->alloc_event == call->last_event)
-                finder->lives[i] |= VT_LIFE(ENDS_CALL);
         }
         if (outlives)
             finder->lives[i] |= VT_LIFE(OUTLIVES_CALL);
@@ -194,23 +189,7 @@ static void note_made(struct finder *finder, size_t index)
         return;
     }
     finder->calls[call].concatenation = (uint32_t)index;
-    vt_index_put(&finder->joins, part_of(finder, index), (uint32_t)index);
     vt_index_put(&finder->latest, key, (uint32_t)index);
-}
-
-/* A window of the last tokens: the module that made the block joined it with more in a later call, and made
- * another of its size out of that, before the block was freed. */
-static void find_window(const struct finder *finder, size_t index)
-{
-    const struct vt_allocation *blocks = finder->replay->allocations, *block = &blocks[index];
-    uint32_t joined = vt_index_get(&finder->joins, part_of(finder, index));
-    uint32_t made = vt_index_get(&finder->latest, finder->inner[block->stack_id]);
-    if (joined == VT_INDEX_NONE || made == VT_INDEX_NONE || joined < index || made < joined ||
-        finder->call_of[made] != finder->call_of[joined] || finder->call_of[made] == finder->call_of[index] ||
-        blocks[made].bytes != block->bytes || !(finder->lives[made] & VT_LIFE(OUTLIVES_CALL)))
-        return;
-    finder->lives[index] |= VT_LIFE(WINDOW);
-    finder->lives[made] |= VT_LIFE(WINDOW);
 }
 
 /* The concatenation that was made last, just before the block was freed, in another call: a sequence's
@@ -240,7 +219,6 @@ static void note_freed(struct finder *finder, size_t index, size_t last_made, si
         return;
     }
     if (!may_grow(finder, index)) {
-        find_window(finder, index);
         next[index] = joined_into(finder, index, last_made);
         return;
     }
@@ -343,57 +321,6 @@ static void mark_growth(struct finder *finder)
     free(next);
 }
 
-/* ---- Blocks of one size ---- */
-
-static bool is_laid_out(const struct finder *finder, size_t index)
-{
-    const struct vt_allocation *block = &finder->replay->allocations[index];
-    return is_holder(finder, index) && (traits_of(finder, block) & VT_TRAIT(BLANK)) &&
-           (finder->lives[index] & VT_LIFE(OUTLIVES_CALL)) && calls_served(finder, block) >= SERVED_CALLS;
-}
-
-/* Whose code laid it out, and how large it is. */
-struct laid_out {
-    uint32_t function, allocation;
-    uint64_t bytes;
-};
-
-static int compare_laid_out(const void *a, const void *b)
-{
-    const struct laid_out *left = a, *right = b;
-    if (left->function != right->function)
-        return left->function < right->function ? -1 : 1;
-    return (left->bytes > right->bytes) - (left->bytes < right->bytes);
-}
-
-/* Of one size, but for what an allocator leaves of a piece that it does not split. */
-static bool are_alike(const struct laid_out *smaller, const struct laid_out *larger)
-{
-    uint64_t left = smaller->bytes >= VT_TORCH_SMALL_BYTES ? VT_TORCH_SMALL_BYTES : 0;
-    return smaller->function == larger->function && larger->bytes - smaller->bytes <= left;
-}
-
-static void find_several(struct finder *finder)
-{
-    const struct vt_replay *replay = finder->replay;
-    struct laid_out *items = vt_allocate((replay->allocation_count + 1) * sizeof *items);
-    size_t count = 0;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_trace_stack *stack = &replay->trace->stacks[replay->allocations[i].stack_id];
-        if (is_laid_out(finder, i))
-            items[count++] =
-                (struct laid_out){stack->python_count > 0 ? stack->python[0].code_id : UINT32_MAX,
-                                  (uint32_t)i, replay->allocations[i].bytes};
-    }
-    qsort(items, count, sizeof *items, compare_laid_out);
-    for (size_t i = 1; i < count; i++)
-        if (are_alike(&items[i - 1], &items[i])) {
-            finder->lives[items[i - 1].allocation] |= VT_LIFE(SEVERAL);
-            finder->lives[items[i].allocation] |= VT_LIFE(SEVERAL);
-        }
-    free(items);
-}
-
 /* A call is in flight from its first allocation to its last. */
 static void count_concurrent(const struct finder *finder, uint32_t *concurrent, uint32_t *threads)
 {
@@ -425,13 +352,10 @@ void vt_caches_find(const struct vt_replay *replay, const struct vt_traits_by_st
     count_concurrent(&finder, concurrent, threads);
     find_outliving(&finder);
     mark_growth(&finder);
-    if (phases->pass_count == 0)
-        find_several(&finder);
     vt_index_free(&finder.threads);
     vt_index_free(&finder.latest);
     vt_index_free(&finder.grows);
     vt_index_free(&finder.fed);
-    vt_index_free(&finder.joins);
     free(finder.inner);
     free(finder.outer);
     free(finder.call_of);

@@ -63,7 +63,8 @@ const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attr
                                &allocation, compare_held);
     if (at < attribution->held_count && attribution->held[at].allocation == allocation)
         return attribution->held[at].holder;
-    if (label->category != VT_CATEGORY_CHECKPOINT_COPY && label->category != VT_CATEGORY_KV_CACHE)
+    if (label->category != VT_CATEGORY_CHECKPOINT_COPY && label->category != VT_CATEGORY_KV_CACHE &&
+        label->category != VT_CATEGORY_OTHER)
         return NULL;
     const struct vt_inspection_holder *holder =
         table->of_stack[attribution->replay->allocations[allocation].stack_id];

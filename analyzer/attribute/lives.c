@@ -127,8 +127,6 @@ static uint64_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE(AT_NEXT_BACKWARD);
     if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
         bits |= VT_LIFE(CUT);
-    if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
-        bits |= VT_LIFE(FREED_IN_BACKWARD);
     if (in_pass && block->free_event > phases->passes[pass].last_event)
         bits |= VT_LIFE(OUTLIVES_SPAN);
     if (in_pass && phases->passes[pass].makes_nodes)
@@ -168,8 +166,8 @@ static bool is_computed_after_backward(const struct lives *lives, const struct v
     return (in_optimizer ? bits & VT_LIFE(OUTLIVES_STEP)
                          : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
-           !(bits & (VT_LIFE(GRAD_MODE) | VT_LIFE(AFTER_OPTIMIZER))) && !is_needed(lives, block) &&
-           !vt_lives_has(lives, block, others);
+           !(bits & VT_LIFE(GRAD_MODE)) && !lives->after_optimizer[span - lives->phases->spans] &&
+           !is_needed(lives, block) && !vt_lives_has(lives, block, others);
 }
 
 static uint64_t life_of(const struct lives *lives, const struct vt_allocation *block)
@@ -197,8 +195,6 @@ static uint64_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE(OUTLIVES_STEP);
     else if (phases->spans[span].step > 0)
         bits |= VT_LIFE(WITHIN_STEP);
-    if (lives->after_optimizer[span])
-        bits |= VT_LIFE(AFTER_OPTIMIZER);
     if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
         bits |= VT_LIFE(COMPUTED_AFTER_BACKWARD);
     long recompute = vt_recompute_before(phases, block->alloc_event);
@@ -267,23 +263,6 @@ static void find_ends_of_passes(struct lives *lives)
     free(last);
 }
 
-/* What was read where parameters were. */
-static void find_beside_loaded(struct lives *lives)
-{
-    size_t count = lives->replay->allocation_count;
-    uint8_t *reads = vt_allocate_zeros(lives->replay->trace->stack_count, 1);
-    for (size_t i = 0; i < count; i++) {
-        const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
-            lives->bits[i] & VT_LIFE(MATCHES_GRADIENT))
-            reads[block->stack_id] = 1;
-    }
-    for (size_t i = 0; i < count; i++)
-        if (reads[lives->replay->allocations[i].stack_id] && lives->bits[i] & VT_LIFE(PERSISTENT))
-            lives->bits[i] |= VT_LIFE(BESIDE_LOADED);
-    free(reads);
-}
-
 void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
                    const struct vt_phases *phases, uint64_t *bits)
 {
@@ -298,7 +277,6 @@ void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_sta
     vt_lives_compare_sizes(&lives);
     vt_lives_find_multiples(&lives);
     vt_lives_find_sets(&lives);
-    find_beside_loaded(&lives);
     vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
     free(lives.after_optimizer);

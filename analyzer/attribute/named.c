@@ -27,12 +27,20 @@ static bool is_kept(uint64_t life)
     return life & (VT_LIFE(OUTLIVES_STEP) | VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT));
 }
 
-/* Whether the name may be right, if a parameter has the size or none. Copies keep the names of what they
- * copy; inputs are copied or made, as state is. */
+/* One of copies of all parameters, which keep the names of what they copy. */
+static bool is_copy(const struct vt_attribution *attribution, uint32_t allocation, uint64_t life)
+{
+    const struct vt_label *label = &attribution->labels[allocation];
+    const uint32_t stack_id = attribution->replay->allocations[allocation].stack_id;
+    return vt_stack_traits_of(attribution, stack_id)->traits & (VT_TRAIT(COPY) | VT_TRAIT(LOADED)) &&
+           (label->category == VT_CATEGORY_OTHER || label->category == VT_CATEGORY_CHECKPOINT_COPY) &&
+           life & VT_LIFE(LIKE_ALL_PARAMETERS);
+}
+
+/* Whether the name may be right, if a parameter has the size or none. Inputs are copied or made, as state is.
+ */
 static bool may_be(enum vt_category named, const struct vt_label *label, uint64_t life, bool has_size)
 {
-    if (label->category == VT_CATEGORY_CHECKPOINT_COPY)
-        return false;
     if (label->evidence != VT_EVIDENCE_WEAK && !(has_size && label->category == VT_CATEGORY_INPUT))
         return false;
     return named == VT_CATEGORY_GRADIENT ? has_size : is_kept(life);
@@ -63,7 +71,9 @@ void vt_named_judge(const struct vt_attribution *attribution, const struct vt_ph
         bool has_size =
             vt_index_get(&sizes, vt_size_bucket(attribution->replay->allocations[held->allocation].bytes)) !=
             VT_INDEX_NONE;
-        if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
+        if (is_copy(attribution, held->allocation, life))
+            set_category(held, placed, label, VT_CATEGORY_CHECKPOINT_COPY);
+        else if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
             set_category(held, placed, label, named);
     }
     vt_index_free(&sizes);

@@ -241,7 +241,7 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
 /* Which witness a condition is, WITNESS_COUNT = none. */
 static enum witness witness_of(const struct vt_condition *condition)
 {
-    const uint64_t sizes = VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(DOUBTFUL) | VT_LIFE(MATCHES_PARAMETER) |
+    const uint64_t sizes = VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(MATCHES_PARAMETER) |
                            VT_LIFE(LIKE_ALL_PARAMETERS) | VT_LIFE(FOLLOWS_PARAMETER) |
                            VT_LIFE(HOLDS_GRADIENTS);
     if (condition->kind == VT_CONDITION_KIND)

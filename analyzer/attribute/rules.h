@@ -47,13 +47,11 @@
     X(OUTLIVES_RECOMPUTE, "outlives-recompute") /* made again in backward, by a checkpoint */                \
     X(AT_NEXT_FORWARD, "at-next-forward")       /* alive when the next module call allocates */              \
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
-    X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one that made it */     \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
     X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
                                    the same of steps */                                                      \
     X(RECENT, "recent") /* persistent, but the trace ends before it could go as others of its stack did */   \
     X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
-    X(DOUBTFUL, "doubtful") /* others may match that gradient, or modules have the most that match */        \
     X(MATCHES_PARAMETER,                                                                                     \
       "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
                            /* or zeros, copies or loaded tensors from before the first pass */               \
@@ -69,24 +67,19 @@
     X(GRAD_MODE, "grad-mode")         /* an autograd node was made for it, or others in its pass */          \
     X(COMPUTED_AFTER_BACKWARD,                                                                               \
       "computed-after-backward") /* by the script after a pass, and gone before the next step's begins */    \
-    X(AFTER_OPTIMIZER, "after-optimizer") /* between an optimizer's step and the next pass */                \
     X(HAS_STATE,                                                                                             \
       "has-state")          /* from before the first pass, as large as optimizer state that belongs to no */ \
                             /* other parameter */                                                            \
     X(GATHERED, "gathered") /* in forward or backward, unfilled, again and again, as large as a set of */    \
                             /* parameters */                                                                 \
-    X(BESIDE_LOADED, "beside-loaded") /* persistent, and parameters were read from a file where it was */    \
     X(ENDS_PASS, "ends-pass")         /* the last that its pass leaves behind */                             \
     X(UNSEEN, "unseen")               /* an inspection that saw all parameters did not see it */             \
     X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \
     X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
-    X(ENDS_CALL, "ends-call")         /* the last that a call of a model made, and it outlives the call */   \
     X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
-    X(WINDOW, "window")           /* joined with more in the next call, which keeps another of its size */   \
-    X(SEVERAL, "several")         /* blank and of one size with others, for several calls */                 \
-    X(NO_BACKWARD, "no-backward") /* the trace has no backward pass */                                       \
-    X(NO_PHASES, "no-phases")     /* the trace shows no forward, no backward and no optimizer */             \
-    X(WITHIN_STEP, "within-step") /* freed in the step that made it */
+    X(NO_BACKWARD, "no-backward")     /* the trace has no backward pass */                                   \
+    X(NO_PHASES, "no-phases")         /* the trace shows no forward, no backward and no optimizer */         \
+    X(WITHIN_STEP, "within-step")     /* freed in the step that made it */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,

@@ -58,52 +58,9 @@ static size_t run_of(const struct candidate *made, size_t count)
     return same;
 }
 
-/* The first of a run that is still there when its last is made: those before are temporaries. */
-static const struct vt_allocation *first_kept(const struct lives *lives, const struct candidate *run,
-                                              size_t count)
-{
-    const struct vt_allocation *blocks = lives->replay->allocations;
-    uint32_t complete = blocks[run[count - 1].allocation].alloc_event;
-    size_t i = 0;
-    while (i + 1 < count && blocks[run[i].allocation].free_event <= complete)
-        i++;
-    return &blocks[run[i].allocation];
-}
-
-/* Whether a line always makes its next set while the one before is there. `line` begins with its first. */
-static bool line_replaces(const struct lives *lives, const struct candidate *line, size_t count)
-{
-    size_t runs = 0;
-    for (size_t i = 0, same; i < count && line[i].line == line->line; i += same, runs++) {
-        same = run_of(line + i, count - i);
-        if (i + same < count && line[i + same].line == line->line &&
-            lives->replay->allocations[line[i + same].allocation].alloc_event >=
-                first_kept(lives, line + i, same)->free_event)
-            return false;
-    }
-    return runs > 1;
-}
-
-/* Copies may be kept for any time, averages of them too. Values that an optimizer of the script's own
- * computes stay, or their line replaces them while they are there, unless an optimizer makes state already.
- */
-static bool is_kept(const struct lives *lives, const struct candidate *made, bool replaced)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
-    uint64_t life = lives->bits[made->allocation];
-    if (vt_lives_has(lives, block, VT_TRAIT(COPY)) || life & VT_LIFE(AFTER_OPTIMIZER))
-        return true;
-    if (lives->has_state)
-        return false;
-    if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
-        life & (VT_LIFE(PERSISTENT) | VT_LIFE(CUT) | VT_LIFE(BEFORE_FIRST_BACKWARD)))
-        return true;
-    return replaced;
-}
-
 /* The set is those of a line that are alive when its last is made; or several sets: a line may copy the model
  * twice, or an optimizer's states. */
-static void judge_set(struct lives *lives, const struct candidate *made, size_t count, bool replaced)
+static void judge_set(struct lives *lives, const struct candidate *made, size_t count)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
@@ -120,7 +77,7 @@ static void judge_set(struct lives *lives, const struct candidate *made, size_t 
             vt_add_weight(&matched, block->bytes);
     }
     struct weight each = {.bytes = matched.bytes / sets, .count = matched.count / sets};
-    bool is_set = vt_lives_are_all_parameters(lives, each) && is_kept(lives, made, replaced) &&
+    bool is_set = vt_lives_are_all_parameters(lives, each) &&
                   (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[made[i].allocation].free_event > complete)
@@ -191,18 +148,15 @@ static void judge_loaded(struct lives *lives, const struct candidate *set, size_
 static void judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
 {
     size_t same;
-    bool replaced = false;
     if (count > 1)
         qsort(candidates, count, sizeof *candidates, compare_candidates);
     for (size_t i = 0; i < count; i += same) {
-        if (i == 0 || candidates[i].line != candidates[i - 1].line)
-            replaced = line_replaces(lives, candidates + i, count - i);
         same = run_of(candidates + i, count - i);
         if (vt_lives_are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = same})) {
             if (loaded)
                 judge_loaded(lives, candidates + i, same);
             else
-                judge_set(lives, candidates + i, same, replaced);
+                judge_set(lives, candidates + i, same);
         }
     }
 }

@@ -87,37 +87,12 @@ static bool has_rank(const struct lives *lives, size_t i, int rank)
            parameter_rank(lives, block) == rank;
 }
 
-static bool is_by_script(const struct lives *lives, size_t i, bool zeros)
-{
-    return zeros ? has_rank(lives, i, RANK_ZEROS)
-                 : has_rank(lives, i, RANK_COPY) || has_rank(lives, i, RANK_SCRIPT);
-}
-
-/* What the script made by itself matches by its size alone: it is doubtful if something else of that size
- * was left over, or if the parameters of modules match more. */
-static void find_doubtful(struct lives *lives, bool modules_match_more)
-{
-    size_t count = first_pass_allocation(lives);
-    for (int zeros = 0; zeros < 2; zeros++) {
-        struct vt_index left = {0};
-        for (size_t i = 0; i < count; i++)
-            if (is_by_script(lives, i, zeros) && !(lives->bits[i] & VT_LIFE(MATCHES_GRADIENT)))
-                vt_size_add(&left, lives->replay->allocations[i].bytes);
-        for (size_t i = 0; i < count; i++)
-            if (is_by_script(lives, i, zeros) && (lives->bits[i] & VT_LIFE(MATCHES_GRADIENT)) &&
-                (modules_match_more || vt_size_nearest(&left, lives->replay->allocations[i].bytes, 1)))
-                lives->bits[i] |= VT_LIFE(DOUBTFUL);
-        vt_index_free(&left);
-    }
-}
-
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
  * in the order in which they were made, then the rest, the latest first: a script has its data before what it
  * trains with it, and a copy of something is trained rather than that. Zeros come last: they may be state. */
 static void match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
-    uint64_t bytes[RANK_APPLY + 1] = {0};
     if (phases->pass_count == 0)
         return;
     size_t count = first_pass_allocation(lives);
@@ -125,15 +100,10 @@ static void match_gradients(struct lives *lives)
     for (int rank = RANK_APPLY; rank > 0; rank--)
         for (size_t k = 0; k < count; k++) {
             size_t i = rank == RANK_SCRIPT || rank == RANK_COPY ? count - 1 - k : k;
-            uint64_t own = lives->replay->allocations[i].bytes;
-            if (!has_rank(lives, i, rank) || !vt_size_take(&lives->gradient_sizes, own))
-                continue;
-            lives->bits[i] |= VT_LIFE(MATCHES_GRADIENT);
-            bytes[rank] += own;
+            if (has_rank(lives, i, rank) &&
+                vt_size_take(&lives->gradient_sizes, lives->replay->allocations[i].bytes))
+                lives->bits[i] |= VT_LIFE(MATCHES_GRADIENT);
         }
-    bool modules_match_more =
-        bytes[RANK_APPLY] + bytes[RANK_INIT] > bytes[RANK_SCRIPT] + bytes[RANK_COPY] + bytes[RANK_ZEROS];
-    find_doubtful(lives, modules_match_more);
 }
 
 /* Blocks whose sizes others are compared with. */
@@ -165,26 +135,12 @@ static const struct likeness likenesses[] = {
     {.profile = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true},
      .share = 2,
      .repeated = true},
-    /* the same, made when the optimizer first needs it */
-    {.profile = {.life = VT_LIFE(PERSISTENT) | VT_LIFE(ONCE),
-                 .not_life = VT_LIFE(BEFORE_FIRST_BACKWARD),
-                 .trait = VT_TRAIT(ZEROS),
-                 .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD)},
-     .share = 2,
-     .repeated = true},
-    /* gradients of such copies, which the script fills */
+    /* gradients of copies of the parameters, which the script fills */
     {.profile = {.life = VT_LIFE(PERSISTENT) | VT_LIFE(ONCE),
                  .not_life = VT_LIFE(BEFORE_FIRST_BACKWARD),
                  .trait = VT_TRAIT(UNFILLED),
                  .not_traits =
                      VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET)},
-     .whole = true,
-     .also_twice = true},
-    /* copies of the parameters in another precision, which a script keeps beside those that it trains */
-    {.profile = {.life = EARLY,
-                 .trait = VT_TRAIT(SOURCE),
-                 .not_traits = VT_TRAIT(ZEROS) | VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY),
-                 .not_parameter = true},
      .whole = true,
      .also_twice = true},
     /* gradients that the script computes itself: some of its own temporaries have these sizes too */

@@ -217,74 +217,6 @@ static void find_closures(struct vt_traits_by_stack *traits)
     }
 }
 
-/* Marks or unmarks all functions of a class. */
-static void mark_class(struct vt_traits_by_stack *traits, uint32_t code_id, enum vt_code_class code_class,
-                       bool set)
-{
-    for (uint32_t other = 0; other < traits->trace->code_count; other++)
-        if (of_same_class(traits, other, code_id))
-            traits->code_classes[other] =
-                (traits->code_classes[other] & ~(1u << code_class)) | (uint32_t)set << code_class;
-}
-
-/* Marks classes of the script whose `step` calls that of an optimizer. */
-static void mark_wrappers(struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack)
-{
-    for (uint32_t i = find_step(traits, stack).step + 1; i < stack->python_count; i++)
-        if (frame_is(traits, stack, i, VT_CODE_STEP) && !frame_is(traits, stack, i, VT_CODE_OPTIMIZER_STEP) &&
-            !frame_is(traits, stack, i, VT_CODE_WRAPS_OPTIMIZER) &&
-            !vt_trace_code_is_library(traits->trace, stack->python[i].code_id))
-            mark_class(traits, stack->python[i].code_id, VT_CODE_WRAPS_OPTIMIZER, true);
-}
-
-/* A class that runs forward or backward is a trainer, and wraps no optimizer. */
-static void unmark_trainers(struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack)
-{
-    bool pass = false;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        pass |= frame_is(traits, stack, i, VT_CODE_PASS);
-        if (pass && frame_is(traits, stack, i, VT_CODE_WRAPS_OPTIMIZER))
-            mark_class(traits, stack->python[i].code_id, VT_CODE_WRAPS_OPTIMIZER, false);
-    }
-}
-
-static void mark_all_wrappers(struct vt_traits_by_stack *traits)
-{
-    for (uint32_t id = 1; id < traits->trace->stack_count; id++)
-        if (traits->items[id].traits & VT_TRAIT(OPTIMIZER))
-            mark_wrappers(traits, &traits->trace->stacks[id]);
-    for (uint32_t id = 1; id < traits->trace->stack_count; id++)
-        unmark_trainers(traits, &traits->trace->stacks[id]);
-}
-
-static bool is_in_wrapper(const struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack)
-{
-    return find_frame(traits, stack, VT_CODE_WRAPS_OPTIMIZER) < stack->python_count;
-}
-
-/* Whether it is in constructors, all of them of the script's own classes, none of which is a module. */
-static bool is_plain_init(const struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack)
-{
-    bool plain = false;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        bool init = frame_is(traits, stack, i, VT_CODE_INIT);
-        if ((init && frame_is(traits, stack, i, VT_CODE_OF_MODULE)) ||
-            ((init || !plain) && vt_trace_code_is_library(traits->trace, stack->python[i].code_id)))
-            return false;
-        plain |= init && strchr(traits->trace->codes[stack->python[i].code_id].name, '.');
-    }
-    return plain;
-}
-
-/* Marks the functions of each class that has a forward. */
-static void mark_module_classes(struct vt_traits_by_stack *traits)
-{
-    for (uint32_t id = 0; id < traits->trace->code_count; id++)
-        if (vt_traits_by_stack_code_is(traits, id, VT_CODE_FORWARD) &&
-            !vt_traits_by_stack_code_is(traits, id, VT_CODE_OF_MODULE))
-            mark_class(traits, id, VT_CODE_OF_MODULE, true);
-}
-
 /* Whether a cache's code makes it. What a module makes that such code calls (to warm up, to measure how large
  * a cache can be) is no cache. */
 static bool is_in_cache_maker(const struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack)
@@ -316,8 +248,6 @@ static const struct {
     uint64_t trait;
     bool (*is_shown)(const struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack);
 } shown_traits[] = {
-    {VT_TRAIT(WRAPS_OPTIMIZER), is_in_wrapper},
-    {VT_TRAIT(PLAIN_INIT), is_plain_init},
     {VT_TRAIT(CACHE_MAKER), is_in_cache_maker},
     {VT_TRAIT(HOOK), is_in_hook},
 };
@@ -341,8 +271,6 @@ struct vt_matcher *vt_traits_by_stack_make(const struct vt_trace *trace, const s
     struct vt_matcher *matcher = vt_matcher_make(rules, traits);
     find_buffers(traits);
     find_closures(traits);
-    mark_all_wrappers(traits);
-    mark_module_classes(traits);
     find_shown_traits(traits);
     return matcher;
 }

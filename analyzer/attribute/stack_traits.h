@@ -15,9 +15,7 @@
     X(OPTIMIZER, "optimizer")                                                                                \
     X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; stack_traits.c sets it */   \
     X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; event_phases.c sets it */            \
-    X(WRAPS_OPTIMIZER,                                                                                       \
-      "wraps-optimizer") /* in a class whose `step` calls an optimizer; stack_traits.c sets it */            \
-    X(HOOK, "hook")      /* a hook of the script's that a module called; stack_traits.c sets it */           \
+    X(HOOK, "hook")             /* a hook of the script's that a module called; stack_traits.c sets it */    \
     X(FUNCTION_MODEL,                                                                                        \
       "function-model") /* no module ever runs, but a function that computes a model; functions.c sets it */ \
     X(MODULAR, "modular")                                                                                    \
@@ -27,8 +25,6 @@
     X(INIT_METHOD, "init-method")                                                                            \
     X(CACHE_MAKER,                                                                                           \
       "cache-maker") /* in a cache's code, with no module called in between; stack_traits.c sets it */       \
-    X(PLAIN_INIT,                                                                                            \
-      "plain-init") /* in constructors of the script\'s classes that are no modules; stack_traits.c */       \
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
@@ -70,11 +66,8 @@ enum vt_own_trait {
     X(PASS, "pass")                                                                                          \
     X(RUNS_PASS,                                                                                             \
       "runs-pass") /* it has a pass beneath it in a step of an optimizer; stack_traits.c sets it */          \
-    X(WRAPS_OPTIMIZER, "wraps-optimizer") /* of a class that wraps an optimizer; stack_traits.c sets it */   \
     X(WRAPPER, "wrapper")                                                                                    \
     X(CACHE_MAKER, "cache-maker")                                                                            \
-    X(INIT, "init")                                                                                          \
-    X(OF_MODULE, "of-module") /* of a class that has a forward; stack_traits.c sets it */                    \
     X(APPLY, "apply")
 enum vt_code_class {
 #define X(id, name) VT_CODE_##id,

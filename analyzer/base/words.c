@@ -41,6 +41,7 @@ static const struct {
     [VT_CATEGORY_CONTEXT] = {"CUDA context", "context"},
     [VT_CATEGORY_CACHED] = {"cached memory", "cached"},
     [VT_CATEGORY_HOST_PINNED] = {"pinned host memory", "pinned host"},
+    [VT_CATEGORY_OTHER] = {"other tensors", "other"},
     [VT_CATEGORY_UNKNOWN] = {"of unknown use", "unknown"},
 };
 
@@ -56,8 +57,9 @@ const char *vt_category_many(unsigned category)
 
 const uint8_t vt_stacked_categories[] = {
     VT_CATEGORY_PARAMETER, VT_CATEGORY_BUFFER,    VT_CATEGORY_CHECKPOINT_COPY, VT_CATEGORY_OPTIMIZER_STATE,
-    VT_CATEGORY_GRADIENT,  VT_CATEGORY_INPUT,     VT_CATEGORY_ACTIVATION,      VT_CATEGORY_KV_CACHE,
-    VT_CATEGORY_TEMPORARY, VT_CATEGORY_WORKSPACE, VT_CATEGORY_COMMUNICATION,   VT_CATEGORY_UNKNOWN,
+    VT_CATEGORY_GRADIENT,  VT_CATEGORY_OTHER,     VT_CATEGORY_INPUT,           VT_CATEGORY_ACTIVATION,
+    VT_CATEGORY_KV_CACHE,  VT_CATEGORY_TEMPORARY, VT_CATEGORY_WORKSPACE,       VT_CATEGORY_COMMUNICATION,
+    VT_CATEGORY_UNKNOWN,
 };
 const size_t vt_stacked_category_count = sizeof vt_stacked_categories;
 

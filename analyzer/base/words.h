@@ -13,9 +13,10 @@
     X(CHECKPOINT_COPY, "checkpoint_copy")                                                                    \
     X(GRADIENT, "gradient")                                                                                  \
     X(OPTIMIZER_STATE, "optimizer_state")                                                                    \
-    X(ACTIVATION, "activation") X(KV_CACHE, "kv_cache") X(INPUT, "input") X(TEMPORARY, "temporary")          \
-        X(WORKSPACE, "workspace") X(COMMUNICATION, "communication") X(CONTEXT, "context")                    \
-            X(CACHED, "cached") X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
+    X(ACTIVATION, "activation")                                                                              \
+    X(KV_CACHE, "kv_cache") X(INPUT, "input") X(TEMPORARY, "temporary") X(WORKSPACE, "workspace")            \
+        X(COMMUNICATION, "communication") X(CONTEXT, "context") X(CACHED, "cached")                          \
+            X(HOST_PINNED, "host_pinned") X(OTHER, "other") X(UNKNOWN, "unknown")
 enum vt_category {
 #define X(id, name) VT_CATEGORY_##id,
     VT_CATEGORIES(X)

@@ -50,7 +50,8 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
 static bool is_passing(uint8_t category)
 {
     return category == VT_CATEGORY_ACTIVATION || category == VT_CATEGORY_INPUT ||
-           category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_UNKNOWN;
+           category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_OTHER ||
+           category == VT_CATEGORY_UNKNOWN;
 }
 
 /* What cannot be made smaller by freeing: the context, others, and the model with its states. */

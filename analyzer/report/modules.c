@@ -328,5 +328,5 @@ bool vt_belongs_to_no_module(unsigned category)
     return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
            category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
            category == VT_CATEGORY_CHECKPOINT_COPY || category == VT_CATEGORY_WORKSPACE ||
-           category == VT_CATEGORY_COMMUNICATION;
+           category == VT_CATEGORY_COMMUNICATION || category == VT_CATEGORY_OTHER;
 }

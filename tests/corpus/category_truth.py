@@ -37,8 +37,9 @@ What people could call by two names has one here:
   that data itself; encoded or as targets too, if that was computed without gradients.
 
 The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
-"lives": [[number, address, made, freed, category]...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of
+"lives": [[number, address, made, freed, category]...], "own_states": [number...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of
 parameters and buffers in their modules, for the blocks of these, of their gradients and of their optimizer state.
+`own_states`: optimizer state that is no torch.optim.Optimizer's but the script's own.
 `made` and `freed` are positions in the allocator's own history (its allocations and frees, counted from 0; freed is null for what
 is alive at the end). A MARK has "name", "step", "position", what PyTorch and the driver count ("allocated",
 "reserved", "driver_bytes", ...), and "blocks": [[number, address, bytes]...], all that are alive, with their true sizes.
@@ -61,7 +62,7 @@ import models  # noqa: E402
 import train_script  # noqa: E402
 
 PROCESS_GROUP_SECONDS, AUTOGRAD_SECONDS = 0.05, 0.02  # that their threads let nothing go
-ROLES = ("kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "checkpoint_copy", "input", "workspace",
+ROLES = ("kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "own_state", "checkpoint_copy", "input", "workspace",
          "communication", "activation")
 
 
@@ -201,11 +202,13 @@ class Record:
         yield "parameter", parameters
         yield "buffer", [buffer for module in self.modules for buffer in module.buffers()]
         yield "gradient", [tensor.grad for tensor in parameters + inputs if tensor.is_leaf] + list(gradients)
-        yield "optimizer_state", tensors_in([list(optimizer.state.values()) for optimizer in self.optimizers])
+        for optimizer in self.optimizers:
+            of_library = isinstance(optimizer, torch.optim.Optimizer)
+            yield "optimizer_state" if of_library else "own_state", tensors_in(list(optimizer.state.values()))
         yield "input", inputs
         yield "workspace", self.library_tensors
         for role, give in self.held:
-            yield role, tensors_in(give())
+            yield "own_state" if role == "optimizer_state" else role, tensors_in(give())
 
     def named_tensors(self):
         """(name, tensors): each parameter and buffer, with its gradient and state."""
@@ -340,7 +343,8 @@ class Record:
             free = any(first < number <= last for first, last in self.free_choices)
             if not categories[number] and number not in at_marks and number not in held and not free:
                 categories[number] = "temporary"
-        return [life + [categories[life[0]]] for life in lives]
+        self.own_states = [number for number, *_ in lives if categories[number] == "own_state"]
+        return [life + [categories[life[0]].replace("own_state", "optimizer_state")] for life in lives]
 
     def noted(self, lives, by_address):
         """(role, number) of notes: the block that holds an address is the last alive then that begins at it or below."""
@@ -362,6 +366,7 @@ class Record:
             "killed": self.is_killed,
             "peak_bytes": torch.cuda.max_memory_allocated(self.device),
             "lives": lives,
+            "own_states": self.own_states,
             "names": {number: list(names) for number, names in self.names_of.items()},
             "marks": self.marks,
         }

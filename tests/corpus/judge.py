@@ -9,6 +9,9 @@ Categories (training/, inference/). A block is right if its category is one that
                  and communication too; in a process killed in backward, gradient too: it could not put it into .grad
     any other    itself
 
+`other`, what the program keeps for itself, is right too: for "" and checkpoint_copy, which its variables hold, for the state of a
+script's own optimizer, and for inputs and caches of keys and values that outlive a step.
+
 A name is right if the block's owner has it, one of those that the script knows for the block (without what wrappers put
 before and between: _orig_mod, _fsdp_wrapped_module, module). For a block without a known name, any owner is right, and so
 is the Python name that holds it, or the module whose cache of keys and values it is. Names are asked of what outlives a
@@ -104,6 +107,7 @@ class Truth:
     def __init__(self, document):
         self.document = document
         self.marks = self.document["marks"]
+        self.own_states = set(self.document["own_states"])
         self.category = {life[0]: life[4] for life in self.document["lives"]}
         self.names = {int(number): names for number, names in self.document["names"].items()}
 
@@ -114,6 +118,9 @@ class Truth:
 
     def allows(self, number, reported, inspected):
         true = self.category[number]
+        if reported == "other":
+            return true in ("", "checkpoint_copy") or number in self.own_states or \
+                true in ("input", "kv_cache") and self.outlives_a_step(number)
         if true == "":
             allowed = {"activation", "temporary"}
             if self.document["lives"][number - 1][2] < self.marks[0]["position"]:
@@ -124,6 +131,10 @@ class Truth:
         if true in ("parameter", "buffer") and not inspected:
             return reported in ("parameter", "buffer")
         return reported == true
+
+    def outlives_a_step(self, number):
+        _, _, made, freed, _ = self.document["lives"][number - 1]
+        return freed is None or len({mark["step"] for mark in self.marks if made < mark["position"] <= freed}) > 1
 
     def names_it(self, number, owner):
         if not owner:

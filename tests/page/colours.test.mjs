@@ -6,7 +6,7 @@ import test from "node:test";
 import { COLOURS, contrast, inkOn } from "../../analyzer/view/html/page/src/colours.js";
 
 const STYLE = readFileSync(new URL("../../analyzer/view/html/page/style.css", import.meta.url), "utf8");
-const STACKED = ["parameter", "buffer", "optimizer_state", "gradient", "input", "activation", "temporary", "workspace", "communication", "unknown"];
+const STACKED = ["parameter", "buffer", "optimizer_state", "gradient", "other", "input", "activation", "temporary", "workspace", "communication", "unknown"];
 
 // Machado, Oliveira, Fernandes 2009: "A Physiologically-based Model for Simulation of Color Vision Deficiency", full severity.
 const EYES = {

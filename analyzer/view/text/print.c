@@ -16,7 +16,7 @@ static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_COMMUNICATION] = {"▥", 'c', 204}, [VT_CATEGORY_CONTEXT] = {" ", ' ', 243},
     [VT_CATEGORY_CACHED] = {" ", ' ', 243},        [VT_CATEGORY_HOST_PINNED] = {" ", ' ', 243},
     [VT_CATEGORY_KV_CACHE] = {"▦", 'k', 149},      [VT_CATEGORY_CHECKPOINT_COPY] = {"▧", '/', 137},
-    [VT_CATEGORY_UNKNOWN] = {"?", '?', 253},
+    [VT_CATEGORY_OTHER] = {"▢", 'o', 125},          [VT_CATEGORY_UNKNOWN] = {"?", '?', 253},
 };
 
 const struct vt_category_style *vt_category_style(unsigned category)

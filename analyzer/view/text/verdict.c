@@ -128,8 +128,8 @@ static void inference_parts(struct vt_print *print, const struct vt_instant *ins
 {
     static const uint8_t order[] = {VT_CATEGORY_PARAMETER,  VT_CATEGORY_BUFFER,        VT_CATEGORY_KV_CACHE,
                                     VT_CATEGORY_ACTIVATION, VT_CATEGORY_TEMPORARY,     VT_CATEGORY_INPUT,
-                                    VT_CATEGORY_WORKSPACE,  VT_CATEGORY_COMMUNICATION, VT_CATEGORY_CACHED,
-                                    VT_CATEGORY_CONTEXT};
+                                    VT_CATEGORY_WORKSPACE,  VT_CATEGORY_COMMUNICATION, VT_CATEGORY_OTHER,
+                                    VT_CATEGORY_CACHED,     VT_CATEGORY_CONTEXT};
     const char *join = "Inference: ";
 
     for (size_t i = 0; i < sizeof order; i++) {

@@ -4,12 +4,12 @@
 export const COLOURS = {
     light: {
         parameter: "#0066c4", buffer: "#4594e0", optimizer_state: "#7a2aa5", gradient: "#dc7910", input: "#00838f", activation: "#2a6f35",
-        kv_cache: "#6b8e23", checkpoint_copy: "#8c5a3c", temporary: "#8e8e99", workspace: "#a88600", communication: "#d94070", unknown: "#383842",
+        kv_cache: "#6b8e23", checkpoint_copy: "#8c5a3c", temporary: "#8e8e99", workspace: "#a88600", communication: "#d94070", other: "#661122", unknown: "#383842",
         cached: "#767680", context: "#767680", host_pinned: "#767680",
     },
     dark: {
         parameter: "#1e90ff", buffer: "#9cceff", optimizer_state: "#9a45c8", gradient: "#ffa04a", input: "#00d7d7", activation: "#469646",
-        kv_cache: "#9acd32", checkpoint_copy: "#c8956c", temporary: "#92929c", workspace: "#ffd700", communication: "#ff5f87", unknown: "#ececf0",
+        kv_cache: "#9acd32", checkpoint_copy: "#c8956c", temporary: "#92929c", workspace: "#ffd700", communication: "#ff5f87", other: "#bb3377", unknown: "#ececf0",
         cached: "#85858f", context: "#85858f", host_pinned: "#85858f",
     },
 };
@@ -27,6 +27,7 @@ const PATTERNS = {
     temporary: (x, y) => ((x >> 2) + (y >> 2)) % 2 === 0,
     workspace: (x, y) => x % 8 === 2 && y % 8 === 2,
     communication: (x) => x % 8 < 3,
+    other: (x, y) => x % 4 === 0 && y % 4 === 0,
     unknown: (x, y) => (x + y) % 8 === 0 || (x - y + 8) % 8 === 0,
 };
 

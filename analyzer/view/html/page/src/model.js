@@ -7,7 +7,7 @@ import { Names } from "./names.js";
 import { rowsOf } from "./data.js";
 
 // From the bottom of the picture, as in the terminal. What is not named here is not "in use".
-const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
+const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "other", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
 export const APART = ["cached", "context", "host_pinned"]; // in no sum of what is in use
 const CHUNK = 4096;
 
