@@ -59,6 +59,7 @@ def soak(folder, seconds, rate, threads, limit, tell=lambda text: None):
     seen = info(trace)
     blocks = report(trace, "--at", "end")["devices"][0]["at"]["block_bytes"]
     vramtrace("info", "--verify", trace)
+    memory = list(filter(None, memory))  # without what is read of a process that has just ended
     quarter = len(memory) // 4  # the least of each: between compactions, which a sample meets or misses
     return {"seconds": round(time.monotonic() - began, 1), "events": made, "recorded": seen["trace"]["events"],
             "dropped": seen["trace"]["dropped"], "unkept": seen["trace"].get("unkept", 0), "alive_bytes": alive,
