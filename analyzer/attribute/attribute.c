@@ -97,6 +97,9 @@ static void judge_one(struct vt_attribution *attribution, struct vt_matcher *mat
     };
     struct vt_verdict verdict;
     label_by_kind(attribution->trace, allocation, label);
+    label->is_copy =
+        lives[i] & VT_LIFE(LIKE_ALL_PARAMETERS) &&
+        attribution->tables->sites.items[allocation->stack_id].traits & (VT_TRAIT(COPY) | VT_TRAIT(LOADED));
     label->gathered = subject.holds_tensors &&
                       ((lives[i] & VT_LIFE(GATHERED)) ||
                        (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));

@@ -27,23 +27,13 @@ static bool is_kept(uint64_t life)
     return life & (VT_LIFE(OUTLIVES_STEP) | VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT));
 }
 
-/* One of copies of all parameters, which keep the names of what they copy. */
-static bool is_copy(const struct vt_attribution *attribution, uint32_t allocation, uint64_t life)
-{
-    const struct vt_label *label = &attribution->labels[allocation];
-    const uint32_t stack_id = attribution->replay->allocations[allocation].stack_id;
-    return vt_stack_traits_of(attribution, stack_id)->traits & (VT_TRAIT(COPY) | VT_TRAIT(LOADED)) &&
-           (label->category == VT_CATEGORY_OTHER || label->category == VT_CATEGORY_CHECKPOINT_COPY) &&
-           life & VT_LIFE(LIKE_ALL_PARAMETERS);
-}
-
 /* Whether the name may be right, if a parameter has the size or none. Inputs are copied or made, as state is.
  */
 static bool may_be(enum vt_category named, const struct vt_label *label, uint64_t life, bool has_size)
 {
     if (label->evidence != VT_EVIDENCE_WEAK && !(has_size && label->category == VT_CATEGORY_INPUT))
         return false;
-    return named == VT_CATEGORY_GRADIENT ? has_size : is_kept(life);
+    return named == VT_CATEGORY_GRADIENT && label->category != VT_CATEGORY_OTHER ? has_size : is_kept(life);
 }
 
 static void set_category(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
@@ -64,14 +54,15 @@ void vt_named_judge(const struct vt_attribution *attribution, const struct vt_ph
         const struct vt_held *held = &attribution->held[i];
         struct vt_label *label = &labels[held->allocation];
         uint64_t life = lives[held->allocation];
-        if (placed->inspection_of[held->allocation] != VT_NEVER)
-            continue;
+        if (placed->inspection_of[held->allocation] != VT_NEVER ||
+            label->category == VT_CATEGORY_CHECKPOINT_COPY)
+            continue; /* copies keep the names of what they copy */
         enum vt_category named =
             phases->pass_count > 0 ? vt_named_category(held->holder->way) : VT_CATEGORY_UNKNOWN;
         bool has_size =
             vt_index_get(&sizes, vt_size_bucket(attribution->replay->allocations[held->allocation].bytes)) !=
             VT_INDEX_NONE;
-        if (is_copy(attribution, held->allocation, life))
+        if (label->is_copy && label->category == VT_CATEGORY_OTHER)
             set_category(held, placed, label, VT_CATEGORY_CHECKPOINT_COPY);
         else if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
             set_category(held, placed, label, named);

@@ -169,6 +169,12 @@ static const struct vt_inspection_holder *holder_of(const struct vt_attribution 
     return NULL;
 }
 
+static bool is_kept_copy(const struct vt_label *label)
+{
+    return label->category == VT_CATEGORY_CHECKPOINT_COPY ||
+           (label->category == VT_CATEGORY_OTHER && label->is_copy);
+}
+
 void vt_advise_copies(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
@@ -178,8 +184,7 @@ void vt_advise_copies(struct vt_adviser *adviser)
     char bytes[24];
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (!vt_whatif_counts(&adviser->whatif, block) ||
-            attribution->labels[i].category != VT_CATEGORY_CHECKPOINT_COPY)
+        if (!vt_whatif_counts(&adviser->whatif, block) || !is_kept_copy(&attribution->labels[i]))
             continue;
         vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
         if (!vt_alive_at(block, adviser->whatif.peak_event))
@@ -196,11 +201,12 @@ void vt_advise_copies(struct vt_adviser *adviser)
     const struct vt_inspection_holder *holder = holder_of(attribution, chosen);
     uint32_t stack_id = replay->allocations[chosen].stack_id;
     bool loaded = vt_stack_traits_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
-    vt_advise(adviser, VT_ADVICE_COPIES, saved, stack_id, "",
-              loaded ? vt_remedy_load_on_host : vt_remedy_copy_on_host,
-              "A checkpoint copy%s%.200s takes %s at the peak beside the model. It is needed there only if "
-              "each step reads it (an average, an anchor)",
-              holder ? ", kept by " : "", holder ? holder->holder : "", vt_format_bytes(at_peak, bytes));
+    vt_advise(
+        adviser, VT_ADVICE_COPIES, saved, stack_id, "",
+        loaded ? vt_remedy_load_on_host : vt_remedy_copy_on_host,
+        "A copy of all parameters%s%.200s takes %s at the peak beside the model. It is needed there only if "
+        "each step reads it (an average, an anchor)",
+        holder ? ", kept by " : "", holder ? holder->holder : "", vt_format_bytes(at_peak, bytes));
 }
 
 /* ---- The optimizer ---- */

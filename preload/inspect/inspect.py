@@ -243,6 +243,17 @@ def add_parameter(inspection, root, path, parameter):
         return
     if gradient is not None:
         add_tensor(inspection, "gradient", root, path, gradient)
+    if inspection.ask["numel"](parameter) == 0:
+        add_shards(inspection, root, path, attributes(parameter) or {})
+
+
+def add_shards(inspection, root, path, inside):
+    """What a library keeps in the attributes of a parameter whose own memory it took: this process's part of it."""
+    numbers = {key.rpartition("_")[2]: value for key, value in list(inside.items()) if type(key) is str and type(value) is int}
+    place = f"{path}, shard {numbers['rank']} of {numbers['size']}" if "rank" in numbers and "size" in numbers else f"{path}, shard"
+    for key, part in list(inside.items()):
+        if type(key) is str and has_class(part, inspection.tensor_class):
+            add_tensor(inspection, "gradient" if "grad" in key else "parameter", root, place, part, if_new=True)
 
 
 def add_module(inspection, root, module, path):
@@ -282,8 +293,12 @@ def add_optimizer(inspection, number, optimizer, variables):
             add_parameter(inspection, -1, path, parameter)
     state = Namespace(number=number, seen={id(optimizer)}, owner=optimizer,
                       parameters=[id(parameter) for group in items(inside.get("param_groups")) for parameter in parameters_of(group)])
-    for parameter, values in entries(inside.get("state")):
-        place = inspection.names.get(id(parameter), (-1, ""))
+    for position, (parameter, values) in enumerate(entries(inside.get("state"))):
+        place = inspection.names.get(id(parameter))
+        if not place and has_class(parameter, inspection.tensor_class):  # one that a wrapper gives to the optimizer for its step
+            place = inspection.names[id(parameter)] = (-1, f"optimizer.state.{position}")
+            add_parameter(inspection, *place, parameter)
+        place = place or (-1, "")
         for key, value in state_parts(inspection, state, values):
             add_state(inspection, state, text(key_name(key)), place, value, 1)
     for key, value in list(inside.items()):

@@ -36,13 +36,13 @@ What people could call by two names has one here:
 - A batch is input in every form in which the script holds it: as loaded, as rows picked from data that is kept on the device, and
   that data itself; encoded or as targets too, if that was computed without gradients.
 
-The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
-"lives": [[number, address, made, freed, category]...], "own_states": [number...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of
-parameters and buffers in their modules, for the blocks of these, of their gradients and of their optimizer state.
-`own_states`: optimizer state that is no torch.optim.Optimizer's but the script's own.
-`made` and `freed` are positions in the allocator's own history (its allocations and frees, counted from 0; freed is null for what
-is alive at the end). A MARK has "name", "step", "position", what PyTorch and the driver count ("allocated",
-"reserved", "driver_bytes", ...), and "blocks": [[number, address, bytes]...], all that are alive, with their true sizes.
+The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes", "lives": [[number, address, made, freed, category]...],
+"own_states": [number...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of parameters and buffers in their
+modules, for the blocks of these, of their gradients and of their optimizer state. `own_states`: optimizer state that is no
+torch.optim.Optimizer's but the script's own. `made` and `freed` are positions in the allocator's own history (its allocations and
+frees, counted from 0; freed is null for what is alive at the end). A MARK has "name", "step", "position", what PyTorch and the driver
+count ("allocated", "reserved", "driver_bytes", ...), and "blocks": [[number, address, bytes]...], all that are alive, with their true
+sizes.
 """
 import bisect
 import contextlib

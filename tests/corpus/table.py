@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Runs programs of programs.md and prints a table of what vramtrace said of them, right or wrong.
 
-    table.py categories|leaks|oom [--held-out SET] [--keep FOLDER] [NAME...]
+    table.py categories|names|leaks|oom [--held-out SET] [--keep FOLDER] [NAME...]
 
-`table.py categories > docs/results/attribution.md` and `table.py leaks > docs/results/leaks.md` make these pages. --held-out: the
+`table.py categories > docs/results/attribution.md` and likewise names and leaks make these pages. --held-out: the
 programs of that set instead of those that the analysis was improved on. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN,
 like all tests (tests/helpers.py).
 """
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
+import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -19,7 +23,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import catalogue  # noqa: E402
 import judge  # noqa: E402
-from helpers import made_here, report, versions  # noqa: E402
+from helpers import made_here, report, versions, vramtrace  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
 PACKAGES = ("torchvision", "transformers", "peft", "accelerate", "lightning")  # whose trainings are in training/
@@ -167,6 +171,49 @@ def categories(folder, wanted, held_out):
         yield from (f"## {TITLES[mode]}", "", *rows(found), "")
 
 
+# ---- Names on a busy machine ----
+
+NAMES = """Inspections as they come by themselves, none requested, beside {loops} busy loops on {cores} cores. *seconds*: from the first CUDA call to
+the end. *names*: bytes with their right name, of those that outlive a step.
+
+| program | seconds | inspections | CPU time | names |
+|---|--:|--:|--:|--:|"""
+LOOPS, LONG_LIFE_SECONDS, NAMED_SHARE = 8, 3, 0.95
+
+
+@contextlib.contextmanager
+def busy_loops(count):
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+def seconds_lived(trace):
+    """Until it wrote what is true, at its end."""
+    begun = json.loads(vramtrace("info", "--json", trace).stdout)["trace"]["start_realtime_ns"]
+    return trace.with_suffix(".truth").stat().st_mtime - begun / 1e9
+
+
+def names(folder, wanted, held_out):
+    with busy_loops(LOOPS):
+        judge.run(folder, wanted, VRAMTRACE_INSPECT="1")
+    yield made_by("names", "names", "Names of short programs on a busy machine", held_out, folder / f"{wanted[0]}.vrt", *PACKAGES)
+    yield NAMES.format(loops=LOOPS, cores=os.cpu_count())
+    shares = []
+    for name in wanted:
+        trace = folder / f"{name}.vrt"
+        named, asked = examine(folder, name, True).named()
+        seconds, looks = seconds_lived(trace), json.loads(vramtrace("info", "--json", trace).stdout)["looks"]["each"]
+        processor_ns = sum(each["processor_ns"] for each in looks)
+        if seconds >= LONG_LIFE_SECONDS and asked:
+            shares.append(named / asked)
+        yield f"| {name} | {seconds:.1f} | {len(looks)} | {processor_ns / 1e6:.0f} ms | {share_of(named, asked)} |"
+    yield (f"\nOf {len(shares)} programs that lived {LONG_LIFE_SECONDS} s or longer, {sum(share >= NAMED_SHARE for share in shares)} have "
+           f"the names of {percent(NAMED_SHARE)} of these bytes.")
+
+
 # ---- Leaks ----
 
 LEAKS = """The programs of `tests/corpus/leaks/`. The truth is `torch.cuda.memory_allocated()` at the same place of every step. A line is right
@@ -218,7 +265,7 @@ def out_of_memory(folder, wanted, held_out):
     yield f"\n{right} of {len(wanted)} right."
 
 
-TOPICS = {"categories": (categories, catalogue.CATEGORIES), "leaks": (leaks, ("leaks",)), "oom": (out_of_memory, ("oom",))}
+TOPICS = {"categories": (categories, catalogue.CATEGORIES), "names": (names, catalogue.CATEGORIES), "leaks": (leaks, ("leaks",)), "oom": (out_of_memory, ("oom",))}
 
 
 def made_by(topic, page, title, held_out, trace, *packages):

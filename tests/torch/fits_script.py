@@ -16,7 +16,7 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "corpus")]
 import children  # noqa: E402
-from inference.caches import Engine, Writer, imported  # noqa: E402
+from inference.caches import Writer, imported  # noqa: E402
 
 ROWS, PROMPT = 16, 32
 
@@ -66,18 +66,6 @@ def static(told, count):
     for told["count"] in range(count):
         caches.append(StaticCache(config=model.config, max_cache_len=64))
         decode(model, caches[-1], {}, 5)
-    told["count"] += 1
-
-
-def paged(told, count):
-    """One pool of blocks after the other."""
-    model, engines = Writer().cuda().eval(), []
-    model(torch.zeros(1, 20, dtype=torch.long).cuda(), lambda index, k, v: (k, v))
-    for told["count"] in range(count):
-        engines.append(Engine(model, 160))
-        ids = torch.zeros(1, 20, dtype=torch.long).cuda()
-        for _ in range(5):
-            ids = engines[-1].step("one", ids)
     told["count"] += 1
 
 

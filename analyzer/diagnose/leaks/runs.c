@@ -72,7 +72,8 @@ bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_alloc
 {
     const struct vt_stack_traits *site = vt_stack_traits_of(finder->attribution, allocation->stack_id);
     const struct vt_label *label = vt_label_of(finder->attribution, allocation);
-    return (label->category == VT_CATEGORY_INPUT || (site->traits & VT_TRAIT(INPUT_OPERATOR))) &&
+    const bool is_value = label->category == VT_CATEGORY_OTHER && !finder->made_node[allocation->alloc_event];
+    return (label->category == VT_CATEGORY_INPUT || is_value || (site->traits & VT_TRAIT(INPUT_OPERATOR))) &&
            label->phase != VT_PHASE_BACKWARD;
 }
 

@@ -1,0 +1,42 @@
+"""Trainers that shard, on two ranks: what each trace says of shards, masters, states, gradients and buckets, against the trainer's
+own objects at that moment (sharded.py, sharded/trainer.py).
+
+`tests/setup.sh setup_job_launchers` brings DeepSpeed; without it its trainers are skipped.
+"""
+import json
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path[:0] = map(str, (pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).resolve().parents[1]))
+import sharded  # noqa: E402
+from helpers import LONG, RUN  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not RUN, reason="the ranks exchange messages through the stand-in's NCCL")
+
+CACHE = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache/vramtrace"))
+PACKAGES = list(CACHE.glob("venv-launchers/lib/python3.*/site-packages"))
+IN_CI = ("zero1_accumulating", "zero3", "fully_sharded")
+WRONG_AT_MOST = 0.005  # of the allocated bytes
+KNOWN = {}
+
+
+@pytest.mark.parametrize("name", sharded.configurations())
+def test_on_both_ranks(tmp_path, name):
+    if not LONG and name not in IN_CI:
+        pytest.skip("only in the long form: VRAMTRACE_LONG=1")
+    if name.startswith("zero") and not PACKAGES:
+        pytest.skip("no DeepSpeed here")
+    traces, words = sharded.train(tmp_path, name, PACKAGES), {}
+    assert sorted(traces) == list(range(sharded.RANKS))
+    for rank, trace in traces.items():
+        truth = json.loads((tmp_path / f"rank-{rank}.truth").read_text())
+        for mark, found in sharded.judge(trace, truth).items():
+            wrong = [each for each in found if each.category not in sharded.ALLOWED[each.role]]
+            assert sharded.wrong_share(found, truth[mark]["allocated"]) <= KNOWN.get(name, WRONG_AT_MOST), (rank, mark, wrong)
+            assert words.setdefault(mark, sharded.words_of(found)) == sharded.words_of(found), (rank, mark)
+        ends = sharded.judge(trace, truth)["step"]
+        unnamed = [each for each in ends if not each.named]
+        assert sum(each.bytes for each in unnamed) <= 0.05 * sum(each.bytes for each in ends), unnamed
