@@ -4,7 +4,8 @@ compared with what the trainer's own objects hold.
 
     sharded.py [--runs N] [--busy N] [--keep FOLDER] [CONFIGURATION...] > docs/results/sharded.md
 
---runs: of each, all in the same words? --busy: busy loops beside. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN.
+--runs: of each, all in the same words? --busy: busy loops beside. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, and
+DeepSpeed from `tests/setup.sh setup_sharded_trainers`.
 """
 import argparse
 import collections
@@ -20,6 +21,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from helpers import ENVIRONMENT, PYTHON, made_here, report, run, versions  # noqa: E402
 from table import busy_loops, share_of  # noqa: E402
 
+CACHE = pathlib.Path(ENVIRONMENT.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache/vramtrace"))
+PACKAGES = [str(found) for found in CACHE.glob("venv-sharded/lib/python3.*/site-packages")]
 RANKS = 2
 TEXT = """{runs} runs, {busy} busy loops beside. *wrong*: the largest share of the allocated bytes, at any mark of any rank and run, that
 the report calls otherwise than the trainer's own objects. *same words*: on both ranks and in all runs. *named*: bytes with their owner's
@@ -35,10 +38,10 @@ def configurations():
     return [line.split('"')[1] for line in text.splitlines() if line.startswith('    "')]
 
 
-def train(folder, configuration, packages=(), **settings):
+def train(folder, configuration, **settings):
     """FOLDER gets rank-R.truth and the ranks' traces."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [*map(str, packages), *filter(None, [ENVIRONMENT.get("PYTHONPATH")])]
+    paths = [*PACKAGES, *filter(None, [ENVIRONMENT.get("PYTHONPATH")])]
     command = [PYTHON, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", HERE / "sharded/trainer.py"]
     run([*command, configuration, folder], folder / "%p.vrt", PYTHONPATH=":".join(paths), VRAMTRACE_STANDIN_DEVICES=str(RANKS), **settings)
     devices = {trace: report(trace)["devices"] for trace in folder.glob("*.vrt")}
@@ -82,12 +85,12 @@ def folder_of(kept):
         yield kept or pathlib.Path(temporary)
 
 
-def row(folder, configuration, packages, runs):
+def row(folder, configuration, runs):
     """The worst mark of all runs and ranks; whether all say the same; and bytes with names of those that ask for one."""
     worst, words, named = (0, ""), collections.defaultdict(set), [0, 0]
     for number in range(runs):
         own = folder / f"{configuration}-{number}"
-        for rank, trace in train(own, configuration, packages).items():
+        for rank, trace in train(own, configuration).items():
             truth = json.loads((own / f"rank-{rank}.truth").read_text())
             for mark, found in judge(trace, truth).items():
                 worst = max(worst, (wrong_share(found, truth[mark]["allocated"]), mark))
@@ -105,9 +108,8 @@ def main():
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
     arguments = parser.parse_intermixed_args()
-    packages = [found for found in (pathlib.Path.home() / ".cache/vramtrace").glob("venv-launchers/lib/python3.*/site-packages")]
     with folder_of(arguments.keep) as folder, busy_loops(arguments.busy):
-        lines = [row(folder, name, packages, arguments.runs) for name in arguments.names or configurations()]
+        lines = [row(folder, name, arguments.runs) for name in arguments.names or configurations()]
         print(made_here("Trainers that shard, on two ranks", "tests/corpus/sharded.py > docs/results/sharded.md",
                         versions(next(folder.glob("*/*.vrt")), "accelerate")))
     print(TEXT.format(runs=arguments.runs, busy=arguments.busy))

@@ -1,10 +1,9 @@
 """Trainers that shard, on two ranks: what each trace says of shards, masters, states, gradients and buckets, against the trainer's
 own objects at that moment (sharded.py, sharded/trainer.py).
 
-`tests/setup.sh setup_job_launchers` brings DeepSpeed; without it its trainers are skipped.
+`tests/setup.sh setup_sharded_trainers` brings DeepSpeed; without it its trainers are skipped.
 """
 import json
-import os
 import pathlib
 import sys
 
@@ -16,8 +15,6 @@ from helpers import LONG, RUN  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not RUN, reason="the ranks exchange messages through the stand-in's NCCL")
 
-CACHE = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache/vramtrace"))
-PACKAGES = list(CACHE.glob("venv-launchers/lib/python3.*/site-packages"))
 IN_CI = ("zero1_accumulating", "zero3", "fully_sharded")
 WRONG_AT_MOST = 0.005  # of the allocated bytes
 KNOWN = {}
@@ -27,9 +24,9 @@ KNOWN = {}
 def test_on_both_ranks(tmp_path, name):
     if not LONG and name not in IN_CI:
         pytest.skip("only in the long form: VRAMTRACE_LONG=1")
-    if name.startswith("zero") and not PACKAGES:
+    if name.startswith("zero") and not sharded.PACKAGES:
         pytest.skip("no DeepSpeed here")
-    traces, words = sharded.train(tmp_path, name, PACKAGES), {}
+    traces, words = sharded.train(tmp_path, name), {}
     assert sorted(traces) == list(range(sharded.RANKS))
     for rank, trace in traces.items():
         truth = json.loads((tmp_path / f"rank-{rank}.truth").read_text())
