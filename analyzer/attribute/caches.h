@@ -8,8 +8,8 @@ struct vt_phases;
 struct vt_replay;
 struct vt_traits_by_stack;
 
-/* Adds the life bits outlives-call, ends-call, grown, window and several; counts calls of models at
- * one time, and the threads that made them. */
+/* Adds the life bits outlives-call and grown; counts calls of models at one time, and the threads that made
+ * them. */
 void vt_caches_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
                     const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads);
 

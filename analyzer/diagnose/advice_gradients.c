@@ -347,7 +347,9 @@ void vt_advise_zero_grad(struct vt_adviser *adviser)
     struct search search = {.adviser = adviser,
                             .spans = adviser->attribution->spans,
                             .span_count = adviser->attribution->span_count};
-    uint64_t times = 0, bytes = 0;
+    struct kept {
+        uint64_t count, bytes;
+    } most = {0}, *of_step = vt_allocate_zeros(adviser->attribution->step_count + 1, sizeof *of_step);
     uint32_t stack_id = 0;
     char text[24];
     list_backward(&search);
@@ -356,17 +358,20 @@ void vt_advise_zero_grad(struct vt_adviser *adviser)
         if (category_of(&search, &search.list[i]) != VT_CATEGORY_GRADIENT ||
             !drop_gradient(&search, &search.list[i], &stack_id))
             continue;
-        times++;
-        bytes += allocation_of(&search, &search.list[i])->bytes;
+        const struct vt_allocation *gradient = allocation_of(&search, &search.list[i]);
+        struct kept *kept = &of_step[vt_label_of(adviser->attribution, gradient)->step];
+        kept->count++;
+        kept->bytes += gradient->bytes;
+        most = kept->bytes > most.bytes ? *kept : most;
     }
     drop_all_pairs(&search);
     drop_in_passes(&search);
-    vt_advise(
-        adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
-        vt_clear_of(adviser->replay->trace, stack_id),
-        "%llu gradients (%s) stay alive from the optimizer's step through the next forward pass, which does "
-        "not use them",
-        (unsigned long long)times, vt_format_bytes(bytes, text));
+    vt_advise(adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
+              vt_clear_of(adviser->replay->trace, stack_id),
+              "%llu gradients of a step (%s) stay alive from the optimizer's step through the next forward "
+              "pass, which does not use them",
+              (unsigned long long)most.count, vt_format_bytes(most.bytes, text));
+    free(of_step);
     free(search.passes);
     free(search.waits);
     free(search.makers);

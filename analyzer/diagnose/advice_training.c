@@ -1,4 +1,5 @@
 /* Advice on the training loop: evaluation, copies of the weights, the optimizer. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -323,13 +324,18 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     const char *name = optimizer_class(replay->trace);
     name = name ? name : optimizer_file(adviser, stack_id);
     size_t known = name && trained ? known_optimizer(name) : sizeof optimizers / sizeof *optimizers;
-    if (known < sizeof optimizers / sizeof *optimizers)
-        vt_advise(
-            adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "", vt_remedy_fewer_states,
-            "%.*s keeps %s at the peak, %.1f bytes per four bytes of parameters (%u by definition). One "
-            "state takes half of that, an optimizer with 8-bit states a quarter. Either changes the training",
-            (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
-            4.0 * (double)state / (double)trained, optimizers[known].bytes);
+    if (known == sizeof optimizers / sizeof *optimizers)
+        return;
+    /* else some of either are missing here: other processes have them, or they have another category */
+    double ratio = 4.0 * (double)state / (double)trained, defined = optimizers[known].bytes;
+    char text[80] = "";
+    if (ratio > 0.9 * defined && ratio < 1.1 * defined)
+        snprintf(text, sizeof text, ", %.1f bytes per four bytes of parameters (%u by definition)", ratio,
+                 optimizers[known].bytes);
+    vt_advise(adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "", vt_remedy_fewer_states,
+              "%.*s keeps %s at the peak%s. One state takes half of that, an optimizer with 8-bit states a "
+              "quarter. Either changes the training",
+              (int)strcspn(name, "."), name, vt_format_bytes(state, bytes), text);
 }
 
 /* A step that works on all parameters at once needs its temporaries for all of them at once. */

@@ -301,6 +301,22 @@ static const char *describe_rest(struct vt_job_maker *maker, const struct vt_job
     return text;
 }
 
+/* ", and each has 1/8 of the optimizer's state", or "". */
+static const char *describe_state(struct vt_job_maker *maker, const struct vt_job_group *group)
+{
+    const uint64_t ranks = group->member_count;
+
+    for (size_t i = 0; i < ranks; i++) {
+        const struct vt_job_process *process = &maker->job.processes[group->members[i]];
+        const uint64_t all = process->parameter_elements, of_ranks = process->state_elements * ranks;
+
+        if (!process->state_elements || of_ranks < all - all / 20 || of_ranks > all + all / 20)
+            return "";
+    }
+    return vt_job_print(&maker->arena, ", and each has 1/%llu of the optimizer's state",
+                        (unsigned long long)ranks);
+}
+
 static const char *describe_copies(struct vt_job_maker *maker, const struct vt_job_group *group,
                                    const struct vt_job_process *first)
 {
@@ -309,8 +325,8 @@ static const char *describe_copies(struct vt_job_maker *maker, const struct vt_j
 
     return vt_job_print(&maker->arena,
                         "%s%zu parameters have the same names and shapes on each rank; copies, or "
-                        "parts of one size%s",
-                        *rest ? "" : "all ", common, rest);
+                        "parts of one size%s%s",
+                        *rest ? "" : "all ", common, rest, describe_state(maker, group));
 }
 
 /* Without ranks, processes with the same names may be trials of a search over settings. */

@@ -217,6 +217,40 @@ static bool is_parameter(const struct vt_inspection_tensor *tensor)
     return tensor->kind == VT_INSPECTION_PARAMETER && tensor->root >= 0;
 }
 
+/* Of "256x1024". */
+static uint64_t elements_of(const char *shape)
+{
+    uint64_t count = 1;
+    for (char *end; *shape; shape = *end ? end + 1 : end)
+        count *= strtoull(shape, &end, 10);
+    return count;
+}
+
+/* Elements of the tensors of one kind and role. */
+static uint64_t count_elements(const struct vt_inspection *inspection, enum vt_inspection_kind kind,
+                               const char *role)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < inspection->tensor_count; i++) {
+        const struct vt_inspection_tensor *tensor = &inspection->tensors[i];
+        if (tensor->kind == kind &&
+            (kind == VT_INSPECTION_PARAMETER ? tensor->root >= 0 : !strcmp(tensor->role, role)))
+            count += elements_of(tensor->shape);
+    }
+    return count;
+}
+
+/* Of the role of the largest state that an inspection saw. */
+static uint64_t count_state_elements(const struct vt_inspection *inspection)
+{
+    const struct vt_inspection_tensor *largest = NULL;
+    for (size_t i = 0; i < inspection->tensor_count; i++)
+        if (inspection->tensors[i].kind == VT_INSPECTION_OPTIMIZER_STATE &&
+            (!largest || inspection->tensors[i].bytes > largest->bytes))
+            largest = &inspection->tensors[i];
+    return largest ? count_elements(inspection, VT_INSPECTION_OPTIMIZER_STATE, largest->role) : 0;
+}
+
 /* From the inspection that saw the most. */
 static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
                             struct vt_job_process *process)
@@ -227,7 +261,13 @@ static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *inspection = &trace->inspections[i];
         size_t seen = 0;
+        const uint64_t elements = count_elements(inspection, VT_INSPECTION_PARAMETER, ""),
+                       state = count_state_elements(inspection);
 
+        if (elements > process->parameter_elements)
+            process->parameter_elements = elements;
+        if (state > process->state_elements)
+            process->state_elements = state;
         for (size_t k = 0; k < inspection->tensor_count; k++)
             seen += is_parameter(&inspection->tensors[k]);
         if (seen > count) {

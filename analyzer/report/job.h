@@ -128,6 +128,8 @@ struct vt_job_process {
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
     size_t parameter_count;
+    uint64_t parameter_elements,
+        state_elements; /* of all of them, of one kind of optimizer state (exp_avg) */
     struct vt_job_share *shares;
     size_t share_count;
     bool gathers;         /* whole copies of sharded parameters were seen */

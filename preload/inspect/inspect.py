@@ -22,6 +22,7 @@ STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers ar
 ITEMS_MAXIMUM = 256  # searched per container or object
 PARTS_DEPTH = 3  # for tensors that consist of others
 CHECK_EVERY = 256  # tensors, or objects of the census, between two looks at the clock
+PER_PART = "_per_partition"  # how an attribute ends that has a process's part of a size
 VALUE_BYTES = 1024  # per variable; no launcher's is longer
 
 
@@ -214,8 +215,23 @@ def whole_shape(tensor):
         return ""
 
 
-def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False, depth=PARTS_DEPTH):
-    whole = ""
+def split_shape(inspection, module, parameter):
+    """As whole_shape, for a parameter that a library marks as its process's part of one that is split along a dimension. Its
+    module may say what the whole is (output_size beside output_size_per_partition); on one process alone it is no more."""
+    inside = attributes(parameter) or {}
+    split, dimension = inside.get("tensor_model_parallel"), inside.get("partition_dim")
+    if split is not True or type(dimension) is not int:
+        return ""
+    wholes = {part: module.get(key[:-len(PER_PART)]) for key, part in list(module.items())
+              if type(key) is str and key.endswith(PER_PART) and type(part) is int}
+    shape = list(tuple.__iter__(inspection.ask["shape"](parameter)))
+    if not wholes:
+        return f"\tone that is split along dimension {dimension}"
+    whole = [wholes.get(size, size) if number == dimension else size for number, size in enumerate(shape)]
+    return "" if whole == shape else "\t" + "x".join(map(str, whole))
+
+
+def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False, depth=PARTS_DEPTH, whole=""):
     if id(type(tensor)) not in inspection.plain:
         try:  # the local part of a distributed tensor
             local = slot(tensor, "_local_tensor")
@@ -234,8 +250,8 @@ def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False,
         add_parts(inspection, role, root, path, tensor, optimizer, depth - 1)
 
 
-def add_parameter(inspection, root, path, parameter):
-    add_tensor(inspection, "parameter", root, path, parameter)
+def add_parameter(inspection, root, path, parameter, module=None):
+    add_tensor(inspection, "parameter", root, path, parameter, whole=split_shape(inspection, module or {}, parameter))
     try:
         # reading .grad of another tensor warns
         gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None
@@ -270,7 +286,7 @@ def add_module(inspection, root, module, path):
             own = dot + text(key_name(key))
             if id(parameter) not in inspection.names:
                 inspection.names[id(parameter)] = (root, own)
-            add_parameter(inspection, root, own, parameter)
+            add_parameter(inspection, root, own, parameter, inside)
     for key, buffer in entries(inside.get("_buffers")):
         if buffer is not None:
             add_tensor(inspection, "buffer", root, dot + text(key_name(key)), buffer)

@@ -264,6 +264,38 @@ def test_distributed_tensors():
         ("weight", whole._local_tensor.address, "4")]
 
 
+def test_parameters_whose_memory_a_library_took():
+    """As DeepSpeed's: the process's own part is in an attribute."""
+    weight, part, gradient = Parameter(0), Tensor(4), Tensor(4)
+    weight.address = 0
+    weight.__dict__.update(ds_tensor=part, ds_grad=gradient, ds_zero_rank=1, ds_world_size=2)
+    assert [(*line[0::2][:2], int(line[3])) for line in kinds(inspect(net=Module(weight=weight)), "T")] == [
+        ("parameter", "weight, shard 1 of 2", part.address), ("gradient", "weight, shard 1 of 2", gradient.address)]
+
+
+def test_split_parameters():
+    """As Megatron's: marked, and the module says how large the whole is, or on one process that there is no more."""
+    def whole_of(**sizes):
+        weight = Parameter(4, 2)
+        weight.__dict__.update(tensor_model_parallel=True, partition_dim=0)
+        net = Module(weight=weight)
+        net.__dict__.update(sizes)
+        line, = kinds(inspect(net=net), "T")
+        return line[11:]
+
+    assert whole_of(output_size=8, output_size_per_partition=4) == ["8x2"]
+    assert whole_of(output_size=4, output_size_per_partition=4) == []
+    assert whole_of() == ["one that is split along dimension 0"]
+
+
+def test_state_of_what_a_wrapper_keeps():
+    """Its optimizer gets the parameters for the step alone, but has state for them."""
+    master, optimizer = Tensor(8), Optimizer([])
+    optimizer.state[master] = {"exp_avg": Tensor(8)}
+    assert [(line[0], line[2]) for line in kinds(inspect(optimizer=optimizer), "T")] == [
+        ("parameter", "optimizer.state.0"), ("optimizer_state:exp_avg", "optimizer.state.0")]
+
+
 def test_odd_names():
     net = Module(**{"a\tb\nc\\d": Parameter(1), "\u6587": Parameter(1), "\ud800": Parameter(1)})
     lines = inspect(net=net)

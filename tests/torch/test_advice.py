@@ -101,6 +101,13 @@ def test_optimizer_by_its_arithmetic(runs):
     assert "8.0 bytes per four bytes of parameters (8 by definition)" in item["why"]
 
 
+def test_gradients_are_those_of_one_step(runs):
+    """Not the sum over all steps: eight layers, each with a weight and a bias."""
+    for name in ("zero_grad", "zero_grad_late"):
+        [item] = advice(runs[name][0][0], "zero_grad")
+        assert item["why"].startswith("16 gradients of a step (128.06 MiB)"), item["why"]
+
+
 def test_report_ends_with_it(runs):
     text = helpers.vramtrace("report", runs["in_place"][0][2]).stdout
     sections = text.split("\n\n")
