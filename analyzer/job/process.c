@@ -282,7 +282,9 @@ static void read_parameters(const struct vt_trace *trace, struct vt_arena *arena
 
         if (!is_parameter(tensor))
             continue;
-        *parameter = (struct vt_job_parameter){.name = vt_job_copy(arena, tensor->path),
+        const char *shard = strstr(tensor->path, ", shard"); /* which one differs from rank to rank */
+        const size_t bytes = shard ? (size_t)(shard - tensor->path) : strlen(tensor->path);
+        *parameter = (struct vt_job_parameter){.name = vt_arena_text(arena, tensor->path, bytes),
                                                .shape = vt_job_copy(arena, tensor->shape),
                                                .whole_shape = vt_job_copy(arena, tensor->whole_shape),
                                                .bytes = tensor->bytes};

@@ -588,6 +588,27 @@ Test(job, the_same_parameters_are_data_parallel)
     vt_job_free(job);
 }
 
+Test(job, parts_of_the_optimizers_state_are_told)
+{
+    static const char *const told = "parts of one size, and each has 1/2 of the optimizer's state";
+
+    for (uint64_t state = 16; state <= 32; state += 16) {
+        struct made made = {0};
+        struct vt_job *job;
+
+        for (int32_t rank = 0; rank < 2; rank++) {
+            struct vt_job_process *process = add(&made, rank, 100 * MIB);
+
+            add_parameter(process, "layers.0.w", "8x4", "");
+            process->parameter_elements = 32;
+            process->state_elements = state;
+        }
+        job = merge(&made);
+        cr_assert_eq(strstr(job->runs[0].basis_of_layout, told) != NULL, state == 16);
+        vt_job_free(job);
+    }
+}
+
 Test(job, other_shapes_of_the_same_names_are_tensor_parallel)
 {
     struct vt_job *job =
