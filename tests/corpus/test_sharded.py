@@ -11,13 +11,20 @@ import pytest
 
 sys.path[:0] = map(str, (pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).resolve().parents[1]))
 import sharded  # noqa: E402
-from helpers import LONG, RUN  # noqa: E402
+from helpers import LONG, RUN, vramtrace  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not RUN, reason="the ranks exchange messages through the stand-in's NCCL")
 
 IN_CI = ("zero1_accumulating", "zero3", "fully_sharded")
 WRONG_AT_MOST = 0.005  # of the allocated bytes
-KNOWN = {}
+
+def layout_of(name):
+    """The job's layout, and a part of what it rests on."""
+    if name in ("replicas", "zero1_offloaded", "zero2_offloaded"):  # nothing on the GPU is a part of something
+        return "data_parallel", "parts of one size"
+    if name.startswith(("zero1", "zero2")):
+        return "data_parallel", "each has 1/2 of the optimizer's state"
+    return "sharded_data_parallel", "are gathered while they are used"
 
 
 @pytest.mark.parametrize("name", sharded.configurations())
@@ -28,11 +35,13 @@ def test_on_both_ranks(tmp_path, name):
         pytest.skip("no DeepSpeed here")
     traces, words = sharded.train(tmp_path, name), {}
     assert sorted(traces) == list(range(sharded.RANKS))
+    job, (layout, basis) = json.loads(vramtrace("report", "--json", tmp_path).stdout)["runs"][0], layout_of(name)
+    assert job["layout"] == layout and basis in job["layout_basis"], job["layout_basis"]
     for rank, trace in traces.items():
         truth = json.loads((tmp_path / f"rank-{rank}.truth").read_text())
         for mark, found in sharded.judge(trace, truth).items():
             wrong = [each for each in found if each.category not in sharded.ALLOWED[each.role]]
-            assert sharded.wrong_share(found, truth[mark]["allocated"]) <= KNOWN.get(name, WRONG_AT_MOST), (rank, mark, wrong)
+            assert sharded.wrong_share(found, truth[mark]["allocated"]) <= WRONG_AT_MOST, (rank, mark, wrong)
             assert words.setdefault(mark, sharded.words_of(found)) == sharded.words_of(found), (rank, mark)
         ends = sharded.judge(trace, truth)["step"]
         unnamed = [each for each in ends if not each.named]
