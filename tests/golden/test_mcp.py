@@ -81,7 +81,7 @@ def test_every_tool(folder):
         [folder], ["traces", {}], ["summary", a], ["report", a], ["report", {**a, "by": "line", "at": "mark:here", "top": 2}],
         ["leaks", a], ["oom", a], ["frag", a], ["diff", {"trace": "run/a.vrt", "other_trace": "b.vrt", "by": "line"}],
         ["diff", {**a, "at": "mark:here", "other_at": "end"}], ["annotate", a], ["annotate", {**a, "file": "f3.py"}],
-        ["explain", {**a, "what": "unknown"}],
+        ["explain", {**a, "what": "other"}],
         ["sql", {**a, "query": "SELECT kind, count(*) AS n, sum(bytes) FROM events GROUP BY kind ORDER BY n DESC"}])
     answers = [traces, summary, report, by, leaks, oom, frag, diff, moments, files, lines, explain, sql]
     assert not any(answer["failed"] for answer in answers)
@@ -98,7 +98,7 @@ def test_every_tool(folder):
     assert "cannot be judged" in leaks["text"] and "64.00 MiB reserved" in frag["text"]
     assert "−2.00 MiB" in diff["text"] and "−2.00 MiB" in moments["text"]
     assert "8.00 MiB" in files["text"] and "make_the_large_one()" in lines["text"]
-    assert "unknown (a category)" in explain["text"]
+    assert "other (a category)" in explain["text"]
     assert sql["data"] == {"columns": ["kind", "n", "sum(bytes)"], "more": False, "rows": [
         ["alloc", 5, 79 * MIB], ["free", 1, 2 * MIB], ["mark", 1, 0], ["oom", 1, 1 << 40]]} or sorted(
         sql["data"]["rows"]) == [["alloc", 5, 79 * MIB], ["free", 1, 2 * MIB], ["mark", 1, 0], ["oom", 1, 1 << 40]]
