@@ -338,7 +338,7 @@ def test_the_list_is_remembered_until_a_file_changes(folder, state):
 def test_no_words_for_a_command_line(folder):
     a = {"trace": "run/a.vrt"}
     calls = [["summary", a], ["report", a], ["report", {**a, "top": 1}], ["leaks", a], ["oom", a], ["frag", a], ["annotate", a],
-             ["annotate", {**a, "file": "f0.py"}], ["annotate", {**a, "top": 1}], ["explain", {**a, "what": "unknown"}],
+             ["annotate", {**a, "file": "f0.py"}], ["annotate", {**a, "top": 1}], ["explain", {**a, "what": "other"}],
              ["explain", {**a, "what": "nothing"}], ["diff", {**a, "at": "mark:here", "other_at": "end", "top": 1}]]
     for call, answer in zip(calls, ask([folder], *calls)[1:]):
         text = answer["text"].replace(str(folder), "")
