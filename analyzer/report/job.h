@@ -128,8 +128,8 @@ struct vt_job_process {
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
     size_t parameter_count;
-    uint64_t parameter_elements,
-        state_elements; /* of all of them, of one kind of optimizer state (exp_avg) */
+    uint64_t parameter_elements; /* of all of them */
+    uint64_t state_elements;     /* of one kind of optimizer state, such as exp_avg */
     struct vt_job_share *shares;
     size_t share_count;
     bool gathers;         /* whole copies of sharded parameters were seen */

@@ -223,8 +223,10 @@ def split_shape(inspection, module, parameter):
     if split is not True or type(dimension) is not int:
         return ""
     wholes = {part: module.get(key[:-len(PER_PART)]) for key, part in list(module.items())
-              if type(key) is str and key.endswith(PER_PART) and type(part) is int}
+              if type(key) is str and key.endswith(PER_PART) and type(part) is type(module.get(key[:-len(PER_PART)])) is int}
     shape = list(tuple.__iter__(inspection.ask["shape"](parameter)))
+    if any(type(size) is not int for size in shape):  # traced: comparing it would leave a guard behind
+        return ""
     if not wholes:
         return f"\tone that is split along dimension {dimension}"
     whole = [wholes.get(size, size) if number == dimension else size for number, size in enumerate(shape)]
@@ -255,11 +257,12 @@ def add_parameter(inspection, root, path, parameter, module=None):
     try:
         # reading .grad of another tensor warns
         gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None
+        elements = inspection.ask["numel"](parameter)
     except Exception:
         return
     if gradient is not None:
         add_tensor(inspection, "gradient", root, path, gradient)
-    if inspection.ask["numel"](parameter) == 0:
+    if type(elements) is int and elements == 0:
         add_shards(inspection, root, path, attributes(parameter) or {})
 
 

@@ -52,7 +52,7 @@ Found = collections.namedtuple("Found", "role bytes category named")
 
 
 def judge(trace, truth):
-    """{mark: [Found] of the storages that the truth knows}, and the bytes that are allocated then."""
+    """{mark: [Found] of the storages that the truth knows}."""
     found = {}
     for name, mark in truth.items():
         device, = report(trace, "--at", f"mark:{name}", "--by", "block")["devices"]

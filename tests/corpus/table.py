@@ -184,10 +184,12 @@ LOOPS, LONG_LIFE_SECONDS, NAMED_SHARE = 8, 3, 0.95
 @contextlib.contextmanager
 def busy_loops(count):
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    yield
-    for loop in loops:
-        loop.kill()
-        loop.wait()
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def seconds_lived(trace):
@@ -265,7 +267,8 @@ def out_of_memory(folder, wanted, held_out):
     yield f"\n{right} of {len(wanted)} right."
 
 
-TOPICS = {"categories": (categories, catalogue.CATEGORIES), "names": (names, catalogue.CATEGORIES), "leaks": (leaks, ("leaks",)), "oom": (out_of_memory, ("oom",))}
+TOPICS = {"categories": (categories, catalogue.CATEGORIES), "names": (names, catalogue.CATEGORIES),
+          "leaks": (leaks, ("leaks",)), "oom": (out_of_memory, ("oom",))}
 
 
 def made_by(topic, page, title, held_out, trace, *packages):

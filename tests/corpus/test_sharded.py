@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(not RUN, reason="the ranks exchange messages thr
 IN_CI = ("zero1_accumulating", "zero3", "fully_sharded")
 WRONG_AT_MOST = 0.005  # of the allocated bytes
 
+
 def layout_of(name):
     """The job's layout, and a part of what it rests on."""
     if name in ("replicas", "zero1_offloaded", "zero2_offloaded"):  # nothing on the GPU is a part of something
@@ -39,10 +40,10 @@ def test_on_both_ranks(tmp_path, name):
     assert job["layout"] == layout and basis in job["layout_basis"], job["layout_basis"]
     for rank, trace in traces.items():
         truth = json.loads((tmp_path / f"rank-{rank}.truth").read_text())
-        for mark, found in sharded.judge(trace, truth).items():
+        judged = sharded.judge(trace, truth)
+        for mark, found in judged.items():
             wrong = [each for each in found if each.category not in sharded.ALLOWED[each.role]]
             assert sharded.wrong_share(found, truth[mark]["allocated"]) <= WRONG_AT_MOST, (rank, mark, wrong)
             assert words.setdefault(mark, sharded.words_of(found)) == sharded.words_of(found), (rank, mark)
-        ends = sharded.judge(trace, truth)["step"]
-        unnamed = [each for each in ends if not each.named]
-        assert sum(each.bytes for each in unnamed) <= 0.05 * sum(each.bytes for each in ends), unnamed
+        unnamed = [each for each in judged["step"] if not each.named]
+        assert sum(each.bytes for each in unnamed) <= 0.05 * sum(each.bytes for each in judged["step"]), unnamed

@@ -7,7 +7,6 @@ the trainer's own objects hold, each once. Roles: parameter (also shards), maste
 gradients are reduced in). Name: a word that the owner's name must have; null = any name, "" = none is asked. Nothing here comes from
 vramtrace.
 """
-import ctypes
 import json
 import os
 import pathlib
@@ -16,8 +15,11 @@ import sys
 import torch
 import torch.nn.functional as functional
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from category_truth import tensors_in, train_script  # noqa: E402
+
 STEPS, MARKED_STEP, WIDTH, TOKENS, WORDS, LAYERS = 6, 3, 256, 128, 4000, 4
-mark = getattr(ctypes.PyDLL(None), "vramtrace_mark", lambda name: 0)
+mark = train_script.load_mark()
 
 
 class Block(torch.nn.Module):
@@ -60,7 +62,7 @@ class Truth:
 
     def take(self, name):
         found = {}
-        mark(name.encode())
+        mark(name)
         for role, owner, tensor in self.give():
             local = getattr(tensor, "_local_tensor", tensor)
             if isinstance(local, torch.Tensor) and local.is_cuda and local.untyped_storage().nbytes():
@@ -75,35 +77,23 @@ class Truth:
 # ---- DeepSpeed ----
 
 
-def all_tensors(value):
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from all_tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from all_tensors(item)
-
-
 def of_deepspeed(net, optimizer):
-    names = {name: parameter for name, parameter in net.named_parameters()}
-    for name, parameter in names.items():
+    for name, parameter in net.named_parameters():
         yield "parameter", name, parameter.data
         yield "parameter", "shard", getattr(parameter, "ds_tensor", None)
         yield "gradient", "", parameter.grad
     for attribute in ("single_partition_of_fp32_groups", "fp32_partitioned_groups_flat"):
-        for tensor in all_tensors(getattr(optimizer, attribute, ())):
+        for tensor in tensors_in(getattr(optimizer, attribute, ())):
             yield "master", None, tensor
     for values in optimizer.optimizer.state.values():
         for key, tensor in values.items():
             yield "state", key, tensor
     for bucket in getattr(optimizer, "ipg_buckets", {}).values():
-        for tensor in all_tensors(bucket.buffer):
+        for tensor in tensors_in(bucket.buffer):
             yield "bucket", "", tensor
     yield "bucket", "", getattr(optimizer, "temp_grad_buffer_for_gpu_offload", None)
     for attribute in ("grad_partitions_flat_buffer", "averaged_gradients"):
-        for tensor in all_tensors(getattr(optimizer, attribute, ())):
+        for tensor in tensors_in(getattr(optimizer, attribute, ())):
             yield "gradient", "", tensor
 
 
