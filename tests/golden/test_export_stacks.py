@@ -139,7 +139,7 @@ def test_folded(moment, made, tmp_path):
 def test_folded_of_one_device_has_no_device(made, tmp_path):
     trace, truth = made
     lines = export(trace, "folded", tmp_path / "x", "--at", "end", "--device", "1").read_text().splitlines()
-    assert {line.split(";")[0].split(" ")[0] for line in lines} == {"unknown", "context", "cached"}
+    assert {line.split(";")[0].split(" ")[0] for line in lines} == {"other", "context", "cached"}
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == CONTEXT + SEGMENT
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";" in line) == sum(truth["end"][1].values())
 
