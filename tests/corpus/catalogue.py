@@ -6,7 +6,7 @@ import re
 
 HERE = pathlib.Path(__file__).resolve().parent
 CATEGORIES = ("training", "inference")  # the topics whose programs record the category of every block
-SETS = ("1", "2", "3")  # held out
+SETS = ("1", "2", "3", "4")  # held out
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,8 @@ blocks the allocator had handed out when it made this one (torch.cuda.memory_sta
                   trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
                   what is sent, and copies of weights, are told by Record.note or
                   Record.hold. A buffer of a module that is a cache of keys and values is kv_cache.
+    ""            else, if the script says so (Record.hold("open", give)): tensors that it keeps for itself from step to step, whether
+                  autograd saves them or not.
     activation    else, if autograd saved a tensor in it: torch.autograd.graph.saved_tensors_hooks saw it being packed,
                   or torch.utils.checkpoint put it aside when it ran a forward again.
     temporary     else, if it was alive at no mark, no backward began at it, and it was not made while
@@ -63,7 +65,7 @@ import train_script  # noqa: E402
 
 PROCESS_GROUP_SECONDS, AUTOGRAD_SECONDS = 0.05, 0.02  # that their threads let nothing go
 ROLES = ("kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "own_state", "checkpoint_copy", "input", "workspace",
-         "communication", "activation")
+         "communication", "open", "activation")
 
 
 def tensors_in(value):
@@ -344,7 +346,7 @@ class Record:
             if not categories[number] and number not in at_marks and number not in held and not free:
                 categories[number] = "temporary"
         self.own_states = [number for number, *_ in lives if categories[number] == "own_state"]
-        return [life + [categories[life[0]].replace("own_state", "optimizer_state")] for life in lives]
+        return [life + [{"own_state": "optimizer_state", "open": ""}.get(categories[life[0]], categories[life[0]])] for life in lives]
 
     def noted(self, lives, by_address):
         """(role, number) of notes: the block that holds an address is the last alive then that begins at it or below."""
