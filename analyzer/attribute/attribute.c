@@ -17,7 +17,6 @@
 #include "attribute/phases.h"
 #include "attribute/repeats.h"
 #include "attribute/rules.h"
-#include "attribute/unseen.h"
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/progress.h"
@@ -101,8 +100,7 @@ static void judge_one(struct vt_attribution *attribution, struct vt_matcher *mat
         lives[i] & VT_LIFE(LIKE_ALL_PARAMETERS) &&
         attribution->tables->sites.items[allocation->stack_id].traits & (VT_TRAIT(COPY) | VT_TRAIT(LOADED));
     label->gathered = subject.holds_tensors &&
-                      ((lives[i] & VT_LIFE(GATHERED)) ||
-                       (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));
+                      attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED);
     if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
         return;
     label->rule = verdict.rule;
@@ -114,17 +112,6 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++)
         judge_one(attribution, matcher, lives, i);
-}
-
-/* What rules only guessed, and no inspection saw, is judged again. */
-static void judge_unseen(struct vt_attribution *attribution, struct vt_matcher *matcher,
-                         const uint64_t *lives)
-{
-    for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
-        const struct vt_label *label = &attribution->labels[i];
-        if (lives[i] & VT_LIFE(UNSEEN) && label->evidence == VT_EVIDENCE_WEAK)
-            judge_one(attribution, matcher, lives, i);
-    }
 }
 
 /* The event that made the last block that holds tensors. */
@@ -149,7 +136,7 @@ static uint32_t known_life(const struct vt_allocation *block, uint32_t last_made
 /* The end of the trace came before its life could show what it is. */
 static bool is_cut_short(const struct vt_attribution *attribution, const uint64_t *lives, size_t i)
 {
-    bool recent = (lives[i] & VT_LIFE(RECENT)) && !(lives[i] & VT_LIFE(ONCE));
+    bool recent = (lives[i] & RECENT) && !(lives[i] & VT_LIFE(ONCE));
     return (lives[i] & VT_LIFE(CUT)) || (recent && attribution->labels[i].evidence == VT_EVIDENCE_WEAK);
 }
 
@@ -283,17 +270,15 @@ static void list_owners(struct vt_attribution *attribution, const struct vt_plac
     attribution->owner_count = tables->owner_count;
 }
 
-static void set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint64_t *lives)
+static void set_names(struct vt_attribution *attribution, const uint64_t *lives)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
     vt_owners_place(replay, &tables->phases, tables->names, tables->labels, &placed);
-    vt_unseen_find(replay, &tables->phases, tables->labels, &placed, lives);
-    judge_unseen(attribution, matcher, lives);
     vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
     vt_named_judge(attribution, &tables->phases, lives, tables->labels, &placed);
-    vt_repeats_find(replay, &tables->phases, tables->module_tree, lives, tables->labels, &placed);
+    vt_repeats_find(replay, &tables->phases, tables->module_tree, tables->labels, &placed);
     vt_calls_judge(replay, &tables->phases, tables->labels, &placed);
     list_owners(attribution, &placed);
     set_modules(attribution);
@@ -361,7 +346,7 @@ static void attribute(struct vt_attribution *attribution)
     vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
     judge_by_siblings(attribution, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
-    set_names(attribution, matcher, lives);
+    set_names(attribution, lives);
     vt_matcher_free(matcher);
     free(lives);
 }

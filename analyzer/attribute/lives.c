@@ -3,41 +3,29 @@
 #include <string.h>
 
 #include "attribute/lives.h"
-#include "attribute/multiples.h"
-#include "attribute/replacements.h"
-#include "attribute/sets.h"
-#include "attribute/sizes.h"
+#include "attribute/cohorts.h"
 #include "base/allocate.h"
 
 /* A block is persistent if it is alive after the last backward pass of this many steps, or of all if there
  * are fewer. Other passes of a step do not count: an input serves all passes of its step. */
 #define PERSISTENT_STEPS 3
-/* An optimizer's step has returned once something older than it is freed: later frees are not part of it. */
-static void find_span_ends(struct lives *lives)
+
+/* Whether an optimizer's step comes before or after each span, up to the next pass. */
+static void find_optimizers(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
     const struct vt_replay *replay = lives->replay;
-    lives->span_ends = vt_allocate((phases->span_count + 1) * sizeof *lives->span_ends);
     lives->after_optimizer = vt_allocate(phases->span_count + 1);
     lives->before_optimizer = vt_allocate_zeros(phases->span_count + 1, 1);
     for (size_t i = 0; i < phases->span_count; i++) {
         const struct vt_span *span = &phases->spans[i];
         lives->after_optimizer[i] =
             i > 0 && span->phase != VT_PHASE_BACKWARD && lives->after_optimizer[i - 1];
-        lives->span_ends[i] = span->last_event;
         if (span->phase != VT_PHASE_OPTIMIZER)
             continue;
-        uint32_t last_made = span->first_event;
-        for (uint32_t e = span->first_event; e <= span->last_event; e++)
-            if (replay->trace->events[e].kind == VT_EVENT_ALLOC) {
-                last_made = e;
-                lives->after_optimizer[i] = true; /* what only frees may be the script's own work */
-            }
-        for (uint32_t e = last_made; e < span->last_event && lives->span_ends[i] == span->last_event; e++) {
-            uint32_t freed = replay->first_freed[e + 1];
-            if (freed != VT_NEVER && replay->allocations[freed].alloc_event < span->first_event)
-                lives->span_ends[i] = e;
-        }
+        for (uint32_t e = span->first_event; e <= span->last_event;
+             e++) /* what only frees may be the script's own */
+            lives->after_optimizer[i] |= replay->trace->events[e].kind == VT_EVENT_ALLOC;
     }
     for (size_t i = phases->span_count; i-- > 1;)
         lives->before_optimizer[i - 1] =
@@ -108,7 +96,7 @@ static uint64_t persistence(const struct lives *lives, const struct vt_allocatio
         survived++;
     }
     bool recent = pass >= 0 && survived < PERSISTENT_STEPS;
-    return survived > 0 ? VT_LIFE(PERSISTENT) | (recent ? VT_LIFE(RECENT) : 0) : 0;
+    return survived > 0 ? VT_LIFE(PERSISTENT) | (recent ? RECENT : 0) : 0;
 }
 
 /* The bits that compare a life with backward passes. */
@@ -179,7 +167,7 @@ static uint64_t life_of(const struct lives *lives, const struct vt_allocation *b
     bool freed = block->free_event != VT_NEVER;
     if (freed)
         bits |= VT_LIFE(FREED);
-    if (phases->spans[span].phase != VT_PHASE_BACKWARD && block->free_event > lives->span_ends[span])
+    if (phases->spans[span].phase != VT_PHASE_BACKWARD && block->free_event > phases->spans[span].last_event)
         bits |= VT_LIFE(OUTLIVES_SPAN);
     if (next_module != VT_NEVER && block->free_event > next_module)
         bits |= VT_LIFE(AT_NEXT_FORWARD);
@@ -191,12 +179,12 @@ static uint64_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE(NO_PHASES);
     if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
         bits |= VT_LIFE(ONCE);
-    if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
+    /* without phases and steps nothing else shows what passes */
+    bool unknown = !lives->has_phases && phases->spans[span].step == 0 && !(bits & VT_LIFE(BRIEF));
+    if (!freed || unknown || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE(OUTLIVES_STEP);
-    else if (phases->spans[span].step > 0)
-        bits |= VT_LIFE(WITHIN_STEP);
     if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
-        bits |= VT_LIFE(COMPUTED_AFTER_BACKWARD);
+        bits |= COMPUTED_AFTER_BACKWARD;
     long recompute = vt_recompute_before(phases, block->alloc_event);
     if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
         block->free_event > phases->recomputes[recompute].last_event)
@@ -239,28 +227,9 @@ static void keep_sets(struct lives *lives)
     for (size_t i = 0; i < count; i++) {
         const struct place *place = &places[lives->replay->allocations[i].stack_id];
         if (place->needed_bytes * LEFT_OVER_SHARE > place->bytes || place->passes || !place->stays)
-            lives->bits[i] &= ~VT_LIFE(COMPUTED_AFTER_BACKWARD);
+            lives->bits[i] &= ~COMPUTED_AFTER_BACKWARD;
     }
     free(places);
-}
-
-/* The last block that each pass leaves behind. */
-static void find_ends_of_passes(struct lives *lives)
-{
-    const struct vt_phases *phases = lives->phases;
-    uint32_t *last = vt_allocate((phases->pass_count + 1) * sizeof *last);
-    memset(last, 0xff, (phases->pass_count + 1) * sizeof *last);
-    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &lives->replay->allocations[i];
-        long pass = vt_pass_before(phases, block->alloc_event);
-        if (pass >= 0 && vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) &&
-            (lives->bits[i] & VT_LIFE(OUTLIVES_SPAN)))
-            last[pass] = (uint32_t)i;
-    }
-    for (size_t i = 0; i < phases->pass_count; i++)
-        if (last[i] != VT_NEVER)
-            lives->bits[last[i]] |= VT_LIFE(ENDS_PASS);
-    free(last);
 }
 
 void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
@@ -268,25 +237,16 @@ void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_sta
 {
     struct lives lives = {
         .replay = replay, .phases = phases, .sites = sites, .bits = bits, .has_phases = has_phases(phases)};
-    find_span_ends(&lives);
+    find_optimizers(&lives);
     count_blocks(&lives);
     for (size_t i = 0; i < replay->allocation_count; i++)
         bits[i] = life_of(&lives, &replay->allocations[i]);
-    find_ends_of_passes(&lives);
     keep_sets(&lives);
-    vt_lives_compare_sizes(&lives);
-    vt_lives_find_multiples(&lives);
-    vt_lives_find_sets(&lives);
-    vt_replacements_find(replay, sites, phases, bits);
-    free(lives.span_ends);
+    vt_cohorts_find(&lives);
     free(lives.after_optimizer);
     free(lives.before_optimizer);
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);
     free(lives.last_passes);
-    vt_index_free(&lives.gradient_sizes);
-    vt_index_free(&lives.parameter_sizes);
-    vt_index_free(&lives.known_sizes);
-    free(lives.parameters);
 }

@@ -15,21 +15,27 @@ struct lives {
     const struct vt_phases *phases;
     const struct vt_traits_by_stack *sites;
     uint64_t *bits;
-    uint32_t *span_ends;              /* by span: the last event of its phase's own work */
     uint8_t *after_optimizer;         /* by span: an optimizer's step came since the last pass */
     uint8_t *before_optimizer;        /* by span: an optimizer's step comes before the next pass */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
     uint32_t *last_passes;            /* by pass: the last pass of its step */
-    uint32_t last_made; /* event that made the last block: frees after it are the program's end */
-    struct vt_index gradient_sizes, parameter_sizes; /* bucket → count, used up by what matches */
-    struct vt_index known_sizes;                     /* of all parameters */
-    uint32_t *parameters;                            /* indices of allocations */
+    uint32_t last_made;          /* event that made the last block: frees after it are the program's end */
+    struct vt_index sizes;       /* bucket → count, used up by what matches */
+    struct vt_index known_sizes; /* of all parameters */
+    uint32_t *parameters;        /* indices of allocations */
     size_t parameter_count, parameter_capacity;
     struct weight all, trained; /* parameters; those with a gradient */
+    uint64_t largest;           /* parameter */
     bool has_state;             /* an optimizer's step leaves state */
     bool has_phases;            /* some that frames show */
 };
+
+/* Bits that rules cannot ask for. */
+#define RECENT                                                                                               \
+    (UINT64_C(1) << VT_LIFE_COUNT) /* persistent, but the trace ends before it could go as others do */
+/* by the script after a pass, and gone before the next step's begins */
+#define COMPUTED_AFTER_BACKWARD (UINT64_C(1) << (VT_LIFE_COUNT + 1))
 
 static inline uint64_t vt_lives_traits(const struct lives *lives, const struct vt_allocation *block)
 {

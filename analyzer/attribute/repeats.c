@@ -34,8 +34,7 @@ struct place {
 /* All blocks that one place made in one scope. */
 struct run {
     uint32_t count;
-    bool cut;       /* the trace ends in it */
-    bool disagrees; /* some of its blocks are known and have another order */
+    bool cut; /* the trace ends in it */
 };
 
 struct member {
@@ -235,17 +234,6 @@ static void note_all_seen(struct finder *finder)
     }
 }
 
-static void find_disagreements(struct finder *finder)
-{
-    for (size_t i = 0; i < finder->member_count; i++) {
-        const struct member *member = &finder->members[i];
-        struct run *run = &finder->runs[member->run];
-        uint32_t like = vt_index_get(&finder->seen, seen_key(member, run->count));
-        if (member->like != VT_NEVER && like < AMBIGUOUS)
-            run->disagrees |= !have_same_owners(finder->placed, like, member->like);
-    }
-}
-
 /* True if the tensors in `like` fit, and leave no more than an unsplit remainder. */
 static bool fits(const struct finder *finder, uint32_t index, uint32_t like)
 {
@@ -262,7 +250,7 @@ static void find_likes(struct finder *finder)
     for (size_t i = 0; i < finder->member_count; i++) {
         struct member *member = &finder->members[i];
         const struct run *run = &finder->runs[member->run];
-        if (member->like != VT_NEVER || run->disagrees)
+        if (member->like != VT_NEVER)
             continue;
         uint32_t like = vt_index_get(&finder->seen, seen_key(member, run->count));
         if (like == VT_INDEX_NONE && run->cut)
@@ -332,7 +320,6 @@ static void find_repeats(struct finder *finder)
     for (size_t i = 0; i < finder->candidate_count && finder->place_count > 0; i++)
         add_member(finder, finder->candidates[i]);
     note_all_seen(finder);
-    find_disagreements(finder);
     find_likes(finder);
     drop_doubles(finder);
     for (size_t i = 0; i < finder->member_count; i++)
@@ -352,44 +339,6 @@ static void give_category(struct vt_label *label, uint8_t category, uint8_t evid
     label->category = category;
     label->evidence = evidence;
     label->rule = VT_RULE_INSPECTION;
-}
-
-/* The same for blocks of one stack and size. */
-static uint64_t kind_key(const struct vt_allocation *block)
-{
-    uint64_t place = (uint64_t)block->stack_id << 8 | (uint8_t)block->device_index;
-    return vt_mix(place, block->bytes);
-}
-
-/* A script that makes gradients or state itself makes them on the same stack, of the same size, in each step.
- * Inspections may have seen only one step; rules guess the others, which are corrected here. */
-static void correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
-                            const struct vt_placed *placed, const uint64_t *lives, struct vt_label *labels)
-{
-    struct vt_index seen = {0}; /* place → category, + VT_CATEGORY_COUNT if it is a guess */
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        if (placed->inspection_of[i] == VT_NEVER || block->stack_id == 0)
-            continue;
-        uint32_t known = vt_index_get(&seen, kind_key(block));
-        /* a name is only a guess, and so are those that are like it */
-        uint32_t own = labels[i].category + (labels[i].evidence == VT_EVIDENCE_WEAK ? VT_CATEGORY_COUNT : 0);
-        bool same = known == VT_INDEX_NONE || known == own;
-        vt_index_put(&seen, kind_key(block), same ? own : AMBIGUOUS);
-    }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
-            lives[i] & VT_LIFE(UNSEEN) || !vt_holds_tensors(phases, block))
-            continue;
-        uint32_t known = vt_index_get(&seen, kind_key(block)), category = known % VT_CATEGORY_COUNT;
-        if (known >= 2 * VT_CATEGORY_COUNT ||
-            (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE))
-            continue;
-        give_category(&labels[i], (uint8_t)category,
-                      known < VT_CATEGORY_COUNT ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK);
-    }
-    vt_index_free(&seen);
 }
 
 /* Rules take what a step puts in the place of a parameter for something else. */
@@ -426,8 +375,7 @@ static void list_candidates(struct finder *finder)
 }
 
 void vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                     struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
-                     struct vt_placed *placed)
+                     struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;
     struct finder all = {
@@ -435,7 +383,6 @@ void vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *pha
     all.stack_keys = vt_allocate_zeros(replay->trace->stack_count, sizeof *all.stack_keys);
     placed->like = vt_allocate(count * sizeof *placed->like);
     memset(placed->like, 0xff, count * sizeof *placed->like);
-    correct_guesses(replay, phases, placed, lives, labels);
     list_candidates(&all);
     for (enum level level = 0; level < LEVELS && placed->owner_count > 0; level++) {
         struct finder finder = all;

@@ -13,7 +13,6 @@ struct vt_replay;
 /* Sets `like` for gradients, optimizer state, and parameters and buffers that steps replace, where
  * no inspection saw them, and corrects categories that rules only guessed. */
 void vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                     struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
-                     struct vt_placed *placed);
+                     struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed);
 
 #endif

@@ -241,8 +241,7 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
 /* Which witness a condition is, WITNESS_COUNT = none. */
 static enum witness witness_of(const struct vt_condition *condition)
 {
-    const uint64_t sizes = VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(MATCHES_PARAMETER) |
-                           VT_LIFE(LIKE_ALL_PARAMETERS) | VT_LIFE(FOLLOWS_PARAMETER) |
+    const uint64_t sizes = VT_LIFE(TRAINED) | VT_LIFE(MATCHES_PARAMETER) | VT_LIFE(LIKE_ALL_PARAMETERS) |
                            VT_LIFE(HOLDS_GRADIENTS);
     if (condition->kind == VT_CONDITION_KIND)
         return WITNESS_LAYER;
@@ -250,13 +249,11 @@ static enum witness witness_of(const struct vt_condition *condition)
         return condition->negated ? WITNESS_COUNT : WITNESS_STACK;
     if (condition->kind != VT_CONDITION_LIFE || condition->bits & VT_LIFE(NO_BACKWARD))
         return WITNESS_COUNT;
-    if (condition->bits & ~(sizes | VT_LIFE(GRAD_MODE) | VT_LIFE(UNSEEN)))
+    if (condition->bits & ~(sizes | VT_LIFE(GRAD_MODE)))
         return WITNESS_LIFE;
     if (condition->negated)
         return WITNESS_COUNT;
-    return condition->bits & sizes             ? WITNESS_SIZES
-           : condition->bits & VT_LIFE(UNSEEN) ? WITNESS_OBJECT
-                                               : WITNESS_AUTOGRAD;
+    return condition->bits & sizes ? WITNESS_SIZES : WITNESS_AUTOGRAD;
 }
 
 static int check_witnesses(const struct parser *parser)

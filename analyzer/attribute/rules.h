@@ -50,36 +50,20 @@
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
     X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
                                    the same of steps */                                                      \
-    X(RECENT, "recent") /* persistent, but the trace ends before it could go as others of its stack did */   \
-    X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
+    X(TRAINED, "trained")       /* a gradient has its size, or optimizer state that belongs to no other */   \
     X(MATCHES_PARAMETER,                                                                                     \
       "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
                            /* or zeros, copies or loaded tensors from before the first pass */               \
     X(LIKE_ALL_PARAMETERS, "like-all-parameters") /* one of a set that a line makes at once: a copy or value \
                                                      for each parameter */                                   \
-    X(REPLACES_PARAMETER,                                                                                    \
-      "replaces-parameter") /* made just before one of 2, 4 or 8 times its size went, or beside it */        \
-    X(FOLLOWS_PARAMETER, "follows-parameter") /* a parameter goes in the step that made this one of its      \
-                                                 size, or is the first of such */                            \
-    X(HOLDS_GRADIENTS, "holds-gradients")     /* a bucket, or zeros, where backward leaves no gradients */   \
-    X(GETS_GRADIENT, "gets-gradient") /* the next pass leaves a gradient of its size, for no parameter */    \
-    X(ONCE, "once")                   /* of several steps, its stack made blocks in one only */              \
-    X(GRAD_MODE, "grad-mode")         /* an autograd node was made for it, or others in its pass */          \
-    X(COMPUTED_AFTER_BACKWARD,                                                                               \
-      "computed-after-backward") /* by the script after a pass, and gone before the next step's begins */    \
-    X(HAS_STATE,                                                                                             \
-      "has-state")          /* from before the first pass, as large as optimizer state that belongs to no */ \
-                            /* other parameter */                                                            \
-    X(GATHERED, "gathered") /* in forward or backward, unfilled, again and again, as large as a set of */    \
-                            /* parameters */                                                                 \
-    X(ENDS_PASS, "ends-pass")         /* the last that its pass leaves behind */                             \
-    X(UNSEEN, "unseen")               /* an inspection that saw all parameters did not see it */             \
-    X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \
-    X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
-    X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
-    X(NO_BACKWARD, "no-backward")     /* the trace has no backward pass */                                   \
-    X(NO_PHASES, "no-phases")         /* the trace shows no forward, no backward and no optimizer */         \
-    X(WITHIN_STEP, "within-step")     /* freed in the step that made it */
+    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
+    X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
+    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */      \
+    X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
+    X(OUTLIVES_CALL, "outlives-call")     /* the call of a model that made it, or a whole one after it */    \
+    X(GROWN, "grown")                     /* concatenated anew, larger, in call after call, or its first */  \
+    X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */                               \
+    X(NO_PHASES, "no-phases")             /* the trace shows no forward, no backward and no optimizer */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
@@ -167,7 +151,6 @@ struct vt_rules {
     X(STACK, "stack")       /* whose code made it, and in which phase */                                     \
     X(LIFE, "life")         /* how long it lives */                                                          \
     X(SIZES, "sizes")       /* a set of blocks has the sizes of another */                                   \
-    X(OBJECT, "object")     /* inspections of live objects saw all parameters, and it is none */             \
     X(AUTOGRAD, "autograd") /* autograd made a node for it */                                                \
     X(LAYER, "kind")        /* taken from a framework or from the driver */
 

@@ -329,35 +329,6 @@ Test(attribute, knows_an_optimizer_of_the_scripts_own)
     end(&run);
 }
 
-/* Weights that each step computes from those before. */
-Test(attribute, follows_parameters_that_steps_replace)
-{
-    struct run run = begin();
-    struct kept kept = {0};
-    uint64_t activations[3], weights[2], addmm = symbol(&run, "_ZN2at4_ops3sub4callEv");
-    uint32_t update = builder_code(run.builder, "/home/someone/train.py", "update", 1);
-    uint32_t first = STACK(&run, MAIN, addmm, {update, 2, 0}),
-             next = STACK(&run, MAIN, addmm, {update, 8, 0});
-    for (int k = 0; k < 2; k++)
-        weights[k] = alloc(&run, first, PARAMETER, 0);
-    for (int i = 0; i < 4; i++) {
-        forward(&run, &kept, activations);
-        backward(&run, &kept, activations, false);
-        uint64_t old[2] = {weights[0], weights[1]};
-        for (int k = 0; k < 2; k++)
-            weights[k] = alloc(&run, next, PARAMETER, run.node * 2);
-        for (int k = 0; k < 2; k++)
-            release(&run, old[k], PARAMETER, run.main_free);
-        zero_grad(&run, &kept);
-        release(&run, activations[2], SCRATCH, run.main_free);
-    }
-    attribute(&run);
-    expect(&run, first, VT_CATEGORY_PARAMETER);
-    expect(&run, next, VT_CATEGORY_PARAMETER);
-    expect(&run, run.gradient, VT_CATEGORY_GRADIENT);
-    end(&run);
-}
-
 Test(attribute, names_modules_and_operators)
 {
     struct run run = begin();

@@ -36,7 +36,7 @@ Test(rules, that_are_wrong_are_told_with_their_line)
         {"rule a\n  workspace strong\n  native x\n  phase forward\n", "only the witness stack"},
         {"rule a\n  workspace strong\n  life freed\n  not life brief\n", "only the witness life"},
         {"rule a\n  workspace strong\n  native x\n  life persistent no-backward\n", "only the witness stack"},
-        {"rule a\n  workspace strong\n  native x\n  not life matches-gradient\n", "only the witness stack"},
+        {"rule a\n  workspace strong\n  native x\n  not life trained\n", "only the witness stack"},
         {"rule a\n  workspace strong\n  bytes >= 5\n", "no witness"},
         {"code forward\n  native x\n", ":2: 'native' is not about a Python function"},
         {"code unheard-of\n  name x\n", ":1: 'unheard-of' is not a known class"},
@@ -68,7 +68,7 @@ Test(rules, are_strong_with_two_witnesses)
     static const char *const texts[] = {
         "rule a\n  workspace strong\n  native x\n  life freed\n",
         "rule a\n  workspace strong\n  phase forward\n  not life outlives-span\n",
-        "rule a\n  workspace strong\n  life matches-gradient\n  life freed\n",
+        "rule a\n  workspace strong\n  life trained\n  life freed\n",
         "rule a\n  workspace strong\n  native x\n  life grad-mode\n",
         "rule a\n  workspace strong\n  object x\n  kind driver\n",
         "rule a\n  workspace weak\n  native x\n",
