@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "attribute/owners.h"
 #include "base/allocate.h"
 #include "base/index.h"
 
@@ -464,8 +465,15 @@ void vt_rules_free(struct vt_rules *rules)
 
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source)
 {
-    static const struct vt_clause none = {.name = "", .text = "", .file = ""};
+    static const struct vt_clause none = {.name = "", .text = "", .file = ""},
+                                  identity = {
+                                      .name = "identity",
+                                      .text = "decided again by what the optimizer keeps for each parameter",
+                                      .file = "frameworks.def",
+                                  };
     const struct vt_clauses *clauses = &rules->clauses[VT_CLAUSE_RULE];
     const struct vt_clause *clause = rule < clauses->count ? &clauses->items[rule] : &none;
+    if (rule == VT_RULE_IDENTITY)
+        clause = &identity;
     *source = (struct vt_rule_source){clause->name, clause->text, clause->file, clause->line};
 }
