@@ -340,6 +340,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
 
     *made = NULL;
     list_gaps(report);
+    report->identities = vt_report_identities_make(attribution, &report->identity_count);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
     if (!result && options->device_index >= known_devices(report))
@@ -440,6 +441,7 @@ void vt_report_free(struct vt_report *report)
     free(report->refusals);
     free(report->marks);
     free(report->gaps);
+    free(report->identities);
     free(report->step_starts);
     free(report->bare_contexts);
     vt_fragmentation_free(&report->shortage.cache);

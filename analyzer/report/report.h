@@ -7,6 +7,7 @@
 
 #include "report/facts.h"
 #include "report/findings.h"
+#include "report/identities.h"
 #include "report/timeline.h"
 
 struct vt_trace;
@@ -112,6 +113,8 @@ struct vt_report {
     size_t mark_count;
     struct vt_report_gap *gaps; /* in order */
     size_t gap_count;
+    struct vt_report_identity *identities; /* those that could be checked */
+    size_t identity_count;
     struct vt_step_start *step_starts; /* of steps from 1 on, in order */
     size_t step_start_count;
     /* Out of memory, in order: what frameworks reported, and what the driver refused to other code. */
