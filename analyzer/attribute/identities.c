@@ -54,14 +54,15 @@ static bool is_own(const struct check *check, size_t i)
 }
 
 /* Whether its life is that of a state: what a step leaves behind. What an inspection says counts first. Of
- * the last step, nobody knows what it would have left. */
+ * the last step nobody knows what it would have left: none of it counts. */
 static bool lives_as_state(const struct check *check, size_t i)
 {
     const struct vt_label *label = &check->labels[i];
     uint32_t freed = block_of(check, i)->free_event;
-    if (label->evidence == VT_EVIDENCE_EXACT || label->step >= check->attribution->step_count)
+    if (label->evidence == VT_EVIDENCE_EXACT)
         return label->category == VT_CATEGORY_OPTIMIZER_STATE;
-    return freed == VT_NEVER || vt_step_at(check->phases, freed) > label->step;
+    return label->step < check->attribution->step_count &&
+           (freed == VT_NEVER || vt_step_at(check->phases, freed) > label->step);
 }
 
 static bool is_state(const struct check *check, size_t i, bool by_life)
@@ -210,7 +211,9 @@ static bool differ_from_lives(struct check *check, struct vt_identity *identity)
 {
     bool differ = false;
     for (size_t i = 0; i < check->attribution->replay->allocation_count; i++) {
-        if (!is_own(check, i) || !line_of(check, check->keys[block_of(check, i)->stack_id]))
+        if (!is_own(check, i) || check->labels[i].step >= check->attribution->step_count ||
+            !(check->labels[i].category == VT_CATEGORY_OPTIMIZER_STATE ||
+              line_of(check, check->keys[block_of(check, i)->stack_id])))
             continue;
         bool state = lives_as_state(check, i), differs = state != is_state(check, i, false);
         differ |= differs;
@@ -220,10 +223,12 @@ static bool differ_from_lives(struct check *check, struct vt_identity *identity)
     return differ;
 }
 
-static void weaken_states(struct check *check, struct vt_identity *identity)
+/* Of all steps, or of the last alone, which lives did not decide. */
+static void weaken_states(struct check *check, struct vt_identity *identity, bool of_all)
 {
     for (size_t i = 0; i < check->attribution->replay->allocation_count; i++)
-        if (is_own(check, i) && (is_state(check, i, false) || lives_as_state(check, i)))
+        if (is_own(check, i) && (is_state(check, i, false) || lives_as_state(check, i)) &&
+            (of_all || check->labels[i].step >= check->attribution->step_count))
             weaken(identity, &check->labels[i]);
 }
 
@@ -231,22 +236,28 @@ static void check_states(struct check *check)
 {
     struct vt_identity *identity, made = {.states = check->optimizer->least};
     made.found_bytes = find_lines(check, false);
+    bool holds = has_all_states(check);
+    if (holds)
+        made.states = (uint32_t)check->line_count;
     if (check->line_count > 0)
-        made.expected_bytes = check->lines[0].bytes * made.states;
-    made.result = has_all_states(check) ? VT_IDENTITY_HOLDS : VT_IDENTITY_BROKEN;
+        made.expected_bytes = holds ? made.found_bytes : check->lines[0].bytes * made.states;
+    made.result = holds ? VT_IDENTITY_HOLDS : VT_IDENTITY_BROKEN;
     uint64_t by_life = find_lines(check, true);
-    if (has_all_states(check)) {
+    if (has_all_states(check) && differ_from_lives(check, NULL)) {
         made.states = (uint32_t)check->line_count;
         made.expected_bytes = by_life;
-        made.result = differ_from_lives(check, NULL) ? VT_IDENTITY_RESTORED : VT_IDENTITY_HOLDS;
+        made.result = VT_IDENTITY_RESTORED;
     }
     if (made.expected_bytes == 0)
         return; /* none were made in its step */
     identity = add_identity(check, VT_IDENTITY_STATES, &made);
-    if (made.result == VT_IDENTITY_RESTORED)
+    if (identity->result == VT_IDENTITY_RESTORED) {
         differ_from_lives(check, identity);
-    else if (made.result == VT_IDENTITY_BROKEN)
-        weaken_states(check, identity);
+        find_lines(check, false);
+        identity->result = has_all_states(check) ? VT_IDENTITY_RESTORED : VT_IDENTITY_BROKEN;
+    }
+    if (identity->result != VT_IDENTITY_HOLDS)
+        weaken_states(check, identity, identity->result == VT_IDENTITY_BROKEN);
 }
 
 /* ---- Gradients ---- */
@@ -377,7 +388,7 @@ static void check_gradients(struct check *check)
         count_gradients(check);
         found.result = has_all_gradients(check, &again) ? VT_IDENTITY_RESTORED : VT_IDENTITY_BROKEN;
         if (found.result == VT_IDENTITY_BROKEN)
-            weaken_states(check, &found);
+            weaken_states(check, &found, true);
     }
     if (found.expected_bytes > 0)
         add_identity(check, VT_IDENTITY_GRADIENTS, &found);
