@@ -261,7 +261,7 @@ Test(identities, decide_again_what_a_rule_took_for_a_state)
 Test(identities, leave_nothing_strong_where_no_choice_restores_them)
 {
     struct run run = train((struct wrong){.one_state = true});
-    expect_identity(&run, VT_IDENTITY_STATES, VT_IDENTITY_RESTORED, 2 * (SMALL + LARGE), 2 * SMALL + LARGE);
+    expect_identity(&run, VT_IDENTITY_STATES, VT_IDENTITY_BROKEN, 2 * (SMALL + LARGE), 2 * SMALL + LARGE);
     expect(&run, FIRST, VT_CATEGORY_OPTIMIZER_STATE, VT_EVIDENCE_WEAK);
     expect(&run, SECOND, VT_CATEGORY_OPTIMIZER_STATE, VT_EVIDENCE_WEAK);
     expect(&run, SCRATCH, VT_CATEGORY_TEMPORARY, VT_EVIDENCE_STRONG);
