@@ -363,7 +363,7 @@ static void attribute(struct vt_attribution *attribution)
     judge_by_siblings(attribution, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     set_names(attribution, matcher, lives);
-    vt_identities_check(attribution, &tables->phases, tables->labels);
+    vt_identities_check(attribution, &tables->sites, &tables->phases, tables->labels);
     vt_matcher_free(matcher);
     free(lives);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "attribute/counted_sizes.h"
-#include "attribute/owners.h"
+#include "attribute/rules.h"
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/sort.h"
@@ -401,8 +401,6 @@ static void read_stack(struct check *check, uint32_t stack_id)
 {
     const struct vt_trace *trace = check->attribution->trace;
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    if (!(vt_stack_traits_of(check->attribution, stack_id)->traits & VT_TRAIT(OPTIMIZER)))
-        return;
     for (uint32_t i = 0; i < stack->python_count && !check->optimizers[stack_id]; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->code_id >= trace->code_count || !trace->codes[frame->code_id].file)
@@ -446,8 +444,8 @@ static bool next_optimizer(struct check *check)
     return next != NULL;
 }
 
-void vt_identities_check(struct vt_attribution *attribution, const struct vt_phases *phases,
-                         struct vt_label *labels)
+void vt_identities_check(struct vt_attribution *attribution, const struct vt_traits_by_stack *sites,
+                         const struct vt_phases *phases, struct vt_label *labels)
 {
     const struct vt_trace *trace = attribution->trace;
     struct check check = {.attribution = attribution, .phases = phases, .labels = labels};
@@ -456,7 +454,8 @@ void vt_identities_check(struct vt_attribution *attribution, const struct vt_pha
     check.optimizers = vt_allocate_zeros(trace->stack_count + 1, sizeof(void *));
     check.keys = vt_allocate_zeros(trace->stack_count + 1, sizeof *check.keys);
     for (uint32_t id = 1; id < trace->stack_count; id++)
-        read_stack(&check, id);
+        if (sites->items[id].traits & VT_TRAIT(OPTIMIZER))
+            read_stack(&check, id);
     while (next_optimizer(&check)) {
         if (ran_out(&check))
             continue;

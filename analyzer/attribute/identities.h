@@ -8,7 +8,7 @@
 
 /* Once all labels are made. Fills the attribution's list of identities. A trace that lacks events, and an
  * optimizer that ran out of memory, are not checked. */
-void vt_identities_check(struct vt_attribution *attribution, const struct vt_phases *phases,
-                         struct vt_label *labels);
+void vt_identities_check(struct vt_attribution *attribution, const struct vt_traits_by_stack *sites,
+                         const struct vt_phases *phases, struct vt_label *labels);
 
 #endif

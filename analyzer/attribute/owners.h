@@ -8,7 +8,6 @@
 
 #define VT_RULE_NONE UINT16_MAX /* also if the kind of allocation gives the category */
 #define VT_RULE_INSPECTION (UINT16_MAX - 1)
-#define VT_RULE_IDENTITY (UINT16_MAX - 2) /* decided again, since an identity was broken */
 
 /* A tensor in the allocation that held it when an inspection saw it. */
 struct vt_sighting {

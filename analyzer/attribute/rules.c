@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "attribute/owners.h"
 #include "base/allocate.h"
 #include "base/index.h"
 

@@ -10,6 +10,7 @@
 #include "report/explanations.h"
 #include "report/group_table.h"
 #include "report/groups.h"
+#include "report/identities.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "report/oom_events.h"

@@ -7,7 +7,6 @@
 
 #include "report/facts.h"
 #include "report/findings.h"
-#include "report/identities.h"
 #include "report/timeline.h"
 
 struct vt_trace;
@@ -84,6 +83,17 @@ struct vt_mark {
     const char *name;
     uint64_t t_ns; /* since recording began */
     uint32_t event_index;
+};
+
+/* What must hold for the blocks of an optimizer, and whether the labels agree with it. */
+struct vt_report_identity {
+    const char *optimizer;                /* its class */
+    const char *kind;                     /* "states", "gradients" */
+    const char *result;                   /* "holds", "restored", "broken" */
+    uint32_t states;                      /* for each parameter; 0 = it is not about them */
+    uint64_t expected_bytes, found_bytes; /* found: by the first labels */
+    uint64_t blocks;                      /* whose label or evidence was changed for it */
+    char text[400];                       /* a sentence or two; "" = it holds */
 };
 
 /* Where a trace lacks events: after the event before `first_event`, until `end_event`. Not everything that
