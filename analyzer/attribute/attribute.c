@@ -8,6 +8,7 @@
 #include "attribute/calls.h"
 #include "attribute/find_phases.h"
 #include "attribute/held.h"
+#include "attribute/identities.h"
 #include "attribute/join.h"
 #include "attribute/lives.h"
 #include "attribute/match.h"
@@ -347,6 +348,7 @@ static void attribute(struct vt_attribution *attribution)
     judge_by_siblings(attribution, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     set_names(attribution, lives);
+    vt_identities_check(attribution, &tables->sites, &tables->phases, tables->labels);
     vt_matcher_free(matcher);
     free(lives);
 }
@@ -382,6 +384,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
     free(tables->owners);
     free(tables->owned);
     free(tables->inspection_of);
+    free(attribution->identities);
     vt_module_tree_free(tables->module_tree);
     vt_names_free(tables->names);
     vt_arena_free(&tables->arena);

@@ -54,6 +54,24 @@ struct vt_inspection_counts {
     uint64_t misplaced; /* larger than the allocation there: ignored */
 };
 
+/* What must hold whatever the program does (identities.h), and whether the labels agree with it. */
+enum vt_identity_kind {
+    VT_IDENTITY_STATES,   /* an optimizer keeps as many equal states for each parameter as its class says */
+    VT_IDENTITY_GRADIENTS /* it makes them for parameters that have a gradient then */
+};
+enum vt_identity_result {
+    VT_IDENTITY_HOLDS,
+    VT_IDENTITY_RESTORED, /* since some labels were decided again */
+    VT_IDENTITY_BROKEN    /* none of the labels that it is about is strong */
+};
+struct vt_identity {
+    const char *optimizer;                /* its class */
+    uint64_t expected_bytes, found_bytes; /* by the labels before any was decided again */
+    uint64_t blocks;                      /* decided again, or no longer strong */
+    uint32_t states;                      /* for each parameter */
+    uint8_t kind, result;
+};
+
 struct vt_attribution {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
@@ -68,6 +86,8 @@ struct vt_attribution {
     const struct vt_held *held; /* by allocation, then by address, latest inspection first */
     size_t held_count;
     struct vt_inspection_counts inspection_counts;
+    struct vt_identity *identities; /* those that could be checked */
+    size_t identity_count;
     struct vt_rules *rules;               /* private */
     struct vt_attribution_tables *tables; /* private */
 };

@@ -459,10 +459,20 @@ void vt_rules_free(struct vt_rules *rules)
     free(rules);
 }
 
+/* The lines of frameworks.def that describe optimizers. */
+static const int optimizer_lines[] = {
+#define VT_STATES(file, name, least, most) __LINE__,
+#include "trace/frameworks.def"
+};
+
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source)
 {
     static const struct vt_clause none = {.name = "", .text = "", .file = ""};
     const struct vt_clauses *clauses = &rules->clauses[VT_CLAUSE_RULE];
     const struct vt_clause *clause = rule < clauses->count ? &clauses->items[rule] : &none;
     *source = (struct vt_rule_source){clause->name, clause->text, clause->file, clause->line};
+    if (rule == VT_RULE_IDENTITY)
+        *source = (struct vt_rule_source){"identity",
+                                          "decided again by what an optimizer keeps (report, identities)",
+                                          "frameworks.def", optimizer_lines[0]};
 }

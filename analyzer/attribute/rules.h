@@ -162,6 +162,8 @@ enum vt_innermost { VT_INNERMOST_USER = 1, VT_INNERMOST_LIBRARY = 2, VT_INNERMOS
  * with one line in `error`. */
 int vt_rules_load(const char *path, struct vt_rules **rules, char *error, size_t error_bytes);
 void vt_rules_free(struct vt_rules *rules);
+/* A number beyond all rules: decided again, since an identity was broken (identities.h). */
+#define VT_RULE_IDENTITY (UINT16_MAX - 2)
 /* All "" where `rule` is beyond the last. */
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source);
 

@@ -305,6 +305,16 @@ static uint64_t trained_bytes(const struct vt_adviser *adviser)
     return parameters && parameters < gradients ? parameters : gradients;
 }
 
+/* The report says which labels are in doubt. */
+static bool states_are_in_doubt(const struct vt_attribution *attribution)
+{
+    for (size_t i = 0; i < attribution->identity_count; i++)
+        if (attribution->identities[i].kind == VT_IDENTITY_STATES &&
+            attribution->identities[i].result == VT_IDENTITY_BROKEN)
+            return true;
+    return false;
+}
+
 void vt_advise_optimizer(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
@@ -329,7 +339,9 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     /* else some of either are missing here: other processes have them, or they have another category */
     double ratio = 4.0 * (double)state / (double)trained, defined = optimizers[known].bytes;
     char text[80] = "";
-    if (ratio > 0.9 * defined && ratio < 1.1 * defined)
+    if (states_are_in_doubt(adviser->attribution))
+        snprintf(text, sizeof text, ", if its states are what they seem to be");
+    else if (ratio > 0.9 * defined && ratio < 1.1 * defined)
         snprintf(text, sizeof text, ", %.1f bytes per four bytes of parameters (%u by definition)", ratio,
                  optimizers[known].bytes);
     vt_advise(adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "", vt_remedy_fewer_states,

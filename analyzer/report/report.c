@@ -10,6 +10,7 @@
 #include "report/explanations.h"
 #include "report/group_table.h"
 #include "report/groups.h"
+#include "report/identities.h"
 #include "report/instants.h"
 #include "report/moments.h"
 #include "report/oom_events.h"
@@ -340,6 +341,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
 
     *made = NULL;
     list_gaps(report);
+    report->identities = vt_report_identities_make(attribution, &report->identity_count);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
     if (!result && options->device_index >= known_devices(report))
@@ -440,6 +442,7 @@ void vt_report_free(struct vt_report *report)
     free(report->refusals);
     free(report->marks);
     free(report->gaps);
+    free(report->identities);
     free(report->step_starts);
     free(report->bare_contexts);
     vt_fragmentation_free(&report->shortage.cache);

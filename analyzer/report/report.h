@@ -85,6 +85,17 @@ struct vt_mark {
     uint32_t event_index;
 };
 
+/* What must hold for the blocks of an optimizer, and whether the labels agree with it. */
+struct vt_report_identity {
+    const char *optimizer;                /* its class */
+    const char *kind;                     /* "states", "gradients" */
+    const char *result;                   /* "holds", "restored", "broken" */
+    uint32_t states;                      /* for each parameter; 0 = it is not about them */
+    uint64_t expected_bytes, found_bytes; /* found: by the first labels */
+    uint64_t blocks;                      /* whose label or evidence was changed for it */
+    char text[400];                       /* a sentence or two; "" = it holds */
+};
+
 /* Where a trace lacks events: after the event before `first_event`, until `end_event`. Not everything that
  * was alive in between is known. Numbers are those of the file. */
 struct vt_report_gap {
@@ -112,6 +123,8 @@ struct vt_report {
     size_t mark_count;
     struct vt_report_gap *gaps; /* in order */
     size_t gap_count;
+    struct vt_report_identity *identities; /* those that could be checked */
+    size_t identity_count;
     struct vt_step_start *step_starts; /* of steps from 1 on, in order */
     size_t step_start_count;
     /* Out of memory, in order: what frameworks reported, and what the driver refused to other code. */

@@ -137,6 +137,21 @@ static bool is_hashed(const char *name)
     return false;
 }
 
+const struct vt_optimizer_states *vt_optimizer_states_of(const char *file)
+{
+    static const struct vt_optimizer_states optimizers[] = {
+#define VT_STATES(file, name, least, most) {file, name, least, most},
+#include "trace/frameworks.def"
+    };
+    size_t bytes = strlen(file);
+    for (size_t i = 0; i < COUNT(optimizers); i++) {
+        size_t end_bytes = strlen(optimizers[i].file);
+        if (bytes >= end_bytes && strcmp(file + bytes - end_bytes, optimizers[i].file) == 0)
+            return &optimizers[i];
+    }
+    return NULL;
+}
+
 bool vt_is_library_file(const char *file)
 {
     static const char *const user_files[] = {

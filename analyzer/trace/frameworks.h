@@ -40,6 +40,13 @@ const char *vt_limit_of(const struct vt_trace *trace, uint32_t stack_id);
 /* The same for a loaded library whose failed requests are not recorded; NULL = there is none. */
 const char *vt_limit_unreported(const struct vt_trace *trace);
 
+/* What an optimizer makes for each parameter in its step, by the path of its file; NULL = not known. */
+struct vt_optimizer_states {
+    const char *file, *name; /* as in frameworks.def */
+    uint8_t least, most;     /* states for each parameter */
+};
+const struct vt_optimizer_states *vt_optimizer_states_of(const char *file);
+
 /* Whether a native stack contains a library of this kind (a bit of vt_object_kind). */
 bool vt_shows_kind(const struct vt_trace *trace, uint32_t stack_id, unsigned kind);
 

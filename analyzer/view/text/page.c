@@ -153,6 +153,16 @@ static bool is_damaged(const struct vt_trace_facts *facts)
     return false;
 }
 
+/* Those that do not hold; they are of the process, so once. */
+static void print_identities(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_report *report = print->report;
+
+    for (size_t i = 0; device == report->devices && i < report->identity_count; i++)
+        if (report->identities[i].text[0])
+            vt_print_paragraph(print, 0, 2, VT_BOLD "Identity:" VT_RESET " %s.", report->identities[i].text);
+}
+
 void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_instant *instant = device->shown;
@@ -190,6 +200,7 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     else /* in a damaged file, nobody knows */
         fputs(is_damaged(&print->report->facts) ? "." : ". No events were lost.", print->paragraph);
     vt_end_paragraph(print, 0, 2);
+    print_identities(print, device);
 }
 
 void vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
