@@ -50,7 +50,7 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
 
 /* How likely a block from before the first pass is a parameter, by who made it; 0 = it is not. Data comes
  * from the host; so do some parameters. Zeros may be state. */
-enum { RANK_ZEROS = 1, RANK_COPY, RANK_SCRIPT, RANK_INIT, RANK_APPLY };
+enum { RANK_ZEROS = 1, RANK_SCRIPT, RANK_APPLY };
 
 static int parameter_rank(const struct lives *lives, size_t i)
 {
@@ -58,11 +58,7 @@ static int parameter_rank(const struct lives *lives, size_t i)
     if (!vt_lives_holds(lives, &lives->replay->allocations[i]) || !(lives->bits[i] & VT_LIFE(PERSISTENT)) ||
         traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
-    return traits & VT_TRAIT(MODULE_APPLY)  ? RANK_APPLY
-           : traits & VT_TRAIT(INIT_METHOD) ? RANK_INIT
-           : traits & VT_TRAIT(ZEROS)       ? RANK_ZEROS
-           : traits & VT_TRAIT(COPY)        ? RANK_COPY
-                                            : RANK_SCRIPT;
+    return traits & VT_TRAIT(MODULE_APPLY) ? RANK_APPLY : traits & VT_TRAIT(ZEROS) ? RANK_ZEROS : RANK_SCRIPT;
 }
 
 /* Matches each gradient that is alive when the first step's last pass ends with one earlier block of its
@@ -81,7 +77,7 @@ static void match_gradients(struct lives *lives)
             vt_size_add(&gradients, blocks[i].bytes);
     for (int rank = RANK_APPLY; rank > 0; rank--)
         for (size_t k = 0; k < count; k++) {
-            size_t i = rank == RANK_SCRIPT || rank == RANK_COPY ? count - 1 - k : k;
+            size_t i = rank == RANK_SCRIPT ? count - 1 - k : k;
             if (parameter_rank(lives, i) == rank && vt_size_take(&gradients, blocks[i].bytes))
                 lives->bits[i] |= VT_LIFE(TRAINED);
         }
@@ -142,6 +138,12 @@ enum measure {
 #define STATES_MAXIMUM 4
 #define FACTORS_MAXIMUM 16 /* that are tried */
 
+#define LEFT_IN_GRAPH                                                                                        \
+    {                                                                                                        \
+        .life = VT_LIFE(OUTLIVES_SPAN) | VT_LIFE(GRAD_MODE), .traits = VT_TRAIT(BACKWARD),                   \
+        .parameters_too = true                                                                               \
+    }
+
 /* A few blocks match by chance: those found must be at least one `share`-th of the measure, by bytes and by
  * number; 0 = any number is enough. */
 struct likeness {
@@ -186,27 +188,24 @@ static const struct likeness likenesses[] = {
      .also_half = true,
      .measure = BY_OTHER_STATE,
      .gives = VT_LIFE(TRAINED)},
-    /* gradients among what a pass leaves behind that makes a graph */
-    {.profile = {.life = VT_LIFE(OUTLIVES_SPAN) | VT_LIFE(GRAD_MODE),
-                 .traits = VT_TRAIT(BACKWARD),
-                 .parameters_too = true},
-     .repeated = true},
-    /* the same for each sample (torch.func.vmap of grad; Jacobians have a row for each output) */
-    {.profile = {.life = VT_LIFE(OUTLIVES_SPAN) | VT_LIFE(GRAD_MODE),
-                 .traits = VT_TRAIT(BACKWARD),
-                 .parameters_too = true},
-     .whole = true,
-     .repeated = true,
-     .many = true},
+    /* gradients among what a pass leaves behind that makes a graph; and the same for each sample
+       (torch.func.vmap of grad; Jacobians have a row for each output) */
+    {.profile = LEFT_IN_GRAPH, .repeated = true},
+    {.profile = LEFT_IN_GRAPH, .whole = true, .repeated = true, .many = true},
 };
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return (bytes + VT_TORCH_ROUND_BYTES - 1) / VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES;
+}
 
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
 {
-    uint64_t half = (bytes / 2 + VT_TORCH_ROUND_BYTES - 1) / VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES;
-    return vt_size_take(&lives->sizes, bytes) ||
-           (likeness->also_half && (vt_size_take(&lives->sizes, 2 * bytes) ||
-                                    vt_size_take(&lives->sizes, 2 * bytes - VT_TORCH_ROUND_BYTES))) ||
-           (likeness->also_twice && vt_size_take(&lives->sizes, half));
+    struct vt_index *sizes = &lives->sizes;
+    return vt_size_take(sizes, bytes) ||
+           (likeness->also_half &&
+            (vt_size_take(sizes, 2 * bytes) || vt_size_take(sizes, 2 * bytes - VT_TORCH_ROUND_BYTES))) ||
+           (likeness->also_twice && vt_size_take(sizes, rounded(bytes / 2)));
 }
 
 /* Sets `sizes`; what they are together. */
@@ -229,21 +228,14 @@ static struct weight index_measure(struct lives *lives, enum measure measure)
     return all;
 }
 
-/* The size of a block that is `factor` times as large. */
-static uint64_t part_of(uint64_t bytes, uint64_t factor)
-{
-    return factor == 1
-               ? bytes
-               : (bytes / factor + VT_TORCH_ROUND_BYTES - 1) / VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES;
-}
-
 /* Marks what matches in `matched`; false if that is not enough. */
 static bool match(struct lives *lives, const struct likeness *likeness, const uint32_t *cohort, size_t count,
                   uint64_t factor, uint8_t *matched)
 {
     struct weight found = {0}, all = index_measure(lives, likeness->measure);
     for (size_t k = 0; k < count; k++) {
-        uint64_t bytes = part_of(lives->replay->allocations[cohort[k]].bytes, factor);
+        uint64_t whole = lives->replay->allocations[cohort[k]].bytes,
+                 bytes = factor == 1 ? whole : rounded(whole / factor);
         bool taken = take_like(lives, likeness, bytes);
         matched[k] = taken || (likeness->repeated && vt_size_nearest(&lives->sizes, bytes, 0) > 0);
         if (taken)
@@ -291,8 +283,9 @@ static void match_likeness(struct lives *lives, const struct likeness *likeness)
 /* ---- Groups: what one line makes between two passes, or a file that is read holds ---- */
 
 #define GROUP_OTHERS_SHARE 4 /* what else a line may make: a state dict has buffers too */
-#define SETS_MAXIMUM 8 /* that a line makes at once: it may copy the model twice, or an optimizer's states   \
-                        */
+#define SETS_MAXIMUM                                                                                         \
+    8 /* that a line makes at once: it may copy the model twice, or an optimizer's states                    \
+       */
 
 struct member {
     uint64_t
