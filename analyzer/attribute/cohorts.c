@@ -282,7 +282,6 @@ static void match_likeness(struct lives *lives, const struct likeness *likeness)
 
 /* ---- Groups: what one line makes between two passes, or a file that is read holds ---- */
 
-#define GROUP_OTHERS_SHARE 4 /* what else a line may make: a state dict has buffers too */
 #define SETS_MAXIMUM                                                                                         \
     8 /* that a line makes at once: it may copy the model twice, or an optimizer's states                    \
        */
@@ -359,8 +358,7 @@ static void judge_line(struct lives *lives, const struct member *group, size_t c
             vt_add_weight(&matched, block->bytes);
     }
     struct weight each = {.bytes = matched.bytes / sets, .count = matched.count / sets};
-    bool is_set =
-        are_all_parameters(lives, each) && (all.bytes - matched.bytes) * GROUP_OTHERS_SHARE <= all.bytes;
+    bool is_set = are_all_parameters(lives, each);
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[group[i].allocation].free_event > complete)
             lives->bits[group[i].allocation] |= VT_LIFE(LIKE_ALL_PARAMETERS);

@@ -54,27 +54,6 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
     }
 }
 
-#define KEPT_PASSES 2u
-
-/* The same for blocks that the same native code made, of one size. Without the forward stack: the interpreter
- * specializes instructions there. */
-static uint64_t likeness_of(const struct vt_trace *trace, const struct vt_allocation *block)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[block->stack_id];
-    return vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
-}
-
-/* True if a pass made it and it outlives the last pass. *early: made before the last KEPT_PASSES. */
-static bool lives_on(const struct vt_finder *finder, const struct vt_allocation *block, bool *early)
-{
-    const struct vt_phases *phases = finder->phases;
-    if (!vt_holds_tensors(phases, block) || finder->signs[block->alloc_event] != SIGN_BACKWARD)
-        return false;
-    long made = vt_pass_before(phases, block->alloc_event);
-    *early = made >= 0 && (size_t)made + KEPT_PASSES < phases->pass_count;
-    return made >= 0 && block->free_event > phases->passes[phases->pass_count - 1].last_event;
-}
-
 /* True if a pass that the steps leave out made it: it lies between two of theirs. */
 static bool is_inner(const struct vt_finder *finder, uint32_t event)
 {
@@ -83,18 +62,11 @@ static bool is_inner(const struct vt_finder *finder, uint32_t event)
            finder->signs[event] == SIGN_BACKWARD;
 }
 
-/* Sums the gradient bytes alive at each interval's start, and those freed in it. A block that outlives
- * several passes up to the last is kept and never zeroed; so are blocks of the same code from the last few
- * passes. */
+/* Sums the gradient bytes alive at each interval's start, and those freed in it. */
 static void weigh_gradients(struct vt_finder *finder, struct interval *intervals)
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_replay *replay = finder->replay;
-    struct vt_index keeps = {0};
-    bool early;
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if (lives_on(finder, &replay->allocations[i], &early) && early)
-            vt_index_put(&keeps, likeness_of(finder->trace, &replay->allocations[i]), 1);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block))
@@ -107,9 +79,6 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
             continue;
         if (made < 0 || block->free_event <= phases->passes[made].last_event ||
             is_inner(finder, block->alloc_event))
-            continue;
-        if (lives_on(finder, block, &early) &&
-            vt_index_get(&keeps, likeness_of(finder->trace, block)) != VT_INDEX_NONE)
             continue;
         intervals[made].alive += block->bytes;
         if (block->free_event == VT_NEVER)
@@ -127,7 +96,6 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
     }
     for (size_t i = 1; i < phases->pass_count; i++)
         intervals[i].alive += intervals[i - 1].alive;
-    vt_index_free(&keeps);
 }
 
 /* An optimizer may call a closure several times in one step. Its next step begins with a call from the
@@ -160,28 +128,15 @@ static void find_closures(struct vt_finder *finder, struct interval *intervals)
 
 #define CYCLE_LIMIT 16
 
-/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval;
- * of one that makes state alone, in its first step, no later step is seen. */
-static bool are_done(const struct vt_index *last, const uint64_t *seen, size_t seen_count, size_t interval)
-{
-    for (size_t i = 0; i < seen_count; i++)
-        if (vt_index_get(last, seen[i]) >= interval)
-            return false;
-    return true;
-}
-
 /* Several optimizers may take turns: an iteration ends before the first of them steps again. An optimizer
- * that appears after the others went round without it, or when they are done, begins an iteration. */
+ * that appears after the others went round without it begins an iteration. */
 static void find_cycles(struct interval *intervals, size_t count)
 {
     uint64_t seen[CYCLE_LIMIT];
     size_t seen_count = 0;
-    struct vt_index known = {0}, last = {0};
+    struct vt_index known = {0};
     bool went_round = false;
     struct interval *previous = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (intervals[i].optimizer_event != VT_NEVER)
-            vt_index_put(&last, intervals[i].optimizer, (uint32_t)(intervals[i].has_temporaries ? i : count));
     for (size_t i = 0; i < count; i++) {
         struct interval *interval = &intervals[i];
         if (interval->optimizer_event == VT_NEVER)
@@ -189,8 +144,7 @@ static void find_cycles(struct interval *intervals, size_t count)
         bool again = seen_count == CYCLE_LIMIT || interval->optimizer == 0;
         for (size_t k = 0; k < seen_count; k++)
             again |= seen[k] == interval->optimizer;
-        again |= (went_round || are_done(&last, seen, seen_count, i)) &&
-                 vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
+        again |= went_round && vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
         if (again && previous)
             previous->ends_cycle = went_round = true;
         seen_count = again ? 0 : seen_count;
@@ -200,7 +154,6 @@ static void find_cycles(struct interval *intervals, size_t count)
     }
     if (previous)
         previous->ends_cycle = true;
-    vt_index_free(&last);
     vt_index_free(&known);
 }
 
@@ -208,18 +161,6 @@ static void find_cycles(struct interval *intervals, size_t count)
 static bool is_zeroed(const struct interval *interval)
 {
     return interval->zeroed || (interval->freed > 0 && interval->freed * 2 >= interval->alive);
-}
-
-/* A batch lives for a while; what the very next event frees is a temporary of some library. */
-static bool is_freed_at_once(const struct vt_finder *finder, uint32_t event)
-{
-    const struct vt_replay *replay = finder->replay;
-    if (event + 1 >= finder->trace->event_count)
-        return false;
-    for (uint32_t i = replay->first_freed[event + 1]; i != VT_NEVER; i = replay->next_freed[i])
-        if (replay->allocations[i].alloc_event == event)
-            return true;
-    return false;
 }
 
 /* Count of passes before the interval `end` whose gradients are freed without an optimizer's step. */
@@ -276,8 +217,7 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
     }
     for (uint32_t i = after; i < interval->end_event; i++) {
         enum vt_sign sign = (enum vt_sign)finder->signs[i];
-        if (sign == SIGN_FORWARD ||
-            ((sign == SIGN_SOURCE || sign == SIGN_DATA) && !is_freed_at_once(finder, i)))
+        if (sign == SIGN_FORWARD || sign == SIGN_SOURCE || sign == SIGN_DATA)
             return interval->forward_event == VT_NEVER ? VT_NEVER : i;
     }
     return VT_NEVER;
@@ -429,8 +369,7 @@ static void find_launches(const struct vt_finder *finder, uint32_t *begins_step)
         if (sign == SIGN_WHOLE_STEP || sign == SIGN_FORWARD || sign == SIGN_BACKWARD ||
             sign == SIGN_OPTIMIZER)
             batch = VT_NEVER;
-        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA) &&
-                 !is_freed_at_once(finder, i))
+        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA))
             batch = i;
     }
 }

@@ -10,7 +10,8 @@
 /* All inspections together may take 1/PART_OF_LIFE of the process's life. A short life is lent some time:
  * 1/PART_OF_SHORT_LIFE, at most LENT_NS. At its exit, where nothing trains, it is lent twice that part if
  * there is something to find (`has_grown`), at most LONGEST_NS. No single census takes longer than
- * LONGEST_NS, and no inspection at exit, however long the life. */
+ * LONGEST_NS, and no inspection at exit, however long the life. A few early ones may take that long in any
+ * life (inspect.c, PROMISED). */
 enum {
     VT_BUDGET_PART_OF_LIFE = 100,
     VT_BUDGET_PART_OF_SHORT_LIFE = 20,

@@ -26,8 +26,10 @@
 #include "record/record.h"
 #include "record/session.h"
 
-enum { FIRST_INSPECTION_NS = 5 * 1000 * 1000 };    /* assumed cost of the first one */
-enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by 1/PEAK_GROWTH */
+enum {
+    FIRST_INSPECTION_NS = 5 * 1000 * 1000,
+    PEAK_GROWTH = 20
+};                                                 /* assumed cost; a peak is new if 1/20 higher */
 enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of a requested inspection */
 enum { CENSUS_SHARE = 4 };
 enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then whenever the time has doubled */
@@ -36,6 +38,9 @@ enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
 /* What a step keeps shows only some steps later. An inspection before that leaves time for EARLY_ROUNDS in
  * all: one that waits long for a CPU might otherwise be the only one in a short life. */
 enum { EARLY_ROUNDS = 4 };
+/* Made in any life, whatever they cost, since without them nothing has a name: when passes 2, 4 and 8 begin,
+ * or one after a module or an optimizer was new. */
+enum { PROMISED = 3 };
 
 /* What inspect.py returns if its budget runs out: this, and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
@@ -53,8 +58,7 @@ static const struct vt_python_api *const python = &vt_python_api;
 
 enum pending { IDLE, ASKED_FOR, RUNS };
 
-/* The process's state, in pages that the kernel wipes in a forked child, which so starts afresh (like the
- * session's). */
+/* In pages that the kernel wipes in a forked child, which so starts afresh (like the session's). */
 struct process {
     _Atomic unsigned wanted;   /* enum vt_inspection_reason, bits */
     _Atomic int pending;       /* enum pending */
@@ -68,6 +72,9 @@ struct process {
     _Atomic uint64_t census_bytes; /* alive at the last complete census; 0 = there was none */
     _Atomic bool census_unfinished;
     _Atomic uint32_t censuses;
+    _Atomic bool has_new;      /* a module or an optimizer since the last pass began */
+    _Atomic bool is_promised;  /* the next one */
+    _Atomic unsigned promised; /* how many were made */
     _Atomic bool works;      /* the program has called a module, or has arrays of a library without modules */
     _Atomic unsigned rounds; /* how often something was repeated: passes, or a peak of the same code */
     _Atomic uint64_t peaks[PEAK_STACKS]; /* by stack: its id, and how often it made a new peak */
@@ -80,7 +87,6 @@ struct process {
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
 
 static _Atomic bool ended; /* the interpreter is exiting */
-
 static bool registered_at_exit; /* used under the GIL; kept in a forked child */
 
 static void look_up(void)
@@ -112,12 +118,13 @@ static struct process *active_state(const struct vt_session *session)
                                                                                                   : state;
 }
 
-/* Bytes in frameworks' blocks now. */
-static uint64_t live_bytes(const struct vt_session *session)
+/* In frameworks' blocks now, or at most so far. */
+static uint64_t block_bytes(const struct vt_session *session, bool peak)
 {
+    const struct vt_live_device *live = session->ring.header->counters.live;
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->counters.live[i].block_bytes, __ATOMIC_RELAXED);
+        bytes += __atomic_load_n(peak ? &live[i].block_peak_bytes : &live[i].block_bytes, __ATOMIC_RELAXED);
     return bytes;
 }
 
@@ -126,9 +133,13 @@ static uint64_t live_bytes(const struct vt_session *session)
 static struct vt_budget budget_now(const struct process *state, const struct vt_session *session,
                                    unsigned reason)
 {
-    bool at_exit = reason & VT_INSPECTION_EXIT;
-    return vt_budget(vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns, atomic_load(&state->spent_ns),
-                     at_exit, at_exit && live_bytes(session) > atomic_load(&state->census_bytes));
+    const uint64_t life_ns = vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns;
+    bool at_exit = reason & VT_INSPECTION_EXIT,
+         has_grown = at_exit && block_bytes(session, false) > atomic_load(&state->census_bytes);
+    struct vt_budget budget = vt_budget(life_ns, atomic_load(&state->spent_ns), at_exit, has_grown);
+    if (atomic_load(&state->is_promised) && budget.all_ns < VT_BUDGET_LONGEST_NS)
+        budget.all_ns = VT_BUDGET_LONGEST_NS;
+    return budget;
 }
 
 static bool is_affordable(const struct process *state, const struct vt_session *session, unsigned reason)
@@ -188,16 +199,10 @@ static void note_self(struct vt_session *session, uint64_t self_address)
     if (!state || !self_address)
         return;
     atomic_store_explicit(&state->works, true, memory_order_relaxed);
-    if (!note_reported(state, self_address))
-        request_inspection(state, session, VT_INSPECTION_NEW_OBJECT);
-}
-
-static uint64_t peak_bytes(const struct vt_session *session)
-{
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->counters.live[i].block_peak_bytes, __ATOMIC_RELAXED);
-    return bytes;
+    if (note_reported(state, self_address))
+        return;
+    atomic_store(&state->has_new, true);
+    request_inspection(state, session, VT_INSPECTION_NEW_OBJECT);
 }
 
 static void note_backward(struct vt_session *session, int graph_task)
@@ -206,9 +211,14 @@ static void note_backward(struct vt_session *session, int graph_task)
     if (!state || __builtin_expect(!vt_raise_above(&state->next_graph_task, graph_task), 1))
         return;
     unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
-    uint64_t peak = peak_bytes(session), seen = atomic_load(&state->seen_peak_bytes);
+    uint64_t peak = block_bytes(session, true), seen = atomic_load(&state->seen_peak_bytes);
     atomic_store(&state->rounds, passes);
     unsigned reason = (passes & (passes - 1)) == 0 ? VT_INSPECTION_BACKWARD : 0;
+    bool has_new = atomic_exchange(&state->has_new, false);
+    if (passes > 1 && (has_new || reason) && atomic_load(&state->promised) < PROMISED) {
+        reason |= VT_INSPECTION_BACKWARD;
+        atomic_store(&state->is_promised, true);
+    }
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_INSPECTION_PEAK;
         atomic_store(&state->seen_peak_bytes, peak);
@@ -291,8 +301,8 @@ static void register_at_exit(object *globals)
     vt_python_drop(done);
 }
 
-/* How long the census may take; 0 = no census. A part of what is left, so that later ones can follow; all of
- * it if no later one is expected, or if the last one did not finish. */
+/* 0 = no census. A part of what is left, so that later ones can follow; all of it if no later one is
+ * expected, or if the last one did not finish. */
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
     uint64_t left = budget_now(state, session, reason).census_ns;
@@ -303,8 +313,8 @@ static uint64_t census_ns(struct process *state, const struct vt_session *sessio
     return reason & ~(unsigned)VT_INSPECTION_NEW_OBJECT ? left / CENSUS_SHARE : 0;
 }
 
-/* Notes what an inspection reported: roots and optimizers, which need no inspection when they are called,
- * and how the census went. */
+/* Roots and optimizers that an inspection reported need none when they are called; and how the census went.
+ */
 static void note_results(struct process *state, const struct vt_session *session, const char *text,
                          size_t bytes)
 {
@@ -317,7 +327,7 @@ static void note_results(struct process *state, const struct vt_session *session
             atomic_store(&state->census_unfinished, !ended);
             atomic_fetch_add(&state->censuses, 1);
             if (ended)
-                atomic_store(&state->census_bytes, live_bytes(session));
+                atomic_store(&state->census_bytes, block_bytes(session, false));
         }
         const char *address =
             line + 2 < end && (*line == 'R' || *line == 'O') ? strchr(line + 2, '\t') : NULL;
@@ -374,6 +384,8 @@ static bool inspect_now(struct process *state, struct vt_session *session, bool 
     unsigned reason = atomic_exchange(&state->wanted, 0);
     if (has_library())
         inspection_at_modules(state, session, reason, on_own_thread);
+    if (atomic_exchange(&state->is_promised, false))
+        atomic_fetch_add(&state->promised, 1);
     atomic_store(&state->pending, IDLE);
     if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* requested meanwhile by another thread */
         request_inspection(state, session, VT_INSPECTION_ASKED);
@@ -414,8 +426,8 @@ static void *inspect_beside(void *context)
     return NULL;
 }
 
-/* Only in programs without backward passes: autograd's threads change gradients without the GIL, and these
- * must not be read meanwhile. A main thread that waits in C may be running a backward pass. */
+/* Only in programs without backward passes, which a main thread that waits in C may be running: autograd's
+ * threads change gradients without the GIL, and these must not be read meanwhile. */
 static bool waits_in_c(struct process *state, uint64_t now_ns)
 {
     return atomic_load(&state->pending) == ASKED_FOR && atomic_load(&state->passes) == 0 &&
@@ -436,9 +448,8 @@ static void begin_beside(struct process *state, struct vt_session *session)
     vt_signals_restore(&before);
 }
 
-/* Whether there are arrays of a library without modules. Blocks identified by handles are arrays. Driver
- * memory without any block may be a pool of arrays: programs with PyTorch modules have blocks soon after
- * their first segment. */
+/* Of a library without modules. Blocks identified by handles are arrays. Driver memory without any block may
+ * be a pool of arrays: programs with PyTorch modules have blocks soon after their first segment. */
 static bool has_arrays(const struct vt_session *session)
 {
     bool has_driver_memory = false;
