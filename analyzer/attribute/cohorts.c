@@ -97,8 +97,7 @@ static void list_parameters(struct lives *lives)
         vt_size_add(&lives->known_sizes, bytes);
         if (lives->bits[i] & VT_LIFE(TRAINED))
             vt_add_weight(&lives->trained, bytes);
-        if (bytes > lives->largest)
-            lives->largest = bytes;
+        lives->largest = bytes > lives->largest ? bytes : lives->largest;
     }
 }
 
@@ -164,8 +163,7 @@ static const struct likeness likenesses[] = {
                  .traits = VT_TRAIT(BACKWARD),
                  .not_traits = VT_TRAIT(WORKSPACE),
                  .parameters_too = true}},
-    /* early_zeros */
-    {.profile = {.life = EARLY, .traits = VT_TRAIT(ZEROS)}, .share = 2, .repeated = true},
+    {.profile = {.life = EARLY, .traits = VT_TRAIT(ZEROS)}, .share = 2, .repeated = true}, /* early_zeros */
     /* gradients of copies of the parameters, which the script fills */
     {.profile = {.life = VT_LIFE(PERSISTENT) | VT_LIFE(ONCE),
                  .not_life = VT_LIFE(BEFORE_FIRST_BACKWARD),
@@ -253,12 +251,10 @@ static bool match_many(struct lives *lives, const struct likeness *likeness, con
     uint64_t last = 0, largest = lives->largest;
     for (size_t i = count, tries = 0; i-- > 0 && tries < FACTORS_MAXIMUM && largest > VT_TORCH_ROUND_BYTES;) {
         uint64_t factor = lives->replay->allocations[cohort[i]].bytes / (largest - VT_TORCH_ROUND_BYTES + 1);
-        if (factor < 2 || factor == last)
-            continue;
-        last = factor;
-        tries++;
-        if (match(lives, likeness, cohort, count, factor, matched))
+        tries += factor >= 2 && factor != last;
+        if (factor >= 2 && factor != last && match(lives, likeness, cohort, count, factor, matched))
             return true;
+        last = factor;
     }
     return false;
 }
@@ -357,8 +353,7 @@ static void judge_line(struct lives *lives, const struct member *group, size_t c
         if (block->free_event > complete && vt_size_take(&lives->sizes, block->bytes))
             vt_add_weight(&matched, block->bytes);
     }
-    struct weight each = {.bytes = matched.bytes / sets, .count = matched.count / sets};
-    bool is_set = are_all_parameters(lives, each);
+    bool is_set = are_all_parameters(lives, (struct weight){matched.bytes / sets, matched.count / sets});
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[group[i].allocation].free_event > complete)
             lives->bits[group[i].allocation] |= VT_LIFE(LIKE_ALL_PARAMETERS);

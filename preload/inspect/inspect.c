@@ -35,11 +35,10 @@ enum { CENSUS_SHARE = 4 };
 enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then whenever the time has doubled */
 enum { WAITS_NS = 100 * 1000 * 1000 };         /* a main thread that has not run it by then waits in C */
 enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
-/* What a step keeps shows only some steps later. An inspection before that leaves time for EARLY_ROUNDS in
- * all: one that waits long for a CPU might otherwise be the only one in a short life. */
+/* What a step keeps shows some steps later: an inspection before that leaves time for EARLY_ROUNDS in all. */
 enum { EARLY_ROUNDS = 4 };
-/* Made in any life, whatever they cost, since without them nothing has a name: when passes 2, 4 and 8 begin,
- * or one after a module or an optimizer was new. */
+/* Made in any life, since without them nothing has a name: when passes 2, 4 and 8 begin, or one after a
+ * module or an optimizer was new; without passes the timed ones. */
 enum { PROMISED = 3 };
 
 /* What inspect.py returns if its budget runs out: this, and an estimate in nanoseconds. */
@@ -53,7 +52,6 @@ static const char changes_without_the_gil[] = "paddle"; /* its C++ changes tenso
 static const char exit_functions[] = "atexit";
 
 typedef void object; /* PyObject */
-
 static const struct vt_python_api *const python = &vt_python_api;
 
 enum pending { IDLE, ASKED_FOR, RUNS };
@@ -86,16 +84,14 @@ struct process {
 };
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
 
-static _Atomic bool ended; /* the interpreter is exiting */
+static _Atomic bool ended;      /* the interpreter is exiting */
 static bool registered_at_exit; /* used under the GIL; kept in a forked child */
 
+/* Without a GIL nothing stops the other threads while objects are read. */
 static void look_up(void)
 {
     if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor() ||
-        vt_python_is_free_threaded()) /* without a GIL nothing stops the other threads while objects are read
-                                       */
-        return;
-    if (!vt_python_api_find(vt_python_scope()))
+        vt_python_is_free_threaded() || !vt_python_api_find(vt_python_scope()))
         return;
     void *memory = vt_memory_make_wiped(sizeof(struct process));
     if (!memory)
@@ -205,6 +201,13 @@ static void note_self(struct vt_session *session, uint64_t self_address)
     request_inspection(state, session, VT_INSPECTION_NEW_OBJECT);
 }
 
+static bool promise(struct process *state)
+{
+    bool more = atomic_load(&state->promised) < PROMISED;
+    atomic_store(&state->is_promised, more);
+    return more;
+}
+
 static void note_backward(struct vt_session *session, int graph_task)
 {
     struct process *state = active_state(session);
@@ -215,10 +218,8 @@ static void note_backward(struct vt_session *session, int graph_task)
     atomic_store(&state->rounds, passes);
     unsigned reason = (passes & (passes - 1)) == 0 ? VT_INSPECTION_BACKWARD : 0;
     bool has_new = atomic_exchange(&state->has_new, false);
-    if (passes > 1 && (has_new || reason) && atomic_load(&state->promised) < PROMISED) {
+    if (passes > 1 && (has_new || reason) && promise(state))
         reason |= VT_INSPECTION_BACKWARD;
-        atomic_store(&state->is_promised, true);
-    }
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_INSPECTION_PEAK;
         atomic_store(&state->seen_peak_bytes, peak);
@@ -452,16 +453,12 @@ static void begin_beside(struct process *state, struct vt_session *session)
  * be a pool of arrays: programs with PyTorch modules have blocks soon after their first segment. */
 static bool has_arrays(const struct vt_session *session)
 {
-    bool has_driver_memory = false;
-    if (__atomic_load_n(&session->handles.used, __ATOMIC_RELAXED))
-        return true;
-    for (unsigned i = 0; i < VT_MAX_DEVICES; i++) {
-        const struct vt_live_device *live = &session->ring.header->counters.live[i];
-        if (__atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
-            return false;
-        has_driver_memory |= __atomic_load_n(&live->driver_bytes, __ATOMIC_RELAXED) != 0;
-    }
-    return has_driver_memory;
+    uint64_t driver_bytes = 0;
+    for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
+        driver_bytes +=
+            __atomic_load_n(&session->ring.header->counters.live[i].driver_bytes, __ATOMIC_RELAXED);
+    return __atomic_load_n(&session->handles.used, __ATOMIC_RELAXED) ||
+           (driver_bytes > 0 && block_bytes(session, true) == 0);
 }
 
 /* Timed inspections, for programs where no pass and nothing else has led to a census since the last one. */
@@ -483,8 +480,11 @@ static void tend_inspections(struct vt_session *session)
         state->next_ns = 2 * (now_ns - state->first_ns);
         const int passes = atomic_load(&state->passes);
         const uint32_t censuses = atomic_load(&state->censuses);
-        if (state->tended_passes == passes && state->tended_censuses == censuses)
+        if (state->tended_passes == passes && state->tended_censuses == censuses) {
+            if (passes == 0)
+                promise(state);
             request_inspection(state, session, VT_INSPECTION_TIME);
+        }
         state->tended_passes = passes;
         state->tended_censuses = censuses;
     }
