@@ -64,14 +64,28 @@ static uint64_t likeness_of(const struct vt_trace *trace, const struct vt_alloca
     return vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
 }
 
-/* True if a pass made it and it outlives the last pass. *early: made before the last KEPT_PASSES. */
-static bool lives_on(const struct vt_finder *finder, const struct vt_allocation *block, bool *early)
+/* The last pass that an optimizer follows and another pass after it; the last of all, if no optimizer is
+ * seen.
+ */
+static long last_stepped(const struct interval *intervals, size_t count)
+{
+    long last = (long)count;
+    for (size_t i = 0; i + 1 < count; i++)
+        if (intervals[i].optimizer_event != VT_NEVER)
+            last = (long)i;
+    return last;
+}
+
+/* True if a pass made it and it outlives the last pass. *early: made before the last KEPT_PASSES, and no
+ * later than `stepped`: gradients of a last iteration with many passes are those of all the others. */
+static bool lives_on(const struct vt_finder *finder, const struct vt_allocation *block, long stepped,
+                     bool *early)
 {
     const struct vt_phases *phases = finder->phases;
     if (!vt_holds_tensors(phases, block) || finder->signs[block->alloc_event] != SIGN_BACKWARD)
         return false;
     long made = vt_pass_before(phases, block->alloc_event);
-    *early = made >= 0 && (size_t)made + KEPT_PASSES < phases->pass_count;
+    *early = made >= 0 && made <= stepped && (size_t)made + KEPT_PASSES < phases->pass_count;
     return made >= 0 && block->free_event > phases->passes[phases->pass_count - 1].last_event;
 }
 
@@ -90,10 +104,11 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_replay *replay = finder->replay;
+    const long stepped = last_stepped(intervals, phases->pass_count);
     struct vt_index keeps = {0};
     bool early;
     for (size_t i = 0; i < replay->allocation_count; i++)
-        if (lives_on(finder, &replay->allocations[i], &early) && early)
+        if (lives_on(finder, &replay->allocations[i], stepped, &early) && early)
             vt_index_put(&keeps, likeness_of(finder->trace, &replay->allocations[i]), 1);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
@@ -108,7 +123,7 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
         if (made < 0 || block->free_event <= phases->passes[made].last_event ||
             is_inner(finder, block->alloc_event))
             continue;
-        if (lives_on(finder, block, &early) &&
+        if (lives_on(finder, block, stepped, &early) &&
             vt_index_get(&keeps, likeness_of(finder->trace, block)) != VT_INDEX_NONE)
             continue;
         intervals[made].alive += block->bytes;

@@ -32,8 +32,7 @@ IMPORT = """import sys; sys.path[:0] = [{0!r}, {0!r} + "/../torch"]
 import importlib
 for name in sys.argv[1:]:
     try:
-        module = importlib.import_module(name)
-        getattr(module, "imported", int)()
+        importlib.import_module(name)
     except Exception as error:
         print(name, f"{{type(error).__name__}}: {{error}}".splitlines()[0], sep="\\t")
 """
@@ -172,6 +171,8 @@ def corpus_rows(found):
     for version, modes in found.items():
         for mode, programs in modes.items():
             done = ran(programs)
+            if not done:
+                continue
             told = {word: [sum(column) for column in zip(*(each["told"][word] for each in done.values()))] for word in judge.EVIDENCES}
             wrong = " | ".join(f"{bytes_wrong / bytes_told:.3%}" if bytes_told else "–" for bytes_told, bytes_wrong in told.values())
             shared = [compared(objects_of(found, mode, name)) for name in done]
@@ -206,6 +207,16 @@ def uneven_rows(found):
             known = [share for share in shares if share is not None]
             if known and min(known) < RIGHT:
                 yield f"| {name} | {SHORT[mode]} | " + " | ".join("–" if share is None else f"{1 - share:.2%}" for share in shares) + " |"
+
+
+def step_rows(found):
+    """Programs whose steps are counted otherwise on another version."""
+    yield "| program | mode | " + " | ".join(found) + " |\n|---|---|" + "--:|" * len(found)
+    for mode in MODES:
+        for name in names_in(found, mode):
+            counts = [modes.get(mode, {}).get(name, {}).get("steps", [None, 0])[0] for modes in found.values()]
+            if len(set(counts) - {None}) > 1:
+                yield f"| {name} | {SHORT[mode]} | " + " | ".join("–" if count is None else str(count) for count in counts) + " |"
 
 
 def failed_rows(found):
@@ -250,7 +261,8 @@ def page(folder, versions):
     yield from ("## Programs that do not run", "", *failed_rows(corpus), "")
     yield from (f"## Kinds of parallel training, {RANKS} ranks", "",
                 "The worst rank's share of wrong bytes; *ranks differ*: the same object has other categories on another rank.", "",
-                *kind_rows(kinds), "", *difference_rows(kinds))
+                *kind_rows(kinds), "", *difference_rows(kinds), "")
+    yield from ("## Programs whose steps are counted otherwise", "", *step_rows(corpus), *list(step_rows(kinds))[1:])
 
 
 def main():

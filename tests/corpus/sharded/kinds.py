@@ -24,7 +24,7 @@ from torch.nn import functional  # noqa: E402
 import category_truth  # noqa: E402
 import children  # noqa: E402
 import models  # noqa: E402
-from training.sharded import watch_fsdp  # noqa: E402
+from training.sharded import after, watch_fsdp  # noqa: E402
 
 STEPS, WIDTH, INNER, LAYERS, WORDS, ROWS, TOKENS = 3, 512, 1408, 8, 8192, 4, 512
 
@@ -200,6 +200,9 @@ def pp(record):
     record.watch([model], [optimizer])
     record.hold("communication", lambda: list(received_by(stage)))
     record.hold("gradient", lambda: [buffer.grad for buffer in received_by(stage) if buffer.is_leaf])
+    after(PipelineStage, "backward_one_chunk",  # what it will send is not there any more at a mark
+          lambda *_: record.note("gradient", category_truth.tensors_in(
+              [*getattr(stage, "bwd_cache", {}).values(), getattr(stage, "grads_input", ())])))
     for step in range(STEPS):
         inputs, targets = batch(2 * ranks)
         schedule.step(*([inputs] if first else []), **({"target": targets, "losses": []} if last else {}))
