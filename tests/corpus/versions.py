@@ -112,13 +112,14 @@ def write_answers(folder, names, inspect):
 
 def run_kinds(folder, inspect, kinds, ranks=RANKS):
     folder.mkdir(parents=True, exist_ok=True)
-    for kind in kinds:
-        names = [f"{kind}-{rank}" for rank in range(ranks)]
-        if not all((folder / f"{name}.json").exists() for name in names):
-            command = [helpers.PYTHON, HERE / "sharded/kinds.py", folder, "--ranks", ranks, kind, *(["--inspect"] if inspect else [])]
-            (folder / f"{kind}.store").unlink(missing_ok=True)
-            helpers.run(command, folder / "%p.vrt", VRAMTRACE_INSPECT="1" if inspect else "0", VRAMTRACE_STANDIN_DEVICES=str(ranks))
-            write_answers(folder, names, inspect)
+    names = {kind: [f"{kind}-{rank}" for rank in range(ranks)] for kind in kinds}
+    wanted = [kind for kind in kinds if not all((folder / f"{name}.json").exists() for name in names[kind])]
+    if wanted:
+        command = [helpers.PYTHON, HERE / "sharded/kinds.py", folder, "--ranks", ranks, *wanted, *(["--inspect"] if inspect else [])]
+        helpers.run(command, folder / "%p.vrt", timeout=1800, VRAMTRACE_INSPECT="1" if inspect else "0",
+                    VRAMTRACE_STANDIN_DEVICES=str(ranks))
+    for kind in wanted:
+        write_answers(folder, names[kind], inspect)
 
 
 def answers(folder):
@@ -159,7 +160,7 @@ def wrong_of(each):
 
 # ---- Printing ----
 
-TEXT = """*right*: programs of which 99.9 % of the bytes are in their true category, at the worst moment
+TEXT = """*programs*: those that ran, of {}. *right*: programs of which 99.9 % of the bytes are in their true category, at the worst moment
 ([how](../attribution.md#how-it-is-checked)). *exact*, *strong*, *weak*: wrong bytes, of those that carry the word. An object is what
 the program's own truth knows by a name, at a mark; what has no name goes by its size. *compared*: bytes of objects that all versions
 have; the others differ because PyTorch allocates differently.
@@ -253,8 +254,9 @@ def kind_rows(found):
 def page(folder, versions):
     corpus = {version: {mode: answers(folder / version / mode) for mode in MODES} for version in versions}
     kinds = {version: {mode: answers(folder / version / f"kinds-{mode}") for mode in MODES} for version in versions}
-    yield helpers.made_here("The same programs on several versions of PyTorch", "tests/corpus/versions.py > docs/results/versions.md")
-    yield from (TEXT, "## Corpus", "", *corpus_rows(corpus), "")
+    yield helpers.made_here("The same programs on several versions of PyTorch", "tests/corpus/versions.py > docs/results/versions.md",
+                            f"PyTorch {', '.join(versions)}, Simulated GPU")
+    yield from (TEXT.format(len(catalogue.names(*catalogue.CATEGORIES))), "## Corpus", "", *corpus_rows(corpus), "")
     yield from ("## Programs with wrong bytes", "", *uneven_rows(corpus), "")
     yield from ("## Objects whose category differs", "", *difference_rows(corpus), "")
     yield from ("## Objects whose category the truth leaves open, and that differ", "", *difference_rows(corpus, open_too=True), "")

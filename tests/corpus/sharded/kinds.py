@@ -241,6 +241,7 @@ def main():
     import_all()
     folder, ranks, codes = arguments.folder, arguments.ranks, {}
     for kind in arguments.kinds:
+        (folder / f"{kind}.store").unlink(missing_ok=True)
         jobs = {f"{kind}-{rank}": functools.partial(rank_of, kind, rank, ranks, folder) for rank in range(ranks)}
         codes |= children.run(jobs, folder, at_once=ranks)
         for name in jobs:
