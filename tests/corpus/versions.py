@@ -99,6 +99,8 @@ def run_programs(folder, inspect, names):
     wanted = [name for name in wanted if not (folder / f"{name}.json").exists()]
     for first in range(0, len(wanted), BATCH):
         names = wanted[first:first + BATCH]
+        for name in names:
+            (folder / f"{name}.failed").unlink(missing_ok=True)
         judge.run(folder, names, inspect, VRAMTRACE_INSPECT="1" if inspect else "0")
         write_answers(folder, names, inspect)
 
