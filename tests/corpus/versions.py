@@ -74,7 +74,8 @@ def answer(folder, name, inspect):
     try:
         result = examine(folder, name, inspect)
     except (AssertionError, OSError) as error:
-        return {"failed": (str(error).strip().splitlines() or ["?"])[-1]}
+        lines = str(error).strip().splitlines() or ["?"]
+        return {"failed": ([line for line in lines if re.search(r"\w(Error|Exception): ", line)] or lines)[-1]}
     truth = judge.Truth(judge.truth_of(folder, name))
     return {"share": result.share(), "steps": [result.step_count, result.true_steps],
             "told": {word: result.told(word) for word in judge.EVIDENCES}, "objects": objects(result.moments, truth)}

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "torch")]
@@ -192,8 +193,9 @@ def pp(record):
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), torch.device("cuda", record.device)
     first, last = rank == 0, rank == ranks - 1
     model = Net(max(1, LAYERS // ranks), first, last).to(device)
-    words, values = torch.zeros(1, TOKENS, dtype=torch.long, device="meta"), torch.zeros(1, TOKENS, WIDTH, device="meta")
-    outputs = torch.zeros(1, TOKENS, WORDS, device="meta") if last else values
+    words = torch.zeros(1, TOKENS, dtype=torch.long, device="meta")
+    values = torch.zeros(1, TOKENS, WIDTH, device="meta", requires_grad=True)
+    outputs = torch.zeros(1, TOKENS, WORDS, device="meta", requires_grad=True) if last else values
     stage = PipelineStage(model, rank, ranks, device, input_args=(words if first else values,), output_args=(outputs,))
     schedule = Schedule1F1B(stage, n_microbatches=2 * ranks, loss_fn=loss_of)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -220,6 +222,7 @@ def rank_of(kind, rank, ranks, folder):
     record = category_truth.Record(kind, str(folder / f"{kind}-{rank}.truth"), rank)
     dist.init_process_group("nccl", init_method=f"file://{folder.resolve()}/{kind}.store", rank=rank, world_size=ranks)
     KINDS[kind](record)
+    time.sleep(0.5)  # NCCL's thread lets go of what was sent last
     record.write()
     dist.destroy_process_group()
 
