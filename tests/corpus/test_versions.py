@@ -11,21 +11,32 @@ import versions  # noqa: E402
 from sharded import CACHE  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not helpers.RUN, reason="the ranks exchange messages through the stand-in's NCCL")
-HERE = (helpers.PYTHON, *sorted(str(found.parent / "bin/python") for found in CACHE.glob("venv-torch-*/.done")))
 KIND, RANKS = "fsdp2", 2
+
+
+def version_of(path):
+    return path.parent.name.split("-")[2]
+
+
+def others():
+    """Interpreters, from the oldest PyTorch that has this kind to the newest."""
+    found = [path for path in CACHE.glob("venv-torch-*/.done") if KIND in versions.kinds_of(version_of(path))]
+    return [str(path.parent / "bin/python") for path in sorted(found, key=lambda path: tuple(map(int, version_of(path).split("."))))]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    own, answers = dict(helpers.ENVIRONMENT), {}
-    for python in HERE if helpers.LONG else HERE[:2]:
-        folder = tmp_path_factory.mktemp("version")
-        versions.use(python)
-        versions.run_kinds(folder, True, [KIND], RANKS)
-        answers[python] = versions.answers(folder)
-    helpers.ENVIRONMENT.clear()
-    helpers.ENVIRONMENT.update(own)
-    helpers.PYTHON = HERE[0]
+    own, answers = (helpers.PYTHON, dict(helpers.ENVIRONMENT)), {}
+    try:
+        for python in [helpers.PYTHON, *(others() if helpers.LONG else others()[-1:])]:
+            folder = tmp_path_factory.mktemp("version")
+            versions.use(python)
+            versions.run_kinds(folder, True, [KIND], RANKS)
+            answers[python] = versions.answers(folder)
+    finally:
+        helpers.PYTHON = own[0]
+        helpers.ENVIRONMENT.clear()
+        helpers.ENVIRONMENT.update(own[1])
     return answers
 
 

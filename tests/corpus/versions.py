@@ -56,8 +56,9 @@ def interpreter(version, given):
 
 def use(python):
     """From here on programs run with this interpreter and its PyTorch."""
-    helpers.PYTHON = helpers.ENVIRONMENT["VRAMTRACE_PYTHON"] = python
-    helpers.ENVIRONMENT.pop("VRAMTRACE_TORCH", None)
+    if python != helpers.PYTHON:
+        helpers.PYTHON = helpers.ENVIRONMENT["VRAMTRACE_PYTHON"] = python
+        helpers.ENVIRONMENT.pop("VRAMTRACE_TORCH", None)
 
 
 def refused(names):
