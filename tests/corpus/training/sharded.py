@@ -459,7 +459,8 @@ def pipeline_stage(record):
         model = Net(depth=2, outputs=256).cuda()
         device = torch.device("cuda", 0)
         example = torch.randn(32, 256).to("cuda")
-        stage = PipelineStage(model, 0, 2, device, input_args=(example,), output_args=(torch.empty(32, 256, device="meta"),))
+        sent = torch.empty(32, 256, device="meta", requires_grad=True)
+        stage = PipelineStage(model, 0, 2, device, input_args=(example,), output_args=(sent,))
         del example
         schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=functional.cross_entropy)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
