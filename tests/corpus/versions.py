@@ -230,7 +230,7 @@ def failed_rows(found):
         why = collections.defaultdict(dict)
         for name, each in ((name, each) for programs in modes.values() for name, each in programs.items()):
             if "failed" in each:
-                why[re.sub(r"0x[0-9a-f]+|\|", "…", each["failed"])[:140]][name] = True
+                why[re.sub(r"0x[0-9a-f]+|\||\(/\S+", "…", each["failed"])[:140]][name] = True
         for reason, names in why.items():
             yield f"| {version} | {reason} | {', '.join(names)} |"
 
