@@ -288,8 +288,8 @@ class Record:
             if event["action"] == "alloc":
                 alive[event["addr"]] = len(lives)
                 lives.append([len(lives) + 1, event["addr"], position, None])
-                if any("getNewWorkspace" in frame["name"] or "BlasLtWorkspace" in frame["name"] or "BlasHandle" in frame["name"]
-                       for frame in event.get("frames", ())):
+                if any(word in frame["name"] for frame in event.get("frames", ())
+                       for word in ("getNewWorkspace", "BlasWorkspace", "BlasLtWorkspace", "BlasHandle")):
                     self.notes.append(("workspace", len(lives), event["addr"]))
             elif event["action"] == "free_requested":
                 lives[alive.pop(event["addr"])][3] = position

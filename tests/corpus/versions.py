@@ -147,6 +147,11 @@ def differences(found):
     return [(true, words, *most) for (true, words), most in sorted(largest.items())]
 
 
+def known_differences(found):
+    """Without those whose category the truth leaves open."""
+    return [each for each in differences(found) if each[0] != "open"]
+
+
 def compared(found):
     """Bytes of objects that all have, and of all."""
     common = set.intersection(*(set(objects) for objects in found.values())) if found else set()
@@ -246,11 +251,11 @@ def kind_rows(found):
                 if not ranks or failed:
                     cells.append(failed[0][:60] if failed else "–")
                     continue
-                uneven = differences({rank: each["objects"] for rank, each in ranks.items()})
+                uneven = known_differences({rank: each["objects"] for rank, each in ranks.items()})
                 cells.append(f"{max(map(wrong_of, ranks.values())):.2%}{', ranks differ' if uneven else ''}")
                 by_version[version] = ranks
             if by_version:
-                same = not any(differences({version: ranks[rank]["objects"] for version, ranks in by_version.items()})
+                same = not any(known_differences({version: ranks[rank]["objects"] for version, ranks in by_version.items()})
                                for rank in next(iter(by_version.values())))
                 yield f"| {kind} | {SHORT[mode]} | {' | '.join(cells)} | {'yes' if same else 'no'} |"
 

@@ -248,6 +248,7 @@ def main():
         jobs = {f"{kind}-{rank}": functools.partial(rank_of, kind, rank, ranks, folder) for rank in range(ranks)}
         codes |= children.run(jobs, folder, at_once=ranks)
         for name in jobs:
+            (folder / f"{name}.failed").unlink(missing_ok=True)
             if codes[name]:
                 (folder / f"{name}.failed").write_text(f"ended with status {codes[name]}:\n" + (folder / f"{name}.log").read_text())
     print(json.dumps(codes))
