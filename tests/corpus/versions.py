@@ -152,11 +152,13 @@ def known_differences(found):
     return [each for each in differences(found) if each[0] != "open"]
 
 
-def compared(found):
-    """Bytes of objects that all have, and of all."""
-    common = set.intersection(*(set(objects) for objects in found.values())) if found else set()
-    sizes = [(key in common, sum(words.values())) for objects in found.values() for key, words in objects.items()]
-    return sum(size for shared, size in sizes if shared), sum(size for _, size in sizes)
+def compared(found, version):
+    """{True category: bytes} of this version's objects, of those that all have ("") and of the others."""
+    common = set.intersection(*map(set, found.values()))
+    sizes = collections.Counter()
+    for key, words in found[version].items():
+        sizes["" if key in common else key.split(" ")[1]] += sum(words.values())
+    return sizes
 
 
 def ran(found):
@@ -172,12 +174,13 @@ def wrong_of(each):
 TEXT = """*programs*: those that ran, of {}. *right*: programs of which 99.9 % of the bytes are in their true category, at the worst moment
 ([how](../attribution.md#how-it-is-checked)). *exact*, *strong*, *weak*: wrong bytes, of those that carry the word. An object is what
 the program's own truth knows by a name, at a mark; what has no name goes by its size. *compared*: bytes of objects that all versions
-have; the others differ because PyTorch allocates differently.
+have. The others, by their true category, differ because PyTorch allocates differently: 2.15 takes a workspace of cuBLAS for each call.
 """
+KINDS_TEXT = "The worst rank's share of wrong bytes; *ranks differ*: the same object has other categories on another rank."
 
 
 def corpus_rows(found):
-    yield "| PyTorch | mode | programs | right | exact | strong | weak | compared |\n|---|---|--:|--:|--:|--:|--:|--:|"
+    yield "| PyTorch | mode | programs | right | exact | strong | weak | compared | others, MiB |\n|---|---|--:|--:|--:|--:|--:|--:|---|"
     for version, modes in found.items():
         for mode, programs in modes.items():
             done = ran(programs)
@@ -185,9 +188,11 @@ def corpus_rows(found):
                 continue
             told = {word: [sum(column) for column in zip(*(each["told"][word] for each in done.values()))] for word in judge.EVIDENCES}
             wrong = " | ".join(f"{bytes_wrong / bytes_told:.3%}" if bytes_told else "–" for bytes_told, bytes_wrong in told.values())
-            shared = [compared(objects_of(found, mode, name)) for name in done]
+            sizes = sum((compared(objects_of(found, mode, name), version) for name in done), collections.Counter())
+            shared = share_of(sizes[""], sum(sizes.values()))
+            others = ", ".join(f"{true} {size / 2**20:,.0f}" for true, size in sizes.most_common(4) if true)
             yield (f"| {version} | {SHORT[mode]} | {len(done)} | {sum(each['share'] >= RIGHT for each in done.values())} | {wrong} | "
-                   f"{share_of(*map(sum, zip(*shared)))} |")
+                   f"{shared} | {others} |")
 
 
 def objects_of(found, mode, name):
@@ -198,35 +203,23 @@ def names_in(found, mode):
     return dict.fromkeys(name for modes in found.values() for name in modes.get(mode, ()))
 
 
-def difference_rows(found, open_too=False):
+def difference_rows(found):
     yield "| program | mode | truth | categories | largest |\n|---|---|---|---|---|"
     for mode in MODES:
         for name in names_in(found, mode):
             for true, words, size, key in differences(objects_of(found, mode, name)):
-                if (true == "open") == open_too:
-                    told = "; ".join(f"{word} on {', '.join(versions)}" for word, versions in words)
-                    yield f"| {name} | {SHORT[mode]} | {true} | {told} | {size / 2**10:,.1f} KiB, {key.split(' ')[0]} |"
+                told = "; ".join(f"{word} on {', '.join(versions)}" for word, versions in words)
+                yield f"| {name} | {SHORT[mode]} | {true} | {told} | {size / 2**10:,.1f} KiB, {key.split(' ')[0]} |"
 
 
-def uneven_rows(found):
-    """Programs that are right on one version and not on another."""
+def value_rows(found, value, shown, matter):
+    """A value of each program on each version, where the values of all MATTER."""
     yield "| program | mode | " + " | ".join(found) + " |\n|---|---|" + "--:|" * len(found)
     for mode in MODES:
         for name in names_in(found, mode):
-            shares = [modes.get(mode, {}).get(name, {}).get("share") for modes in found.values()]
-            known = [share for share in shares if share is not None]
-            if known and min(known) < RIGHT:
-                yield f"| {name} | {SHORT[mode]} | " + " | ".join("–" if share is None else f"{1 - share:.2%}" for share in shares) + " |"
-
-
-def step_rows(found):
-    """Programs whose steps are counted otherwise on another version."""
-    yield "| program | mode | " + " | ".join(found) + " |\n|---|---|" + "--:|" * len(found)
-    for mode in MODES:
-        for name in names_in(found, mode):
-            counts = [modes.get(mode, {}).get(name, {}).get("steps", [None, 0])[0] for modes in found.values()]
-            if len(set(counts) - {None}) > 1:
-                yield f"| {name} | {SHORT[mode]} | " + " | ".join("–" if count is None else str(count) for count in counts) + " |"
+            values = [value(ran(modes[mode])[name]) if name in ran(modes[mode]) else None for modes in found.values()]
+            if matter(set(values) - {None}):
+                yield f"| {name} | {SHORT[mode]} | " + " | ".join("–" if each is None else shown(each) for each in values) + " |"
 
 
 def failed_rows(found):
@@ -266,14 +259,13 @@ def page(folder, versions):
     yield helpers.made_here("The same programs on several versions of PyTorch", "tests/corpus/versions.py > docs/results/versions.md",
                             f"PyTorch {', '.join(versions)}, Simulated GPU")
     yield from (TEXT.format(len(catalogue.names(*catalogue.CATEGORIES))), "## Corpus", "", *corpus_rows(corpus), "")
-    yield from ("## Programs with wrong bytes", "", *uneven_rows(corpus), "")
-    yield from ("## Objects whose category differs", "", *difference_rows(corpus), "")
-    yield from ("## Objects whose category the truth leaves open, and that differ", "", *difference_rows(corpus, open_too=True), "")
+    yield from ("## Programs with wrong bytes", "",
+                *value_rows(corpus, wrong_of, "{:.2%}".format, lambda wrong: max(wrong, default=0) > 1 - RIGHT), "")
+    yield from ("## Objects whose category differs", "", "*open*: the truth leaves it open.", "", *difference_rows(corpus), "")
+    yield from ("## Programs whose steps are counted otherwise", "",
+                *value_rows(corpus, lambda each: each["steps"][0], str, lambda counts: len(counts) > 1), "")
     yield from ("## Programs that do not run", "", *failed_rows(corpus), "")
-    yield from (f"## Kinds of parallel training, {RANKS} ranks", "",
-                "The worst rank's share of wrong bytes; *ranks differ*: the same object has other categories on another rank.", "",
-                *kind_rows(kinds), "", *difference_rows(kinds), "")
-    yield from ("## Programs whose steps are counted otherwise", "", *step_rows(corpus), *list(step_rows(kinds))[1:])
+    yield from (f"## Kinds of parallel training, {RANKS} ranks", "", KINDS_TEXT, "", *kind_rows(kinds), "", *difference_rows(kinds))
 
 
 def main():
