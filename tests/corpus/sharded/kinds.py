@@ -7,7 +7,9 @@ FOLDER gets KIND-RANK.vrt, KIND-RANK.truth and KIND-RANK.log, as of runner.py. T
 The ranks exchange messages through the stand-in's NCCL. Its kernels compute nothing, so stages of the pipeline are told their shapes.
 """
 import argparse
+import contextlib
 import functools
+import importlib
 import json
 import os
 import pathlib
@@ -181,15 +183,22 @@ def tpfsdp(record):
     begin(record, model)
 
 
-def received_by(stage):
-    """What a stage keeps to receive activations and their gradients in."""
-    for infos in (*stage.args_recv_info.values(), *getattr(stage, "grad_recv_info", {}).values()):
-        yield from (info.buffer for info in infos if isinstance(getattr(info, "buffer", None), torch.Tensor))
+def watch_stages(record):
+    """What they receive in, and the gradients that they will send, which may be gone at a mark."""
+    from torch.distributed.pipelining import PipelineStage
+
+    for name in ("stage", "_recv_buffers"):  # the second in new versions
+        with contextlib.suppress(ImportError):
+            after(importlib.import_module(f"torch.distributed.pipelining.{name}"), "_make_tensor_from_meta",
+                  lambda tensor, *_: record.note("communication", [tensor]))
+    after(PipelineStage, "backward_one_chunk", lambda _, stage, *__: record.note("gradient", category_truth.tensors_in(
+        [*getattr(stage, "bwd_cache", {}).values(), getattr(stage, "grads_input", ())])))
 
 
 def pp(record):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
+    watch_stages(record)
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), torch.device("cuda", record.device)
     first, last = rank == 0, rank == ranks - 1
     model = Net(max(1, LAYERS // ranks), first, last).to(device)
@@ -200,11 +209,6 @@ def pp(record):
     schedule = Schedule1F1B(stage, n_microbatches=2 * ranks, loss_fn=loss_of)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     record.watch([model], [optimizer])
-    record.hold("communication", lambda: list(received_by(stage)))
-    record.hold("gradient", lambda: [buffer.grad for buffer in received_by(stage) if buffer.is_leaf])
-    after(PipelineStage, "backward_one_chunk",  # what it will send is not there any more at a mark
-          lambda *_: record.note("gradient", category_truth.tensors_in(
-              [*getattr(stage, "bwd_cache", {}).values(), getattr(stage, "grads_input", ())])))
     for step in range(STEPS):
         inputs, targets = batch(2 * ranks)
         schedule.step(*([inputs] if first else []), **({"target": targets, "losses": []} if last else {}))
