@@ -22,6 +22,7 @@
 # setup_job_launchers  Ray and DeepSpeed (0.2 GB to load) in a folder beside PyTorch's: tests/torch/test_launched.py, skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_trainers       setup_torch, and into the same environment pytest and what people train with on top of PyTorch
+# setup_torch_of       VERSION: sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: another PyTorch, with the same (2 GB on disk)
 
 . "$(dirname "${BASH_SOURCE[0]}")/../packaging/setup.sh"
 
@@ -361,6 +362,31 @@ setup_install_trainers() {
         return 1
     }
     setup_all_trainers >"$setup_venv/.tests"
+}
+
+setup_torch_of() { # VERSION
+    setup_venv=$VRAMTRACE_CACHE/venv-torch-$1
+    [ -e "$setup_venv/.done" ] || setup_locked setup_install_torch_of "$1" || return 1
+    VRAMTRACE_PYTHON=$setup_venv/bin/python
+    VRAMTRACE_TORCH=$(echo "$setup_venv"/lib/python3.*/site-packages/torch)
+    export VRAMTRACE_PYTHON VRAMTRACE_TORCH
+}
+
+setup_install_torch_of() { # VERSION
+    local base minor numpy=numpy triton
+    [ ! -e "$setup_venv/.done" ] || return 0
+    IFS=. read -r _ minor _ <<<"$1"
+    [ "$minor" -ge 3 ] || numpy='numpy<2'
+    [ -x "$setup_venv/bin/python" ] || { base=$(setup_base_python) && "$base" -m venv "$setup_venv" >&2; } || return 1
+    setup_pip "downloading what PyTorch $1 may need into $setup_venv" install ${setup_python_packages/numpy/$numpy} &&
+        setup_pip "downloading PyTorch $1 into $setup_venv" install --no-compile --no-cache-dir --no-deps "torch==$1" || return 1
+    # The newest PyTorch may have no torchvision of its own yet. Triton is the one that this PyTorch asks for.
+    setup_pip "downloading its torchvision" install --no-deps "torchvision==0.$((minor + 15)).*" ||
+        setup_pip "downloading a torchvision" install --no-deps torchvision || return 1
+    triton=$("$setup_venv/bin/python" -c 'import importlib.metadata as m, re
+print(*(re.sub("[ ()]", "", each.partition(";")[0]) for each in m.requires("torch") if each.startswith("triton")))')
+    setup_pip "downloading what people train with" install --no-deps $(sed "s/triton==[^ ]*/$triton/" <<<$setup_trainers_packages) &&
+        touch "$setup_venv/.done"
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then

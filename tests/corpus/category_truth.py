@@ -12,7 +12,8 @@ blocks the allocator had handed out when it made this one (torch.cuda.memory_sta
     kv_cache, parameter, buffer, gradient, optimizer_state, checkpoint_copy, input, workspace, communication
                   at some mark the storage of such a tensor lay in the block (the first in this order, for its whole
                   life). Workspaces are what the allocator gets back when PyTorch is asked to drop them, last of all or by a
-                  trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
+                  trainer (in a process that will be killed, or where PyTorch takes one for each call, what PyTorch's history
+                  says it allocated for them);
                   what is sent, and copies of weights, are told by Record.note or
                   Record.hold. A buffer of a module that is a cache of keys and values is kv_cache.
     ""            else, if the script says so (Record.hold("open", give)): tensors that it keeps for itself from step to step, whether
@@ -109,10 +110,11 @@ class Record:
         self.marks, self.roles, self.notes, self.free_choices = [], [], [], []
         self.mark, self.inspect = train_script.load_mark(), train_script.load_mark("vramtrace_inspect")
         self.driver = train_script.DriverTruth()
-        # A process that is killed cannot clear its workspaces: there the history's stacks tell them.
+        # A process that is killed cannot clear its workspaces, and a new PyTorch takes one for each call: there the history's
+        # stacks tell them.
         self.is_killed = name.startswith("killed")
-        torch.cuda.memory._record_memory_history(
-            context="alloc" if self.is_killed else None, stacks="all", max_entries=10**7)
+        with_stacks = self.is_killed or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 12)
+        torch.cuda.memory._record_memory_history(context="alloc" if with_stacks else None, stacks="all", max_entries=10**7)
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda saved: saved.tensor)
         self.hooks.__enter__()
         self.watch_checkpoints()
@@ -288,8 +290,8 @@ class Record:
             if event["action"] == "alloc":
                 alive[event["addr"]] = len(lives)
                 lives.append([len(lives) + 1, event["addr"], position, None])
-                if any("getNewWorkspace" in frame["name"] or "BlasLtWorkspace" in frame["name"] or "BlasHandle" in frame["name"]
-                       for frame in event.get("frames", ())):
+                if any(word in frame["name"] for frame in event.get("frames", ())
+                       for word in ("getNewWorkspace", "BlasWorkspace", "BlasLtWorkspace", "BlasHandle")):
                     self.notes.append(("workspace", len(lives), event["addr"]))
             elif event["action"] == "free_requested":
                 lives[alive.pop(event["addr"])][3] = position

@@ -10,6 +10,7 @@ code}. --inspect: the first mark of each name requests an inspection of live obj
 process's life, and these processes are short-lived. --names: the truth has every tensor by name, too.
 """
 import argparse
+import contextlib
 import functools
 import importlib
 import json
@@ -61,7 +62,8 @@ def import_packages(programs):
         if program.topic in catalogue.CATEGORIES:
             imported = getattr(module(program), "imported", None)
             if imported or program.set:
-                (imported or importlib.import_module("training.trainers").imported)()
+                with contextlib.suppress(ImportError, NameError):  # a package that needs a newer PyTorch: who uses it fails
+                    (imported or importlib.import_module("training.trainers").imported)()
 
 
 def main():

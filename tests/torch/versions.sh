@@ -12,26 +12,8 @@ tests=${VRAMTRACE_VERSION_TESTS:-tests/torch/test_bytes.py tests/torch/test_hist
     tests/torch/test_join.py tests/torch/test_frag.py tests/corpus}
 failed=()
 for version in "$@"; do
-    IFS=. read -r _ minor _ <<<"$version"
-    venv=$VRAMTRACE_CACHE/venv-torch-$version
-    setup_venv=$venv
-    if [ ! -e "$venv/.done" ]; then
-        base=$(setup_base_python)
-        numpy=numpy
-        [ "$minor" -ge 3 ] || numpy='numpy<2'
-        "$base" -m venv "$venv"
-        "$venv/bin/python" -m pip install -q --disable-pip-version-check ${setup_python_packages/numpy/$numpy}
-        "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
-            "torch==$version"
-        "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
-            "torchvision==0.$((minor + 15)).*" || # the newest PyTorch may have none of its own yet
-            "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps torchvision
-        setup_torchvision= # it has one
-        setup_install_trainers
-        touch "$venv/.done"
-    fi
+    setup_torch_of "$version"
     echo "==== PyTorch $version"
-    export VRAMTRACE_PYTHON=$venv/bin/python
     chosen=
     if ! $VRAMTRACE_RUN "$VRAMTRACE_PYTHON" -c 'import sys; sys.path[:0] = ["tests/torch", "tests/corpus"]
 from training import trainers; trainers.imported()' >/dev/null 2>&1; then

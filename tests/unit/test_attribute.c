@@ -501,6 +501,37 @@ Test(attribute, counts_accumulation_as_one_step)
     end(&run);
 }
 
+/* A stage of a pipeline: each pass also makes a gradient of what the stage received, which is sent and
+ * dropped. */
+Test(attribute, counts_a_pipelines_passes_as_one_step)
+{
+    enum { PASSES = 5, STEPS = 3 };
+    struct run run = begin();
+    struct kept kept = {0};
+    uint64_t activations[3];
+    make_model(&run);
+    for (int i = 0; i < STEPS * PASSES; i++) {
+        struct kept micro = kept;
+        forward(&run, &micro, activations);
+        kept.input = micro.input;
+        backward(&run, &micro, activations, false);
+        for (int k = 0; k < 2 && i % PASSES > 0; k++) /* added to those of the first pass */
+            release(&run, micro.gradients[k], PARAMETER, run.engine_free);
+        uint64_t sent = alloc(&run, run.backward[0], INPUT, run.node * 2 - 1);
+        release(&run, activations[2], SCRATCH, run.main_free);
+        release(&run, sent, INPUT, run.main_free);
+        if (i % PASSES == 0)
+            memcpy(kept.gradients, micro.gradients, sizeof kept.gradients);
+        if (i % PASSES == PASSES - 1) {
+            step(&run, &kept);
+            zero_grad(&run, &kept);
+        }
+    }
+    attribute(&run);
+    cr_assert_eq(run.attribution->step_count, STEPS);
+    end(&run);
+}
+
 /* Killed in the middle of a backward pass, after a whole step or in the first. */
 Test(attribute, judges_what_was_cut_short)
 {

@@ -19,6 +19,7 @@ from torch.nn import functional
 import models
 from category_truth import tensors_in
 from nets import STEPS, make_batch, small_net
+from training import trainers
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false")
 WIDTH, HEADS, LAYERS, WORDS = 256, 8, 3, 2000
@@ -33,7 +34,8 @@ def watch_cache(record, give):
 
 def imported():
     """Before the processes are forked."""
-    from transformers import BartForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM  # noqa: F401
+    with trainers.accelerator_known():
+        from transformers import BartForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM  # noqa: F401
 
 
 def prompt(rows=4, tokens=16):

@@ -36,17 +36,29 @@ def after(owner, name, noted):
 def watch_fsdp(record):
     """What FSDP itself says it gathers, sends and receives."""
     from torch.distributed.fsdp import _flat_param
-    from torch.distributed.fsdp._fully_shard import _fsdp_collectives as collectives
-    from torch.distributed.fsdp._fully_shard import _fsdp_param
 
-    after(_fsdp_param.FSDPParam, "init_unsharded_param",
-          lambda _, parameter: record.note("parameter", parameter.all_gather_outputs))
+    def sent(tensor, *_):
+        record.note("communication", [tensor])
+
     after(_flat_param.FlatParamHandle, "_use_unsharded_flat_param",
           lambda _, handle, flat: record.note("parameter", [flat]))
     after(_flat_param.FlatParamHandle, "_use_low_precision_shard",
           lambda _, handle: record.note("parameter", [handle.flat_param._mp_shard]))
-    for kind in (collectives.DefaultAllGather, collectives.DefaultReduceScatter):
-        after(kind, "allocate", lambda tensor, *_: record.note("communication", [tensor]))
+    try:
+        from torch.distributed.fsdp._fully_shard import _fsdp_collectives as collectives
+        from torch.distributed.fsdp._fully_shard import _fsdp_param, _fsdp_param_group
+    except ImportError:  # before PyTorch 2.6 nobody used FSDP2
+        return
+    after(_fsdp_param.FSDPParam, "init_unsharded_param",
+          lambda _, parameter: record.note("parameter", parameter.all_gather_outputs))
+    if hasattr(collectives, "DefaultAllGather"):
+        for kind in (collectives.DefaultAllGather, collectives.DefaultReduceScatter):
+            after(kind, "allocate", sent)
+    elif hasattr(collectives, "allocate_memory"):  # before PyTorch 2.9
+        after(collectives, "allocate_memory", sent)
+    else:
+        after(_fsdp_param_group, "foreach_all_gather", lambda result, *_: result and sent(result.all_gather_output))
+        after(_fsdp_param_group, "foreach_reduce", lambda result, *_: sent(result[0]))
 
 
 class Block(nn.Module):
@@ -447,7 +459,8 @@ def pipeline_stage(record):
         model = Net(depth=2, outputs=256).cuda()
         device = torch.device("cuda", 0)
         example = torch.randn(32, 256).to("cuda")
-        stage = PipelineStage(model, 0, 2, device, input_args=(example,), output_args=(torch.empty(32, 256, device="meta"),))
+        sent = torch.empty(32, 256, device="meta", requires_grad=True)
+        stage = PipelineStage(model, 0, 2, device, input_args=(example,), output_args=(sent,))
         del example
         schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=functional.cross_entropy)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

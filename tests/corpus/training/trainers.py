@@ -3,6 +3,7 @@ Lightning, and PyTorch's own wrappers. Configurations are small; nothing is down
 
 The packages are imported where they are used, but imported() brings all at once before the processes are forked.
 """
+import contextlib
 import os
 
 import torch
@@ -17,11 +18,25 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS
 
 def imported():
     import_torchao()
-    import accelerate  # noqa: F401
-    import lightning.pytorch  # noqa: F401
-    import peft  # noqa: F401
-    import torchvision  # noqa: F401
-    from transformers import BertForSequenceClassification, GPT2LMHeadModel, Trainer  # noqa: F401
+    with accelerator_known():
+        import accelerate  # noqa: F401
+        import lightning.pytorch  # noqa: F401
+        import peft  # noqa: F401
+        import torchvision  # noqa: F401
+        from transformers import BertForSequenceClassification, GPT2LMHeadModel, Trainer  # noqa: F401
+
+
+@contextlib.contextmanager
+def accelerator_known():
+    """Which transformers asks for as it is imported, and PyTorch 2.6 begins to use then: nothing may touch one before the fork."""
+    if not hasattr(torch, "accelerator"):
+        yield
+        return
+    original, torch.accelerator.current_accelerator = torch.accelerator.current_accelerator, lambda *_, **__: torch.device("cuda")
+    try:
+        yield
+    finally:
+        torch.accelerator.current_accelerator = original
 
 
 def import_torchao():
@@ -30,7 +45,8 @@ def import_torchao():
     import torch.utils._triton
 
     available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
-    with torch._inductor.config.patch(triton_disable_device_detection=True):
+    detection = {"triton_disable_device_detection": True}
+    with torch._inductor.config.patch({name: value for name, value in detection.items() if hasattr(torch._inductor.config, name)}):
         try:
             import torchao.prototype.mx_formats  # noqa: F401
         except ImportError:
