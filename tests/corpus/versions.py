@@ -171,7 +171,7 @@ def wrong_of(each):
 
 # ---- Printing ----
 
-TEXT = """*programs*: those that ran, of {}: with `--every` a part of them, `–` elsewhere. *right*: those of which 99.9 % of the bytes are in
+TEXT = """*programs*: those that ran, of {} (`--every`: a part of them). *right*: those of which 99.9 % of the bytes are in
 their true category, at the worst moment ([how](../attribution.md#how-it-is-checked)). *exact*, *strong*, *weak*: wrong bytes, of those
 that carry the word. An object is what the program's own truth knows by a name, at a mark; what has no name goes by its size.
 *compared*: bytes of objects that all versions have. The others, by their true category, differ because PyTorch allocates differently:
