@@ -171,10 +171,11 @@ def wrong_of(each):
 
 # ---- Printing ----
 
-TEXT = """*programs*: those that ran, of {}. *right*: programs of which 99.9 % of the bytes are in their true category, at the worst moment
-([how](../attribution.md#how-it-is-checked)). *exact*, *strong*, *weak*: wrong bytes, of those that carry the word. An object is what
-the program's own truth knows by a name, at a mark; what has no name goes by its size. *compared*: bytes of objects that all versions
-have. The others, by their true category, differ because PyTorch allocates differently: 2.15 takes a workspace of cuBLAS for each call.
+TEXT = """*programs*: those that ran, of {} (`--every`: a part of them). *right*: those of which 99.9 % of the bytes are in
+their true category, at the worst moment ([how](../attribution.md#how-it-is-checked)). *exact*, *strong*, *weak*: wrong bytes, of those
+that carry the word. An object is what the program's own truth knows by a name, at a mark; what has no name goes by its size.
+*compared*: bytes of objects that all versions have. The others, by their true category, differ because PyTorch allocates differently:
+2.15 takes a workspace of cuBLAS for each call.
 """
 KINDS_TEXT = "The worst rank's share of wrong bytes; *ranks differ*: the same object has other categories on another rank."
 
@@ -250,7 +251,8 @@ def kind_rows(found):
             if by_version:
                 same = not any(known_differences({version: ranks[rank]["objects"] for version, ranks in by_version.items()})
                                for rank in next(iter(by_version.values())))
-                yield f"| {kind} | {SHORT[mode]} | {' | '.join(cells)} | {'yes' if same else 'no'} |"
+                word = "–" if len(by_version) < 2 else "yes" if same else "no"
+                yield f"| {kind} | {SHORT[mode]} | {' | '.join(cells)} | {word} |"
 
 
 def page(folder, versions):
