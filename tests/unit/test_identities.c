@@ -244,7 +244,7 @@ Test(identities, decide_again_what_a_rule_took_for_a_state)
 {
     struct run run = train((struct wrong){.rules = "trait mine\n    python */optim/adam.py:Adam.step\n"
                                                    "rule mine\n    optimizer_state strong\n    trait mine\n"
-                                                   "    life within-step\n"});
+                                                   "    not life outlives-step\n"});
     /* what the last step would have left is not known */
     expect_identity(&run, VT_IDENTITY_STATES, VT_IDENTITY_RESTORED, 2 * (SMALL + LARGE),
                     (2 + STEPS) * (SMALL + LARGE));
