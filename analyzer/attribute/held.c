@@ -92,6 +92,65 @@ static bool is_way_to_cache(const char *way)
     return false;
 }
 
+/* ---- Pairs: "attribute Cache.k" and "attribute Cache.v", "list 'keys' of run()" and "list 'values' of
+ * run()" ---- */
+
+enum { KEYS = 1, VALUES = 2 };
+
+/* KEYS, VALUES or 0, by the last name of a holder; *rest: hash of what is around that name, and the size. */
+static uint32_t half_of_pair(const struct vt_inspection_holder *holder, uint64_t bytes, uint64_t *rest)
+{
+    static const char *const keys[] = {"k", "key", "keys"}, *const values[] = {"v", "value", "values"};
+    const char *text = holder->holder, *end = text + vt_holder_bytes(text), *quote = strchr(text, '\''),
+               *dot = strrchr(text, '.'),
+               *name = quote ? quote + 1
+                       : dot ? dot + 1
+                             : end;
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
+    if (name >= end)
+        return 0;
+    *rest = vt_hash_bytes(name + length, (size_t)(end - name) - length,
+                          vt_hash_bytes(text, (size_t)(name - text), bytes));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strlen(keys[i]) == length && !strncmp(name, keys[i], length))
+            return KEYS;
+        else if (strlen(values[i]) == length && !strncmp(name, values[i], length))
+            return VALUES;
+    return 0;
+}
+
+/* What is kept from call to call, and nothing else tells of. */
+static bool may_be_cache(const struct vt_label *label, uint64_t life)
+{
+    return label->category == VT_CATEGORY_OTHER && !label->owner && life & VT_LIFE(OUTLIVES_CALL);
+}
+
+static void name_pairs(const struct vt_attribution *attribution, const uint64_t *lives,
+                       struct vt_label *labels, uint32_t *inspection_of)
+{
+    struct vt_index halves = {0}; /* rest → KEYS | VALUES */
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < attribution->held_count; i++) {
+            const struct vt_held *held = &attribution->held[i];
+            struct vt_label *label = &labels[held->allocation];
+            uint64_t rest = 0, bytes = attribution->replay->allocations[held->allocation].bytes;
+            uint32_t half = half_of_pair(held->holder, bytes, &rest), known = vt_index_get(&halves, rest);
+            if (!half || !may_be_cache(label, lives[held->allocation]))
+                continue;
+            if (round == 0) {
+                vt_index_put(&halves, rest, known == VT_INDEX_NONE ? half : known | half);
+            } else if (known == (KEYS | VALUES)) {
+                label->category = VT_CATEGORY_KV_CACHE;
+                label->evidence = VT_EVIDENCE_WEAK;
+                label->rule = VT_RULE_INSPECTION;
+                inspection_of[held->allocation] = held->inspection;
+            }
+        }
+    vt_index_free(&halves);
+}
+
+/* ---- All caches ---- */
+
 void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_t *lives,
                          struct vt_label *labels, uint32_t *inspection_of)
 {
@@ -106,6 +165,7 @@ void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_
         label->rule = VT_RULE_INSPECTION;
         inspection_of[held->allocation] = held->inspection;
     }
+    name_pairs(attribution, lives, labels, inspection_of);
 }
 
 /* Such a result may lie in the graph of what made it: only what no module made is surely out of it. */

@@ -134,7 +134,7 @@ static struct vt_budget budget_now(const struct process *state, const struct vt_
          has_grown = at_exit && block_bytes(session, false) > atomic_load(&state->census_bytes);
     struct vt_budget budget = vt_budget(life_ns, atomic_load(&state->spent_ns), at_exit, has_grown);
     if (atomic_load(&state->is_promised) && budget.all_ns < VT_BUDGET_LONGEST_NS)
-        budget.all_ns = VT_BUDGET_LONGEST_NS;
+        budget = (struct vt_budget){.all_ns = VT_BUDGET_LONGEST_NS, .census_ns = VT_BUDGET_LENT_NS};
     return budget;
 }
 
