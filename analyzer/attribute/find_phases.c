@@ -196,8 +196,17 @@ static void make_spans(struct vt_finder *finder)
     free(begins_step);
 }
 
-/* A pass of higher order makes nodes itself, not through a checkpoint that runs forward again. If nodes have
- * no numbers, any pass may make some. */
+/* Neither autograd's own code runs nor a function's backward. */
+static bool is_in_hook(const struct vt_finder *finder, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
+    return stack->python_count > 0 &&
+           !vt_traits_by_stack_code_is(finder->sites, stack->python[0].code_id, VT_CODE_PASS) &&
+           !vt_traits_by_stack_code_is(finder->sites, stack->python[0].code_id, VT_CODE_BACKWARD);
+}
+
+/* A pass of higher order makes nodes itself, not through a checkpoint that runs forward again or a hook that
+ * computes with gradients on. If nodes have no numbers, any pass may make some. */
 static void find_higher_orders(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
@@ -206,7 +215,8 @@ static void find_higher_orders(struct vt_finder *finder)
         const uint32_t i = finder->inner_nodes[k];
         long pass = vt_pass_before(phases, i);
         if (pass >= 0 && phases->passes[pass].last_event >= i &&
-            !(vt_finder_traits(finder, events[i].stack_id) & VT_TRAIT(RECOMPUTE)))
+            !(vt_finder_traits(finder, events[i].stack_id) & VT_TRAIT(RECOMPUTE)) &&
+            !is_in_hook(finder, events[i].stack_id))
             phases->passes[pass].makes_nodes = true;
     }
     for (size_t i = 0; i < phases->pass_count && !finder->numbered; i++)

@@ -128,15 +128,28 @@ static void find_closures(struct vt_finder *finder, struct interval *intervals)
 
 #define CYCLE_LIMIT 16
 
+/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval;
+ * of one that makes state alone, in its first step, no later step is seen. */
+static bool are_done(const struct vt_index *last, const uint64_t *seen, size_t seen_count, size_t interval)
+{
+    for (size_t i = 0; i < seen_count; i++)
+        if (vt_index_get(last, seen[i]) >= interval)
+            return false;
+    return true;
+}
+
 /* Several optimizers may take turns: an iteration ends before the first of them steps again. An optimizer
- * that appears after the others went round without it begins an iteration. */
+ * that appears after the others went round without it, or when they are done, begins an iteration. */
 static void find_cycles(struct interval *intervals, size_t count)
 {
     uint64_t seen[CYCLE_LIMIT];
     size_t seen_count = 0;
-    struct vt_index known = {0};
+    struct vt_index known = {0}, last = {0};
     bool went_round = false;
     struct interval *previous = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (intervals[i].optimizer_event != VT_NEVER)
+            vt_index_put(&last, intervals[i].optimizer, (uint32_t)(intervals[i].has_temporaries ? i : count));
     for (size_t i = 0; i < count; i++) {
         struct interval *interval = &intervals[i];
         if (interval->optimizer_event == VT_NEVER)
@@ -144,7 +157,8 @@ static void find_cycles(struct interval *intervals, size_t count)
         bool again = seen_count == CYCLE_LIMIT || interval->optimizer == 0;
         for (size_t k = 0; k < seen_count; k++)
             again |= seen[k] == interval->optimizer;
-        again |= went_round && vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
+        again |= (went_round || are_done(&last, seen, seen_count, i)) &&
+                 vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
         if (again && previous)
             previous->ends_cycle = went_round = true;
         seen_count = again ? 0 : seen_count;
@@ -154,6 +168,7 @@ static void find_cycles(struct interval *intervals, size_t count)
     }
     if (previous)
         previous->ends_cycle = true;
+    vt_index_free(&last);
     vt_index_free(&known);
 }
 
@@ -161,6 +176,18 @@ static void find_cycles(struct interval *intervals, size_t count)
 static bool is_zeroed(const struct interval *interval)
 {
     return interval->zeroed || (interval->freed > 0 && interval->freed * 2 >= interval->alive);
+}
+
+/* A batch lives for a while; what the very next event frees is a temporary of some library. */
+static bool is_freed_at_once(const struct vt_finder *finder, uint32_t event)
+{
+    const struct vt_replay *replay = finder->replay;
+    if (event + 1 >= finder->trace->event_count)
+        return false;
+    for (uint32_t i = replay->first_freed[event + 1]; i != VT_NEVER; i = replay->next_freed[i])
+        if (replay->allocations[i].alloc_event == event)
+            return true;
+    return false;
 }
 
 /* Count of passes before the interval `end` whose gradients are freed without an optimizer's step. */
@@ -217,7 +244,8 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
     }
     for (uint32_t i = after; i < interval->end_event; i++) {
         enum vt_sign sign = (enum vt_sign)finder->signs[i];
-        if (sign == SIGN_FORWARD || sign == SIGN_SOURCE || sign == SIGN_DATA)
+        if (sign == SIGN_FORWARD ||
+            ((sign == SIGN_SOURCE || sign == SIGN_DATA) && !is_freed_at_once(finder, i)))
             return interval->forward_event == VT_NEVER ? VT_NEVER : i;
     }
     return VT_NEVER;
@@ -369,7 +397,8 @@ static void find_launches(const struct vt_finder *finder, uint32_t *begins_step)
         if (sign == SIGN_WHOLE_STEP || sign == SIGN_FORWARD || sign == SIGN_BACKWARD ||
             sign == SIGN_OPTIMIZER)
             batch = VT_NEVER;
-        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA))
+        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA) &&
+                 !is_freed_at_once(finder, i))
             batch = i;
     }
 }

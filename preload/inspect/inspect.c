@@ -481,7 +481,7 @@ static void tend_inspections(struct vt_session *session)
         const int passes = atomic_load(&state->passes);
         const uint32_t censuses = atomic_load(&state->censuses);
         if (state->tended_passes == passes && state->tended_censuses == censuses) {
-            if (passes == 0)
+            if (passes == 0 && !atomic_load(&state->promised)) /* the program may wait long for each */
                 promise(state);
             request_inspection(state, session, VT_INSPECTION_TIME);
         }

@@ -83,15 +83,15 @@ def test_a_rule_that_is_wrong(folder, tmp_path):
 def test_what_needs_a_rule(folder, tmp_path):
     """The labels that rules.py judges are the report's; without a rule its blocks are called otherwise, and no others."""
     program = uses_of_rules.read(folder, NAME, True)
-    uses_of_rules.without("gradient", None, tmp_path)
+    uses_of_rules.without("activation", None, tmp_path)
     uses_of_rules.without("nccl", None, tmp_path)
-    share, uses = uses_of_rules.examine(program, None, tmp_path, {"gradient", "nccl"})
-    assert share == 1 and uses["gradient"].right and "nccl" not in uses
+    share, uses = uses_of_rules.examine(program, None, tmp_path, {"activation", "nccl"})
+    assert share == 1 and uses["activation"].right and "nccl" not in uses
     told = {block.number: block.reported for moment in judged(folder).moments for block in moment.blocks}
     assert told == {number: program.labels()[number - 1][1] for number in told}
-    before, after = program.labels(), program.labels(tmp_path / "gradient.rules")
+    before, after = program.labels(), program.labels(tmp_path / "activation.rules")
     changed = [(old, new) for old, new in zip(before, after) if old != new]
-    assert changed and all(old[3] == "gradient" and new[3] != "gradient" for old, new in changed)
+    assert changed and all(old[3] == "activation" and new[3] != "activation" for old, new in changed)
     assert program.labels(tmp_path / "nccl.rules") == before
 
 
