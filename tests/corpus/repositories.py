@@ -72,14 +72,11 @@ def why_not(program, sources):
         return program.skipped
     if not (sources / program.repository / program.script.partition("#")[0]).exists():
         return f"{program.repository} is not there"
+    told = subprocess.run(["git", "-C", sources / program.repository, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    if told not in (program.commit, ""):
+        return f"{program.repository} is at {told}"
     missing = [package for package in program.packages.split() if not has_package(package)]
     return f"without {', '.join(missing)}" if missing else ""
-
-
-def other_commit(program, sources):
-    """The commit of a checkout, where it is not the table's."""
-    told = subprocess.run(["git", "-C", sources / program.repository, "rev-parse", "HEAD"], capture_output=True, text=True)
-    return "" if told.returncode or told.stdout.strip() == program.commit else told.stdout.strip()
 
 
 # ---- Running and judging ----
@@ -106,7 +103,8 @@ def run(program, sources, folder, inspect, **settings):
             other.unlink()
     (folder / f"{program.name}.log").write_text(ended.stdout + ended.stderr)
     if ended.returncode or not truth.exists():
-        return f"ended with {ended.returncode}: {(ended.stderr.strip().splitlines() or [''])[-1][:120]}"
+        errors = [line for line in ended.stderr.splitlines() if re.match(r"\w[\w.]*(Error|Exception)\b", line)] or ["?"]
+        return f"ended with {ended.returncode}: {errors[-1][:100]}"
     return "" if json.loads(truth.read_text())["lives"] else "uses no GPU"
 
 
@@ -128,6 +126,7 @@ class Truth(judge.Truth):
 @dataclasses.dataclass
 class Result(table.Result):
     leaks: tuple = ()
+    told_of: dict = dataclasses.field(default_factory=dict)  # {number: the block in a report}
 
     def wrong(self):
         """Each block that is wrong at some moment, once."""
@@ -138,12 +137,16 @@ class Result(table.Result):
 
 
 def examine(folder, name, inspected):
-    trace = folder / f"{name}.vrt"
-    moments, truth = judge.judge(
-        json.loads((folder / f"{name}.truth").read_text()),
-        lambda moment: helpers.report(trace, "--at", moment, "--by", "block")["devices"][0]["at"], inspected, Truth)
-    leaks = tuple(f"{leak['verdict']}, {leak['bytes_per_step']} bytes per step" for leak in judge.leaks_of(judge.answer_of(folder, name)))
-    return Result(name, moments, 0, truth.document["steps"], truth.document["peak_bytes"], leaks)
+    trace, told_of = folder / f"{name}.vrt", {}
+
+    def view_at(moment):
+        view = helpers.report(trace, "--at", moment, "--by", "block")["devices"][0]["at"]
+        told_of.update({block["alloc_number"]: block for block in judge.framework_blocks(view)})
+        return view
+
+    moments, truth = judge.judge(json.loads((folder / f"{name}.truth").read_text()), view_at, inspected, Truth)
+    leaks = tuple(f"{leak['verdict']}, {leak['bytes_per_step']} per step" for leak in judge.leaks_of(judge.answer_of(folder, name)))
+    return Result(name, moments, 0, truth.document["steps"], truth.document["peak_bytes"], leaks, told_of)
 
 
 def results(programs, sources, folder, inspect, **settings):
@@ -161,10 +164,10 @@ def results(programs, sources, folder, inspect, **settings):
 
 # ---- Pages ----
 
-WHAT = """Programs of public repositories at the commits in `tests/corpus/repositories.md`, unchanged. What is true was recorded from outside
-(`tests/corpus/watched.py`). *open*: the largest number of bytes at any moment of which it leaves open what they are, in part or wholly;
-of these, what it does not exclude counts as right. A program is right if 99.9 % of its bytes are, at its worst moment. *wrong*: bytes
-over all moments that are told wrong, with strong and with weak evidence. *leaks*: what `vramtrace leaks` calls a leak.
+WHAT = """Programs at the commits in `tests/corpus/repositories.md`, unchanged. What is true is recorded from outside (`watched.py`).
+*open*: the most bytes at any moment of which that leaves open what they are, in part or wholly; there all that it does not exclude
+counts as right. A program is right if 99.9 % of its bytes are, at its worst moment. *wrong*: bytes over all moments, by evidence.
+*leaks*: what `vramtrace leaks` calls a leak.
 """
 
 
@@ -177,16 +180,16 @@ def rows(found):
                f"{strong:,} | {weak:,} | {table.share_of(*result.named())} | {'; '.join(result.leaks) or '–'} |")
 
 
-def wrong_blocks(found, folder):
+def wrong_blocks(found):
     """Of each program that is wrong, the largest blocks: what is true, what was told, and by which line."""
     for result in found:
         if result.right():
             continue
-        lines = {block["number"]: block for block in helpers.list_blocks(folder / f"{result.name}.vrt")}
         yield f"- {result.name}"
         for block in sorted(result.wrong(), key=lambda block: -block.bytes)[:6]:
-            yield (f"  - {block.bytes:,} bytes: {block.true or 'open'}, told {block.reported} ({block.evidence}), "
-                   f"{lines.get(block.number, {})}")
+            told = result.told_of[block.number]
+            yield (f"  - {block.bytes:,} bytes: {block.true or 'open'}, told {block.reported} ({block.evidence}, rule {told['rule']}), "
+                   f"{told['op']} in {told['phase']} of step {told['step']}, {pathlib.Path(told['file'] or '?').name}:{told['line']}")
 
 
 def skipped(missing):
@@ -202,7 +205,7 @@ def categories(programs, sources, folder):
     yield from ("## Summary", "", *table.summary(tables), "", "## Evidence", "", *table.calibration(tables), "")
     for mode, found in tables.items():
         yield from (f"## {table.TITLES[mode]}", "", *rows(found), "")
-        wrong = list(wrong_blocks(found, folder / mode))
+        wrong = list(wrong_blocks(found))
         yield from (("Wrong, the largest blocks of each:", "", *wrong, "") if wrong else ())
     yield from skipped(missing)
 

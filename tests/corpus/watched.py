@@ -3,8 +3,9 @@
 
     watched.py TRUTH [--inspect] [--stop "6 steps"] [--data NAME]... ROOT SCRIPT [ARGUMENT...]
 
-SCRIPT is a file below ROOT, which modules are imported from too; README.md#2 is the second Python block there. It runs in its folder. --stop: the program ends after so many steps of optimizers, backwards, or
-calls (of modules from outside of any); calls have marks of their own then. --data: what repository_data.py puts in place of downloads.
+SCRIPT is a file below ROOT, which modules are imported from too; README.md#2 is the second Python block there. It runs in its folder.
+--stop: it ends after so many steps of optimizers, backwards, or calls (of modules from outside of any); calls have marks of their own
+then. --data: what repository_data.py puts in place of downloads.
 
 category_truth.Record has the truth at marks: `fwd` where a backward pass begins, `bwd` where it ends, and `step` after an optimizer's
 step. All modules and optimizers of the process are watched, with weights that only an optimizer has. The calls of modules tell more:
