@@ -1,4 +1,5 @@
 """What programs of repositories.md get in place of what they would download: small and random. Each function has the script's folder."""
+import io
 import os
 import random
 import sys
@@ -128,20 +129,6 @@ def penn_treebank(folder):
     lines(folder / "data" / "train.txt")
 
 
-def carvana(folder):
-    """Images with masks; and experiments are logged nowhere."""
-    import PIL.Image
-    pictures(folder, "data", "imgs", count=16)
-    (folder / "data" / "masks").mkdir(parents=True, exist_ok=True)
-    for number in range(16):
-        mask = numpy.random.randint(0, 2, (300, 300), dtype=numpy.uint8)
-        PIL.Image.fromarray(mask).save(folder / "data" / "masks" / f"{number}_mask.gif")
-    wandb = sys.modules["wandb"] = types.ModuleType("wandb")
-    silent = types.SimpleNamespace(config=types.SimpleNamespace(update=lambda *arguments, **options: None),
-                                   log=lambda *arguments, **options: None)
-    wandb.init, wandb.Image, wandb.Histogram = lambda **options: silent, lambda *arguments: None, lambda *arguments: None
-
-
 def fid_pictures(folder):
     """What denoising-diffusion-pytorch trains on, and the network that it compares images with."""
     import pytorch_fid.inception
@@ -151,6 +138,46 @@ def fid_pictures(folder):
 
 
 def atari(folder):
-    import ale_py
-    import gymnasium
-    gymnasium.register_envs(ale_py)
+    """ale-py asks for a newer gymnasium than cleanrl does before it adds its games."""
+    import ale_py.registration
+    ale_py.registration.register_v5_envs()
+
+
+# ---- What programs ask of values, where kernels compute none ----
+
+
+def any_action(folder):
+    """Environments get actions of their own choice in place of the model's."""
+    from gymnasium.vector import SyncVectorEnv
+    original = SyncVectorEnv.step_async
+    SyncVectorEnv.step_async = lambda environments, actions: original(environments, environments.action_space.sample())
+
+
+def any_values(folder):
+    """torch.normal reads whether a deviation is below zero; torch.prod compiles its kernel."""
+    prod = torch.prod
+
+    def normal(mean, std, **options):
+        shape = torch.broadcast_shapes(*(value.shape for value in (mean, std) if isinstance(value, torch.Tensor)))
+        device = next(value.device for value in (mean, std) if isinstance(value, torch.Tensor))
+        return torch.randn(shape, device=device).mul_(std).add_(mean)
+
+    torch.normal, torch.prod = normal, lambda tensor: prod(tensor.cpu()).to(tensor.device)
+
+
+# ---- What else is not as where the programs were written ----
+
+
+def without_cudnn(folder):
+    """A program that switches cuDNN on does not: its graphs need the real one."""
+    type(torch.backends.cudnn).enabled = property(lambda module: False, lambda module, on: None)
+
+
+def older_pillow(folder):
+    import PIL.Image
+    PIL.Image.ANTIALIAS = PIL.Image.LANCZOS
+
+
+def terminal(folder):
+    """One of 80 columns."""
+    os.popen = lambda *arguments: io.StringIO("24 80")
