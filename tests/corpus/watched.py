@@ -208,6 +208,15 @@ def script_of(root, text):
     return path
 
 
+def step_aside():
+    """Modules of ours are not found where the program has its own of the same name."""
+    ours = str(HERE.parent)
+    sys.path[:] = [path for path in sys.path if not path.startswith(ours)]
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and str(getattr(module, "__file__", None)).startswith(ours):
+            del sys.modules[name]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("truth")
@@ -219,6 +228,7 @@ def main():
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
     script = script_of(asked.root, asked.script)
+    step_aside()
     sys.path.append(str(asked.root.resolve()))
     os.chdir(script.parent)
     models.settings()
