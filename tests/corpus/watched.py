@@ -56,7 +56,7 @@ class Weights:
 
 class Watched(category_truth.Record):
     def __init__(self, path, stop):
-        self.known_modules, self.known_optimizers = {}, {}
+        self.known_modules, self.known_optimizers, self.known_scalers = {}, {}, {}
         self.counts, self.stop = {"steps": 0, "backwards": 0, "calls": 0}, stop
         self.depth, self.backward_depth, self.begun = 0, 0, 0
         self.spans = {"call": [], "free": [], "backward": [], "step": []}  # numbers of blocks: made after the first, up to the second
@@ -70,17 +70,16 @@ class Watched(category_truth.Record):
     # ---- What is watched ----
 
     def watch_modules(self):
-        """Each that is made, copied or read from a file."""
-        known = self.known_modules
-
-        def adding(original):
-            def wrapped(module, *arguments, **options):
-                known[id(module)] = weakref.ref(module)
-                return original(module, *arguments, **options)
+        """Each that is made, copied or read from a file, and scalers of gradients."""
+        def adding(original, known):
+            def wrapped(made, *arguments, **options):
+                known[id(made)] = weakref.ref(made)
+                return original(made, *arguments, **options)
             return wrapped
 
         for name in ("__init__", "__setstate__"):
-            setattr(torch.nn.Module, name, adding(getattr(torch.nn.Module, name)))
+            setattr(torch.nn.Module, name, adding(getattr(torch.nn.Module, name), self.known_modules))
+        torch.amp.GradScaler.__init__ = adding(torch.amp.GradScaler.__init__, self.known_scalers)
 
     def roots(self):
         modules = [module for module in (known() for known in list(self.known_modules.values())) if module is not None]
@@ -91,7 +90,9 @@ class Watched(category_truth.Record):
     def take(self, name, step, inputs=()):
         roots = self.roots()
         optimizers = [optimizer for optimizer in (known() for known in self.known_optimizers.values()) if optimizer is not None]
-        self.watch([*roots, Weights(optimizers, roots)], optimizers)
+        scalers = [scaler for scaler in (known() for known in self.known_scalers.values()) if scaler is not None]
+        library_tensors = [tensor for scaler in scalers for tensor in (scaler._scale, scaler._growth_tracker)]
+        self.watch([*roots, Weights(optimizers, roots)], optimizers, library_tensors)
         super().take(name, step, inputs)
         self.watch([], [])
 
@@ -191,7 +192,7 @@ class Watched(category_truth.Record):
         if number in saved:
             return ("activation", []) if number in within["call"] else ("", SAVED)
         if number in at_marks:
-            return "", []
+            return "", ["activation", "temporary"] if number in within["call"] else []
         if any(number in within[kind] for kind in ("call", "backward", "step")):
             return category, []
         return "", SEEN_NOWHERE
