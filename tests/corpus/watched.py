@@ -10,12 +10,12 @@ then. --data: what repository_data.py puts in place of downloads.
 category_truth.Record has the truth at marks: `fwd` where a backward pass begins, `bwd` where it ends, and `step` after an optimizer's
 step. All modules and optimizers of the process are watched, with weights that only an optimizer has. The calls of modules tell more:
 
-    input         given to a module that no other module called, made outside of calls, and not saved by autograd before
+    input         given to a module that no other module called, made outside of calls, and not saved by autograd
     activation    saved by autograd, and made in a call with gradients
     temporary     alive at no mark, and made in a call with gradients, a backward pass or a step
 
-What else autograd saved, what was alive at no mark, and what a call without gradients made may be several things: "may_be" in the truth
-has these. All else without a role is open (repositories.py).
+What else autograd saved, what was alive at no mark, what a call without gradients made, and what torch.autograd.grad returned may be
+several things: "may_be" in the truth has these. All else without a role is open (repositories.py).
 """
 import argparse
 import os
@@ -91,7 +91,7 @@ class Watched(category_truth.Record):
         roots = self.roots()
         optimizers = [optimizer for optimizer in (known() for known in self.known_optimizers.values()) if optimizer is not None]
         scalers = [scaler for scaler in (known() for known in self.known_scalers.values()) if scaler is not None]
-        library_tensors = [tensor for scaler in scalers for tensor in (scaler._scale, scaler._growth_tracker)]
+        library_tensors = [getattr(scaler, name, None) for scaler in scalers for name in ("_scale", "_growth_tracker")]
         self.watch([*roots, Weights(optimizers, roots)], optimizers, library_tensors)
         super().take(name, step, inputs)
         self.watch([], [])
@@ -144,6 +144,14 @@ class Watched(category_truth.Record):
             self.count("backwards")
 
         torch.autograd.backward = backward
+        computes = torch.autograd.grad
+
+        def grad(*arguments, **options):
+            gradients = computes(*arguments, **options)
+            self.note("returned", gradients)
+            return gradients
+
+        torch.autograd.grad = grad
 
     def before_step(self, optimizer, arguments, options):
         self.known_optimizers[id(optimizer)] = weakref.ref(optimizer)
@@ -162,24 +170,28 @@ class Watched(category_truth.Record):
         lives, by_address = document["lives"], {}
         for life in lives:
             by_address.setdefault(life[1], []).append(life)
-        saved, given = set(), set()
+        saved, given, returned = set(), set(), set()
         for role, number in super().noted(lives, by_address):
             if role == "argument" and number not in saved:
                 given.add(number)
             elif role == "activation":
                 saved.add(number)
+            elif role == "returned":
+                returned.add(number)
         within = {kind: {number for first, last in spans for number in range(first + 1, last + 1)} for kind, spans in self.spans.items()}
         at_marks = {block[0] for mark in document["marks"] for block in mark["blocks"]}
         document["may_be"] = {}
         for life in lives:
             life[4], may_be = self.known(life[0], life[4], saved, given, within, at_marks)
+            if life[0] in returned and not life[4]:
+                may_be = ["gradient", "activation", "temporary"]
             if may_be:
                 document["may_be"][life[0]] = may_be
         return document
 
     def noted(self, lives, by_address):
-        """Of those that the truth is made of; what a module was given is a clue only."""
-        return ((role, number) for role, number in super().noted(lives, by_address) if role != "argument")
+        """Of those that the truth is made of; the other two are clues only."""
+        return ((role, number) for role, number in super().noted(lives, by_address) if role not in ("argument", "returned"))
 
     @staticmethod
     def known(number, category, saved, given, within, at_marks):
@@ -188,6 +200,8 @@ class Watched(category_truth.Record):
             return category, []
         outside = number not in within["call"] and number not in within["free"]
         if number in given and outside:
+            if number in saved:  # a batch, or what is computed of it on the way
+                return "", ["input", "activation"]
             return ("input", []) if number in at_marks else ("", ["input", "temporary"])
         if number in saved:
             return ("activation", []) if number in within["call"] else ("", SAVED)
