@@ -153,7 +153,7 @@ def results(programs, sources, folder, inspect, **settings):
     """[Result...] and {name: why it has none}."""
     found, failed = [], {}
     for program in programs:
-        why = run(program, sources, folder, inspect, **settings)
+        why = "" if (folder / f"{program.name}.truth").exists() else run(program, sources, folder, inspect, **settings)
         if why:
             failed[program.name] = why
         else:
@@ -232,7 +232,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--sources", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--names", action="store_true", dest="as_names")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep traces and truths here")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep traces and truths here, and run only what has none")
     arguments = parser.parse_intermixed_args()
     programs = [program for program in read().values() if not arguments.names or program.name in arguments.names]
     missing = {program.name: why for program in programs if (why := why_not(program, arguments.sources))}

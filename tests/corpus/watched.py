@@ -28,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "torch")]
 
 import torch  # noqa: E402
+import torch.utils.weak  # noqa: E402
 from torch.nn.modules import module as calls  # noqa: E402
 from torch.optim import optimizer as steps  # noqa: E402
 
@@ -52,6 +53,19 @@ class Weights:
 
     def buffers(self):
         return ()
+
+
+def leaves(tensors):
+    """What a backward pass from these gives gradients to."""
+    waiting = [tensor.grad_fn for tensor in category_truth.tensors_in(tensors) if tensor.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if hasattr(node, "variable"):
+            yield torch.utils.weak.TensorWeakRef(node.variable)
+        new = {following for following, _ in node.next_functions if following is not None} - seen
+        seen |= new
+        waiting += new
 
 
 class Watched(category_truth.Record):
@@ -87,13 +101,13 @@ class Watched(category_truth.Record):
         inner = {id(child) for module in modules for child in module.children()}
         return [module for module in modules if id(module) not in inner]
 
-    def take(self, name, step, inputs=()):
+    def take(self, name, step, inputs=(), others=()):
         roots = self.roots()
         optimizers = [optimizer for optimizer in (known() for known in self.known_optimizers.values()) if optimizer is not None]
         scalers = [scaler for scaler in (known() for known in self.known_scalers.values()) if scaler is not None]
         library_tensors = [getattr(scaler, name, None) for scaler in scalers for name in ("_scale", "_growth_tracker")]
         self.watch([*roots, Weights(optimizers, roots)], optimizers, library_tensors)
-        super().take(name, step, inputs)
+        super().take(name, step, inputs, others)
         self.watch([], [])
 
     def span(self, kind, first):
@@ -133,14 +147,14 @@ class Watched(category_truth.Record):
             if self.depth or self.backward_depth:  # within another, as of a checkpoint
                 return original(*arguments, **options)
             self.take("fwd", self.counts["steps"])
-            first = self.made()
+            first, given = self.made(), list(leaves(arguments[0] if arguments else options["tensors"]))
             self.backward_depth += 1
             try:
                 original(*arguments, **options)
             finally:
                 self.backward_depth -= 1
             self.span("backward", first)
-            self.take("bwd", self.counts["steps"])
+            self.take("bwd", self.counts["steps"], others=[leaf.grad for leaf in (leaf() for leaf in given) if leaf is not None])
             self.count("backwards")
 
         torch.autograd.backward = backward
