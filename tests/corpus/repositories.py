@@ -193,11 +193,11 @@ def wrong_blocks(found):
 
 
 def skipped(missing):
-    yield from ("## Skipped", "", *(f"- {name}: {why}" for name, why in missing.items()), "")
+    yield from ("## Skipped", "", *(f"- {name}: {why}" for name, why in missing.items()))
 
 
-def categories(programs, sources, folder):
-    missing, tables = {}, {}
+def categories(programs, sources, folder, missing):
+    tables = {}
     for mode, inspect in table.MODES.items():
         tables[mode], failed = results(programs, sources, folder / mode, inspect, VRAMTRACE_INSPECT="1" if inspect else "0")
         missing.update(failed)
@@ -210,9 +210,10 @@ def categories(programs, sources, folder):
     yield from skipped(missing)
 
 
-def names(programs, sources, folder):
+def names(programs, sources, folder, missing):
     with table.busy_loops(table.LOOPS):
-        found, missing = results(programs, sources, folder, False, VRAMTRACE_INSPECT="1")
+        found, failed = results(programs, sources, folder, False, VRAMTRACE_INSPECT="1")
+    missing.update(failed)
     yield table.NAMES.format(loops=table.LOOPS, cores=os.cpu_count())
     shares = []
     for result in found:
@@ -241,9 +242,8 @@ def main():
         page = names if arguments.as_names else categories
         command = "tests/corpus/repositories.py --sources DIR" + (" --names" if arguments.as_names else "")
         print(helpers.made_here("Programs of public repositories", command))
-        for line in page(wanted, arguments.sources, arguments.keep or pathlib.Path(temporary)):
+        for line in page(wanted, arguments.sources, arguments.keep or pathlib.Path(temporary), missing):
             print(line)
-    print("\n".join(skipped(missing)))
 
 
 if __name__ == "__main__":

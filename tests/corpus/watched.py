@@ -140,6 +140,10 @@ class Watched(category_truth.Record):
                 self.take("call", self.counts["calls"], arguments)
             self.count("calls")
 
+    def pack(self, tensor):
+        """Without its node, which would keep it: a graph that nobody runs backward would stay until the collector comes."""
+        return super().pack(tensor.detach())
+
     def watch_passes(self):
         original = torch.autograd.backward
 
