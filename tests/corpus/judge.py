@@ -153,12 +153,12 @@ class Truth:
         return Moment(name, judged)
 
 
-def judge(document, view_at, inspected=False):
-    """All moments of a run, and its truth, of which DOCUMENT is what the program wrote. VIEW_AT gives the report's VIEW, with its
-    blocks, at "mark:fwd#2" or "peak".
+def judge(document, view_at, inspected=False, kind=Truth):
+    """All moments of a run, and its truth of this KIND, of which DOCUMENT is what the program wrote. VIEW_AT gives the report's VIEW,
+    with its blocks, at "mark:fwd#2" or "peak".
 
     Checks on the way that these are PyTorch's blocks and the driver's bytes."""
-    truth = Truth(document)
+    truth = kind(document)
     counts, moments = {}, []
     for mark in truth.marks:
         name = mark["name"]
