@@ -46,6 +46,6 @@ def test_a_program(tmp_path):
     result, = found
     assert result.share() == 1, list(repositories.wrong_blocks(found))
     assert result.true_steps == 4 and not result.leaks and len(result.moments) == 3 * 4 + 1
-    assert {"parameter", "gradient", "optimizer_state", "input", "activation"} <= {block.true for block in result.all_moments().blocks}
+    assert {"parameter", "gradient", "optimizer_state", "activation"} <= {block.true for block in result.all_moments().blocks}
     named, asked = result.named()
     assert named == asked > 0
