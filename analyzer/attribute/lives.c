@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/lives.h"
 #include "attribute/cohorts.h"
+#include "attribute/lives.h"
 #include "base/allocate.h"
 
 /* A block is persistent if it is alive after the last backward pass of this many steps, or of all if there
@@ -23,8 +23,8 @@ static void find_optimizers(struct lives *lives)
             i > 0 && span->phase != VT_PHASE_BACKWARD && lives->after_optimizer[i - 1];
         if (span->phase != VT_PHASE_OPTIMIZER)
             continue;
-        for (uint32_t e = span->first_event; e <= span->last_event;
-             e++) /* what only frees may be the script's own */
+        /* what only frees may be the script's own work */
+        for (uint32_t e = span->first_event; e <= span->last_event; e++)
             lives->after_optimizer[i] |= replay->trace->events[e].kind == VT_EVENT_ALLOC;
     }
     for (size_t i = phases->span_count; i-- > 1;)

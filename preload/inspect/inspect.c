@@ -26,19 +26,16 @@
 #include "record/record.h"
 #include "record/session.h"
 
-enum {
-    FIRST_INSPECTION_NS = 5 * 1000 * 1000,
-    PEAK_GROWTH = 20
-};                                                 /* assumed cost; a peak is new if 1/20 higher */
+enum { FIRST_INSPECTION_NS = 5 * 1000 * 1000 };    /* assumed cost of the first one */
 enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of a requested inspection */
-enum { CENSUS_SHARE = 4 };
+enum { PEAK_GROWTH = 20, CENSUS_SHARE = 4 };       /* a peak is new if it is higher by 1/PEAK_GROWTH */
 enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then whenever the time has doubled */
 enum { WAITS_NS = 100 * 1000 * 1000 };         /* a main thread that has not run it by then waits in C */
 enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
 /* What a step keeps shows some steps later: an inspection before that leaves time for EARLY_ROUNDS in all. */
 enum { EARLY_ROUNDS = 4 };
 /* Made in any life, since without them nothing has a name: when passes 2, 4 and 8 begin, or one after a
- * module or an optimizer was new; without passes the timed ones. */
+ * module or an optimizer was new; without passes the first timed one. */
 enum { PROMISED = 3 };
 
 /* What inspect.py returns if its budget runs out: this, and an estimate in nanoseconds. */
@@ -181,8 +178,7 @@ static void request_inspection(struct process *state, struct vt_session *session
     }
 }
 
-/* Notes that this module or optimizer needs no inspection of its own. Returns whether that was noted before.
- */
+/* Notes that this module or optimizer needs no inspection of its own. Whether that was noted before. */
 static bool note_reported(struct process *state, uint64_t self_address)
 {
     _Atomic uint64_t *seen = &state->selves[vt_hash(self_address) >> 32 & (SEEN_SELVES - 1)];
@@ -314,8 +310,7 @@ static uint64_t census_ns(struct process *state, const struct vt_session *sessio
     return reason & ~(unsigned)VT_INSPECTION_NEW_OBJECT ? left / CENSUS_SHARE : 0;
 }
 
-/* Roots and optimizers that an inspection reported need none when they are called; and how the census went.
- */
+/* Roots and optimizers that an inspection reported need none when called; and how the census went. */
 static void note_results(struct process *state, const struct vt_session *session, const char *text,
                          size_t bytes)
 {
@@ -377,11 +372,15 @@ static bool has_library(void)
     return false;
 }
 
-/* False if another thread is running the inspection. */
+/* False if another thread is running the inspection, or forbids it. */
 static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread)
 {
     if (atomic_exchange(&state->pending, RUNS) == RUNS)
         return false;
+    if (atomic_load(&state->passes) && vt_inspection_graphs_elsewhere()) { /* the next pass tries again */
+        atomic_store(&state->pending, IDLE);
+        return false;
+    }
     unsigned reason = atomic_exchange(&state->wanted, 0);
     if (has_library())
         inspection_at_modules(state, session, reason, on_own_thread);
@@ -495,6 +494,7 @@ static void tend_inspections(struct vt_session *session)
 const struct vt_inspector vt_inspector = {.look_up = look_up,
                                           .tend = tend_inspections,
                                           .note_self = note_self,
+                                          .note_graph = vt_inspection_note_graph,
                                           .note_backward = note_backward,
                                           .note_peak = note_peak,
                                           .ask = request_other};

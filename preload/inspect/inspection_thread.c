@@ -1,6 +1,7 @@
 #include "inspect/inspection_thread.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "inspect/script_functions.h"
 #include "inspect/scripts.h"
 #include "signals.h"
+#include "stacks/python_layout.h"
 #include "stacks/python_locals.h"
 
 enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256 };
@@ -23,6 +25,45 @@ static const struct vt_python_api *const python = &vt_python_api;
 bool vt_is_imported(const char *module)
 {
     return python->PyDict_GetItemString(python->PyImport_GetModuleDict(), module) != NULL;
+}
+
+/* By the interpreter's number of the thread, which no later thread gets. */
+static _Atomic uint64_t graph_makers[64];
+
+static _Atomic uint64_t *graph_maker(uint64_t number)
+{
+    return &graph_makers[number % (sizeof graph_makers / sizeof *graph_makers)];
+}
+
+/* Other threads may add thread states without the GIL, but only in front of the first one; states are freed
+ * only with the GIL. */
+static object *first_thread(object *own)
+{
+    return python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
+}
+
+void vt_inspection_note_graph(void)
+{
+    static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
+    const struct vt_python *interpreter;
+    if (!own_number && python->PyThreadState_GetID) {
+        const char *thread = vt_python_current_thread(&interpreter);
+        own_number = thread ? python->PyThreadState_GetID((void *)(uintptr_t)thread) : 0;
+    }
+    _Atomic uint64_t *noted = graph_maker(own_number);
+    if (own_number && atomic_load_explicit(noted, memory_order_relaxed) != own_number)
+        atomic_store_explicit(noted, own_number, memory_order_relaxed);
+}
+
+bool vt_inspection_graphs_elsewhere(void)
+{
+    object *own = python->PyThreadState_Get(), *thread = first_thread(own);
+    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread)) {
+        const uint64_t number = python->PyThreadState_GetID(thread);
+        if (thread != own && atomic_load(graph_maker(number)) == number)
+            return true;
+    }
+    return false;
 }
 
 /* Turns the current exception into a line, and clears it. */
@@ -59,11 +100,10 @@ static object *call_inspection(struct vt_inspection_run *run, object *globals, u
 }
 
 /* Variables of the running functions: first those of other threads, which wait for the GIL or in C, then
- * those of the stopped host thread (inspect.py reads them in reverse). Other threads may add thread states
- * without the GIL, but only in front of the first one; states are freed only with the GIL. */
+ * those of the stopped host thread (inspect.py reads them in reverse). */
 static void list_variables(object *variables, object *own)
 {
-    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
+    object *thread = first_thread(own);
     for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
         if (thread != own)
             vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_script_add_variable, variables);

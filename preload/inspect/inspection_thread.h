@@ -30,6 +30,13 @@ struct vt_inspection_run {
 
 void vt_inspection_run(struct vt_inspection_run *run);
 
+/* Notes that the calling thread makes graphs. Needs no lock; called for each block that it allocates. */
+void vt_inspection_note_graph(void);
+
+/* Whether another living thread than the calling one makes graphs. PyTorch lets go of the GIL while it frees
+ * a gradient that is still in its place: whoever reads it at that moment crashes. */
+bool vt_inspection_graphs_elsewhere(void);
+
 /* Whether the module is in sys.modules; importing it would be noticed. */
 bool vt_is_imported(const char *module);
 

@@ -69,6 +69,7 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyTuple_GetItem, (void *, intptr_t))                                                           \
     X(void *, PyTuple_GetSlice, (void *, intptr_t, intptr_t))                                                \
     X(void *, PyThreadState_Get, (void))                                                                     \
+    X(uint64_t, PyThreadState_GetID, (void *))                                                               \
     X(void *, PyThreadState_GetInterpreter, (void *))                                                        \
     X(void *, PyThreadState_Next, (void *))                                                                  \
     X(intptr_t, PyTuple_Size, (void *))                                                                      \

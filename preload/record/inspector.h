@@ -14,6 +14,8 @@ struct vt_inspector {
     void (*tend)(struct vt_session *session);
     /* A new stack contains calls of modules or optimizers; `self_address` is the outermost one's. */
     void (*note_self)(struct vt_session *session, uint64_t self_address);
+    /* The calling thread has made nodes of autograd's graphs. */
+    void (*note_graph)(void);
     /* An event belongs to the backward pass of this graph task. Task numbers grow from pass to pass. */
     void (*note_backward)(struct vt_session *session, int graph_task);
     /* An allocation on this stack made a new peak. */

@@ -173,6 +173,8 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
         return;
     event.stack_id = stack_id_of(session, seen);
     if (seen->layer == VT_LAYER_FRAMEWORK) {
+        if (seen->sequence && seen->sequence % 2 == 0) /* of a forward operator */
+            session->helpers->inspector->note_graph();
         if (frees_for_collector(seen))
             event.flags |= VT_FLAG_COLLECTOR;
         if (vt_live_framework(session, &event))

@@ -11,7 +11,6 @@ import argparse
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import re
 import shlex
@@ -214,17 +213,7 @@ def names(programs, sources, folder, missing):
     with table.busy_loops(table.LOOPS):
         found, failed = results(programs, sources, folder, False, VRAMTRACE_INSPECT="1")
     missing.update(failed)
-    yield table.NAMES.format(loops=table.LOOPS, cores=os.cpu_count())
-    shares = []
-    for result in found:
-        trace, (named, asked) = folder / f"{result.name}.vrt", result.named()
-        seconds, looks = table.seconds_lived(trace), helpers.info(trace)["looks"]["each"]
-        if seconds >= table.LONG_LIFE_SECONDS and asked:
-            shares.append(named / asked)
-        yield (f"| {result.name} | {seconds:.1f} | {len(looks)} | {sum(each['processor_ns'] for each in looks) / 1e6:.0f} ms | "
-               f"{table.share_of(named, asked)} |")
-    yield (f"\nOf {len(shares)} programs that lived {table.LONG_LIFE_SECONDS} s or longer, "
-           f"{sum(share >= table.NAMED_SHARE for share in shares)} have the names of {table.percent(table.NAMED_SHARE)} of these bytes.\n")
+    yield from (*table.name_rows(folder, found), "")
     yield from skipped(missing)
 
 

@@ -11,10 +11,16 @@ import torch
 IMAGES, NAMES = 512, 10
 
 
+def put(module, **things):
+    """In the place of what has these names in the module."""
+    for name, thing in things.items():
+        setattr(module, name, thing)
+
+
 class Images:
     """Takes the place of a data set of torchvision: 8-bit images and labels."""
 
-    shape = (28, 28)
+    shape: tuple[int, ...] = (28, 28)
 
     def __init__(self, root=None, train=True, transform=None, target_transform=None, download=False, **others):
         self.transform, self.target_transform = transform, target_transform
@@ -39,9 +45,9 @@ class Colours(Images):
 def torchvision_sets(folder):
     from torchvision import datasets
     for name in ("MNIST", "FashionMNIST", "KMNIST"):
-        setattr(datasets, name, type(name, (Images, torch.utils.data.Dataset), {}))
+        put(datasets, **{name: type(name, (Images, torch.utils.data.Dataset), {})})
     for name in ("CIFAR10", "CIFAR100", "SVHN"):
-        setattr(datasets, name, type(name, (Colours, torch.utils.data.Dataset), {}))
+        put(datasets, **{name: type(name, (Colours, torch.utils.data.Dataset), {})})
 
 
 def torchvision_weights(folder):
@@ -52,7 +58,7 @@ def torchvision_weights(folder):
         return lambda *arguments, **options: make()
 
     for name in ("vgg16", "vgg19", "resnet18", "resnet50", "resnet101", "resnet152"):
-        setattr(models, name, without(getattr(models, name)))
+        put(models, **{name: without(getattr(models, name))})
 
 
 def pictures(folder, *where, count=24, size=300):
@@ -90,7 +96,7 @@ def tiny_stories(folder):
     place.mkdir(parents=True)
     for number in range(2):
         numpy.random.randint(0, 512, 100000, dtype=numpy.uint16).tofile(place / f"data{number}.bin")
-    sys.modules["sentencepiece"] = types.SimpleNamespace(SentencePieceProcessor=None)
+    put(sys.modules.setdefault("sentencepiece", types.ModuleType("sentencepiece")), SentencePieceProcessor=None)
 
 
 def cora(folder, nodes=600, words=300):
@@ -106,7 +112,8 @@ def cora(folder, nodes=600, words=300):
         __enter__, __exit__, extractall = lambda self: self, lambda self, *error: None, lambda self, *options: None
 
     import tarfile
-    requests.get, tarfile.open = lambda *arguments, **options: Nothing(raw=None), lambda *arguments, **options: Nothing()
+    put(requests, get=lambda *arguments, **options: Nothing(raw=None))
+    put(tarfile, open=lambda *arguments, **options: Nothing())
 
 
 def one_process(folder):
@@ -180,4 +187,4 @@ def older_pillow(folder):
 
 def terminal(folder):
     """One of 80 columns."""
-    os.popen = lambda *arguments: io.StringIO("24 80")
+    put(os, popen=lambda *arguments: io.StringIO("24 80"))

@@ -11,7 +11,6 @@ import argparse
 import concurrent.futures
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import subprocess
@@ -23,7 +22,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import catalogue  # noqa: E402
 import judge  # noqa: E402
-from helpers import made_here, report, versions, vramtrace  # noqa: E402
+from helpers import info, made_here, report, versions  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
 PACKAGES = ("torchvision", "transformers", "peft", "accelerate", "lightning")  # whose trainings are in training/
@@ -194,7 +193,7 @@ def busy_loops(count):
 
 def seconds_lived(trace):
     """Until it wrote what is true, at its end."""
-    begun = json.loads(vramtrace("info", "--json", trace).stdout)["trace"]["start_realtime_ns"]
+    begun = info(trace)["trace"]["start_realtime_ns"]
     return trace.with_suffix(".truth").stat().st_mtime - begun / 1e9
 
 
@@ -202,16 +201,19 @@ def names(folder, wanted, held_out):
     with busy_loops(LOOPS):
         judge.run(folder, wanted, VRAMTRACE_INSPECT="1")
     yield made_by("names", "names", "Names of short programs on a busy machine", held_out, folder / f"{wanted[0]}.vrt", *PACKAGES)
+    yield from name_rows(folder, (examine(folder, name, True) for name in wanted))
+
+
+def name_rows(folder, found):
     yield NAMES.format(loops=LOOPS, cores=os.cpu_count())
     shares = []
-    for name in wanted:
-        trace = folder / f"{name}.vrt"
-        named, asked = examine(folder, name, True).named()
-        seconds, looks = seconds_lived(trace), json.loads(vramtrace("info", "--json", trace).stdout)["looks"]["each"]
+    for result in found:
+        trace, (named, asked) = folder / f"{result.name}.vrt", result.named()
+        seconds, looks = seconds_lived(trace), info(trace)["looks"]["each"]
         processor_ns = sum(each["processor_ns"] for each in looks)
         if seconds >= LONG_LIFE_SECONDS and asked:
             shares.append(named / asked)
-        yield f"| {name} | {seconds:.1f} | {len(looks)} | {processor_ns / 1e6:.0f} ms | {share_of(named, asked)} |"
+        yield f"| {result.name} | {seconds:.1f} | {len(looks)} | {processor_ns / 1e6:.0f} ms | {share_of(named, asked)} |"
     yield (f"\nOf {len(shares)} programs that lived {LONG_LIFE_SECONDS} s or longer, {sum(share >= NAMED_SHARE for share in shares)} have "
            f"the names of {percent(NAMED_SHARE)} of these bytes.")
 

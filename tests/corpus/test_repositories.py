@@ -1,4 +1,5 @@
 """The table of programs of public repositories, and what judges them, on a program that is made here."""
+import json
 import pathlib
 import sys
 
@@ -47,5 +48,6 @@ def test_a_program(tmp_path):
     assert result.share() == 1, list(repositories.wrong_blocks(found))
     assert result.true_steps == 4 and not result.leaks and len(result.moments) == 3 * 4 + 1
     assert {"parameter", "gradient", "optimizer_state", "activation"} <= {block.true for block in result.all_moments().blocks}
+    assert ["input", "activation"] in json.loads((tmp_path / "here.truth").read_text())["may_be"].values()  # the batches
     named, asked = result.named()
     assert named == asked > 0

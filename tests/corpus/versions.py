@@ -23,11 +23,11 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 import catalogue  # noqa: E402
 import helpers  # noqa: E402
 import judge  # noqa: E402
-from table import MODES, SHORT, examine, share_of  # noqa: E402
+from table import MODES, RIGHT, SHORT, examine, share_of  # noqa: E402
 
 VERSIONS = ("2.4.1", "2.6.0", "2.8.0", "2.11.0", "2.15.0")
 KINDS = ("ddp", "fsdp1", "fsdp2", "hsdp", "tp", "tpfsdp", "pp")
-RANKS, BATCH, RIGHT = 8, 40, 0.999
+RANKS, BATCH = 8, 40
 IMPORT = """import sys; sys.path[:0] = [{0!r}, {0!r} + "/../torch"]
 import importlib
 for name in sys.argv[1:]:

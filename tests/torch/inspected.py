@@ -255,6 +255,29 @@ def threads():
     print(total > 0, threading.active_count())
 
 
+def gradients_freed():
+    """By a thread beside the main one, which requests inspections: PyTorch has no GIL while it frees a gradient."""
+    parameters = [nn.Parameter(torch.zeros(64, 64, device="cuda")) for _ in range(40)]
+    optimizer, ended = torch.optim.SGD(parameters), []
+
+    def free_gradients():
+        while not ended:
+            sum(parameter.square().sum() for parameter in parameters).backward()
+            assert all(parameter.grad is not None for parameter in parameters)  # only then has it a Python object
+            optimizer.zero_grad()
+
+    worker = threading.Thread(target=free_gradients)
+    worker.start()
+    request = getattr(ctypes.CDLL(None), "vramtrace_inspect", abs)
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        request(0)
+        sum(range(100))
+    ended.append(True)
+    worker.join()
+    print(threading.active_count())
+
+
 def compiled():
     """torch.compile compiles what is the program's, and not us."""
     model = torch.compile(make_net().cuda(), backend="aot_eager")
@@ -319,5 +342,5 @@ def broken():
 
 if __name__ == "__main__":
     {function.__name__: function for function in (results, objects, lifetimes, user_code, subclasses, modes, tracers, strict, threads,
-                                                  compiled, forked, long, large, broken)}[sys.argv[1]]()
+                                                  gradients_freed, compiled, forked, long, large, broken)}[sys.argv[1]]()
     finish_backward()
