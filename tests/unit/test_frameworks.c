@@ -77,6 +77,9 @@ Test(frameworks, names_of_tensors)
     /* whole words, of names alone */
     cr_expect_eq(vt_named_category("local 'upgrade' of momentum()"), VT_CATEGORY_UNKNOWN);
     cr_expect_eq(vt_named_category("local 'options' of main()"), VT_CATEGORY_UNKNOWN);
+    /* gradients, but of no parameter */
+    cr_expect_eq(vt_named_category("tuple 'grad_tensors_' of backward()"), VT_CATEGORY_UNKNOWN);
+    cr_expect_eq(vt_named_category("list 'static_grad_outputs' of make(), 2 items"), VT_CATEGORY_UNKNOWN);
     /* a copy of what has such a name */
     cr_expect_eq(vt_named_category("key 'exp_avg' < dict 'best' of main(), 2 items"), VT_CATEGORY_UNKNOWN);
     cr_expect_eq(vt_named_category(""), VT_CATEGORY_UNKNOWN);

@@ -15,6 +15,7 @@
     X(RULE, "rule")                                                                                          \
     X(PHASE, "phase")                                                                                        \
     X(OWNER, "owner")                                                                                        \
+    X(HELD_BY, "held_by")                                                                                    \
     X(MODULE, "module")                                                                                      \
     X(MODULE_CLASS, "module_class")                                                                          \
     X(OPERATOR, "operator")                                                                                  \

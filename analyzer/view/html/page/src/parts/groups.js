@@ -37,9 +37,12 @@ const newEntry = (model, index, klass, allocation) =>
 
 const OF_DEVICE = new Set(["workspace", "communication"]); // named by their category alone
 
-/** What the report calls the owner of a class without tensors: its label; else where it belongs, and its category. */
+/** What held it, without the count, which changes: "list 'history' of main(), 3 items". */
+const holderName = (klass) => (klass.held_by || "").replace(/, \d+ items?$/, "");
+
+/** What the report calls the owner of a class without tensors: its label; else what it belongs to, and its category. */
 export function labelOf(model, klass) {
-    const where = klass.module || (OF_DEVICE.has(klass.category) ? "" : placeName(klass));
+    const where = klass.module || (OF_DEVICE.has(klass.category) ? "" : holderName(klass) || placeName(klass));
     if (klass.owner || (!where && klass.category === "unknown"))
         return klass.owner;
     return `${where}${where ? " · " : ""}${categoryLabel(model, klass.category)}`;
