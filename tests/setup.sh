@@ -87,9 +87,9 @@ setup_job_launchers_packages="annotated-types==0.8.0 attrs==26.1.0 deepspeed==0.
     pydantic==2.14.3 pydantic_core==2.50.4 python-dateutil==4.0.0 ray==2.60.0 referencing==0.37.0 rpds-py==2026.9.1
     typing-inspection==0.4.5 tzdata==2026.6"
 
-# DeepSpeed alone, for trainings on two ranks: of setup_job_launchers_packages.
-setup_sharded_trainers_packages="annotated-types==0.8.0 deepspeed==0.19.8 einops==0.8.2 hjson==3.1.0 msgpack==1.2.4 ninja==1.13.2 py-cpuinfo==9.0.0
-    pydantic==2.14.3 pydantic_core==2.50.4 typing-inspection==0.4.5"
+# For trainings on two ranks, without what setup_trainers brings.
+setup_sharded_trainers_packages="annotated-types==0.8.0 deepspeed==0.19.8 einops==0.8.2 hjson==3.1.0 megatron-core==0.16.1 msgpack==1.2.4
+    ninja==1.13.2 py-cpuinfo==9.0.0 pydantic==2.14.3 pydantic_core==2.50.4 typing-inspection==0.4.5"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 

@@ -69,12 +69,38 @@ static size_t shared_names(const struct vt_job_process *a, const struct vt_job_p
     return shared;
 }
 
-/* Half of the smaller one's: a tied embedding on both ends of a pipeline makes no group of them. */
+/* Parameters that an inspection saw to be parts of larger ones. */
+static const struct vt_job_parameter *find_part(const struct vt_job_process *process, size_t *count)
+{
+    const struct vt_job_parameter *first = NULL;
+
+    *count = 0;
+    for (size_t i = 0; i < process->parameter_count; i++) {
+        const struct vt_job_parameter *parameter = &process->parameters[i];
+
+        if (!parameter->whole_shape[0] || !strcmp(parameter->whole_shape, parameter->shape))
+            continue;
+        first = first ? first : parameter;
+        (*count)++;
+    }
+    return first;
+}
+
+/* Gathers what no parameter is marked as a part of: its share of several parameters in one piece, where some
+ * lie whole and others not at all (FSDP with use_orig_params). */
+static bool has_flat_share(const struct vt_job_process *process)
+{
+    size_t parts;
+
+    return process->gathers && !find_part(process, &parts);
+}
+
+/* Half of the smaller one's names: a tied embedding on both ends of a pipeline makes no group of them. */
 static bool are_alike(const struct vt_job_process *a, const struct vt_job_process *b)
 {
     size_t smaller = a->parameter_count < b->parameter_count ? a->parameter_count : b->parameter_count;
 
-    return shared_names(a, b) * 2 >= smaller;
+    return shared_names(a, b) * 2 >= smaller || (has_flat_share(a) && has_flat_share(b));
 }
 
 /* Ranks of one name are alike already. Those without names (killed before an inspection saw their parameters,
@@ -218,23 +244,6 @@ static void compare_shapes(const struct vt_job *job, uint32_t a, uint32_t b, str
         count++;
     }
     shards->count = count > shards->count ? count : shards->count;
-}
-
-/* Parameters that an inspection saw to be parts of larger ones. */
-static const struct vt_job_parameter *find_part(const struct vt_job_process *process, size_t *count)
-{
-    const struct vt_job_parameter *first = NULL;
-
-    *count = 0;
-    for (size_t i = 0; i < process->parameter_count; i++) {
-        const struct vt_job_parameter *parameter = &process->parameters[i];
-
-        if (!parameter->whole_shape[0] || !strcmp(parameter->whole_shape, parameter->shape))
-            continue;
-        first = first ? first : parameter;
-        (*count)++;
-    }
-    return first;
 }
 
 static bool any_gathers(const struct vt_job *job, const struct vt_job_group *group)

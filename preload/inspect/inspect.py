@@ -17,9 +17,7 @@ TRANSPARENT = {  # parts of a path that the user did not write: (class of the wr
 }
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel",
                    "requires_grad", "shape", "storage_offset", "untyped_storage")
-WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")  # attributes where wrappers keep their optimizer
 STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of each
-ITEMS_MAXIMUM = 256  # searched per container or object
 PARTS_DEPTH = 3  # for tensors that consist of others
 CHECK_EVERY = 256  # tensors, or objects of the census, between two looks at the clock
 PER_PART = "_per_partition"  # how an attribute ends that has a process's part of a size
@@ -31,124 +29,6 @@ def tensor_functions(torch, names):
     base = torch._C.__dict__.get("TensorBase") or torch._C.__dict__["_TensorBase"]
     own = {name: type.__getattribute__(base, "__dict__")[name] for name in names}
     return {name: found if callable(found) else found.__get__ for name, found in own.items()}
-
-
-# ---- finding modules and optimizers: in variables, their attributes, and items of containers ----
-
-def make_finder(module_class, optimizer_class, tensor_class):
-    modules, found, tensors = {}, {}, {}  # id: (object, holder)
-    return Namespace(modules=modules, optimizers=found, tensors=tensors, seen=set(), owners={id(module_class), id(optimizer_class)},
-                     wanted={id(module_class): modules, id(optimizer_class): found, id(tensor_class): tensors})
-
-
-def take_object(finder, name, value):
-    """True if it is one of the objects searched for."""
-    if id(type(value)) in PLAIN:
-        return True
-    for parent in type.__getattribute__(type(value), "__mro__"):
-        found = finder.wanted.get(id(parent))
-        if found is not None:
-            known = found.get(id(value))
-            if known is None or not known[1]:
-                found[id(value)] = (value, name)
-            return True
-    return False
-
-
-def take_optimizers(finder, name, value):
-    """The optimizers that VALUE wraps, or VALUE itself, if it has steps and parameters although its class is not PyTorch's."""
-    inside = attributes(value)
-    if inside is None:
-        return
-    for attribute in WRAPPED:
-        if id(type(inside.get(attribute))) not in PLAIN:
-            take_object(finder, f"{name}.{attribute}", inside[attribute])
-    if not any(find_class(item, finder.wanted) in finder.owners for item in list(inside.values())) and \
-            has_method(value, "step") and (has_method(value, "zero_grad") or "param_groups" in inside):
-        finder.optimizers.setdefault(id(value), (value, name))
-
-
-def take_items(finder, name, container):
-    if len(container) <= ITEMS_MAXIMUM:
-        for key, item in list(container.items() if type(container) is dict else enumerate(container)):
-            take_object(finder, item_name(name, key), item)
-
-
-def search_inside(finder, name, value):
-    if id(value) in finder.seen:
-        return
-    finder.seen.add(id(value))
-    if id(type(value)) in CONTAINERS:
-        take_items(finder, name, value)
-        return
-    inside = attributes(value)
-    if inside is None or len(inside) > ITEMS_MAXIMUM:
-        return
-    take_optimizers(finder, name, value)
-    for key, item in list(inside.items()):
-        if type(key) is not str:
-            continue
-        path = key if name == "self" else f"{name}.{key}"
-        if take_object(finder, path, item):
-            continue
-        if id(type(item)) in CONTAINERS:
-            take_items(finder, path, item)
-        else:
-            take_optimizers(finder, path, item)
-
-
-def add_variables(finder, variables):
-    """Variables first: a variable is a better name than a place inside another object."""
-    others = []
-    for name, value in variables:
-        name = "" if name in ("self", "module") else name
-        if not take_object(finder, name, value):
-            others.append((name or "self", value))
-    for name, value in others:
-        search_inside(finder, name, value)
-
-
-def children(module):
-    return [child for _, child in entries((attributes(module) or {}).get("_modules"))]
-
-
-def find_roots(finder):
-    """(number, module) of the modules that no other holds, numbered as in earlier inspections; and the ids of all modules."""
-    inner, walked = set(), set()
-    for value, _ in list(finder.modules.values()):
-        waiting = [value]
-        while waiting:
-            module = waiting.pop()
-            if id(module) in walked:
-                continue
-            walked.add(id(module))
-            for child in children(module):
-                if child is not None:
-                    inner.add(id(child))
-                    waiting.append(child)
-    numbers = {id(module): number for number, module in alive_objects(roots)}
-    for identity, (value, holder) in finder.modules.items():
-        if identity in inner:
-            continue
-        if identity not in numbers:
-            remember_object(roots, root_holders, value, holder)
-        elif holder and not root_holders[numbers[identity]]:
-            root_holders[numbers[identity]] = holder
-    return [(number, root) for number, root in alive_objects(roots) if id(root) not in inner], walked
-
-
-def alive_objects(references):
-    """(number, object) of the remembered objects that are still alive."""
-    things = [(number, reference()) for number, reference in enumerate(references) if reference is not None]
-    return [(number, thing) for number, thing in things if thing is not None]
-
-
-def remember_object(references, holders, value, holder):
-    try:
-        references.append(ref(value))
-    except TypeError:  # its class allows no weak references: inspected only once
-        references.append(None)
-    holders.append(holder)
 
 
 # ---- reporting ----
@@ -163,7 +43,7 @@ def make_inspection(torch, deadline_ns):
                      plain={id(torch.Tensor), id(torch.nn.Parameter)} if torch else set(),
                      hidden={id(roots), id(optimizers), id(globals())},
                      shown={},  # (dtype, shape): as text
-                     names={},  # id of a parameter: (root, path)
+                     names={}, kept_for={},  # id of a parameter, or of a tensor that it has as an attribute: (root, path)
                      reported=set(), addresses=set())
 
 
@@ -262,8 +142,12 @@ def add_parameter(inspection, root, path, parameter, module=None):
         return
     if gradient is not None:
         add_tensor(inspection, "gradient", root, path, gradient)
+    inside = attributes(parameter) or {}
     if type(elements) is int and elements == 0:
-        add_shards(inspection, root, path, attributes(parameter) or {})
+        add_shards(inspection, root, path, inside)
+    for key, part in list(inside.items()):
+        if type(key) is str and has_class(part, inspection.tensor_class):
+            inspection.kept_for.setdefault(id(part), (root, f"{path}.{text(key)}"))
 
 
 def add_shards(inspection, root, path, inside):
@@ -308,8 +192,8 @@ def add_optimizer(inspection, number, optimizer, variables):
                 continue
             known = variables.get(id(parameter))
             path = text(known[1] if known and known[1] else f"optimizer.param_groups.{index}.params.{position}")
-            inspection.names[id(parameter)] = (-1, path)
-            add_parameter(inspection, -1, path, parameter)
+            place = inspection.names[id(parameter)] = inspection.kept_for.get(id(parameter), (-1, path))
+            add_parameter(inspection, *place, parameter)
     state = Namespace(number=number, seen={id(optimizer)}, owner=optimizer,
                       parameters=[id(parameter) for group in items(inside.get("param_groups")) for parameter in parameters_of(group)])
     for position, (parameter, values) in enumerate(entries(inside.get("state"))):
@@ -417,20 +301,6 @@ def report_variables(inspection):
         value = dict.get(names, name)
         if type(value) is bytes and len(value) < VALUE_BYTES:
             inspection.lines.append(f"V\t{name.decode()}\t{text(value.decode('utf-8', 'replace'))}\n")
-
-
-def find_objects(variables, torch):
-    module_class = sys.modules["torch.nn.modules.module"].Module
-    optimizer_module = sys.modules.get("torch.optim.optimizer")
-    finder = make_finder(module_class, optimizer_module.Optimizer if optimizer_module else None, torch.Tensor)
-    main = attributes(sys.modules.get("__main__"))
-    named = [pair for pair in list(main.items()) if type(pair[0]) is str and not pair[0].startswith("__")] if main else []
-    add_variables(finder, named + list(zip(variables[2::4], variables[3::4]))[::-1])  # outermost first: the script's own names
-    for number, root in alive_objects(roots):
-        take_object(finder, root_holders[number], root)
-    for number, optimizer in alive_objects(optimizers):
-        take_object(finder, optimizer_holders[number], optimizer)
-    return finder
 
 
 def report_torch(inspection, variables, torch, started_ns):

@@ -18,6 +18,7 @@ static const char source[] = "LAUNCH = ("
 #undef X
                              ")\n"
 #include "objects.py.inc"
+#include "find.py.inc"
 #include "inspect.py.inc"
 #include "arrays.py.inc"
 #include "census.py.inc"

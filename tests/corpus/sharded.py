@@ -5,7 +5,7 @@ compared with what the trainer's own objects hold.
     sharded.py [--runs N] [--busy N] [--keep FOLDER] [CONFIGURATION...] > docs/results/sharded.md
 
 --runs: of each, all in the same words? --busy: busy loops beside. Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, and
-DeepSpeed from `tests/setup.sh setup_sharded_trainers`.
+DeepSpeed and Megatron from `tests/setup.sh setup_sharded_trainers`.
 """
 import argparse
 import collections
@@ -111,7 +111,7 @@ def main():
     with folder_of(arguments.keep) as folder, busy_loops(arguments.busy):
         lines = [row(folder, name, arguments.runs) for name in arguments.names or configurations()]
         print(made_here("Trainers that shard, on two ranks", "tests/corpus/sharded.py > docs/results/sharded.md",
-                        versions(next(folder.glob("*/*.vrt")), "accelerate")))
+                        versions(next(folder.glob("*/*.vrt")), "accelerate", "transformers", "lightning")))
     print(TEXT.format(runs=arguments.runs, busy=arguments.busy))
     print("| trainer | wrong | same words | named |\n|---|--:|---|--:|", *lines, sep="\n")
 

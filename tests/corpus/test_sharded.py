@@ -1,7 +1,7 @@
 """Trainers that shard, on two ranks: what each trace says of shards, masters, states, gradients and buckets, against the trainer's
 own objects at that moment (sharded.py, sharded/trainer.py).
 
-`tests/setup.sh setup_sharded_trainers` brings DeepSpeed; without it its trainers are skipped.
+`tests/setup.sh setup_sharded_trainers` brings DeepSpeed and Megatron; without it their trainers are skipped.
 """
 import json
 import pathlib
@@ -15,15 +15,17 @@ from helpers import LONG, RUN, vramtrace  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not RUN, reason="the ranks exchange messages through the stand-in's NCCL")
 
-IN_CI = ("zero1_accumulating", "zero3", "fully_sharded")
+IN_CI = ("zero1_accumulating", "zero3", "fully_sharded", "huggingface_zero3", "lightning_fully_sharded_flat", "megatron_tensor")
 WRONG_AT_MOST = 0.005  # of the allocated bytes
 
 
 def layout_of(name):
     """The job's layout, and a part of what it rests on."""
-    if name in ("replicas", "zero1_offloaded", "zero2_offloaded"):  # nothing on the GPU is a part of something
+    if name == "megatron_tensor":
+        return "tensor_parallel", "are parts of distributed tensors"
+    if name in ("replicas", "lightning_replicas", "zero1_offloaded", "zero2_offloaded"):  # nothing on the GPU is a part of something
         return "data_parallel", "parts of one size"
-    if name.startswith(("zero1", "zero2")):
+    if name.startswith(("zero1", "zero2", "megatron")):
         return "data_parallel", "each has 1/2 of the optimizer's state"
     return "sharded_data_parallel", "are gathered while they are used"
 
@@ -32,8 +34,8 @@ def layout_of(name):
 def test_on_both_ranks(tmp_path, name):
     if not LONG and name not in IN_CI:
         pytest.skip("only in the long form: VRAMTRACE_LONG=1")
-    if name.startswith("zero") and not sharded.PACKAGES:
-        pytest.skip("no DeepSpeed here")
+    if ("zero" in name or "megatron" in name) and not sharded.PACKAGES:
+        pytest.skip("no DeepSpeed, no Megatron here")
     traces, words = sharded.train(tmp_path, name), {}
     assert sorted(traces) == list(range(sharded.RANKS))
     job, (layout, basis) = json.loads(vramtrace("report", "--json", tmp_path).stdout)["runs"][0], layout_of(name)

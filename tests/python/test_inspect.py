@@ -179,7 +179,7 @@ GIVEN = dict(
     find_holders=find_holders, LAUNCH=(b"RANK", b"WORLD_SIZE", b"VRAMTRACE_LABEL", b"MASTER_ADDR"))
 
 
-SCRIPTS = ("objects.py", "inspect.py", "arrays.py", "census.py", "holders.py")
+SCRIPTS = ("objects.py", "find.py", "inspect.py", "arrays.py", "census.py", "holders.py")
 
 
 def load(memory=None, **instead):
@@ -294,6 +294,37 @@ def test_state_of_what_a_wrapper_keeps():
     optimizer.state[master] = {"exp_avg": Tensor(8)}
     assert [(line[0], line[2]) for line in kinds(inspect(optimizer=optimizer), "T")] == [
         ("parameter", "optimizer.state.0"), ("optimizer_state:exp_avg", "optimizer.state.0")]
+
+
+class Wrapper:
+    """An optimizer around others, whose class is not PyTorch's."""
+
+    def __init__(self, **inside):
+        self.__dict__.update(inside)
+
+    def step(self):
+        pass
+
+    zero_grad = step
+
+
+def test_optimizers_in_wrappers():
+    """A wrapper in a wrapper, and a wrapper of several."""
+    alone, first, second = (Optimizer([Tensor(8)]) for _ in range(3))
+    trainer = types.SimpleNamespace(engine=Wrapper(optimizer=Wrapper(optimizer=alone)))
+    lines = inspect(trainer=trainer, chain=Wrapper(chained=[Wrapper(optimizer=first), Wrapper(optimizer=second)]))
+    assert {int(line[1]): line[3] for line in kinds(lines, "O") if line[2] == "Optimizer"} == {
+        id(alone): "trainer.engine.optimizer.optimizer", id(first): "chain.chained[0].optimizer", id(second): "chain.chained[1].optimizer"}
+
+
+def test_masters_that_parameters_have():
+    """As Megatron's: what the optimizer trains is an attribute of the parameter that it is a copy of."""
+    weight, master = Parameter(4), Tensor(4)
+    weight.__dict__["main_param"] = master
+    optimizer = Optimizer([master])
+    optimizer.state[master] = {"exp_avg": Tensor(4)}
+    assert [(line[0], line[2]) for line in kinds(inspect(net=Module(weight=weight), optimizer=optimizer), "T")] == [
+        ("parameter", "weight"), ("parameter", "weight.main_param"), ("optimizer_state:exp_avg", "weight.main_param")]
 
 
 def test_odd_names():

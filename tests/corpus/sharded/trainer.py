@@ -7,6 +7,7 @@ the trainer's own objects hold, each once. Roles: parameter (also shards), maste
 gradients are reduced in). Name: a word that the owner's name must have; null = any name, "" = none is asked. Nothing here comes from
 vramtrace.
 """
+import functools
 import json
 import os
 import pathlib
@@ -97,14 +98,19 @@ def of_deepspeed(net, optimizer):
             yield "gradient", "", tensor
 
 
-def deepspeed_engine(micro_batches=1, **zero):
-    import deepspeed
+def skip_no_steps():
+    """Simulated kernels compute nothing, so that a step would be skipped for what looks like an overflow."""
     from deepspeed.runtime.zero import stage3, stage_1_and_2
 
-    # Simulated kernels compute nothing, so that a step would be skipped for what looks like an overflow.
     stage_1_and_2.is_invalid_grad_norm = stage3.is_invalid_grad_norm = lambda norm: False
     for optimizer in (stage_1_and_2.DeepSpeedZeroOptimizer, stage3.DeepSpeedZeroOptimizer_Stage3):
         optimizer.has_overflow = lambda *arguments, **options: False
+
+
+def deepspeed_engine(micro_batches=1, **zero):
+    import deepspeed
+
+    skip_no_steps()
     settings = {
         "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": micro_batches, "bf16": {"enabled": True},
         "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
@@ -132,6 +138,47 @@ def deepspeed(path, micro_batches=1, **zero):
             engine.step()
         if step == MARKED_STEP:
             truth.take("step")
+    truth.write()
+
+
+def huggingface(path):
+    """The Trainer of transformers, over ZeRO-3. The engine's step belongs to its backward."""
+    import transformers
+
+    class Sentences(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1000
+
+        def __getitem__(self, place):
+            words = torch.randint(WORDS, (TOKENS,))
+            return {"input_ids": words, "labels": words}
+
+    class Marks(transformers.TrainerCallback):
+        def on_step_begin(self, arguments, state, control, **others):
+            if state.global_step == MARKED_STEP:
+                engine = trainer.model_wrapped
+                truth.give, step = lambda: of_deepspeed(net, engine.optimizer), engine.step
+                engine.step = lambda *given: (truth.take("backward-0"), step(*given))
+
+        def on_step_end(self, arguments, state, control, **others):
+            if state.global_step == MARKED_STEP + 1:
+                truth.take("step")
+                del trainer.model_wrapped.step
+
+    skip_no_steps()
+    truth = Truth(path, None)
+    settings = {"zero_optimization": {"stage": 3, "contiguous_gradients": True, "reduce_bucket_size": 1000000,
+                                      "stage3_param_persistence_threshold": 1000},
+                "bf16": {"enabled": True}, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+                "zero_allow_untested_optimizer": True}
+    arguments = transformers.TrainingArguments(
+        str(path.parent / "out"), per_device_train_batch_size=4, max_steps=STEPS, bf16=True, deepspeed=settings, report_to=[],
+        save_strategy="no", optim="adamw_torch", gradient_checkpointing=True, disable_tqdm=True)
+    net = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS, num_attention_heads=8, num_key_value_heads=8,
+        vocab_size=WORDS, max_position_embeddings=TOKENS))
+    trainer = transformers.Trainer(net, arguments, train_dataset=Sentences(), callbacks=[Marks()])
+    trainer.train()
     truth.write()
 
 
@@ -198,6 +245,106 @@ def accelerate(path):
     loop(path, net, optimizer, accelerator.backward)
 
 
+def broadcast_objects_on_cpu():
+    """Simulated kernels do not put the sizes of objects together."""
+    broadcast, group = torch.distributed.broadcast_object_list, functools.cache(lambda: torch.distributed.new_group(backend="gloo"))
+    torch.distributed.broadcast_object_list = lambda objects, src=0, **others: broadcast(objects, src, group=group())
+
+
+def lightning(path, strategy):
+    import lightning
+
+    broadcast_objects_on_cpu()
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = Net()
+
+        def training_step(self, given, place):
+            return self.net(batch())
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=1e-4)
+
+        def on_after_backward(self):
+            if self.global_step == MARKED_STEP:
+                truth.take("backward-0")
+
+        def on_train_batch_end(self, *given):
+            if self.global_step == MARKED_STEP + 1:
+                truth.take("step")
+
+    module = Module()
+    truth = Truth(path, lambda: of_torch(module, module.optimizers(use_pl_optimizer=False)))
+    trainer = lightning.Trainer(
+        accelerator="gpu", devices=int(os.environ["WORLD_SIZE"]), strategy=strategy(), precision="bf16-mixed", max_steps=STEPS,
+        logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(module, torch.utils.data.DataLoader(torch.zeros(64, 1)))
+    truth.write()
+
+
+def lightning_flat():
+    from lightning.pytorch.strategies import FSDPStrategy
+
+    return FSDPStrategy(auto_wrap_policy={Block})
+
+
+# ---- Megatron ----
+
+
+def of_megatron(nets, optimizer):
+    """Parameters and gradients are views of buffers; masters and state are this rank's share."""
+    for net in nets:
+        for buffer in (*net.buffers, *net.expert_parallel_buffers):
+            yield "parameter", None, buffer.param_data
+            yield "gradient", "", buffer.grad_data
+        for name, parameter in net.named_parameters():
+            yield "parameter", name.rpartition(".")[2], parameter.data
+    for each in getattr(optimizer, "chained_optimizers", [optimizer]):
+        for groups in each.shard_fp32_from_float16_groups:
+            for tensor in groups:
+                yield "master", None, tensor
+        for values in each.optimizer.state.values():
+            for key, tensor in values.items():
+                yield "state", key, tensor
+
+
+def megatron(path, tensor_parallel):
+    from megatron.core import parallel_state, tensor_parallel as parallel
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    from megatron.core.transformer import TransformerConfig
+
+    torch.distributed.init_process_group("nccl")
+    parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor_parallel)
+    parallel.random.model_parallel_cuda_manual_seed(1)
+    settings = TransformerConfig(
+        num_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=8, tensor_model_parallel_size=tensor_parallel, bf16=True,
+        params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16, gradient_accumulation_fusion=False, attention_softmax_in_fp32=False)
+    net = GPTModel(settings, get_gpt_layer_local_spec(), WORDS, TOKENS).cuda().bfloat16()
+    net = DistributedDataParallel(
+        settings, DistributedDataParallelConfig(use_distributed_optimizer=True, grad_reduce_in_fp32=True), net)
+    optimizer = get_megatron_optimizer(OptimizerConfig(
+        optimizer="adam", lr=1e-4, bf16=True, use_distributed_optimizer=True, clip_grad=0.0), [net])
+    truth, places = Truth(path, lambda: of_megatron([net], optimizer)), torch.arange(TOKENS, device="cuda").expand(4, -1)
+    mask = torch.ones(1, 1, TOKENS, TOKENS, dtype=torch.bool, device="cuda").triu(1)
+    for step in range(STEPS):
+        net.zero_grad_buffer()
+        optimizer.zero_grad()
+        words = batch()
+        net(words, places, mask, labels=words).mean().backward()
+        finalize_model_grads([net])
+        if step == MARKED_STEP:
+            truth.take("backward-0")
+        optimizer.step()
+        if step == MARKED_STEP:
+            truth.take("step")
+    truth.write()
+
+
 CONFIGURATIONS = {
     "zero1": lambda path: deepspeed(path, stage=1),
     "zero1_accumulating": lambda path: deepspeed(path, 2, stage=1),
@@ -207,10 +354,15 @@ CONFIGURATIONS = {
     "zero2_offloaded": lambda path: deepspeed(path, stage=2, offload_optimizer={"device": "cpu"}),
     "zero3": lambda path: deepspeed(path, stage=3, stage3_param_persistence_threshold=1000),
     "zero3_accumulating": lambda path: deepspeed(path, 2, stage=3, stage3_param_persistence_threshold=1000),
+    "huggingface_zero3": huggingface,
     "replicas": replicas,
     "fully_sharded": fully_sharded,
     "fully_sharded_flat": fully_sharded_flat,
     "accelerate_fully_sharded": accelerate,
+    "lightning_replicas": lambda path: lightning(path, lambda: "ddp"),
+    "lightning_fully_sharded_flat": lambda path: lightning(path, lightning_flat),
+    "megatron_data": lambda path: megatron(path, 1),
+    "megatron_tensor": lambda path: megatron(path, 2),
 }
 
 
