@@ -8,7 +8,8 @@ ITEMS_MAXIMUM = 256  # searched per container or object
 
 def make_finder(module_class, optimizer_class, tensor_class):
     modules, found, tensors = {}, {}, {}  # id: (object, holder)
-    return Namespace(modules=modules, optimizers=found, tensors=tensors, seen=set(), unwrapped=set(), owners={id(module_class), id(optimizer_class)},
+    return Namespace(modules=modules, optimizers=found, tensors=tensors, seen=set(), unwrapped=set(),
+                     owners={id(module_class), id(optimizer_class)},
                      wanted={id(module_class): modules, id(optimizer_class): found, id(tensor_class): tensors})
 
 
