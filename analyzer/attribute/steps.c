@@ -199,12 +199,23 @@ static size_t passes_without(const struct interval *intervals, size_t end)
     return count;
 }
 
+/* Marks the passes before interval `end` that no step ends with: all of them; or where they are so many that
+ * the optimizer skipped steps of `usual` + 1 passes each, those within these steps. */
+static void mark_passes_within(struct interval *intervals, size_t end, size_t usual, bool has_skipped)
+{
+    size_t before = passes_without(intervals, end);
+    for (size_t i = end; i-- > 0 && intervals[i].optimizer_event == VT_NEVER;) {
+        intervals[i].within_step = !has_skipped || before % (usual + 1) != 0;
+        before -= is_zeroed(&intervals[i]);
+    }
+}
+
 /* If an optimizer that allocates in each of its steps usually steps after several passes, these passes are
  * one step although their gradients are freed in between: the script sums them elsewhere, or uses them for
  * something else. If passes without a step are rare, each is a step that the optimizer skipped. */
 static void find_passes_within(struct interval *intervals, size_t count)
 {
-    size_t last = count, pairs = 0, after_several = 0, longest = 0;
+    size_t last = count, pairs = 0, after_several = 0, longest = 0, usual = count, of_usual = 0;
     for (size_t i = 0; i < count; i++) {
         if (!intervals[i].has_temporaries)
             continue;
@@ -213,15 +224,20 @@ static void find_passes_within(struct interval *intervals, size_t count)
             pairs++;
             after_several += passes > 0;
             longest = passes > longest ? passes : longest;
+            of_usual = passes < usual ? 1 : of_usual + (passes == usual);
+            usual = passes < usual ? passes : usual;
         }
         last = i;
     }
-    for (size_t i = 0; i < count && after_several * 2 > pairs; i++) {
-        if (!intervals[i].has_temporaries || passes_without(intervals, i) > longest)
-            continue;
-        for (size_t k = i; k-- > 0 && intervals[k].optimizer_event == VT_NEVER;)
-            intervals[k].within_step = true;
-    }
+    if (after_several * 2 <= pairs)
+        return;
+    const bool skips = usual > 0 && of_usual * 2 > pairs;
+    for (size_t i = 0; i < count; i++)
+        if (intervals[i].has_temporaries && passes_without(intervals, i) <= longest)
+            mark_passes_within(intervals, i, usual,
+                               skips && (passes_without(intervals, i) + 1) % (usual + 1) == 0);
+    if (skips)
+        mark_passes_within(intervals, count, usual, true);
 }
 
 /* Event at which the next step begins, VT_NEVER if the interval ends no step. */

@@ -10,6 +10,7 @@ DeepSpeed and Megatron from `tests/setup.sh setup_sharded_trainers`.
 import argparse
 import collections
 import contextlib
+import importlib.metadata
 import json
 import pathlib
 import sys
@@ -110,8 +111,11 @@ def main():
     arguments = parser.parse_intermixed_args()
     with folder_of(arguments.keep) as folder, busy_loops(arguments.busy):
         lines = [row(folder, name, arguments.runs) for name in arguments.names or configurations()]
-        print(made_here("Trainers that shard, on two ranks", "tests/corpus/sharded.py > docs/results/sharded.md",
-                        versions(next(folder.glob("*/*.vrt")), "accelerate", "transformers", "lightning")))
+        own = [f"{found.name} {found.version}" for found in importlib.metadata.distributions(path=PACKAGES)
+               if found.name in ("deepspeed", "megatron-core")]
+        print(made_here("Trainers that shard, on two ranks",
+                        f"tests/corpus/sharded.py --runs {arguments.runs} --busy {arguments.busy} > docs/results/sharded.md",
+                        ", ".join([versions(next(folder.glob("*/*.vrt")), "accelerate", "transformers", "lightning"), *sorted(own)])))
     print(TEXT.format(runs=arguments.runs, busy=arguments.busy))
     print("| trainer | wrong | same words | named |\n|---|--:|---|--:|", *lines, sep="\n")
 

@@ -8,6 +8,7 @@ gradients are reduced in). Name: a word that the owner's name must have; null = 
 vramtrace.
 """
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -98,19 +99,20 @@ def of_deepspeed(net, optimizer):
             yield "gradient", "", tensor
 
 
-def skip_no_steps():
-    """Simulated kernels compute nothing, so that a step would be skipped for what looks like an overflow."""
+def skip_steps(first=None):
+    """From the step of that number on, as after an overflow. Simulated kernels compute nothing, so that any step might look like that."""
     from deepspeed.runtime.zero import stage3, stage_1_and_2
 
-    stage_1_and_2.is_invalid_grad_norm = stage3.is_invalid_grad_norm = lambda norm: False
+    numbers = itertools.count()
+    stage_1_and_2.is_invalid_grad_norm = stage3.is_invalid_grad_norm = lambda norm: first is not None and next(numbers) >= first
     for optimizer in (stage_1_and_2.DeepSpeedZeroOptimizer, stage3.DeepSpeedZeroOptimizer_Stage3):
         optimizer.has_overflow = lambda *arguments, **options: False
 
 
-def deepspeed_engine(micro_batches=1, **zero):
+def deepspeed_engine(micro_batches=1, skipped_from=None, **zero):
     import deepspeed
 
-    skip_no_steps()
+    skip_steps(skipped_from)
     settings = {
         "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": micro_batches, "bf16": {"enabled": True},
         "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
@@ -126,8 +128,8 @@ def deepspeed_engine(micro_batches=1, **zero):
     return engine, net, wrapper
 
 
-def deepspeed(path, micro_batches=1, **zero):
-    engine, net, wrapper = deepspeed_engine(micro_batches, **zero)
+def deepspeed(path, micro_batches=1, **settings):
+    engine, net, wrapper = deepspeed_engine(micro_batches, **settings)
     truth = Truth(path, lambda: of_deepspeed(net, wrapper))
     for step in range(STEPS):
         for micro in range(micro_batches):
@@ -165,7 +167,7 @@ def huggingface(path):
                 truth.take("step")
                 del trainer.model_wrapped.step
 
-    skip_no_steps()
+    skip_steps()
     truth = Truth(path, None)
     settings = {"zero_optimization": {"stage": 3, "contiguous_gradients": True, "reduce_bucket_size": 1000000,
                                       "stage3_param_persistence_threshold": 1000},
@@ -354,6 +356,7 @@ CONFIGURATIONS = {
     "zero2_offloaded": lambda path: deepspeed(path, stage=2, offload_optimizer={"device": "cpu"}),
     "zero3": lambda path: deepspeed(path, stage=3, stage3_param_persistence_threshold=1000),
     "zero3_accumulating": lambda path: deepspeed(path, 2, stage=3, stage3_param_persistence_threshold=1000),
+    "zero3_skipping": lambda path: deepspeed(path, 2, skipped_from=2, stage=3, stage3_param_persistence_threshold=1000),
     "huggingface_zero3": huggingface,
     "replicas": replicas,
     "fully_sharded": fully_sharded,
