@@ -610,6 +610,59 @@ Test(attribute, knows_a_cache_from_what_its_code_calls)
     end(&run);
 }
 
+/* Two blocks that a script keeps from call to call: a cache if an inspection finds them under the names of a
+ * pair, whose both halves it saw. */
+static void expect_pair(const char *one, const char *other, bool is_pair)
+{
+    struct run run = begin();
+    struct kept kept = {0};
+    uint64_t activations[3], held[2] = {0};
+    const char *names[] = {one, other};
+    char text[1024];
+    size_t used = 0;
+    const char *script = "/home/someone/serve.py";
+    uint32_t main = builder_code(run.builder, script, "main", 1);
+    uint32_t stored =
+        STACK(&run, MAIN, 0, {builder_code(run.builder, script, "fill", 30), 8, 0}, {main, 6, 0});
+    make_model(&run);
+    for (int i = 0; i < 8; i++) {
+        forward(&run, &kept, activations);
+        for (int k = 0; k < 2; k++) {
+            if (i % 2 == 0) {
+                if (i > 0)
+                    release(&run, held[k], ACTIVATION, run.main_free);
+                held[k] = alloc(&run, stored, ACTIVATION, 0);
+            }
+            release(&run, activations[k], ACTIVATION, run.main_free);
+        }
+        release(&run, activations[2], SCRATCH, run.main_free);
+    }
+    for (int k = 0; k < 2; k++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used,
+                             "H\tattribute\tattribute Layer.%s\tLayer.%s\t%llu\t%llu\t%llu\t%llu\tfloat32\t"
+                             "8x1024\t0\t\t\n",
+                             names[k], names[k], (unsigned long long)held[k], (unsigned long long)ACTIVATION,
+                             (unsigned long long)held[k], (unsigned long long)ACTIVATION);
+    builder_inspection_part(run.builder, 1, 0, 1, text);
+    builder_event(run.builder,
+                  (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = 1, .device_index = -1});
+    attribute(&run);
+    for (size_t i = 0; i < run.replay->allocation_count; i++)
+        if (run.replay->allocations[i].address == held[0])
+            cr_expect_eq(run.attribution->labels[i].category == VT_CATEGORY_KV_CACHE, is_pair, "%s, %s: %s",
+                         one, other, vt_category_name(run.attribution->labels[i].category));
+    end(&run);
+}
+
+Test(attribute, knows_a_cache_by_the_names_of_its_halves)
+{
+    expect_pair("keys", "values", true);
+    expect_pair("k", "v", true);
+    expect_pair("keys", "rows", false);
+    expect_pair("keys", "v_rows", false);
+}
+
 Test(attribute, tells_evaluation_from_training)
 {
     struct run run = begin();
