@@ -482,6 +482,7 @@ def gradients_of_samples(record):
         weights = {name: weight.detach() for name, weight in model.named_parameters()}
         with record.without_hooks():
             samples = func.vmap(func.grad(loss_of), in_dims=(None, 0, 0))(weights, images, targets)
+        models.finish_backward()  # its thread may still hold the graph
         record.take("samples", step, (images, targets), samples.values())
         for name, weight in model.named_parameters():
             weight.grad = samples[name][:10].mean(0)
