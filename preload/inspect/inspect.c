@@ -339,8 +339,10 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     const uint64_t started_ns = vt_clock_ns(CLOCK_MONOTONIC);
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
+    const bool graphs_elsewhere = atomic_load(&state->passes) && vt_inspection_graphs_elsewhere();
     struct vt_inspection_run run = {
-        .census_ns = census_ns(state, session, reason),
+        .census_ns = graphs_elsewhere ? 0 : census_ns(state, session, reason),
+        .leaves_graphs = graphs_elsewhere,
         .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_now(state, session, reason).all_ns + 1,
         .on_own_thread = on_own_thread,
         .prepare = register_at_exit};
@@ -372,15 +374,11 @@ static bool has_library(void)
     return false;
 }
 
-/* False if another thread is running the inspection, or forbids it. */
+/* False if another thread is running the inspection. */
 static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread)
 {
     if (atomic_exchange(&state->pending, RUNS) == RUNS)
         return false;
-    if (atomic_load(&state->passes) && vt_inspection_graphs_elsewhere()) { /* the next pass tries again */
-        atomic_store(&state->pending, IDLE);
-        return false;
-    }
     unsigned reason = atomic_exchange(&state->wanted, 0);
     if (has_library())
         inspection_at_modules(state, session, reason, on_own_thread);

@@ -18,6 +18,7 @@ TRANSPARENT = {  # parts of a path that the user did not write: (class of the wr
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel",
                    "requires_grad", "shape", "storage_offset", "untyped_storage")
 STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of each
+reads_gradients = True  # not while another thread may free them
 PARTS_DEPTH = 3  # for tensors that consist of others
 CHECK_EVERY = 256  # tensors, or objects of the census, between two looks at the clock
 PER_PART = "_per_partition"  # how an attribute ends that has a process's part of a size
@@ -136,7 +137,7 @@ def add_parameter(inspection, root, path, parameter, module=None):
     add_tensor(inspection, "parameter", root, path, parameter, whole=split_shape(inspection, module or {}, parameter))
     try:
         # reading .grad of another tensor warns
-        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None
+        gradient = inspection.ask["grad"](parameter) if reads_gradients and inspection.ask["is_leaf"](parameter) else None
         elements = inspection.ask["numel"](parameter)
     except Exception:
         return

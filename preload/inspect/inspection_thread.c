@@ -111,6 +111,13 @@ static void list_variables(object *variables, object *own)
     python->PyErr_Clear(); /* no memory for all */
 }
 
+static void leave_graphs(const struct vt_inspection_run *run, object *globals)
+{
+    object *reads = python->PyBool_FromLong(!run->leaves_graphs);
+    python->PyDict_SetItemString(globals, "reads_gradients", reads);
+    vt_python_drop(reads);
+}
+
 /* The variables are held as long as this thread has the GIL: what other threads of the host release in that
  * time lives that much longer. */
 static void *run_scripts(void *context)
@@ -125,6 +132,7 @@ static void *run_scripts(void *context)
     if (globals && vt_scripts_run(globals, &run->is_refused) && (run->variables = python->PyList_New(0))) {
         run->once_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
         list_variables(run->variables, run->stopped);
+        leave_graphs(run, globals);
         run->prepare(globals);
         run->result = call_inspection(run, globals, began_ns);
     }

@@ -9,6 +9,7 @@
 struct vt_inspection_run {
     /* Set by the caller: */
     uint64_t budget_ns, census_ns;  /* CPU time; budget 0 = no limit; census 0 = none */
+    bool leaves_graphs;             /* reads no gradients */
     bool on_own_thread;             /* the calling thread is already ours, so no further one is made */
     void (*prepare)(void *globals); /* called with inspect.py's namespace before that runs */
 
@@ -34,7 +35,8 @@ void vt_inspection_run(struct vt_inspection_run *run);
 void vt_inspection_note_graph(void);
 
 /* Whether another living thread than the calling one makes graphs. PyTorch lets go of the GIL while it frees
- * a gradient that is still in its place: whoever reads it at that moment crashes. */
+ * a gradient that is still in its place: who reads it at that moment crashes. Nor does it hold it while it
+ * changes what a tensor's graph is. */
 bool vt_inspection_graphs_elsewhere(void);
 
 /* Whether the module is in sys.modules; importing it would be noticed. */
