@@ -34,7 +34,7 @@ if [ "$mode" = all ]; then
     setup_trainers
     setup_readers
     setup_frameworks || echo "other frameworks than PyTorch are not tested" >&2
-    setup_sharded_trainers || echo "DeepSpeed's trainers are not tested" >&2
+    setup_sharded_trainers || echo "DeepSpeed's and Megatron's trainers are not tested" >&2
     setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
     suites=(tests/golden tests/corpus tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu)

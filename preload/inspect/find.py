@@ -40,8 +40,8 @@ def take_optimizers(finder, name, value):
             continue
         if key in WRAPPED:
             take_wrapped(finder, f"{name}.{key}", item)
-        elif has_step and id(type(item)) in CONTAINERS and len(item) <= ITEMS_MAXIMUM:
-            for number, each in list(item.items() if type(item) is dict else enumerate(item)):
+        elif has_step and id(type(item)) in CONTAINERS:
+            for number, each in numbered(item):
                 if id(type(each)) not in PLAIN and has_method(each, "step"):
                     take_wrapped(finder, item_name(f"{name}.{key}", number), each)
     if not any(find_class(item, finder.wanted) in finder.owners for item in list(inside.values())) and \
@@ -54,10 +54,14 @@ def take_wrapped(finder, name, value):
     take_optimizers(finder, name, value)
 
 
+def numbered(container):
+    """Its keys and items, or none if there are too many to search."""
+    return list(container.items() if type(container) is dict else enumerate(container)) if len(container) <= ITEMS_MAXIMUM else ()
+
+
 def take_items(finder, name, container):
-    if len(container) <= ITEMS_MAXIMUM:
-        for key, item in list(container.items() if type(container) is dict else enumerate(container)):
-            take_object(finder, item_name(name, key), item)
+    for key, item in numbered(container):
+        take_object(finder, item_name(name, key), item)
 
 
 def search_inside(finder, name, value):

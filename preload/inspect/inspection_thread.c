@@ -63,7 +63,7 @@ bool vt_inspection_graphs_elsewhere(void)
         if (thread != own && atomic_load(graph_maker(number)) == number)
             return true;
     }
-    return false;
+    return thread != NULL; /* more than were looked at */
 }
 
 /* Turns the current exception into a line, and clears it. */
