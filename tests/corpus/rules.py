@@ -41,10 +41,10 @@ class Traced:
     truth: judge.Truth
     inspected: bool
 
-    def labels(self, rules=None):
+    def labels(self, rules=None, build=BUILD):
         """[(bytes, category, evidence, rule)] of the blocks, by their numbers from 1 on."""
-        listed = subprocess.run([BUILD / "tests/torch/list_blocks", self.trace, "labels", *([rules] if rules else [])], env=ENVIRONMENT,
-                                capture_output=True, text=True, check=True)
+        listed = subprocess.run([pathlib.Path(build) / "tests/torch/list_blocks", self.trace, "labels", *([rules] if rules else [])],
+                                env=ENVIRONMENT, capture_output=True, text=True, check=True)
         return [line.split("\t") for line in listed.stdout.splitlines()]
 
     def judged(self, rules=None):
@@ -135,13 +135,17 @@ def uses_of(programs, rules, names, temporary):
     return uses, sum(share >= table.RIGHT for share, _ in found)
 
 
+def all_names():
+    return [name for group in ("", *catalogue.SETS) for name in catalogue.names(*catalogue.CATEGORIES, held_out=group)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--rules", type=pathlib.Path, metavar="FILE")
     arguments = parser.parse_intermixed_args()
-    wanted = arguments.names or [name for group in ("", *catalogue.SETS) for name in catalogue.names(*catalogue.CATEGORIES, held_out=group)]
+    wanted = arguments.names or all_names()
     table_of_rules = RULE.findall((ROOT / "analyzer/attribute/rules.def").read_text())
     with tempfile.TemporaryDirectory() as folder:
         temporary = pathlib.Path(folder)

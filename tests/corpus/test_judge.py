@@ -9,9 +9,10 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import catalogue  # noqa: E402
 import judge  # noqa: E402
+import moved  # noqa: E402
 import rules as uses_of_rules  # noqa: E402
 import table  # noqa: E402
-from helpers import report  # noqa: E402
+from helpers import BUILD, report  # noqa: E402
 
 NAME = "accumulate"
 WRONG_RULE = """
@@ -78,6 +79,19 @@ def test_a_rule_that_is_wrong(folder, tmp_path):
     result = judged(folder, options=("--rules", rules))
     assert result.share("activations") == 0 and not result.right()
     assert result.told("strong")[1] > 0
+
+
+def test_what_moved(folder, tmp_path):
+    """A build agrees with itself. One that calls all parameters gradients moves them, and they were right before."""
+    program = uses_of_rules.read(folder, NAME, True)
+    assert moved.differences(program, BUILD) == (NAME, [], False)
+    other = tmp_path / "tests/torch/list_blocks"
+    other.parent.mkdir(parents=True)
+    other.write_text(f"""#!/bin/sh\n{BUILD}/tests/torch/list_blocks "$@" | sed 's/parameter/gradient/'\n""")
+    other.chmod(0o755)
+    name, found, moves = moved.differences(program, tmp_path)
+    assert moves and {(was, now) for was, now, *_ in found} == {("gradient", "parameter")}
+    assert all(right_now and not right_before for *_, right_before, right_now in found)
 
 
 def test_what_needs_a_rule(folder, tmp_path):
