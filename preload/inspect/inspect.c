@@ -197,9 +197,9 @@ static void note_self(struct vt_session *session, uint64_t self_address)
     request_inspection(state, session, VT_INSPECTION_NEW_OBJECT);
 }
 
-static bool promise(struct process *state)
+static bool promise(struct process *state, unsigned most)
 {
-    bool more = atomic_load(&state->promised) < PROMISED;
+    bool more = atomic_load(&state->promised) < most;
     atomic_store(&state->is_promised, more);
     return more;
 }
@@ -214,7 +214,9 @@ static void note_backward(struct vt_session *session, int graph_task)
     atomic_store(&state->rounds, passes);
     unsigned reason = (passes & (passes - 1)) == 0 ? VT_INSPECTION_BACKWARD : 0;
     bool has_new = atomic_exchange(&state->has_new, false);
-    if (passes > 1 && (has_new || reason) && promise(state))
+    if (passes == 1)
+        atomic_store(&state->promised, 0); /* one was made before anything trained */
+    else if ((has_new && promise(state, 2 * PROMISED)) || (reason && promise(state, PROMISED)))
         reason |= VT_INSPECTION_BACKWARD;
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_INSPECTION_PEAK;
@@ -478,8 +480,8 @@ static void tend_inspections(struct vt_session *session)
         const int passes = atomic_load(&state->passes);
         const uint32_t censuses = atomic_load(&state->censuses);
         if (state->tended_passes == passes && state->tended_censuses == censuses) {
-            if (passes == 0 && !atomic_load(&state->promised)) /* the program may wait long for each */
-                promise(state);
+            if (passes == 0)
+                promise(state, 1); /* the program may wait long for each */
             request_inspection(state, session, VT_INSPECTION_TIME);
         }
         state->tended_passes = passes;

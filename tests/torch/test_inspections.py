@@ -87,6 +87,29 @@ def test_short_inference(tmp_path):
     assert any(look["reasons"] == "peak" and look.get("holders", 0) > 2 for look in each), each
 
 
+ACCUMULATED = """
+import time, torch
+def main(accumulation):
+    model = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(1200)]).cuda()
+    with torch.no_grad():
+        model[0](torch.randn(4, 8, device="cuda"))
+    time.sleep(1)  # longer than until the first timed inspection
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for i in range(2 * accumulation + 2):
+        sum(module(torch.randn(4, 8, device="cuda")).sum() for module in model).backward()
+        if i % accumulation == accumulation - 1:
+            optimizer.step()
+main(13)
+"""
+
+
+def test_after_the_optimizer(tmp_path):
+    """An optimizer's state is seen however late its first step is, and where inspections are too expensive but for those promised."""
+    run([PYTHON, "-c", ACCUMULATED], tmp_path / "accumulated.vrt")
+    each = info(tmp_path / "accumulated.vrt")["looks"]["each"]
+    assert each[-1]["tensors"] >= 3 * 2400, each  # parameters, gradients, momentum
+
+
 def test_failures_end(tmp_path):
     """An inspection that fails says so in the trace, and after three nobody looks any more."""
     run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")
