@@ -349,6 +349,7 @@ static void attribute(struct vt_attribution *attribution)
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     set_names(attribution, lives);
     vt_identities_check(attribution, &tables->sites, &tables->phases, tables->labels);
+    vt_join_callers(replay, &tables->sites, &tables->phases, tables->labels);
     vt_matcher_free(matcher);
     free(lives);
 }

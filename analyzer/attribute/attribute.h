@@ -18,7 +18,8 @@ struct vt_label {
     const char *module;        /* "layers.3", NULL = unknown */
     uint64_t rounding_bytes;   /* bytes beyond what was requested; 0 = none, or unknown */
     uint32_t step;             /* that made it, from 1; 0 = before the first */
-    uint32_t forward_stack_id; /* made in backward: stack of its forward operator, 0 = unknown */
+    uint32_t forward_stack_id; /* made in backward: stack of its forward operator, else of the call of
+                                  backward; 0 = unknown */
     uint16_t rule;             /* that gave the category (vt_rule_name) */
     uint8_t category;          /* enum vt_category; CACHED for containers */
     uint8_t evidence;          /* enum vt_evidence */

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "attribute/phases.h"
 #include "attribute/stack_traits.h"
 #include "base/index.h"
 
@@ -78,4 +79,34 @@ void vt_join_backward(const struct vt_replay *replay, const struct vt_traits_by_
             labels[i].forward_stack_id = stack_id;
     }
     vt_index_free(&stacks);
+}
+
+/* The call of backward that the script made, if one of the pass's events shows it. */
+static uint32_t find_caller(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
+                            const struct vt_pass *pass)
+{
+    const struct vt_trace *trace = replay->trace;
+    for (uint32_t i = pass->first_event; i <= pass->last_event; i++)
+        if (shows_place(trace, trace->events[i].stack_id) &&
+            sites->items[trace->events[i].stack_id].traits & VT_TRAIT(BACKWARD_CALL))
+            return trace->events[i].stack_id;
+    return 0;
+}
+
+void vt_join_callers(const struct vt_replay *replay, const struct vt_traits_by_stack *sites,
+                     const struct vt_phases *phases, struct vt_label *labels)
+{
+    long found = -1;
+    uint32_t caller = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (labels[i].forward_stack_id || shows_place(replay->trace, block->stack_id) ||
+            !(sites->items[block->stack_id].traits & VT_TRAIT(BACKWARD)))
+            continue;
+        long pass = vt_pass_before(phases, block->alloc_event);
+        if (pass != found)
+            caller = pass < 0 ? 0 : find_caller(replay, sites, &phases->passes[pass]);
+        found = pass;
+        labels[i].forward_stack_id = caller;
+    }
 }

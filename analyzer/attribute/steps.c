@@ -80,9 +80,9 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
         if (made < 0 || block->free_event <= phases->passes[made].last_event ||
             is_inner(finder, block->alloc_event))
             continue;
-        intervals[made].alive += block->bytes;
         if (block->free_event == VT_NEVER)
-            continue;
+            continue; /* no zeroing frees it: a graph of gradients may hold it for good */
+        intervals[made].alive += block->bytes;
         long freed = vt_pass_before(phases, block->free_event);
         bool in_pass = vt_freed_in_pass(phases, block);
         if (!in_pass && block->free_event <= phases->passes[freed].last_event)
@@ -326,9 +326,9 @@ static void number_codes(const struct vt_trace *trace, uint32_t *numbers)
     vt_index_free(&codes);
 }
 
-/* How often each code begins a call of a model: what its thread made before lies outside of modules, or the
- * code that began the call before comes again. */
-static void count_beginnings(struct vt_finder *finder, const uint32_t *codes, uint32_t *counts)
+/* Where calls of models begin: what their thread made before lies outside of modules, or the code that began
+ * the call before comes again. Sets begins[]: by module event, from the first of them on. */
+static void find_beginnings(const struct vt_finder *finder, const uint32_t *codes, uint8_t *begins)
 {
     const struct vt_phases *phases = finder->phases;
     uint32_t *begun =
@@ -337,42 +337,75 @@ static void count_beginnings(struct vt_finder *finder, const uint32_t *codes, ui
     memset(begun, 0xff, (finder->thread_count + 1) * sizeof *begun);
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
         uint32_t stack_id = finder->trace->events[i].stack_id, thread = finder->thread_of_stack[stack_id];
-        bool in_module = next < phases->module_event_count && phases->module_events[next] == i;
-        next += in_module;
-        if (in_module && (begun[thread] == VT_NEVER || begun[thread] == codes[stack_id])) {
-            begun[thread] = codes[stack_id];
-            counts[codes[stack_id]]++;
-        } else if (!in_module && finder->holds[i] == HOLDS_MADE) {
+        if (next < phases->module_event_count && phases->module_events[next] == i) {
+            begins[next] = begun[thread] == VT_NEVER || begun[thread] == codes[stack_id];
+            begun[thread] = begins[next++] ? codes[stack_id] : begun[thread];
+        } else if (finder->holds[i] == HOLDS_MADE) {
             begun[thread] = VT_NEVER;
         }
     }
     free(begun);
 }
 
-/* Without backward, a step begins whenever the first code that begins calls recurs. Code seen less than half
- * as often as the most frequent one is ignored: the very first call may come from elsewhere (a generator). */
+/* The calls of models of a program without backward. */
+struct calls {
+    const uint32_t *events; /* in modules */
+    size_t count;
+    uint32_t *codes; /* by module event */
+    uint8_t *begins;
+    uint32_t *counts; /* by code: how many calls it begins, of those that are looked at */
+};
+
+/* The first code from `from` on that begins at least half as many calls as the most frequent one: the very
+ * first call may come from elsewhere (a generator). */
+static size_t find_leader(struct calls *calls, size_t from, size_t code_count)
+{
+    uint32_t most = 0;
+    memset(calls->counts, 0, code_count * sizeof *calls->counts);
+    for (size_t i = from; i < calls->count; i++)
+        if (calls->begins[i] && ++calls->counts[calls->codes[i]] > most)
+            most = calls->counts[calls->codes[i]];
+    while (from < calls->count && calls->counts[calls->codes[from]] * 2 < most)
+        from++;
+    return from;
+}
+
+/* Without backward, a step begins whenever the first code that begins calls recurs. Where it comes no more
+ * and another model is called, that one's calls are the next steps. */
 static void find_calls(struct vt_finder *finder, uint32_t *begins_step)
 {
-    const struct vt_phases *phases = finder->phases;
     const struct vt_trace *trace = finder->trace;
-    uint32_t *counts = vt_allocate_zeros(trace->stack_count + 1, sizeof *counts), most = 0;
-    uint32_t *codes = vt_allocate_zeros(trace->stack_count + 1, sizeof *codes);
-    size_t first = 0;
-    number_codes(trace, codes);
-    count_beginnings(finder, codes, counts);
-    for (uint32_t id = 0; id < trace->stack_count; id++)
-        most = counts[id] > most ? counts[id] : most;
-    while (first < phases->module_event_count &&
-           counts[codes[trace->events[phases->module_events[first]].stack_id]] * 2 < most)
-        first++;
-    for (size_t i = first + 1; i < phases->module_event_count; i++) {
-        uint32_t event = phases->module_events[i];
-        if (codes[trace->events[event].stack_id] ==
-            codes[trace->events[phases->module_events[first]].stack_id])
-            begins_step[event] = vt_calls_begun(&trace->events[event]);
+    const size_t code_count = trace->stack_count + 1, count = finder->phases->module_event_count;
+    uint32_t *numbers = vt_allocate_zeros(code_count, sizeof *numbers);
+    struct calls calls = {.events = finder->phases->module_events,
+                          .count = count,
+                          .codes = vt_allocate_zeros(count + 1, sizeof *calls.codes),
+                          .begins = vt_allocate_zeros(count + 1, 1),
+                          .counts = vt_allocate_zeros(code_count, sizeof *calls.counts)};
+    uint8_t *is_seen = vt_allocate_zeros(code_count, 1);
+    number_codes(trace, numbers);
+    find_beginnings(finder, numbers, calls.begins);
+    for (size_t i = 0; i < count; i++)
+        calls.codes[i] = numbers[trace->events[calls.events[i]].stack_id];
+    for (size_t from = 0, first, last = 0; (first = find_leader(&calls, from, code_count)) < count;) {
+        if (from > 0 && calls.counts[calls.codes[first]] < 2)
+            break;
+        for (size_t i = first; i < count; i++)
+            if (calls.codes[i] == calls.codes[first]) {
+                begins_step[calls.events[i]] =
+                    i > 0 && (i > first || from > 0) ? vt_calls_begun(&trace->events[calls.events[i]]) : 0;
+                last = i;
+            }
+        for (size_t i = from; i <= last; i++)
+            is_seen[calls.codes[i]] = 1;
+        for (from = last + 1; from < count && (is_seen[calls.codes[from]] || !calls.begins[from]);)
+            from++;
     }
-    free(counts);
-    free(codes);
+    free(numbers);
+    free(calls.codes);
+    free(calls.begins);
+    free(calls.counts);
+    free(is_seen);
 }
 
 /* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation

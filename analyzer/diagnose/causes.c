@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "base/sort.h"
 #include "diagnose/causes_models.h"
+#include "diagnose/causes_outside.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
@@ -46,12 +47,10 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
     return cause;
 }
 
-/* Made by a step for itself: not what stays by its nature. */
-static bool is_passing(uint8_t category)
+bool vt_cause_is_passing(uint8_t category)
 {
     return category == VT_CATEGORY_ACTIVATION || category == VT_CATEGORY_INPUT ||
-           category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_OTHER ||
-           category == VT_CATEGORY_UNKNOWN;
+           category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_OTHER;
 }
 
 /* What cannot be made smaller by freeing: the context, others, and the model with its states. */
@@ -159,7 +158,7 @@ static void find_failed_try(struct vt_cause_search *search)
     for (size_t i = 0; i < search->there.count && calls; i++) {
         const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
         const struct vt_label *label = &search->attribution->labels[search->there.items[i]];
-        if (block->alloc_event < failed->event_index && is_passing(label->category) &&
+        if (block->alloc_event < failed->event_index && vt_cause_is_passing(label->category) &&
             label->step == failed->step && block->stack_id < search->trace->stack_count &&
             shared_calls(search->trace, block->stack_id, failed->stack_id) >= calls)
             bytes += block->bytes;
@@ -231,7 +230,8 @@ static void find_gradients_on(struct vt_cause_search *search)
     }
     for (size_t i = 0; i < search->there.count && most > 1; i++) {
         const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
-        if (block->alloc_event >= first && is_passing(vt_label_of(search->attribution, block)->category))
+        if (block->alloc_event >= first &&
+            vt_cause_is_passing(vt_label_of(search->attribution, block)->category))
             bytes += block->bytes;
     }
     const struct vt_place *place = vt_place_of(search->report->places, stack_id);
@@ -300,7 +300,8 @@ static void find_earlier_steps(struct vt_cause_search *search)
         return;
     for (size_t i = 0; i < search->there.count; i++) {
         const struct vt_label *label = &search->attribution->labels[search->there.items[i]];
-        if (label->step > 0 && label->step + 2 <= search->refusal->step && is_passing(label->category))
+        if (label->step > 0 && label->step + 2 <= search->refusal->step &&
+            vt_cause_is_passing(label->category))
             add_to_sum(&earlier, &search->replay->allocations[search->there.items[i]]);
     }
     struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, earlier.bytes, earlier.stack_id,
@@ -314,7 +315,7 @@ static uint64_t passing_bytes(const struct vt_cause_search *search)
 {
     uint64_t bytes = 0;
     for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
-        bytes += is_passing(c) ? search->refusal->categories[c] : 0;
+        bytes += vt_cause_is_passing(c) ? search->refusal->categories[c] : 0;
     return bytes;
 }
 

@@ -26,6 +26,9 @@ struct vt_cause_search {
 struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind kind, uint64_t bytes,
                               uint32_t stack_id, const char *what, ...) __attribute__((format(printf, 5, 6)));
 
+/* Made by a step for itself: not what stays by its nature. */
+bool vt_cause_is_passing(uint8_t category);
+
 /* Why memory ran out. The device's leaks are found before. */
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);
 

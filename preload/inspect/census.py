@@ -5,7 +5,7 @@
 #
 # Run like inspect.py, in the same namespace.
 
-TENSOR, TORCH_MODULE, CLASS, ARRAY = 1, 2, 3, 4
+TENSOR, TORCH_MODULE, CLASS, ARRAY, OPTIMIZER = 1, 2, 3, 4, 5
 OBJECTS_MAXIMUM = 200_000  # visited by one census
 LARGE = 4096  # items: a larger container is searched only if its first items are worth it
 FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are looked at, and how deep
@@ -41,7 +41,7 @@ def make_census(torch, kinds, inspection, deadline_ns):
     collections, module_class = sys.modules["collections"], torch and sys.modules["torch.nn.modules.module"].Module
     wanted = {id(kind): ARRAY for kind, _ in kinds.values()}
     if torch:
-        wanted.update({id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE})
+        wanted.update({**{owner: OPTIMIZER for owner in inspection.owners}, id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE})
     wanted[id(type)] = CLASS
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
@@ -56,7 +56,7 @@ def make_census(torch, kinds, inspection, deadline_ns):
         steps={}, temporary=set(),  # for paths (arrays.py): steps by index of the holder; indices at which no path begins
         numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
         last=[],  # arguments for put, kept for the end
-        searched=0, found=[], roots=[], in_module=set(),  # indices of tensors, of modules that no other holds, of what modules hold
+        searched=0, found=[], roots=[], in_module=set(),  # indices: of tensors, of optimizers and of modules that no other holds, of what modules hold
         shared=set(), series={})  # names that mean several objects; numbered attributes: how many
 
 
@@ -256,7 +256,9 @@ def visit_object(census, thing, index):
             put_attributes(census, thing, index)
     elif kind == TORCH_MODULE:
         put_module(census, thing, index)
-    elif kind is None and type(thing) is not MODULE:
+    elif kind in (None, OPTIMIZER) and type(thing) is not MODULE:
+        if kind:
+            census.roots.append(index)
         put_contents(census, index)
 
 

@@ -150,22 +150,30 @@ def graph_of(census, tensor):
     return node.name(), ",".join(f"{first}-{last}" for first, last in ranges)
 
 
+def own_tensors(owner):
+    """Of a module, or of an optimizer, each with its own name; and the modules in it."""
+    inside = attributes(owner) or {}
+    kept = [value for name in ("_parameters", "_buffers") for _, value in entries(inside.get(name))]
+    for _, state in entries(inside.get("state")):
+        kept += [value for _, value in entries(state)]
+    return kept, [child for _, child in entries(inside.get("_modules")) if child is not None]
+
+
 def report_models(census, lines):
-    """Models that one name holds several of: the names of their parameters do not say who keeps the models."""
+    """Models and optimizers that one name holds several of: the names of their tensors do not say who keeps them."""
     holders, counts = [], {}
     for index in census.roots:
         kind, holder, way = describe(census, index)
         holders.append((census.queue[index][0], kind, holder, way))
         counts[holder] = counts.get(holder, 0) + 1
-    for module, kind, holder, way in holders:
-        waiting = [module] if counts[holder] >= SERIES else []
+    for owner, kind, holder, way in holders:
+        waiting = [owner] if counts[holder] >= SERIES else []
         for part in waiting:
-            inside = attributes(part) or {}
-            for name in ("_parameters", "_buffers"):
-                for _, tensor in entries(inside.get(name)):
-                    if tensor is not None and not is_late(census):
-                        report_holder(census, lines, tensor, kind, holder, way, True)
-            waiting += [child for _, child in entries(inside.get("_modules")) if child is not None]
+            tensors, children = own_tensors(part)
+            for tensor in tensors:
+                if has_class(tensor, census.inspection.tensor_class) and not is_late(census):
+                    report_holder(census, lines, tensor, kind, holder, way, True)
+            waiting += children
 
 
 def report_census(census, lines):

@@ -216,7 +216,7 @@ static void note_backward(struct vt_session *session, int graph_task)
     bool has_new = atomic_exchange(&state->has_new, false);
     if (passes == 1)
         atomic_store(&state->promised, 0); /* one was made before anything trained */
-    else if ((has_new && promise(state, 2 * PROMISED)) || (reason && promise(state, PROMISED)))
+    else if ((has_new && promise(state, PROMISED + 1)) || (reason && promise(state, PROMISED)))
         reason |= VT_INSPECTION_BACKWARD;
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_INSPECTION_PEAK;

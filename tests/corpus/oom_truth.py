@@ -6,6 +6,7 @@ import os
 
 import torch
 
+RESERVED_NOW = 5  # cudaMemPoolAttrReservedMemCurrent
 CARD_BYTES = 2 << 30  # as the test sets it
 
 
@@ -28,12 +29,21 @@ def holes():
     return sorted(found)
 
 
-def truth(asked):
+def pool_bytes():
+    """What the driver's default memory pool has reserved."""
+    runtime, pool, reserved = ctypes.CDLL("libcudart.so.13"), ctypes.c_void_p(), ctypes.c_uint64()
+    assert runtime.cudaDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
+    assert runtime.cudaMemPoolGetAttribute(pool, RESERVED_NOW, ctypes.byref(reserved)) == 0
+    return reserved.value
+
+
+def truth(asked, in_pools=False):
+    """IN_POOLS: some memory comes from the driver's pools."""
     driver = _driver()
     return {
         "asked": asked,
         "allocated": torch.cuda.memory_allocated(),
-        "reserved": torch.cuda.memory_reserved(),
+        "reserved": torch.cuda.memory_reserved() + (pool_bytes() if in_pools else 0),
         "driver": driver.standin_device_bytes(0),
         "other": driver.standin_other_bytes(0),
         "backward": torch._C._current_autograd_node() is not None,
@@ -45,6 +55,6 @@ def tell(fact):
     os.write(1, (json.dumps(fact) + "\n").encode())
 
 
-def watch():
+def watch(in_pools=False):
     """Tells of every time that PyTorch runs out of memory."""
-    torch._C._cuda_attach_out_of_memory_observer(lambda device, asked, total, free: tell(truth(asked)))
+    torch._C._cuda_attach_out_of_memory_observer(lambda device, asked, total, free: tell(truth(asked, in_pools)))

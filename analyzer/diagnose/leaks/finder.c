@@ -40,6 +40,12 @@ uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
     return class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
 }
 
+bool vt_leak_is_held(const struct vt_leak_finder *finder, uint32_t number, uint32_t allocation)
+{
+    const struct vt_leak *leak = &finder->leaks->items[number];
+    return leak->rebuilt || leak->verdict == VT_LEAK_CYCLE || vt_leak_is_kept(finder, allocation);
+}
+
 /* ---- Classes ---- */
 
 /* Objects and threads are left out: a module that each step creates again is the same code. Lines replace

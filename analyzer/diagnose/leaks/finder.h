@@ -9,6 +9,7 @@
 #include "report/report.h"
 
 #define VT_LEAK_BIRTHS 4u
+#define VT_LEAK_REGULAR_BIRTHS 3u /* of the same bytes, at equal distances of several steps */
 #define VT_NO_CLASS UINT32_MAX
 
 /* Allocations that are the same to a person: made by the same code, whatever the thread and the object. */
@@ -21,11 +22,9 @@ struct vt_leak_class {
     bool grows;
     uint32_t since; /* the first step of its growth */
     uint32_t group; /* index of a leak, VT_NO_CLASS = none yet */
-    /* of cycles: what was freed together with what other steps made */
+    /* of cycles: what the collector freed of earlier steps */
     uint64_t burst_bytes, most_bytes, most_blocks;
-    uint32_t bursts, burst_moves, burst_steps, burst_first_step, burst_last_step;
-    uint64_t burst_place;
-    bool burst_inside, burst_marked; /* in the middle of a call; recorded as the collector's */
+    uint32_t bursts, burst_steps, burst_first_step, burst_last_step;
 };
 
 /* A series of bytes by step, or by turn: from each of these steps on. Steps ascend; before the first it is 0.
@@ -90,6 +89,10 @@ static inline bool vt_leak_is_judged(const struct vt_leak_finder *finder, uint32
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);
 /* Index of the leak that an allocation is part of; VT_NO_CLASS = none. */
 uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation);
+
+/* Whether who holds it keeps the leak: it stays, or such blocks come and go (a cycle, a tensor that is made
+ * anew). */
+bool vt_leak_is_held(const struct vt_leak_finder *finder, uint32_t leak, uint32_t allocation);
 
 /* ---- What was found ---- */
 

@@ -51,8 +51,9 @@ static void list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gr
         const struct vt_allocation *block = &finder->replay->allocations[i];
         uint32_t leak = vt_leak_of(finder, i);
         /* later blocks with this number belong to another node */
-        if (leak == VT_NO_CLASS || block->sequence % 2 || block->sequence <= VT_SEQUENCE_NO_NUMBER ||
-            !finder->made_node[block->alloc_event] || block->bytes == 0)
+        if (leak == VT_NO_CLASS || !vt_leak_is_held(finder, leak, i) || block->sequence % 2 ||
+            block->sequence <= VT_SEQUENCE_NO_NUMBER || !finder->made_node[block->alloc_event] ||
+            block->bytes == 0)
             continue;
         VT_APPEND(graphs->by_number, graphs->count, capacity,
                   (struct numbered){number_of(block->sequence), leak, i});

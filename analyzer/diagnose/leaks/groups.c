@@ -97,6 +97,16 @@ static const struct vt_allocation *largest(const struct vt_leak_finder *finder,
     return best;
 }
 
+/* Made by a backward pass that makes a graph: each holds its parameter by that graph, and the parameter holds
+ * it. */
+static bool is_gradient_with_graph(const struct vt_leak_runs *runs, const struct vt_leak_block *block)
+{
+    const struct vt_attribution *attribution = runs->finder->attribution;
+    const struct vt_span *span = vt_span_at(attribution, allocation_of(runs->finder, block)->alloc_event);
+    return attribution->labels[block->allocation].category == VT_CATEGORY_GRADIENT &&
+           span->phase == VT_PHASE_BACKWARD && runs->spans[span - attribution->spans].makes_nodes;
+}
+
 static enum vt_leak_verdict verdict_of(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
                                        const struct vt_allocation *holding, bool graph, uint32_t every)
 {
@@ -137,6 +147,10 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
         cause = run->ran > 0 ? ": part of a graph that no backward pass reached"
                              : ": the whole graph of a forward pass that no backward pass reached";
         break;
+    case VT_LEAK_CREATE_GRAPH:
+        cause = ": with gradients of a backward pass that made a graph (create_graph=True), which hold their "
+                "parameters, and these hold them";
+        break;
     case VT_LEAK_REUSED_GRAPH:
         cause = ": backward ran through their graph and released nothing";
         break;
@@ -171,7 +185,11 @@ static void judge(const struct vt_leak_runs *runs, const struct vt_leak_run *run
             (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
             holding = allocation_of(finder, &blocks[i]); /* the last: its node holds all before */
     const struct vt_label *label = vt_label_of(finder->attribution, holding);
-    vt_leak_set_verdict(leak, verdict_of(finder, run, holding, graph, every));
+    bool with_graph = false;
+    for (size_t i = 0; i < count && !with_graph; i++)
+        with_graph = is_gradient_with_graph(runs, &blocks[i]);
+    vt_leak_set_verdict(leak,
+                        with_graph ? VT_LEAK_CREATE_GRAPH : verdict_of(finder, run, holding, graph, every));
     leak->stack_id = holding->stack_id;
     leak->owner = label->owner;
     leak->module = label->module;

@@ -98,13 +98,26 @@ static uint32_t list_records(const struct vt_leak_change *series, size_t changes
     return count;
 }
 
+/* Whether as much was added at equal distances, of several steps: then fewer times are enough. */
+static bool is_regular(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
+                       uint32_t count)
+{
+    if (count != VT_LEAK_REGULAR_BIRTHS)
+        return false;
+    uint64_t bytes[VT_LEAK_REGULAR_BIRTHS];
+    for (uint32_t i = 0; i < count; i++)
+        bytes[i] = bytes_at(series, changes, records[i]);
+    return records[1] - records[0] > 1 && records[1] - records[0] == records[2] - records[1] &&
+           bytes[1] - bytes[0] == bytes[2] - bytes[1] && bytes[0] == bytes[1] - bytes[0];
+}
+
 bool vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
                        uint32_t at_once, struct vt_growth *growth)
 {
     uint32_t *records = vt_allocate_zeros(changes + 1, sizeof *records);
     uint32_t count = list_records(series, changes, from, to, records);
     bool repeats = false;
-    if (count >= VT_LEAK_BIRTHS) {
+    if (count >= VT_LEAK_BIRTHS || is_regular(series, changes, records, count)) {
         uint32_t first = skip_stray_records(records, count);
         const uint32_t *kept = records + first;
         count -= first;
@@ -355,7 +368,7 @@ void vt_leak_growth_find(struct vt_leak_finder *finder)
     for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
         struct vt_growth growth = {0};
-        if (class->births < VT_LEAK_BIRTHS)
+        if (class->births < VT_LEAK_REGULAR_BIRTHS)
             continue;
         class->grows =
             (finder->requests.step_of ? grows_by_request : grows_by_step)(finder, class, &growth) &&

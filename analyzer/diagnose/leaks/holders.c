@@ -12,6 +12,7 @@
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
     uint32_t inspection;
+    bool at_work; /* the code that makes it ran again after this inspection */
     struct vt_leak_hold direct, by_graph;
     uint32_t stack_id; /* of the latest that it holds itself */
 };
@@ -35,6 +36,7 @@ struct search {
     size_t count, capacity;
     struct vt_index names;  /* of one inspection: leak and name → candidate */
     struct candidate *best; /* by leak */
+    uint32_t *last_made;    /* by leak: the last event of the code that makes it */
 };
 
 static uint64_t key_of(uint32_t leak, const char *name)
@@ -66,7 +68,8 @@ static void add_direct(struct search *search, uint32_t inspection, size_t *first
             break;
         uint32_t leak = vt_leak_of(finder, held->allocation);
         uint32_t step = finder->attribution->labels[held->allocation].step;
-        if (held->inspection < inspection || leak == VT_NO_CLASS)
+        if (held->inspection < inspection || leak == VT_NO_CLASS ||
+            !vt_leak_is_held(finder, leak, held->allocation))
             continue;
         add_share(search,
                   (struct share){.leak = leak,
@@ -112,12 +115,22 @@ static bool lasts(const struct candidate *candidate)
     return hold->first_step != hold->last_step || strcmp(candidate->holder->kind, "cycle") == 0;
 }
 
-/* If two hold about the same graph, the one whose own tensor is larger is better. */
+static bool is_same_name(const struct candidate *a, const struct candidate *b)
+{
+    size_t bytes = vt_holder_bytes(a->holder->holder);
+    return bytes == vt_holder_bytes(b->holder->holder) &&
+           memcmp(a->holder->holder, b->holder->holder, bytes) == 0;
+}
+
+/* What an inspection saw while the program was at work outranks what another name held after it. If two hold
+ * about the same graph, the one whose own tensor is larger is better. */
 static bool is_better(const struct candidate *candidate, const struct candidate *best)
 {
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
     if (!best || lasts(candidate) != lasts(best))
         return !best || lasts(candidate);
+    if (candidate->at_work != best->at_work && !is_same_name(candidate, best))
+        return candidate->at_work;
     if (bytes > most + most / 10 || most > bytes + bytes / 10)
         return bytes > most;
     return candidate->direct.bytes >= best->direct.bytes;
@@ -133,6 +146,8 @@ static void judge_leak(struct search *search, uint32_t inspection, size_t first,
         const struct share *share = &search->shares[i];
         struct candidate *candidate = candidate_of(search, leak, share->holder);
         candidate->inspection = inspection;
+        candidate->at_work =
+            search->finder->trace->inspections[inspection].event_index < search->last_made[leak];
         candidate->stack_id = share->direct ? share->stack_id : candidate->stack_id;
         vt_leak_hold_add(share->direct ? &candidate->direct : &candidate->by_graph, &share->hold);
     }
@@ -170,11 +185,30 @@ static void refine(struct vt_leak *leak)
                  {"traceback", VT_LEAK_GRAPH, VT_LEAK_EXCEPTION},
                  {"cell", VT_LEAK_TENSOR, VT_LEAK_HOOK},
                  {"cycle", VT_LEAK_TENSOR, VT_LEAK_CYCLE}};
+    if (leak->verdict == VT_LEAK_CREATE_GRAPH) /* something else keeps them */
+        vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (leak->verdict == known[i].from && strcmp(leak->holder.kind, known[i].kind) == 0) {
             vt_leak_set_verdict(leak, known[i].verdict);
             return;
         }
+}
+
+/* After the work only a cycle may be left of what kept it before. */
+static bool is_cycle_afterwards(const struct vt_leak *leak, const struct candidate *best)
+{
+    return !best->at_work && leak->verdict != VT_LEAK_CYCLE && strcmp(best->holder->kind, "cycle") == 0;
+}
+
+static void find_last_made(struct search *search)
+{
+    const struct vt_leak_finder *finder = search->finder;
+    search->last_made = vt_allocate_zeros(finder->leaks->count + 1, sizeof *search->last_made);
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
+        uint32_t leak = vt_leak_of(finder, i);
+        if (leak != VT_NO_CLASS)
+            search->last_made[leak] = finder->replay->allocations[i].alloc_event;
+    }
 }
 
 static int compare_held(const void *a, const void *b, void *held)
@@ -205,6 +239,7 @@ static void find_holders(struct search *search)
     search->held = vt_allocate_zeros(search->held_count + 1, sizeof *search->held);
     search->best = vt_allocate_zeros(finder->leaks->count + 1, sizeof *search->best);
     search->graphs = vt_leak_graphs_make(finder);
+    find_last_made(search);
     for (uint32_t i = 0; i < search->held_count; i++)
         search->held[i] = i;
     if (search->held_count > 1)
@@ -216,7 +251,7 @@ static void find_holders(struct search *search)
     for (size_t i = 0; i < finder->leaks->count; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];
-        if (best->holder && (leak->rebuilt || lasts(best))) {
+        if (best->holder && (leak->rebuilt || lasts(best)) && !is_cycle_afterwards(leak, best)) {
             leak->holder = holder_of(best->holder);
             leak->holder.stack_id = best->stack_id;
             leak->holder.step =
@@ -239,4 +274,5 @@ void vt_leak_holders_find(struct vt_leak_finder *finder)
     free(search.candidates);
     vt_index_free(&search.names);
     free(search.best);
+    free(search.last_made);
 }

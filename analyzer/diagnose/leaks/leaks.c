@@ -72,14 +72,30 @@ static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak 
     return leak->kept_count > 0 ? first < last : vt_leak_step_of(finder, event_index) > leak->first_step;
 }
 
+/* How far inspections looked for what holds a leak. */
+enum examined { NOT, UNSEEN, CUT_SHORT, NO_CYCLES, ALL };
+
+static enum examined how_examined(const struct vt_leak_finder *finder, const struct vt_leak *leak)
+{
+    enum examined most = NOT;
+    for (size_t i = 0; i < finder->trace->inspection_count; i++) {
+        const struct vt_inspection *seen = &finder->trace->inspections[i];
+        if (!seen->census)
+            continue;
+        enum examined saw = !had_grown(finder, leak, seen->event_index) ? UNSEEN
+                            : !seen->census_ended                       ? CUT_SHORT
+                            : !seen->census_cycles                      ? NO_CYCLES
+                                                                        : ALL;
+        most = saw > most ? saw : most;
+    }
+    return most;
+}
+
 /* Why no name is known for what holds a leak: a census that saw it grown and ended would have found it. */
 static const char *why_unknown(const struct vt_leak_finder *finder, const struct vt_leak *leak)
 {
-    const struct vt_trace *trace = finder->trace;
-    enum { NONE, UNSEEN, CUT_SHORT, NO_CYCLES, ALL } most = NONE;
     static const char *const reasons[] = {
-        [NONE] =
-            "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown",
+        [NOT] = "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown",
         [UNSEEN] = "no inspection looked for holders while it was there. Call vramtrace_inspect() where it "
                    "has grown",
         [CUT_SHORT] = "the search for holders ran out of time. Call vramtrace_inspect() where it has grown",
@@ -91,21 +107,19 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
                 "C++ code holds it",
     };
     if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
-        leak->verdict == VT_LEAK_HOST_PINNED || (leak->verdict == VT_LEAK_CYCLE && leak->collected))
+        leak->verdict == VT_LEAK_CREATE_GRAPH || leak->verdict == VT_LEAK_HOST_PINNED ||
+        (leak->verdict == VT_LEAK_CYCLE && leak->collected))
         return NULL;
-    for (size_t i = 0; i < trace->inspection_count; i++) {
-        const struct vt_inspection *seen = &trace->inspections[i];
-        if (!seen->census)
-            continue;
-        int saw = !had_grown(finder, leak, seen->event_index) ? UNSEEN
-                  : !seen->census_ended                       ? CUT_SHORT
-                  : !seen->census_cycles                      ? NO_CYCLES
-                                                              : ALL;
-        most = saw > (int)most ? saw : (int)most;
-    }
-    if (trace->inspection_count == 0)
+    if (finder->trace->inspection_count == 0)
         return "no inspection was made. Call vramtrace_inspect() near the end, or let it run longer";
-    return reasons[most];
+    return reasons[how_examined(finder, leak)];
+}
+
+/* That gradients and parameters hold each other is a cause only if nothing else was found to hold them. */
+static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak *leak)
+{
+    if (leak->verdict == VT_LEAK_CREATE_GRAPH && how_examined(finder, leak) < NO_CYCLES)
+        vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
 }
 
 /* What each leak keeps; nothing can be left out of a tensor that each step replaces. */
@@ -134,8 +148,10 @@ static void find(struct vt_leak_finder *finder)
         finders[i](finder);
     sum_up(leaks);
     list_kept(finder);
-    for (size_t i = 0; i < leaks->count; i++)
+    for (size_t i = 0; i < leaks->count; i++) {
+        settle_gradients(finder, &leaks->items[i]);
         leaks->items[i].holder_unknown = why_unknown(finder, &leaks->items[i]);
+    }
     vt_leak_cache_find(finder);
     if (leaks->count > 1)
         qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);

@@ -9,6 +9,10 @@
       "Sum up or store the number, not the tensor: call .item() or .detach() first.")                        \
     X(REUSED_GRAPH, "retained graph", true,                                                                  \
       "Call detach() on what one step passes to the next (a hidden state), and drop retain_graph=True.")     \
+    X(CREATE_GRAPH, "gradients with a graph", true,                                                          \
+      "Set the gradients to None once they have been used (optimizer.zero_grad()), or use "                  \
+      "torch.autograd.grad() "                                                                               \
+      "instead of backward(create_graph=True).")                                                             \
     X(EVALUATION, "eval with gradients on", true,                                                            \
       "Run evaluation under torch.no_grad() or torch.inference_mode(), and keep .item() of its results.")    \
     X(TENSOR, "kept tensor", true,                                                                           \
