@@ -19,6 +19,7 @@ struct interval {
     uint64_t alive, freed;    /* gradient bytes: alive at its start, and freed in it */
     bool zeroed;              /* gradients were freed in it, says a digest */
     bool makes_nodes;         /* its forward makes autograd nodes */
+    bool makes_model;         /* what the next pass leaves is not added to what this one left */
     bool ends_cycle;          /* its optimizer is the last of an iteration */
     bool has_temporaries;     /* its optimizer makes temporaries, as it then does in each step */
     bool within_step;         /* another pass of the same step follows */
@@ -50,6 +51,9 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
             interval->forward_event = i;
         }
         interval->zeroed |= finder->trace->events[i].kind == VT_EVENT_ZEROED;
+        interval->makes_model |=
+            finder->trace->events[i].kind == VT_EVENT_ALLOC &&
+            vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(MODULE_APPLY);
         interval->makes_nodes |= finder->labels[i] == VT_PHASE_FORWARD && finder->phases->grad_mode[i];
     }
 }
@@ -255,7 +259,7 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
         if (interval->zeroed_event != VT_NEVER &&
             (interval->forward_event == VT_NEVER || interval->zeroed_event < interval->forward_event))
             after = interval->zeroed_event + 1;
-    } else if (any_sign) {
+    } else if (any_sign && !interval->makes_model) {
         return VT_NEVER; /* gradients accumulate */
     }
     for (uint32_t i = after; i < interval->end_event; i++) {

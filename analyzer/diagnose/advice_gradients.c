@@ -36,8 +36,8 @@ struct search {
     size_t span_count;
     struct pass *passes; /* [0] is none */
     uint32_t pass_count;
-    uint32_t *waits; /* by span: the optimizer's span since which a forward but no backward has come, VT_NEVER
-                        = none */
+    uint32_t *waits;  /* by span: the optimizer's span since which a forward but no backward has come; where
+                         the  optimizer makes nothing, the one before that forward; VT_NEVER = none */
     uint32_t *makers; /* by span: the next one from there on of an optimizer that makes something, VT_NEVER =
                          none */
     struct made *list;
@@ -108,9 +108,10 @@ static uint32_t made_by(const struct search *search, const struct vt_span *span)
 
 static void read_spans(struct search *search)
 {
-    uint32_t optimizer = VT_NEVER, maker = VT_NEVER;
+    uint32_t optimizer = VT_NEVER, maker = VT_NEVER, before_forward = VT_NEVER;
     uint32_t gone = 0;
     bool waits = false, forward = false; /* no backward, and a forward, has come since `optimizer` */
+    bool after_pass = false;             /* no forward has come since */
 
     search->passes = vt_allocate_zeros(search->span_count + 2, sizeof *search->passes);
     search->waits = vt_allocate_zeros(search->span_count + 1, sizeof *search->waits);
@@ -126,14 +127,18 @@ static void read_spans(struct search *search)
             forward = false;
         } else if (span->phase == VT_PHASE_FORWARD || span->phase == VT_PHASE_EVAL) {
             forward |= waits;
+            before_forward = after_pass && i > 0 ? i - 1 : before_forward;
+            after_pass = false;
         } else if (span->phase == VT_PHASE_BACKWARD) {
             *pass =
                 (struct pass){.span = i, .optimizer = optimizer, .gone = gone, .forward = waits && forward};
             pass->forwards = pass[-1].forwards + pass->forward;
             search->pass_count++;
             waits = false;
+            after_pass = true;
+            before_forward = VT_NEVER;
         }
-        search->waits[i] = waits && forward ? optimizer : VT_NEVER;
+        search->waits[i] = waits && forward ? optimizer : before_forward;
     }
     for (uint32_t i = (uint32_t)search->span_count; i-- > 0;) {
         if (search->spans[i].phase == VT_PHASE_OPTIMIZER && made_by(search, &search->spans[i]))
@@ -177,8 +182,10 @@ static bool drop_gradient(struct search *search, const struct made *made, uint32
         dropped = search->passes[end - 1].forwards > search->passes[first - 1].forwards;
     }
     /* freed between forward and backward, or never used again */
-    if (wait == VT_NEVER || wait <= span)
+    if (wait == VT_NEVER || wait < span)
         return dropped;
+    if (!*stack_id && gradient->free_event != VT_NEVER) /* an optimizer that makes nothing shows no line */
+        *stack_id = search->adviser->replay->trace->events[gradient->free_event].stack_id;
     vt_whatif_less(&search->adviser->whatif, search->spans[wait].last_event + 1, gradient->free_event,
                    gradient->bytes);
     return true;

@@ -22,16 +22,17 @@ class Probe:
         self.look = getattr(ctypes.CDLL(None), "vramtrace_inspect", lambda name: None)
         self.measure()
 
-    def measure(self, every=1, collected=False, first=WARM_STEPS, counter=torch.cuda.memory_allocated):
+    def measure(self, every=1, collected=False, first=WARM_STEPS, counter=torch.cuda.memory_allocated, seen_at=STEPS - 2):
         """every: it grows every so many steps. collected: the collector takes it back now and then, so that the median of the
-        differences is what one step leaves. first: the first sample that counts. counter: what is sampled."""
-        self.every, self.collected, self.first, self.counter = every, collected, first, counter
+        differences is what one step leaves. first: the first sample that counts. counter: what is sampled. seen_at: the step after
+        which an inspection is requested."""
+        self.every, self.collected, self.first, self.counter, self.seen_at = every, collected, first, counter, seen_at
 
     def step(self):
         self.samples.append(self.counter())
         # These processes live for a second: their part of it would buy no census. Where the collector comes by, it may just
         # have been there, and nothing is left to be seen: so several looks.
-        if STEPS - 2 <= len(self.samples) < STEPS - 1 + 2 * self.collected:
+        if self.seen_at <= len(self.samples) < self.seen_at + 1 + 2 * self.collected:
             self.look(b"held")
 
     def bytes_per_step(self):

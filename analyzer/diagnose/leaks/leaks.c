@@ -6,6 +6,7 @@
  * left out: a program that ends frees what it kept. */
 #include "diagnose/leaks/leaks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/allocate.h"
@@ -118,8 +119,13 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
 /* That gradients and parameters hold each other is a cause only if nothing else was found to hold them. */
 static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak *leak)
 {
-    if (leak->verdict == VT_LEAK_CREATE_GRAPH && how_examined(finder, leak) < NO_CYCLES)
-        vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
+    if (leak->verdict != VT_LEAK_CREATE_GRAPH || how_examined(finder, leak) >= NO_CYCLES)
+        return;
+    vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
+    snprintf(leak->remedy, sizeof leak->remedy,
+             "Of gradients made with create_graph=True, keep only .item() or .detach(), and set .grad to "
+             "None once "
+             "they have been used.");
 }
 
 /* What each leak keeps; nothing can be left out of a tensor that each step replaces. */
