@@ -158,7 +158,8 @@ static void find_failed_try(struct vt_cause_search *search)
     for (size_t i = 0; i < search->there.count && calls; i++) {
         const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
         const struct vt_label *label = &search->attribution->labels[search->there.items[i]];
-        if (block->alloc_event < failed->event_index && vt_cause_is_passing(label->category) &&
+        if (block->alloc_event < failed->event_index &&
+            (vt_cause_is_passing(label->category) || label->category == VT_CATEGORY_UNKNOWN) &&
             label->step == failed->step && block->stack_id < search->trace->stack_count &&
             shared_calls(search->trace, block->stack_id, failed->stack_id) >= calls)
             bytes += block->bytes;

@@ -78,10 +78,11 @@ static void name_leak(const struct vt_leak *leak, char *text, size_t bytes)
              leak->line_count ? leak->lines[0].name : "");
 }
 
-/* Only device memory counts. A limit that cannot be judged is exceeded. */
+/* Only device memory counts. A limit that cannot be judged is exceeded, unless that is allowed. */
 static void check_leak(struct vt_checks *checks, const struct vt_device_report *device,
-                       const struct vt_amount *limit)
+                       const struct vt_limits *limits)
 {
+    const struct vt_amount *limit = &limits->max_leak;
     const struct vt_leaks *leaks = &device->leaks;
     bool per_step = limit->form == VT_AMOUNT_PER_STEP;
     struct vt_checked checked = {.what = "leak", .device_index = device->index, .limit_bytes = limit->bytes};
@@ -90,8 +91,8 @@ static void check_leak(struct vt_checks *checks, const struct vt_device_report *
     if (!limit->given)
         return;
     if (!leaks->judged) {
-        add_check(checks, checked, true, "GPU %d: %u steps are too few to judge leaks (--max-leak needs %u)",
-                  device->index, leaks->step_count, VT_LEAK_STEPS);
+        add_check(checks, checked, !limits->allow_unjudged,
+                  "GPU %d: --max-leak (--allow-unjudged accepts this): %s", device->index, leaks->unjudged);
         return;
     }
     for (size_t i = 0; i < leaks->leak_count; i++) {
@@ -120,7 +121,7 @@ static void check_device(struct vt_checks *checks, const struct vt_device_report
                "of unknown category");
     check_size(checks, device, "cached", &limits->max_cached, peak->categories[VT_CATEGORY_CACHED],
                peak->driver_bytes - peak->context_bytes, "cached");
-    check_leak(checks, device, &limits->max_leak);
+    check_leak(checks, device, limits);
 }
 
 static void compare_size(struct vt_checks *checks, int device_index, const char *part, const char *label,

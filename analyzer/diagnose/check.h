@@ -9,7 +9,7 @@
 struct vt_limits {
     struct vt_amount max_peak, max_unknown, max_cached, max_leak;
     struct vt_amount tolerance; /* of the baseline */
-    bool allow_lost;
+    bool allow_lost, allow_unjudged;
 };
 
 /* `baseline` NULL = none. Both reports are of all devices that are to be checked; the first has its leaks.

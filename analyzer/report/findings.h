@@ -66,7 +66,8 @@ struct vt_leaks {
     struct vt_leak *items; /* leaks first, by bytes per step, then the rest */
     size_t count, leak_count;
     uint32_t step_count;     /* of the trace */
-    bool judged;             /* false: too few steps */
+    bool judged;             /* whether growth per step could be measured */
+    char unjudged[200];      /* if not, why, in a sentence, and what to do */
     uint64_t bytes_per_step; /* of all leaks of device memory */
 };
 

@@ -56,7 +56,7 @@ def make_census(torch, kinds, inspection, deadline_ns):
         steps={}, temporary=set(),  # for paths (arrays.py): steps by index of the holder; indices at which no path begins
         numpy_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
         last=[],  # arguments for put, kept for the end
-        searched=0, found=[], roots=[], in_module=set(),  # indices: of tensors, of optimizers and of modules that no other holds, of what modules hold
+        searched=0, found=[], roots=[], in_module=set(),  # indices: tensors; optimizers, and modules that no other holds; what modules hold
         shared=set(), series={})  # names that mean several objects; numbered attributes: how many
 
 

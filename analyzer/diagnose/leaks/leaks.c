@@ -6,6 +6,7 @@
  * left out: a program that ends frees what it kept. */
 #include "diagnose/leaks/leaks.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -122,10 +123,7 @@ static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak
     if (leak->verdict != VT_LEAK_CREATE_GRAPH || how_examined(finder, leak) >= NO_CYCLES)
         return;
     vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
-    snprintf(leak->remedy, sizeof leak->remedy,
-             "Of gradients made with create_graph=True, keep only .item() or .detach(), and set .grad to "
-             "None once "
-             "they have been used.");
+    snprintf(leak->remedy, sizeof leak->remedy, VT_LEAK_UNSETTLED_GRADIENTS);
 }
 
 /* What each leak keeps; nothing can be left out of a tensor that each step replaces. */
@@ -172,6 +170,63 @@ static int lowest_device(const struct vt_replay *replay)
     return lowest;
 }
 
+/* ---- Absence ---- */
+
+#define MARKS "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them."
+#define LAST_STEP_TIMES 10u /* as much as the other steps on average: it may be a loop of its own */
+#define STEPS_PART 10u      /* a smaller part of the allocations in steps says nothing of the program */
+
+/* Counts what was allocated on the device: in all, in steps, and in the last one. */
+static void count_allocations(const struct vt_leak_finder *finder, size_t *all, size_t *in_steps,
+                              size_t *in_last)
+{
+    for (size_t i = 0; i < finder->replay->allocation_count; i++) {
+        if (finder->class_of[i] == VT_NO_CLASS)
+            continue;
+        uint32_t step = vt_leak_step_of(finder, finder->replay->allocations[i].alloc_event);
+        ++*all;
+        *in_steps += step > 0;
+        *in_last += step == finder->step_count;
+    }
+}
+
+/* "No leak" is said of what was measured only: growth from step to step. */
+static void judge_absence(const struct vt_leak_finder *finder)
+{
+    struct vt_leaks *leaks = finder->leaks;
+    size_t all = 0, in_steps = 0, in_last = 0;
+    count_allocations(finder, &all, &in_steps, &in_last);
+    leaks->judged = true;
+    if (leaks->leak_count > 0)
+        return;
+    if (in_steps * STEPS_PART < all) {
+        leaks->judged = false;
+        snprintf(leaks->unjudged, sizeof leaks->unjudged,
+                 "Leaks cannot be judged: only %zu %% of all allocations lie in steps. " MARKS,
+                 in_steps * 100 / all);
+    } else if (in_last * (finder->step_count - 1) > (in_steps - in_last) * LAST_STEP_TIMES &&
+               in_last * 2 > all) {
+        leaks->judged = false;
+        snprintf(leaks->unjudged, sizeof leaks->unjudged,
+                 "No leak in steps 1 to %" PRIu32
+                 ". The last step has %zu %% of all allocations and cannot be judged: "
+                 "if it is a loop, " MARKS,
+                 finder->step_count - 1, in_last * 100 / all);
+    }
+}
+
+static void say_too_few(struct vt_leaks *leaks)
+{
+    if (leaks->step_count == 0)
+        snprintf(leaks->unjudged, sizeof leaks->unjudged,
+                 "No steps were found (no modules, no backward passes), so growth per step cannot be "
+                 "judged. " MARKS);
+    else
+        snprintf(leaks->unjudged, sizeof leaks->unjudged,
+                 "%" PRIu32 " step%s: too few to judge leaks (%u are needed).", leaks->step_count,
+                 leaks->step_count == 1 ? "" : "s", VT_LEAK_STEPS);
+}
+
 void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
                    struct vt_leaks *leaks)
 {
@@ -183,10 +238,12 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
                                     .step_count = attribution->step_count,
                                     .leaks = leaks};
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
-    if (attribution->step_count < VT_LEAK_STEPS)
+    if (attribution->step_count < VT_LEAK_STEPS) {
+        say_too_few(leaks);
         return;
-    leaks->judged = true;
+    }
     finder.reports_host = lowest_device(attribution->replay) == device_index;
     find(&finder);
+    judge_absence(&finder);
     vt_leak_finder_free(&finder);
 }

@@ -34,6 +34,12 @@
     X(CACHE, "cache growth", false,                                                                          \
       "Nothing leaks: the cache has the size of the largest need so far. Lower that need if it is too "      \
       "large.")
+
+/* The remedy for gradients with a graph if it is not known what holds them. */
+#define VT_LEAK_UNSETTLED_GRADIENTS                                                                          \
+    "Of gradients made with create_graph=True, keep only .item() or .detach(), and set .grad to None once "  \
+    "they have been used."
+
 enum vt_leak_verdict {
 #define X(id, name, is_leak, remedy) VT_LEAK_##id,
     VT_LEAK_VERDICTS(X)

@@ -26,9 +26,8 @@ static void print_nothing(struct vt_print *print, const struct vt_leaks *leaks)
 {
     if (leaks->judged)
         vt_print_paragraph(print, 0, 0, "No leak in %s steps.", VT_COUNT(leaks->step_count));
-    else if (leaks->step_count)
-        vt_print_paragraph(print, 0, 0, "%s step%s: too few to judge leaks (%u are needed).",
-                           VT_COUNT(leaks->step_count), leaks->step_count == 1 ? "" : "s", VT_LEAK_STEPS);
+    else
+        vt_print_paragraph(print, 0, 0, "%s", leaks->unjudged);
 }
 
 static void put_forecast(struct vt_print *print, const struct vt_leak *leak)
@@ -64,7 +63,7 @@ void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device
 {
     const struct vt_leaks *leaks = &device->leaks;
 
-    if (!leaks->judged)
+    if (!leaks->judged && leaks->step_count < VT_LEAK_STEPS)
         return;
     if (!leaks->leak_count)
         print_nothing(print, leaks);
@@ -192,11 +191,6 @@ static void device_section(struct vt_print *print, const struct vt_device_report
                            "%" PRIu64
                            " events were lost: what looks like a leak may have been freed in a lost event.",
                            print->report->facts.dropped_events);
-    if (!leaks->step_count)
-        vt_print_paragraph(
-            print, 0, 0,
-            "No steps were found (no modules, no backward passes), so growth per step cannot be judged. "
-            "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them.");
     if (!leaks->leak_count)
         print_nothing(print, leaks);
     for (size_t i = 0; i < leaks->count; i++) {

@@ -4,17 +4,10 @@ import { deviceOf, stepFacts, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
 import { foldedStack, sourceLines } from "./details.js";
-import { MARKS } from "./steps.js";
 
-const NEEDED = 6; // steps
-
-/** Why there is no leak, in a sentence. */
-export function noLeakText(steps, judged, format) {
-    if (!steps)
-        return `No steps were found (no modules, no backward passes), so growth per step cannot be judged. ${MARKS}`;
-    if (!judged)
-        return `${format.count(steps)} ${plural(steps, "step")}: too few to judge leaks (${NEEDED} are needed).`;
-    return `No leak in ${format.count(steps)} steps.`;
+/** Whether there is no leak, or why that cannot be said, in a sentence. */
+export function noLeakText(steps, unjudged, format) {
+    return unjudged || `No leak in ${format.count(steps)} steps.`;
 }
 
 function button(context, leak) {
@@ -87,7 +80,7 @@ function leakCard(context, leak) {
 
 function draw(root, document, context) {
     const device = deviceOf(document, context.model), leaks = device?.leaks || [];
-    const judged = device ? device.leaks_judged : document.devices?.some((one) => one.leaks_judged);
+    const unjudged = device?.leaks_unjudged || "";
     if (document.trace?.dropped)
         root.append(h("p", { class: "vp-warning" },
             `${
@@ -95,7 +88,7 @@ function draw(root, document, context) {
                     document.trace
                         .dropped)} events were lost: what looks like a leak may have been freed in a lost event.`));
     if (!leaks.some((leak) => leak.leak))
-        root.append(emptyState(noLeakText(document.steps, judged, context.format)));
+        root.append(emptyState(noLeakText(document.steps, unjudged, context.format)));
     root.append(...leaks.map((leak) => leakCard(context, leak)));
 }
 
