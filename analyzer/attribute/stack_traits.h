@@ -30,6 +30,7 @@
     X(SOURCE, "source")                                                                                      \
     X(UNFILLED, "unfilled")                                                                                  \
     X(ROWS, "rows")                                                                                          \
+    X(AUTOCAST, "autocast")                                                                                  \
     X(COPY, "copy")                                                                                          \
     X(ZEROS, "zeros")                                                                                        \
     X(BLANK, "blank")                                                                                        \

@@ -7,6 +7,7 @@
 #include "base/module_names.h"
 #include "base/sort.h"
 #include "diagnose/adviser.h"
+#include "format/allocator.h"
 
 /* ---- In place ---- */
 
@@ -100,13 +101,35 @@ struct share {
     size_t *begin; /* by member, and one more */
 };
 
+/* By size: what a parameter would have in half of its precision. */
+static void index_halves(const struct vt_adviser *adviser, struct vt_index *halves)
+{
+    for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
+        const uint64_t bytes = adviser->replay->allocations[i].bytes / 2;
+
+        if (adviser->attribution->labels[i].category == VT_CATEGORY_PARAMETER)
+            vt_index_put(halves,
+                         (bytes + VT_TORCH_ROUND_BYTES - 1) / VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES, 1);
+    }
+}
+
+/* A half-precision copy of a parameter stays in autocast's cache, whatever is made again. */
+static bool is_half_copy(const struct vt_adviser *adviser, const struct vt_index *halves,
+                         const struct vt_allocation *block)
+{
+    return vt_stack_traits_of(adviser->attribution, block->stack_id)->traits & VT_TRAIT(AUTOCAST) &&
+           vt_index_has(halves, block->bytes);
+}
+
 /* Kept by forward for its backward. */
-static bool is_kept(const struct vt_adviser *adviser, const struct vt_allocation *block)
+static bool is_kept(const struct vt_adviser *adviser, const struct vt_index *halves,
+                    const struct vt_allocation *block)
 {
     const struct vt_label *label = vt_label_of(adviser->attribution, block);
 
-    return label->category == VT_CATEGORY_ACTIVATION && label->phase == VT_PHASE_FORWARD && label->module &&
-           vt_whatif_counts(&adviser->whatif, block) && block->free_event != VT_NEVER &&
+    return !is_half_copy(adviser, halves, block) && label->category == VT_CATEGORY_ACTIVATION &&
+           label->phase == VT_PHASE_FORWARD && label->module && vt_whatif_counts(&adviser->whatif, block) &&
+           block->free_event != VT_NEVER &&
            adviser->passes[block->free_event] > adviser->passes[block->alloc_event];
 }
 
@@ -132,21 +155,33 @@ static void count_families(struct family *families, size_t *count, const struct 
     }
 }
 
-/* What a member passed to the next one, which keeps it as its input: the last block that it made, except
- * small by-products of its last operator (a norm's statistics). */
+/* Made by one call of one operator: the same line of Python, on the same object. */
+static bool is_of_same_call(const struct vt_adviser *adviser, uint32_t left_id, uint32_t right_id)
+{
+    const struct vt_trace *trace = adviser->replay->trace;
+    const struct vt_trace_stack *left = &trace->stacks[left_id], *right = &trace->stacks[right_id];
+    const char *a = vt_operator_of(adviser->attribution, left_id),
+               *b = vt_operator_of(adviser->attribution, right_id);
+
+    return a && b && strcmp(a, b) == 0 && left->python_count == right->python_count &&
+           left->python_count > 0 &&
+           vt_trace_line_key(trace, &left->python[0]) == vt_trace_line_key(trace, &right->python[0]) &&
+           left->python[0].self_address == right->python[0].self_address;
+}
+
+/* What a member passed to the next one, which keeps it as its input: the largest that its last operator made;
+ * the others are by-products (a norm's statistics, a mask). */
 static size_t output_of(const struct vt_adviser *adviser, const struct piece **kept, size_t count)
 {
     const struct vt_allocation *allocations = adviser->replay->allocations;
-    uint64_t largest = 0;
-    size_t i = count;
+    const uint32_t last = allocations[kept[count - 1]->allocation].stack_id;
+    size_t output = count - 1;
 
-    for (size_t k = 0; k < count; k++)
-        largest = allocations[kept[k]->allocation].bytes > largest ? allocations[kept[k]->allocation].bytes
-                                                                   : largest;
-    while (i-- > 1)
-        if (allocations[kept[i]->allocation].bytes * 16 >= largest)
-            break;
-    return i;
+    for (size_t i = count - 1;
+         i-- > 0 && is_of_same_call(adviser, allocations[kept[i]->allocation].stack_id, last);)
+        if (allocations[kept[i]->allocation].bytes > allocations[kept[output]->allocation].bytes)
+            output = i;
+    return output;
 }
 
 /* One member in one step: all but its output is freed when its forward ends, and made again when its backward
@@ -169,7 +204,8 @@ static void drop_member(struct vt_adviser *adviser, const struct piece **kept, s
             vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i]->allocation].bytes);
 }
 
-static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
+static void list_pieces(const struct vt_adviser *adviser, const struct vt_index *halves,
+                        struct pieces *pieces)
 {
     const struct vt_replay *replay = adviser->replay;
     struct vt_index known = {0}; /* name, by its address → number */
@@ -182,7 +218,7 @@ static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
 
         if (!label->module)
             continue;
-        piece.kept = is_kept(adviser, block);
+        piece.kept = is_kept(adviser, halves, block);
         if (!piece.kept && (label->phase != VT_PHASE_BACKWARD || !label->forward_stack_id))
             continue;
         piece.module = vt_index_add(&known, (uintptr_t)label->module, (uint32_t)pieces->name_count);
@@ -303,17 +339,20 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
     struct pieces pieces = {0};
     size_t count = 0, shown = 0;
 
-    list_pieces(adviser, &pieces);
+    struct vt_index halves = {0};
+    index_halves(adviser, &halves);
+    list_pieces(adviser, &halves, &pieces);
     memset(families, 0, sizeof families);
     for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *block = &adviser->replay->allocations[i];
 
-        if (is_kept(adviser, block) && vt_alive_at(block, adviser->whatif.peak_event))
+        if (is_kept(adviser, &halves, block) && vt_alive_at(block, adviser->whatif.peak_event))
             count_families(families, &count, block, adviser->attribution->labels[i].module);
     }
     for (size_t i = 0; i < count; i++)
         if (families[i].kept * 100 >= adviser->whatif.peak_bytes)
             weigh_family(adviser, &pieces, &families[i]);
+    vt_index_free(&halves);
     free(pieces.items);
     free(pieces.names);
     vt_sort(families, count, sizeof *families, by_saves);

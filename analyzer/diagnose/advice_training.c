@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/allocate.h"
-#include "base/index.h"
 #include "base/sort.h"
 #include "diagnose/adviser.h"
 
@@ -27,9 +26,8 @@ struct graph_block {
 struct evaluation {
     struct vt_adviser *adviser;
     uint32_t *runs; /* by event: runs of frees with no allocation in between, which is how a graph is freed */
-    uint8_t *stacks;               /* by stack id */
-    struct vt_index trained_calls; /* by call_of */
-    uint32_t last_made;            /* the last event that made a block */
+    uint8_t *stacks;    /* by stack id */
+    uint32_t last_made; /* the last event that made a block */
     struct graph_block *blocks;
     size_t count;
 };
@@ -57,23 +55,15 @@ static void number_frees(struct evaluation *evaluation)
     }
 }
 
+/* Not what autocast keeps until its block ends, with or without a graph. */
 static bool is_forward(const struct vt_adviser *adviser, const struct vt_allocation *block)
 {
     const struct vt_label *label = vt_label_of(adviser->attribution, block);
 
-    return vt_whatif_counts(&adviser->whatif, block) && label->module &&
+    return !(vt_stack_traits_of(adviser->attribution, block->stack_id)->traits & VT_TRAIT(AUTOCAST)) &&
+           vt_whatif_counts(&adviser->whatif, block) && label->module &&
            (label->phase == VT_PHASE_FORWARD || label->phase == VT_PHASE_EVAL) &&
            block->stack_id < adviser->replay->trace->stack_count;
-}
-
-/* A module's calls in one forward: what else it made there (autocast's copies of weights) is of the same
- * pass. */
-static uint64_t call_of(const struct vt_adviser *adviser, const struct vt_allocation *block)
-{
-    const struct vt_attribution *attribution = adviser->attribution;
-    const char *module = vt_label_of(attribution, block)->module;
-    return vt_hash_bytes(module, strlen(module),
-                         (uint64_t)(vt_span_at(attribution, block->alloc_event) - attribution->spans));
 }
 
 static void list_graphs(struct evaluation *evaluation)
@@ -88,11 +78,10 @@ static void list_graphs(struct evaluation *evaluation)
 
         if (!is_forward(adviser, block))
             continue;
-        if (freed && (adviser->passes[block->free_event] > adviser->passes[block->alloc_event])) {
+        if (freed && (adviser->passes[block->free_event] > adviser->passes[block->alloc_event]))
             evaluation->stacks[block->stack_id] |= TRAINED;
-            vt_index_put(&evaluation->trained_calls, call_of(adviser, block), 1);
-        } else if ((label->category == VT_CATEGORY_ACTIVATION || label->category == VT_CATEGORY_TEMPORARY) &&
-                   (!freed || evaluation->runs[block->free_event]))
+        else if ((label->category == VT_CATEGORY_ACTIVATION || label->category == VT_CATEGORY_TEMPORARY) &&
+                 (!freed || evaluation->runs[block->free_event]))
             evaluation->blocks[evaluation->count++] =
                 (struct graph_block){freed ? evaluation->runs[block->free_event] : VT_NEVER, label->step, i};
     }
@@ -120,8 +109,7 @@ static void drop_graph(struct evaluation *evaluation, const struct graph_block *
         const struct vt_allocation *block = &allocations[blocks[i].allocation];
 
         nodes |= vt_made_node(adviser->attribution, block->alloc_event);
-        trained |= evaluation->stacks[block->stack_id] & TRAINED ||
-                   vt_index_has(&evaluation->trained_calls, call_of(adviser, block));
+        trained |= evaluation->stacks[block->stack_id] & TRAINED;
         dropped &= (evaluation->stacks[block->stack_id] & DROPPED) != 0;
         settled &= block->free_event < evaluation->last_made;
     }
@@ -165,7 +153,6 @@ void vt_advise_no_grad(struct vt_adviser *adviser)
         .blocks = vt_allocate_zeros(adviser->replay->allocation_count + 1, sizeof *evaluation.blocks)};
     uint32_t stack_id = 0;
     uint64_t bytes = weigh_graphs(&evaluation, &stack_id);
-    vt_index_free(&evaluation.trained_calls);
     free(evaluation.runs);
     free(evaluation.stacks);
     free(evaluation.blocks);

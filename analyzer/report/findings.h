@@ -68,6 +68,8 @@ struct vt_leaks {
     uint32_t step_count;     /* of the trace */
     bool judged;             /* whether growth per step could be measured */
     char unjudged[200];      /* if not, why, in a sentence, and what to do */
+    struct vt_leak_part *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
+    size_t remaining_count;
     uint64_t bytes_per_step; /* of all leaks of device memory */
 };
 

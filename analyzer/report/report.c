@@ -395,6 +395,7 @@ static void free_leaks(struct vt_leaks *leaks)
         free(leaks->items[i].kept);
     }
     free(leaks->items);
+    free(leaks->remaining);
 }
 
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation)

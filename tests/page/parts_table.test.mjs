@@ -6,6 +6,7 @@ import { visible } from "../../analyzer/view/html/page/src/dom.js";
 import { pick, shortened } from "../../analyzer/view/html/page/src/parts/tiles.js";
 import { treeOf, aliveByClass } from "../../analyzer/view/html/page/src/parts/groups.js";
 import { byFile } from "../../analyzer/view/html/page/src/parts/source.js";
+import { greatest } from "../../analyzer/view/html/page/src/greatest.js";
 import { noLeakText } from "../../analyzer/view/html/page/src/parts/leaks.js";
 import { mostGiven, usedOf } from "../../analyzer/view/html/page/src/parts/ranks.js";
 
@@ -81,6 +82,11 @@ test("files and lines of source sum to what is in use", () => {
     const sum = (list) => list.reduce((total, one) => total + one.bytes, 0);
     assert.equal(sum(files), used);
     assert.equal(sum(files.flatMap((file) => [...file.lines.values()])), used);
+});
+
+test("the greatest of more numbers than a call has arguments", () => {
+    assert.equal(greatest(Array.from({ length: 500000 }, (_, i) => i % 1000)), 999);
+    assert.equal(greatest([], 1), 1);
 });
 
 test("why there is no leak", () => {

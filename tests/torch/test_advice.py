@@ -14,7 +14,10 @@ SCRIPTS = HERE / "advice" / "scripts.py"
 # kind of advice that each script calls for; what falls; how near the figure must be, of what fell
 KINDS = {
     "checkpoints": ("checkpoint", "peak", 0.10),
+    "attention": ("checkpoint", "peak", 0.05),
+    "narrowing": ("checkpoint", "peak", 0.05),
     "zero_grad": ("zero_grad", "peak", 0.01),
+    "zero_grad_autocast": ("zero_grad", "peak", 0.01),
     "zero_grad_late": ("zero_grad", "peak", 0.01),
     "no_grad": ("no_grad", "peak", 0.10),
     "optimizer": ("optimizer", "peak", 0.01),
@@ -99,6 +102,11 @@ def test_optimizer_by_its_arithmetic(runs):
     [item] = advice(runs["optimizer"][0][0], "optimizer")
     assert item["why"].split()[0] in ("AdamW", "adamw", "adam")
     assert "8.0 bytes per four bytes of parameters (8 by definition)" in item["why"]
+
+
+def test_halves_of_weights_are_no_savings(runs):
+    """What autocast keeps of the weights is not saved by a checkpoint, nor is its forward an evaluation."""
+    assert {item["kind"] for item in runs["zero_grad_autocast"][0][0]["advice"]} == {"zero_grad"}
 
 
 def test_gradients_are_those_of_one_step(runs):

@@ -12,6 +12,7 @@
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
     uint32_t inspection;
+    bool whole;   /* the search went to its end */
     bool at_work; /* the code that makes it ran again after this inspection */
     struct vt_leak_hold direct, by_graph;
     uint32_t stack_id; /* of the latest that it holds itself */
@@ -129,6 +130,8 @@ static bool is_better(const struct candidate *candidate, const struct candidate 
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
     if (!best || lasts(candidate) != lasts(best))
         return !best || lasts(candidate);
+    if (candidate->whole != best->whole)
+        return candidate->whole;
     if (candidate->at_work != best->at_work && !is_same_name(candidate, best))
         return candidate->at_work;
     if (bytes > most + most / 10 || most > bytes + bytes / 10)
@@ -146,6 +149,7 @@ static void judge_leak(struct search *search, uint32_t inspection, size_t first,
         const struct share *share = &search->shares[i];
         struct candidate *candidate = candidate_of(search, leak, share->holder);
         candidate->inspection = inspection;
+        candidate->whole = search->finder->trace->inspections[inspection].census_ended;
         candidate->at_work =
             search->finder->trace->inspections[inspection].event_index < search->last_made[leak];
         candidate->stack_id = share->direct ? share->stack_id : candidate->stack_id;
@@ -200,6 +204,21 @@ static bool is_cycle_afterwards(const struct vt_leak *leak, const struct candida
     return !best->at_work && leak->verdict != VT_LEAK_CYCLE && strcmp(best->holder->kind, "cycle") == 0;
 }
 
+/* A search that was cut off may have found something small that holds a part of it. */
+static bool may_be_a_part(const struct vt_leak_finder *finder, uint32_t leak, const struct candidate *best)
+{
+    const uint32_t event = finder->trace->inspections[best->inspection].event_index;
+    uint64_t there = 0;
+    if (best->whole)
+        return false;
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++)
+        if (vt_leak_of(finder, i) == leak && vt_leak_is_held(finder, leak, i) &&
+            finder->replay->allocations[i].alloc_event < event &&
+            vt_alive_at(&finder->replay->allocations[i], event))
+            there += finder->replay->allocations[i].bytes;
+    return best_of(best)->bytes * 2 < there;
+}
+
 static void find_last_made(struct search *search)
 {
     const struct vt_leak_finder *finder = search->finder;
@@ -251,7 +270,8 @@ static void find_holders(struct search *search)
     for (size_t i = 0; i < finder->leaks->count; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];
-        if (best->holder && (leak->rebuilt || lasts(best)) && !is_cycle_afterwards(leak, best)) {
+        if (best->holder && (leak->rebuilt || lasts(best)) && !is_cycle_afterwards(leak, best) &&
+            !may_be_a_part(finder, (uint32_t)i, best)) {
             leak->holder = holder_of(best->holder);
             leak->holder.stack_id = best->stack_id;
             leak->holder.step =

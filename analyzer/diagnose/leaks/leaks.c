@@ -18,6 +18,7 @@
 #include "diagnose/leaks/holders.h"
 #include "diagnose/leaks/lines.h"
 #include "diagnose/leaks/owners.h"
+#include "diagnose/leaks/remaining.h"
 
 static int compare_parts(const void *a, const void *b)
 {
@@ -240,10 +241,13 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
     if (attribution->step_count < VT_LEAK_STEPS) {
         say_too_few(leaks);
+        vt_leak_remaining_find(attribution, places, device_index, leaks);
         return;
     }
     finder.reports_host = lowest_device(attribution->replay) == device_index;
     find(&finder);
     judge_absence(&finder);
+    if (!leaks->judged)
+        vt_leak_remaining_find(attribution, places, device_index, leaks);
     vt_leak_finder_free(&finder);
 }

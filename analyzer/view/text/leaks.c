@@ -182,6 +182,40 @@ static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_
     print_parts(print, leak);
 }
 
+/* Where steps cannot be compared. */
+static void print_remaining(struct vt_print *print, const struct vt_leaks *leaks)
+{
+    static const struct vt_print_column columns[] = {
+        {"Still allocated at the end", .cut = VT_CUT_PARTS, .minimum = 24},
+        {"", .right = true},
+        {"blocks", .right = true},
+        {"category", .drop = 1}};
+    const size_t rows = print->style->top ? (size_t)print->style->top : PARTS;
+    uint64_t rest = 0;
+    struct vt_table table;
+
+    if (!leaks->remaining_count)
+        return;
+    fputc('\n', print->stream);
+    vt_table_begin(&table, columns, 4);
+    for (size_t i = 0; i < leaks->remaining_count; i++) {
+        const struct vt_leak_part *part = &leaks->remaining[i];
+
+        if (i >= rows) {
+            rest += part->bytes;
+            continue;
+        }
+        vt_table_cells(&table, part->place->name, VT_BYTES(part->bytes), VT_COUNT(part->blocks),
+                       vt_category_label(part->category));
+    }
+    if (leaks->remaining_count > rows) {
+        vt_table_cell(&table, "… %zu more", leaks->remaining_count - rows);
+        vt_table_cells(&table, VT_BYTES(rest));
+        vt_table_end_row(&table);
+    }
+    vt_table_print(&table, print);
+}
+
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_leaks *leaks = &device->leaks;
@@ -198,6 +232,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
             fputc('\n', print->stream);
         print_leak(print, &leaks->items[i], i + 1);
     }
+    print_remaining(print, leaks);
 }
 
 void vt_text_leaks_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out)

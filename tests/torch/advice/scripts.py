@@ -69,6 +69,74 @@ def zero_grad_late(follow):
         del out
 
 
+class Attention(nn.Module):
+    """Its matrices of attention are far larger than what it passes on."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.attention, self.norm = nn.MultiheadAttention(width, heads, batch_first=True), nn.LayerNorm(width)
+        self.mlp = nn.Linear(width, width)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.mlp(self.attention(y, y, y)[0])
+
+
+class Narrowing(nn.Module):
+    """The same of a wide layer, and a mask of dropout and a norm's statistics come last."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Sequential(nn.Linear(64, 4096), nn.GELU(), nn.Linear(4096, 64))
+        self.drop, self.norm = nn.Dropout(), nn.LayerNorm(64)
+
+    def forward(self, x):
+        return self.norm(self.drop(self.wide(x)))
+
+
+class Checkpointed(nn.ModuleList):
+    def __init__(self, layers, follow):
+        super().__init__(layers)
+        self.follow = follow
+
+    def forward(self, x):
+        for layer in self:
+            x = checkpoint(layer, x, use_reentrant=False) if self.follow else layer(x)
+        return x
+
+
+def train_on(model, *shape):
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(STEPS):
+        loss = model(torch.zeros(*shape, device="cuda")).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def attention(follow):
+    train_on(Checkpointed([Attention(256, 8) for _ in range(5)], follow).cuda(), 2, 768, 256)
+
+
+def narrowing(follow):
+    train_on(Checkpointed([Narrowing() for _ in range(5)], follow).cuda(), 2048, 64)
+
+
+def zero_grad_autocast(follow):
+    """An optimizer without state, so that nothing shows its steps; weights in half precision, which no checkpoint would save."""
+    model = nn.Sequential(*[block(512) for _ in range(6)]).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(STEPS + 2):
+        if follow:
+            optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(torch.zeros(16, 512, device="cuda")).float().mean()
+        if not follow:
+            optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 def no_grad(follow):
     model = nn.Sequential(*[block(256) for _ in range(4)]).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

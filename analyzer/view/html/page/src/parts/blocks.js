@@ -7,6 +7,7 @@ import { createCanvas } from "./canvas.js";
 import { createDetails } from "./details.js";
 import { gather, stack, ranges, columnAt } from "./blocks_layout.js";
 import { draw, axisAt, bandUnder, plotHeight, plotWidth, textOf } from "./blocks_draw.js";
+import { greatest } from "../greatest.js";
 
 const MOST_COLUMNS = 1600;
 const LABEL = "Blocks over time. Up and down choose a block at the instant; left and right move the instant.";
@@ -174,7 +175,7 @@ function create(root, context) {
             details.showBlock(band.allocation);
             selectBlock(store, band.allocation);
         } else if (band.klass !== undefined) {
-            const bytes = Math.max(...band.heights);
+            const bytes = greatest(band.heights);
             details.show(
                 { index: band.klass, klass: model.classes[band.klass], bytes, blocks: band.blocks, allocation: -1 },
                 null);

@@ -39,6 +39,12 @@ function lines(context, leak) {
                           sourceLines(context.names, line.file, line.line)))));
 }
 
+const LINE = column("line", "Line", "text",
+    (part) => (part.line?.file ? `${part.line.file.split("/").slice(-2).join("/")}:${part.line.line}` : part.line?.function || ""), {
+        cell: (part) => codePlace(part.line?.file, part.line?.line, part.line?.function) ||
+            h("span", { class: "vp-muted" }, "no line known")
+    });
+
 function parts(context, leak) {
     if ((leak.parts || []).length < 2)
         return null;
@@ -47,12 +53,7 @@ function parts(context, leak) {
         caption: "Kept by each step",
         sort: ["bytes_per_step", true],
         columns: [
-            column("line", "Line", "text",
-                (part) => (part.line?.file ? `${part.line.file.split("/").slice(-2).join("/")}:${part.line.line}` : ""),
-                {
-                    cell: (part) => codePlace(part.line?.file, part.line?.line, part.line?.function) ||
-                        h("span", { class: "vp-muted" }, "no line known")
-                }),
+            LINE,
             column("bytes_per_step", "Per step", "bytes", (part) => part.bytes_per_step, { sum: true }),
             column("bytes", "Now", "bytes", (part) => part.bytes, { sum: true }),
             column("blocks", "Blocks", "count", (part) => part.blocks, { sum: true }),
@@ -60,6 +61,20 @@ function parts(context, leak) {
             categoryColumn(context, "Category", (part) => part.category)
         ]
     }, leak.parts);
+}
+
+/* Where steps cannot be compared. */
+function remaining(context, rows) {
+    return smallTable({
+        context,
+        caption: "Still allocated at the end",
+        sort: ["bytes", true],
+        columns: [
+            LINE, column("bytes", "Bytes", "bytes", (part) => part.bytes, { sum: true }),
+            column("blocks", "Blocks", "count", (part) => part.blocks, { sum: true }),
+            column("op", "Operator", "text", (part) => part.op), categoryColumn(context, "Category", (part) => part.category)
+        ]
+    }, rows);
 }
 
 function leakCard(context, leak) {
@@ -90,6 +105,8 @@ function draw(root, document, context) {
     if (!leaks.some((leak) => leak.leak))
         root.append(emptyState(noLeakText(document.steps, unjudged, context.format)));
     root.append(...leaks.map((leak) => leakCard(context, leak)));
+    if (device?.remaining?.length)
+        root.append(remaining(context, device.remaining));
 }
 
 export const part = documentPart({

@@ -6,6 +6,7 @@ import { createCanvas } from "./canvas.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createDetails } from "./details.js";
 import { growth } from "./growth.js";
+import { greatest } from "../greatest.js";
 
 const ROW = 22, BAR = 15, LABEL = 96;
 const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]];
@@ -105,14 +106,14 @@ function create(root, context) {
 
     function barOf(segment, width) {
         const room = width - LABEL - 8,
-              most = scale === "same" ? Math.max(...found.segments.map((one) => one.bytes)) : segment.bytes;
+              most = scale === "same" ? greatest(found.segments.map((one) => one.bytes)) : segment.bytes;
         return { x: LABEL, perByte: room / Math.max(1, most) };
     }
 
     function draw(pen, width, height) {
         const first = Math.floor(scroller.scrollTop / ROW),
               until = Math.min(rows.length, first + Math.ceil(height / ROW) + 1);
-        const largest = scale === "same" ? Math.max(1, ...found.segments.map((one) => one.bytes)) : 0;
+        const largest = scale === "same" ? greatest(found.segments.map((one) => one.bytes), 1) : 0;
         pen.font = "11px system-ui, sans-serif";
         pen.textBaseline = "middle";
         for (let i = first; i < until; i++) {

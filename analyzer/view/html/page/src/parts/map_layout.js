@@ -113,7 +113,8 @@ export function mapAt(model, change) {
         found[segment.blocks.length ? "keptBytes" : "emptyBytes"] += segment.holeBytes;
         found.largestHole = Math.max(found.largestHole, segment.largestHole);
     }
-    found.outside.push(...blocks.slice(next));
+    for (const block of blocks.slice(next))
+        found.outside.push(block);
     return found;
 }
 

@@ -2,6 +2,7 @@
 import { APART } from "../model.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
+import { greatest } from "../greatest.js";
 
 /** What is in use in each column of a device's overview. */
 export function usedOf(overview) {
@@ -50,7 +51,7 @@ function create(root, context) {
             trace,
             device,
             used,
-            peak: used.length ? Math.max(...used) : null,
+            peak: used.length ? greatest(used) : null,
             driver: device.overview ? mostGiven(device.overview) : null
         };
     }));
@@ -58,7 +59,7 @@ function create(root, context) {
         root.append(emptyState("One trace of one device: there is nothing to put beside it."));
         return {};
     }
-    const most = Math.max(1, ...rows.map((row) => row.peak || 0)),
+    const most = greatest(rows.map((row) => row.peak || 0), 1),
           low = Math.min(...rows.map((row) => row.peak ?? Infinity));
     const table = createTable({
         context,

@@ -4,6 +4,7 @@ import { instantOf, momentText, sourcesOf, categoryLabel } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
+import { greatest } from "../greatest.js";
 
 /** [{file, bytes, blocks, lines: Map(line -> {line, bytes, blocks, categories, functions})}…], those with most first; file "" =
  * no line known. Sums to what is in use. */
@@ -69,7 +70,7 @@ function create(root, context) {
         if (!file.file)
             return void code.append(emptyState(
                 "No line is known for these blocks: no stack was recorded, or it has no line that a person would name."));
-        const most = Math.max(...[...file.lines.values()].map((line) => line.bytes)),
+        const most = greatest([...file.lines.values()].map((line) => line.bytes)),
               lines = listing(context.names, file);
         code.append(h("h3", {}, name(file.file)));
         if (!lines.some((line) => line.text !== null))

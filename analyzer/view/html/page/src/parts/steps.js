@@ -3,6 +3,7 @@ import { h } from "../dom.js";
 import { showInTimeline } from "./view.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
+import { greatest } from "../greatest.js";
 
 /** What to do where there are none. */
 export const MARKS = "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them.";
@@ -59,7 +60,7 @@ function create(root, context) {
 
 /* A bar for each step's peak, as far as there is room for them; the table has all. */
 function bars(context, steps, choose) {
-    const { format } = context, most = Math.max(1, ...steps.map((step) => step.peak_used_bytes)),
+    const { format } = context, most = greatest(steps.map((step) => step.peak_used_bytes), 1),
                    group = Math.ceil(steps.length / 400);
     const columns = [];
     for (let i = 0; i < steps.length; i += group)

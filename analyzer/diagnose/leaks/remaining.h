@@ -1,0 +1,13 @@
+/* What is still allocated at the end, by line. */
+#ifndef VT_DIAGNOSE_LEAKS_REMAINING_H
+#define VT_DIAGNOSE_LEAKS_REMAINING_H
+
+struct vt_attribution;
+struct vt_leaks;
+struct vt_places;
+
+/* Sets `remaining` of the device's leaks, the most bytes first. Workspaces are left out. */
+void vt_leak_remaining_find(const struct vt_attribution *attribution, struct vt_places *places,
+                            int device_index, struct vt_leaks *leaks);
+
+#endif
