@@ -84,9 +84,11 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
         if (made < 0 || block->free_event <= phases->passes[made].last_event ||
             is_inner(finder, block->alloc_event))
             continue;
-        if (block->free_event == VT_NEVER)
-            continue; /* no zeroing frees it: a graph of gradients may hold it for good */
+        if (block->free_event == VT_NEVER && phases->passes[made].makes_nodes)
+            continue; /* its graph may hold it for good */
         intervals[made].alive += block->bytes;
+        if (block->free_event == VT_NEVER)
+            continue;
         long freed = vt_pass_before(phases, block->free_event);
         bool in_pass = vt_freed_in_pass(phases, block);
         if (!in_pass && block->free_event <= phases->passes[freed].last_event)
@@ -374,6 +376,8 @@ static size_t find_leader(struct calls *calls, size_t from, size_t code_count)
     return from;
 }
 
+#define NEXT_MODEL_CALLS 4 /* fewer may be part of the last step */
+
 /* Without backward, a step begins whenever the first code that begins calls recurs. Where it comes no more
  * and another model is called, that one's calls are the next steps. */
 static void find_calls(struct vt_finder *finder, uint32_t *begins_step)
@@ -392,7 +396,7 @@ static void find_calls(struct vt_finder *finder, uint32_t *begins_step)
     for (size_t i = 0; i < count; i++)
         calls.codes[i] = numbers[trace->events[calls.events[i]].stack_id];
     for (size_t from = 0, first, last = 0; (first = find_leader(&calls, from, code_count)) < count;) {
-        if (from > 0 && calls.counts[calls.codes[first]] < 2)
+        if (from > 0 && calls.counts[calls.codes[first]] < NEXT_MODEL_CALLS)
             break;
         for (size_t i = first; i < count; i++)
             if (calls.codes[i] == calls.codes[first]) {
