@@ -34,9 +34,9 @@ enum { WAITS_NS = 100 * 1000 * 1000 };         /* a main thread that has not run
 enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
 /* What a step keeps shows some steps later: an inspection before that leaves time for EARLY_ROUNDS in all. */
 enum { EARLY_ROUNDS = 4 };
-/* Made in any life, since without them nothing has a name: when passes 2, 4 and 8 begin, or one after a
- * module or an optimizer was new; without passes the first timed one. */
-enum { PROMISED = 3 };
+/* Made in any life, since without them nothing has a name: when passes 2, 4, 8, 16 and 32 begin, or one after
+ * a module or an optimizer was new; without passes the first timed one. Gradients may accumulate for long. */
+enum { PROMISED = 5 };
 
 /* What inspect.py returns if its budget runs out: this, and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
@@ -216,7 +216,7 @@ static void note_backward(struct vt_session *session, int graph_task)
     bool has_new = atomic_exchange(&state->has_new, false);
     if (passes == 1)
         atomic_store(&state->promised, 0); /* one was made before anything trained */
-    else if ((has_new && promise(state, PROMISED + 1)) || (reason && promise(state, PROMISED)))
+    else if ((has_new || reason) && promise(state, PROMISED))
         reason |= VT_INSPECTION_BACKWARD;
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_INSPECTION_PEAK;

@@ -89,14 +89,20 @@ def test_short_inference(tmp_path):
 
 ACCUMULATED = """
 import time, torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(1200)])
+    def forward(self, x):
+        return sum(layer(x).sum() for layer in self.layers)
 def main(accumulation):
-    model = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(1200)]).cuda()
+    model = Net().cuda()
     with torch.no_grad():
-        model[0](torch.randn(4, 8, device="cuda"))
+        model(torch.randn(4, 8, device="cuda"))
     time.sleep(1)  # longer than until the first timed inspection
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for i in range(2 * accumulation + 2):
-        sum(module(torch.randn(4, 8, device="cuda")).sum() for module in model).backward()
+        model(torch.randn(4, 8, device="cuda")).backward()
         if i % accumulation == accumulation - 1:
             optimizer.step()
 main(13)
