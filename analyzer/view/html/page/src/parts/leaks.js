@@ -42,7 +42,7 @@ function lines(context, leak) {
 const LINE = column("line", "Line", "text",
     (part) => (part.line?.file ? `${part.line.file.split("/").slice(-2).join("/")}:${part.line.line}` : part.line?.function || ""), {
         cell: (part) => codePlace(part.line?.file, part.line?.line, part.line?.function) ||
-            h("span", { class: "vp-muted" }, "no line known")
+            (part.line?.function ? name(part.line.function) : h("span", { class: "vp-muted" }, "no line known"))
     });
 
 function parts(context, leak) {
