@@ -377,6 +377,7 @@ static size_t find_leader(struct calls *calls, size_t from, size_t code_count)
 }
 
 #define NEXT_MODEL_CALLS 4 /* fewer may be part of the last step */
+#define MODELS_MAXIMUM 64  /* each takes a look at all calls */
 
 /* Without backward, a step begins whenever the first code that begins calls recurs. Where it comes no more
  * and another model is called, that one's calls are the next steps. */
@@ -395,13 +396,15 @@ static void find_calls(struct vt_finder *finder, uint32_t *begins_step)
     find_beginnings(finder, numbers, calls.begins);
     for (size_t i = 0; i < count; i++)
         calls.codes[i] = numbers[trace->events[calls.events[i]].stack_id];
-    for (size_t from = 0, first, last = 0; (first = find_leader(&calls, from, code_count)) < count;) {
-        if (from > 0 && calls.counts[calls.codes[first]] < NEXT_MODEL_CALLS)
+    size_t from = 0, last = 0;
+    for (size_t models = 0; models < MODELS_MAXIMUM; models++) {
+        const size_t first = find_leader(&calls, from, code_count);
+        if (first == count || (from > 0 && calls.counts[calls.codes[first]] < NEXT_MODEL_CALLS))
             break;
         for (size_t i = first; i < count; i++)
             if (calls.codes[i] == calls.codes[first]) {
-                begins_step[calls.events[i]] =
-                    i > 0 && (i > first || from > 0) ? vt_calls_begun(&trace->events[calls.events[i]]) : 0;
+                if (i > first || from > 0) /* the very first call is in the first step anyway */
+                    begins_step[calls.events[i]] = vt_calls_begun(&trace->events[calls.events[i]]);
                 last = i;
             }
         for (size_t i = from; i <= last; i++)
