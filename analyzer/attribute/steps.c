@@ -19,7 +19,7 @@ struct interval {
     uint64_t alive, freed;    /* gradient bytes: alive at its start, and freed in it */
     bool zeroed;              /* gradients were freed in it, says a digest */
     bool makes_nodes;         /* its forward makes autograd nodes */
-    bool makes_model;         /* what the next pass leaves is not added to what this one left */
+    bool makes_model;         /* a model came to the GPU: the next pass adds nothing to these gradients */
     bool ends_cycle;          /* its optimizer is the last of an iteration */
     bool has_temporaries;     /* its optimizer makes temporaries, as it then does in each step */
     bool within_step;         /* another pass of the same step follows */

@@ -51,6 +51,11 @@ static void put_measured(const struct vt_checks *checks, const struct vt_limits 
     static const char *const whats[] = {"peak", "unknown", "cached", "leak", "baseline"};
     const char *before = ": ";
 
+    for (size_t i = 0; i < checks->count && *before == ':'; i++)
+        if (!strcmp(checks->items[i].what, "leak") && checks->items[i].part) {
+            fputs(": leak not judged", out);
+            before = ", ";
+        }
     for (size_t w = 0; w < sizeof whats / sizeof *whats; w++) {
         const struct vt_checked *most = NULL;
 

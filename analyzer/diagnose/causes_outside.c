@@ -11,39 +11,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The process that holds most, as NVML listed them, and how many more there are. */
-static const struct vt_gpu_row *largest_process(const struct vt_device_report *device, size_t *more)
+/* Other processes, as NVML listed them: the largest, how many, and their bytes. */
+struct processes {
+    const struct vt_gpu_row *largest; /* NULL = none is listed with its bytes */
+    size_t count;
+    uint64_t bytes;
+};
+
+static struct processes list_processes(const struct vt_device_report *device)
 {
     const struct vt_gpu_table *table = device->card.present ? &device->card : &device->last_card;
-    const struct vt_gpu_row *largest = NULL;
-    size_t count = 0;
+    struct processes found = {0};
     for (size_t i = 0; i < table->row_count; i++) {
         const struct vt_gpu_row *row = &table->rows[i];
-        if (strcmp(row->kind, "process") != 0 || !row->known)
+        if (strcmp(row->kind, "process") != 0 || !row->known || row->bytes <= 0)
             continue;
-        count++;
-        largest = !largest || row->bytes > largest->bytes ? row : largest;
+        found.count++;
+        found.bytes += (uint64_t)row->bytes;
+        found.largest = !found.largest || row->bytes > found.largest->bytes ? row : found.largest;
     }
-    *more = count > 0 ? count - 1 : 0;
-    return largest;
+    return found;
 }
 
+/* No more than other processes are known to hold, nor than was in use beside this one. */
 void vt_cause_other_process(struct vt_cause_search *search)
 {
-    size_t more;
-    const struct vt_gpu_row *largest = largest_process(search->shortage->device, &more);
-    const uint64_t bytes = search->refusal->other_bytes;
+    const struct processes found = list_processes(search->shortage->device);
+    const uint64_t beside = search->refusal->other_bytes;
     char most[48] = "", size[24];
-    if (more > 0 && largest->bytes > 0)
-        snprintf(most, sizeof most, ", the largest of %zu, %s", more + 1,
-                 vt_format_bytes((uint64_t)largest->bytes, size));
-    if (largest)
-        vt_cause_add(search, VT_CAUSE_OTHER_PROCESS, bytes, 0,
-                     "memory of other processes: %" PRIu32 " (%.120s%s)", largest->pid,
-                     largest->command ? largest->command : "its command is not known", most);
-    else
-        vt_cause_add(search, VT_CAUSE_OTHER_PROCESS, bytes, 0,
-                     "memory of other processes, or memory that was not recorded");
+    if (!found.largest) {
+        struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_OTHER_PROCESS, beside, 0,
+                                              "memory of other processes, or memory that was not recorded");
+        if (cause)
+            cause->remedy = "See in nvidia-smi what else uses this GPU.";
+        return;
+    }
+    if (found.count > 1)
+        snprintf(most, sizeof most, ", the largest of %zu, %s", found.count,
+                 vt_format_bytes((uint64_t)found.largest->bytes, size));
+    vt_cause_add(search, VT_CAUSE_OTHER_PROCESS, found.bytes < beside ? found.bytes : beside, 0,
+                 "memory of other processes: %" PRIu32 " (%.120s%s)", found.largest->pid,
+                 found.largest->command ? found.largest->command : "its command is not known", most);
 }
 
 /* What is no framework's block nor filled with blocks, where the framework has blocks; not what is known to
@@ -72,17 +80,34 @@ void vt_cause_other_library(struct vt_cause_search *search)
                      count, count == 1 ? "" : "s");
 }
 
+/* What the driver's own pools have and nothing uses. */
+static uint64_t idle_in_pools(const struct vt_cause_search *search)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &search->replay->allocations[i];
+        if (allocation->device_index == search->refusal->device_index &&
+            (allocation->kind == VT_ALLOCATION_POOL || allocation->kind == VT_ALLOCATION_POOLED) &&
+            vt_alive_at(allocation, search->refusal->event_index))
+            bytes += vt_cached_change(allocation);
+    }
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 /* A framework empties its cache before it gives up; nobody does for code that asks the driver. */
 void vt_cause_idle_pool(struct vt_cause_search *search)
 {
-    const struct vt_oom *refusal = search->refusal;
-    const char *release = search->shortage->device->cache_release;
-    if (refusal->of_framework)
+    const uint64_t cached = search->refusal->categories[VT_CATEGORY_CACHED], idle = idle_in_pools(search);
+    if (search->refusal->of_framework)
         return;
-    struct vt_cause *cause = vt_cause_add(
-        search, VT_CAUSE_IDLE_POOL, refusal->categories[VT_CATEGORY_CACHED], 0,
-        release ? "memory that the framework's cache keeps reserved and nothing uses"
-                : "memory that the driver's memory pool keeps (its release threshold) and nothing uses");
-    if (cause && release)
-        cause->remedy = "Empty the framework's cache before this request, or set a limit for it.";
+    if (idle * 2 >= cached) {
+        vt_cause_add(search, VT_CAUSE_IDLE_POOL, idle < cached ? idle : cached, 0,
+                     "memory that the driver's memory pools keep and nothing uses");
+    } else if (search->shortage->device->cache_release) {
+        struct vt_cause *cause =
+            vt_cause_add(search, VT_CAUSE_IDLE_POOL, cached - idle, 0,
+                         "memory that the framework's cache keeps reserved and nothing uses");
+        if (cause)
+            cause->remedy = "Empty the framework's cache before this request, or set a limit for it.";
+    }
 }

@@ -91,6 +91,7 @@ static void check_leak(struct vt_checks *checks, const struct vt_device_report *
     if (!limit->given)
         return;
     if (!leaks->judged) {
+        checked.part = "unjudged";
         add_check(checks, checked, !limits->allow_unjudged,
                   "GPU %d: --max-leak (--allow-unjudged accepts this): %s", device->index, leaks->unjudged);
         return;

@@ -7,7 +7,8 @@
 /* One thing that was measured. */
 struct vt_checked {
     const char *what; /* "peak", "unknown", "cached", "leak", "lost", "baseline" */
-    const char *part; /* of "baseline": "peak" or a category; of "lost": "baseline" or NULL; else NULL */
+    const char *part; /* of "baseline": "peak" or a category; of "lost": "baseline" or NULL; of "leak":
+                         "unjudged" or NULL; else NULL */
     int device_index; /* -1 = none */
     bool of_device, passed;
     uint64_t bytes, limit_bytes;

@@ -101,7 +101,6 @@ static void classify(struct vt_leak_finder *finder)
         finder->class_of[i] = VT_NO_CLASS;
         if (!is_watched(finder, allocation))
             continue;
-        finder->has_blocks |= allocation->kind == VT_ALLOCATION_BLOCK;
         uint64_t key = class_key(finder, allocation);
         uint32_t number = vt_index_get(&index, key);
         if (number == VT_INDEX_NONE) {

@@ -40,7 +40,7 @@ struct vt_leak_finder {
     const struct vt_replay *replay;
     struct vt_places *places;
     int device_index;
-    bool reports_host, has_blocks;
+    bool reports_host;
     uint32_t step_count;
     uint32_t *borders;                /* by step: its last event; up to step_count - 1 */
     uint32_t last_border;             /* the last event before the last step */

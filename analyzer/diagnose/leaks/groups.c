@@ -148,8 +148,7 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
                              : ": the whole graph of a forward pass that no backward pass reached";
         break;
     case VT_LEAK_CREATE_GRAPH:
-        cause = ": with gradients of a backward pass that made a graph (create_graph=True), which hold their "
-                "parameters, and these hold them";
+        cause = ": with gradients of a backward pass that made a graph (create_graph=True)";
         break;
     case VT_LEAK_REUSED_GRAPH:
         cause = ": backward ran through their graph and released nothing";

@@ -204,19 +204,21 @@ static bool is_cycle_afterwards(const struct vt_leak *leak, const struct candida
     return !best->at_work && leak->verdict != VT_LEAK_CYCLE && strcmp(best->holder->kind, "cycle") == 0;
 }
 
-/* A search that was cut off may have found something small that holds a part of it. */
-static bool may_be_a_part(const struct vt_leak_finder *finder, uint32_t leak, const struct candidate *best)
+/* By leak, what was there at the inspection that is its best if that one's search was cut off: something
+ * small may hold a part of it. Else 0. */
+static uint64_t *weigh_cut_off(const struct search *search)
 {
-    const uint32_t event = finder->trace->inspections[best->inspection].event_index;
-    uint64_t there = 0;
-    if (best->whole)
-        return false;
-    for (uint32_t i = 0; i < finder->replay->allocation_count; i++)
-        if (vt_leak_of(finder, i) == leak && vt_leak_is_held(finder, leak, i) &&
-            finder->replay->allocations[i].alloc_event < event &&
-            vt_alive_at(&finder->replay->allocations[i], event))
-            there += finder->replay->allocations[i].bytes;
-    return best_of(best)->bytes * 2 < there;
+    const struct vt_leak_finder *finder = search->finder;
+    uint64_t *there = vt_allocate_zeros(finder->leaks->count + 1, sizeof *there);
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
+        uint32_t leak = vt_leak_of(finder, i);
+        const struct candidate *best = leak == VT_NO_CLASS ? NULL : &search->best[leak];
+        if (best && best->holder && !best->whole && vt_leak_is_held(finder, leak, i) &&
+            vt_alive_at(&finder->replay->allocations[i],
+                        finder->trace->inspections[best->inspection].event_index))
+            there[leak] += finder->replay->allocations[i].bytes;
+    }
+    return there;
 }
 
 static void find_last_made(struct search *search)
@@ -267,11 +269,12 @@ static void find_holders(struct search *search)
     for (uint32_t inspection = 0; inspection < finder->trace->inspection_count; inspection++)
         if (finder->trace->inspections[inspection].holder_count > 0)
             judge_inspection(search, inspection, &first_held);
+    uint64_t *there = weigh_cut_off(search);
     for (size_t i = 0; i < finder->leaks->count; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];
         if (best->holder && (leak->rebuilt || lasts(best)) && !is_cycle_afterwards(leak, best) &&
-            !may_be_a_part(finder, (uint32_t)i, best)) {
+            best_of(best)->bytes * 2 >= there[i]) {
             leak->holder = holder_of(best->holder);
             leak->holder.stack_id = best->stack_id;
             leak->holder.step =
@@ -280,6 +283,7 @@ static void find_holders(struct search *search)
             refine(leak);
         }
     }
+    free(there);
 }
 
 void vt_leak_holders_find(struct vt_leak_finder *finder)

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/allocate.h"
 #include "diagnose/leaks/cache.h"
@@ -121,8 +122,15 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
 /* That gradients and parameters hold each other is a cause only if nothing else was found to hold them. */
 static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak *leak)
 {
-    if (leak->verdict != VT_LEAK_CREATE_GRAPH || how_examined(finder, leak) >= NO_CYCLES)
+    const size_t bytes = strlen(leak->why);
+    if (leak->verdict != VT_LEAK_CREATE_GRAPH)
         return;
+    if (how_examined(finder, leak) >= NO_CYCLES) {
+        snprintf(
+            leak->why + bytes, sizeof leak->why - bytes,
+            " An inspection found no name that reaches them: parameters and such gradients hold each other.");
+        return;
+    }
     vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
     snprintf(leak->remedy, sizeof leak->remedy, VT_LEAK_UNSETTLED_GRADIENTS);
 }

@@ -95,7 +95,7 @@ function leakCard(context, leak) {
 
 function draw(root, document, context) {
     const device = deviceOf(document, context.model), leaks = device?.leaks || [];
-    const unjudged = device?.leaks_unjudged || "";
+    const unjudged = device ? device.leaks_unjudged : "Nothing was recorded on this GPU, so leaks cannot be judged.";
     if (document.trace?.dropped)
         root.append(h("p", { class: "vp-warning" },
             `${
