@@ -12,18 +12,16 @@ char *vt_format_bytes(uint64_t bytes, char *text)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
+    bool whole = true;
     size_t unit = 0;
 
-    if (bytes < 1024) {
-        snprintf(text, 24, "%" PRIu64 " B", bytes);
-        return text;
-    }
-    /* 1023.996 MiB would print as 1024.00 MiB: it is 1.00 GiB. */
-    while (value >= 1023.995 && unit + 1 < sizeof units / sizeof *units) {
+    /* 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB. */
+    while (value >= (unit ? 1023.5 : 1024) && unit + 1 < sizeof units / sizeof *units) {
+        whole = bytes >> 10 * unit & 1023 ? false : whole;
         value /= 1024;
         unit++;
     }
-    snprintf(text, 24, "%.2f %s", value, units[unit]);
+    snprintf(text, 24, "%.*f %s", whole || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, units[unit]);
     return text;
 }
 
@@ -66,8 +64,10 @@ char *vt_format_percent(uint64_t part, uint64_t whole, char *text)
         snprintf(text, 16, "–");
     else if (part && percent < 0.05)
         snprintf(text, 16, "<0.1 %%");
+    else if (part < whole && percent >= 99.5)
+        snprintf(text, 16, ">99 %%");
     else
-        snprintf(text, 16, "%.1f %%", percent);
+        snprintf(text, 16, "%.*f %%", percent < 9.95 && part ? 1 : 0, percent);
     return text;
 }
 

@@ -28,6 +28,7 @@ struct vt_arguments {
     int interval, count, sort;        /* top: seconds, samples, enum vt_top_key; 0, 0, -1 = not given */
     int table;                        /* enum vt_table_id, -1 = all */
     bool summary;                     /* report, export */
+    bool full;                        /* more than the first screen */
     bool brief;                       /* text for an assistant, with its data if `json` */
     char **operands;
     int operand_count;

@@ -323,6 +323,76 @@ void vt_fold_places(const struct vt_groups *modules, unsigned category, struct v
     vt_groups_free(&places);
 }
 
+/* Each module counts in the first of its containers that is not opened. `tensor_bytes`: what a part has
+ * itself. */
+static void sum_parts(const struct vt_groups *modules, const struct vt_index *opened, struct vt_groups *parts)
+{
+    struct vt_group_table table = {.groups = parts};
+
+    for (size_t i = 0; i < modules->count; i++) {
+        const struct vt_group *module = &modules->items[i];
+        struct vt_module_level level = {0};
+        struct vt_group *part;
+        size_t bytes = 0;
+
+        if (!module->bytes || !module->name[0])
+            continue;
+        while (vt_module_next(module->name, &level)) {
+            bytes = (size_t)(level.begin + level.bytes - module->name);
+            if (vt_index_get(opened, vt_hash_bytes(module->name, bytes, VT_HASH_START)) == VT_INDEX_NONE)
+                break;
+        }
+        part = vt_group_named(&table, module->name, bytes);
+        part->bytes += module->bytes;
+        part->tensor_bytes += module->name[bytes] ? 0 : module->bytes;
+        for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
+            part->categories[c] += module->categories[c];
+    }
+    vt_index_free(&table.index);
+}
+
+static bool is_numbered(const char *name)
+{
+    struct vt_module_level level = {0};
+    bool numbered = false;
+
+    while (vt_module_next(name, &level))
+        numbered = has_number(&level);
+    return numbered;
+}
+
+/* The largest of which most lies in its parts; NULL = none. */
+static const struct vt_group *largest_container(const struct vt_groups *parts)
+{
+    const struct vt_group *largest = NULL;
+
+    for (size_t i = 0; i < parts->count; i++) {
+        const struct vt_group *part = &parts->items[i];
+
+        if (part->tensor_bytes * 2 < part->bytes && !is_numbered(part->name) &&
+            (!largest || part->bytes > largest->bytes))
+            largest = part;
+    }
+    return largest;
+}
+
+void vt_fold_parts(const struct vt_groups *modules, size_t rows, struct vt_module_families *families)
+{
+    const struct vt_group *container;
+    struct vt_index opened = {0};
+    struct vt_groups parts = {0};
+
+    sum_parts(modules, &opened, &parts);
+    while (parts.count <= rows && (container = largest_container(&parts))) {
+        vt_index_put(&opened, vt_hash_bytes(container->name, strlen(container->name), VT_HASH_START), 1);
+        vt_groups_free(&parts);
+        sum_parts(modules, &opened, &parts);
+    }
+    vt_index_free(&opened);
+    fold_groups(&parts, false, families);
+    vt_groups_free(&parts);
+}
+
 bool vt_belongs_to_no_module(unsigned category)
 {
     return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||

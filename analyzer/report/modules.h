@@ -38,6 +38,10 @@ void vt_fold_modules(const struct vt_groups *modules, struct vt_module_families 
 /* Where a category is: its modules and those that contain them, each with everything inside. All numbers are
  * folded. Bytes are the category's. */
 void vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families);
+/* The parts of a model that hold most, each with everything inside it; no two overlap. A container is
+ * replaced by its parts where these hold most of it, until there are `rows` parts, but not a numbered one:
+ * layers.0–31 is one row. */
+void vt_fold_parts(const struct vt_groups *modules, size_t rows, struct vt_module_families *families);
 void vt_module_families_free(struct vt_module_families *families);
 
 /* True for categories of a whole model or device: the module that was running says nothing about them. */

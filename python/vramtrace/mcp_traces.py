@@ -33,9 +33,10 @@ def bytes_text(size: int) -> str:
     value, units = float(size), ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     if size < 1024:
         return f"{size} B"
-    while (value := value / 1024) >= 1023.995 and len(units) > 1:
+    while (value := value / 1024) >= 1023.5 and len(units) > 1:
         units.pop(0)
-    return f"{value:.2f} {units[0]}"
+    digits = 0 if value.is_integer() or value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {units[0]}"
 
 
 # ---- Traces ----

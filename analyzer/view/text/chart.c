@@ -247,21 +247,26 @@ static void draw_markers(struct vt_chart *chart, char *row, char *above)
 }
 
 /* `row` is a buffer for two rows. */
-static void draw_chart(struct vt_chart *chart, char *row, bool phases)
+static void draw_chart(struct vt_chart *chart, char *row)
 {
     vt_chart_choose_sources(chart);
-    draw_driver(chart);
-    draw_markers(chart, row, row + chart->columns + 1);
+    if (chart->size > VT_CHART_SMALL) {
+        draw_driver(chart);
+        draw_markers(chart, row, row + chart->columns + 1);
+    }
     for (int r = chart->rows - 1; r >= 0; r--)
         draw_row(chart, r);
-    vt_chart_axis(chart, row, phases);
+    vt_chart_axis(chart, row);
 }
 
 char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                    const struct vt_view_style *style, int columns, int rows, bool phases)
+                    const struct vt_view_style *style, int columns, int rows, enum vt_chart_size size)
 {
-    struct vt_chart chart = {
-        .report = report, .device = device, .style = style, .columns = columns - VT_CHART_MARGIN};
+    struct vt_chart chart = {.report = report,
+                             .device = device,
+                             .style = style,
+                             .columns = columns - VT_CHART_MARGIN,
+                             .size = size};
     uint64_t most = 0;
     char *row, *text;
     size_t bytes;
@@ -280,7 +285,7 @@ char *vt_chart_draw(const struct vt_report *report, const struct vt_device_repor
     chart.driver_bytes = vt_allocate_zeros((size_t)chart.columns, sizeof *chart.driver_bytes);
     row = vt_allocate_zeros(2, (size_t)chart.columns + 64);
     chart.stream = vt_memory_stream(&text, &bytes);
-    draw_chart(&chart, row, phases);
+    draw_chart(&chart, row);
     fclose(chart.stream);
     free(chart.driver_bytes);
     free(chart.runs);

@@ -138,11 +138,29 @@ static void put_ticks(const struct vt_chart *chart, const struct vt_chart_run *r
     }
 }
 
+/* The sign of a cell of the zero line: '+' a tick; a small chart has its labels here. */
+static void put_cell(FILE *stream, char sign)
+{
+    if (sign == '+' || sign == VT_CHART_BAR)
+        fputs("┴", stream);
+    else if (sign == ' ')
+        fputs("─", stream);
+    else
+        fputc(sign, stream);
+}
+
 static void put_line(const struct vt_chart *chart, const char *line)
 {
-    fprintf(chart->stream, "%*s ┼", VT_CHART_MARGIN - 2, "0");
-    for (int c = 0; c < chart->columns; c++)
-        fputs(chart->source[c] == VT_CHART_CUT ? "╱" : line[c] == '+' ? "┴" : "─", chart->stream);
+    const bool small = chart->size == VT_CHART_SMALL;
+    const int margin = VT_CHART_MARGIN - 2 - (small ? (int)strlen(chart->scale.unit) + 1 : 0);
+
+    fprintf(chart->stream, "%*s%s%s ┼", margin, "0", small ? " " : "", small ? chart->scale.unit : "");
+    for (int c = 0; c < chart->columns; c++) {
+        if (chart->source[c] == VT_CHART_CUT)
+            fputs("╱", chart->stream);
+        else
+            put_cell(chart->stream, line[c]);
+    }
     fputc('\n', chart->stream);
 }
 
@@ -204,8 +222,12 @@ static void draw_steps(struct vt_chart *chart, char *row)
             vt_chart_place(row, chart->columns, column, text);
         any = true;
     }
-    fprintf(chart->stream, "%*s ", VT_CHART_MARGIN - 1, "step");
-    vt_chart_put_row(chart->stream, row, chart->columns);
+    if (chart->size == VT_CHART_SMALL) {
+        put_line(chart, row);
+    } else {
+        fprintf(chart->stream, "%*s ", VT_CHART_MARGIN - 1, "step");
+        vt_chart_put_row(chart->stream, row, chart->columns);
+    }
 }
 
 static void draw_phases(struct vt_chart *chart)
@@ -222,14 +244,18 @@ static void draw_phases(struct vt_chart *chart)
     fputc('\n', chart->stream);
 }
 
-void vt_chart_axis(struct vt_chart *chart, char *row, bool phases)
+void vt_chart_axis(struct vt_chart *chart, char *row)
 {
-    if (chart->device->timeline.axis == VT_AXIS_STEPS)
+    const bool has_steps = chart->report->step_count > 0;
+
+    if (chart->size == VT_CHART_SMALL && has_steps)
+        ;
+    else if (chart->device->timeline.axis == VT_AXIS_STEPS)
         draw_step_line(chart, row);
     else
         draw_numbers(chart, row, row + chart->columns + 1);
-    if (chart->report->step_count)
+    if (has_steps)
         draw_steps(chart, row);
-    if (phases && chart->report->step_count)
+    if (chart->size == VT_CHART_LARGE && has_steps)
         draw_phases(chart);
 }

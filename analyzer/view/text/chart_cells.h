@@ -19,6 +19,7 @@ struct vt_chart {
     const struct vt_view_style *style;
     int columns; /* cells of a row */
     int rows;
+    enum vt_chart_size size;
     struct vt_scale scale;
     bool single;            /* one category only */
     size_t *source;         /* column of the timeline that each cell shows; VT_CHART_CUT = none */

@@ -1,14 +1,14 @@
-/* Leaks: a sentence in the report, and a page of their own. */
+/* Leaks: a few lines each; and a page of their own. */
+#include "view/text/first_screen.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SENTENCES 3u /* in the report; the page has all */
+#define SHOWN 3u /* with --full, all */
 #define PARTS 6u
 
 /* A tensor that is a small part of what it keeps alive. */
@@ -21,61 +21,6 @@ static bool is_cycle(const struct vt_leak *leak)
 {
     return strcmp(leak->name, "reference cycle") == 0;
 }
-
-static void print_nothing(struct vt_print *print, const struct vt_leaks *leaks)
-{
-    if (leaks->judged)
-        vt_print_paragraph(print, 0, 0, "No leak in %s steps.", VT_COUNT(leaks->step_count));
-    else
-        vt_print_paragraph(print, 0, 0, "%s", leaks->unjudged);
-}
-
-static void put_forecast(struct vt_print *print, const struct vt_leak *leak)
-{
-    if (leak->forecast_step)
-        fprintf(print->paragraph, " Out of memory at about step %s.", VT_COUNT(leak->forecast_step));
-}
-
-static void print_sentence(struct vt_print *print, const struct vt_leak *leak)
-{
-    FILE *out = print->paragraph;
-
-    fprintf(out, "%s" VT_RESET " " VT_BOLD "%s per step" VT_RESET " since step %s, %s",
-            leak->is_leak ? VT_ALARM "Leak:" : "Growth, but no leak:", VT_BYTES(leak->bytes_per_step),
-            VT_COUNT(leak->first_step), leak->name);
-    if (leak->line_count && leak->lines[0].name[0])
-        fprintf(out, ", made at %s", leak->lines[0].name);
-    if (leak->holder.name)
-        fprintf(out, ", held by %s%s", leak->holder.name,
-                holds_view(&leak->holder) ? " (small views of it)" : "");
-    if (leak->first_owner)
-        fprintf(out, ", known as %.100s … %.100s", leak->first_owner, leak->last_owner);
-    if (leak->collected)
-        fprintf(out, ", %s at most, until the collector ran", VT_BYTES(leak->bytes));
-    else if (is_cycle(leak))
-        fprintf(out, ", %s so far; no collection seen", VT_BYTES(leak->bytes));
-    fputs(leak->blocks ? "." : " (reserved, not allocated).", out);
-    put_forecast(print, leak);
-    vt_end_paragraph(print, 0, 0);
-}
-
-void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device)
-{
-    const struct vt_leaks *leaks = &device->leaks;
-
-    if (!leaks->judged && leaks->step_count < VT_LEAK_STEPS)
-        return;
-    if (!leaks->leak_count)
-        print_nothing(print, leaks);
-    for (size_t i = 0; i < leaks->count && i < SENTENCES; i++)
-        print_sentence(print, &leaks->items[i]);
-    if (leaks->count > SENTENCES)
-        vt_print_paragraph(print, 0, 0, "%zu more: %s%s", leaks->count - SENTENCES,
-                           print->style->brief ? "`leaks`" : "vramtrace leaks ",
-                           print->style->brief ? "" : print->report->facts.path);
-}
-
-/* ---- The page ---- */
 
 static void print_lines(struct vt_print *print, const struct vt_leak *leak)
 {
@@ -131,55 +76,95 @@ static void print_parts(struct vt_print *print, const struct vt_leak *leak)
     vt_table_print(&table, print);
 }
 
-/* A small view keeps its whole storage alive. */
+static void put_title(struct vt_print *print, const struct vt_device_report *device,
+                      const struct vt_leak *leak)
+{
+    const uint64_t peak = device->peak.state.used_bytes;
+    FILE *out = print->paragraph;
+
+    fprintf(out, "%s" VT_RESET "  " VT_BOLD "+%s per step" VT_RESET,
+            leak->is_leak ? VT_ALARM "✗ LEAK" : "! GROWTH", VT_BYTES(leak->bytes_per_step));
+    fprintf(out, leak->collected ? ", at most %s until the collector ran" : ", %s so far",
+            VT_BYTES(leak->bytes));
+    if (!leak->collected && is_cycle(leak))
+        fputs(" (no collection seen)", out);
+    else if (leak->blocks && vt_text_is_shown(leak->bytes, peak))
+        fprintf(out, " (%s of the peak)", VT_PERCENT(leak->bytes, peak));
+    fprintf(out, ", since step %s", VT_COUNT(leak->first_step));
+    vt_end_paragraph(print, 0, 2);
+}
+
+/* The way to the tensor, and what it is; a small view keeps its whole storage alive. */
+static void put_way(struct vt_print *print, const struct vt_leak *leak)
+{
+    const struct vt_leak_holder *holder = &leak->holder;
+    const char *separator = " (";
+    const char *const parts[] = {holder->dtype, holder->shape, holder->node};
+    FILE *out = print->paragraph;
+
+    if (!strstr(holder->way, holder->name))
+        fprintf(out, ": %s", holder->way);
+    if (holder->step < leak->last_step)
+        fprintf(out, ", in step %s", VT_COUNT(holder->step));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i][0])
+            continue;
+        fprintf(out, "%s%s", separator, parts[i]);
+        separator = ", ";
+    }
+    fputs(*separator == ',' ? ")" : "", out);
+}
+
 static void print_holder(struct vt_print *print, const struct vt_leak *leak)
 {
     const struct vt_leak_holder *holder = &leak->holder;
-    bool ends_with_it = strstr(holder->way, holder->name) != NULL;
+    const bool full = print->style->full || print->style->brief;
     FILE *out = print->paragraph;
 
-    fprintf(out, "Held by: %s%s%s", ends_with_it ? "" : holder->name, ends_with_it ? "" : ": ", holder->way);
-    if (holder->step < leak->last_step)
-        fprintf(out, ", in step %s", VT_COUNT(holder->step));
-    fprintf(out, "%s%s%s%s%s%s", holder->dtype[0] ? " (" : "", holder->dtype, holder->shape[0] ? " " : "",
-            holder->shape, holder->node[0] ? ", " : "", holder->node);
-    if (holds_view(holder))
-        fprintf(out, ", a view of %s that keeps all %s of its storage: clone() it", VT_BYTES(holder->bytes),
-                VT_BYTES(holder->storage_bytes));
-    if (holder->dtype[0])
-        fputc(')', out);
-    vt_end_paragraph(print, 3, 3);
+    if (holder->name) {
+        fputs(full && strstr(holder->way, holder->name) ? holder->way : holder->name, out);
+        if (full)
+            put_way(print, leak);
+        if (holds_view(holder))
+            fprintf(out, "; a view of %s keeps all %s of its storage: clone() it", VT_BYTES(holder->bytes),
+                    VT_BYTES(holder->storage_bytes));
+        vt_end_labelled(print, "kept by");
+    } else if (leak->holder_unknown) {
+        vt_print_labelled(print, "kept by", "not known; %s", leak->holder_unknown);
+    }
+    if (leak->first_owner)
+        vt_print_labelled(print, "known as", "%.100s … %.100s, %s of its allocations", leak->first_owner,
+                          leak->last_owner, VT_COUNT(leak->owned_blocks));
 }
 
-static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_t number)
+static void print_leak(struct vt_print *print, const struct vt_device_report *device,
+                       const struct vt_leak *leak)
 {
-    FILE *out = print->paragraph;
-
-    fprintf(out, "%zu. %s%c%s" VT_RESET "%s: " VT_BOLD "%s per step" VT_RESET " since step %s, %s", number,
-            leak->is_leak ? VT_ALARM : VT_BOLD, toupper((unsigned char)leak->name[0]), leak->name + 1,
-            leak->is_leak ? "" : " (no leak)", VT_BYTES(leak->bytes_per_step), VT_COUNT(leak->first_step),
-            VT_BYTES(leak->bytes));
+    put_title(print, device, leak);
     if (leak->blocks)
-        fprintf(out, " in %s block%s %s.", VT_COUNT(leak->blocks), leak->blocks == 1 ? "" : "s",
-                leak->collected  ? "at most, until the collector ran"
-                : is_cycle(leak) ? "so far; no collection seen"
-                                 : "so far");
+        vt_print_labelled(print, "what", "%s, %s allocation%s", leak->name, VT_COUNT(leak->blocks),
+                          leak->blocks == 1 ? "" : "s");
     else
-        fputs(" now reserved and not in use.", out);
-    put_forecast(print, leak);
-    vt_end_paragraph(print, 0, 3);
-    vt_print_paragraph(print, 3, 3, "Why: %s", leak->why);
-    if (leak->holder.name)
-        print_holder(print, leak);
-    if (leak->holder_unknown)
-        vt_print_paragraph(print, 3, 3, "Held by: not known; %s.", leak->holder_unknown);
-    if (leak->first_owner)
-        vt_print_paragraph(print, 3, 3, "Known as: %s … %s, %s of its blocks.", leak->first_owner,
-                           leak->last_owner, VT_COUNT(leak->owned_blocks));
-    vt_print_paragraph(print, 3, 3, "Remedy: %s", leak->remedy);
-    fputc('\n', print->stream);
-    print_lines(print, leak);
-    print_parts(print, leak);
+        vt_print_labelled(print, "what", "%s: reserved, not in use", leak->name);
+    if (leak->line_count && leak->lines[0].name[0])
+        vt_text_place(print, "where", &leak->lines[0]);
+    print_holder(print, leak);
+    vt_print_labelled(print, "fix", "%s", leak->remedy);
+}
+
+void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device, size_t count)
+{
+    const struct vt_leaks *leaks = &device->leaks;
+    const uint32_t full = leaks->count ? leaks->items[0].forecast_step : 0;
+
+    if (!leaks->judged && leaks->unjudged[0])
+        vt_print_paragraph(print, 0, 0, "%s", leaks->unjudged);
+    for (size_t i = 0; i < leaks->count && i < count; i++)
+        print_leak(print, device, &leaks->items[i]);
+    if (leaks->count > count)
+        vt_print_paragraph(print, 0, 0, "%zu more: vramtrace leaks", leaks->count - count);
+    if (full)
+        vt_print_paragraph(print, 0, 0, "At this rate memory runs out at about step %s.", VT_COUNT(full));
 }
 
 /* Where steps cannot be compared. */
@@ -216,21 +201,37 @@ static void print_remaining(struct vt_print *print, const struct vt_leaks *leaks
     vt_table_print(&table, print);
 }
 
+/* Why it is said, and the lines and parts of it. */
+static void print_evidence(struct vt_print *print, const struct vt_leak *leak)
+{
+    vt_print_labelled(print, "why", "%s", leak->why);
+    print_lines(print, leak);
+    print_parts(print, leak);
+}
+
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_leaks *leaks = &device->leaks;
+    const bool full = print->style->full || print->style->brief || leaks->count == 1;
 
     if (print->report->facts.dropped_events && leaks->judged)
         vt_print_paragraph(print, 0, 0,
                            "%" PRIu64
                            " events were lost: what looks like a leak may have been freed in a lost event.",
                            print->report->facts.dropped_events);
-    if (!leaks->leak_count)
-        print_nothing(print, leaks);
-    for (size_t i = 0; i < leaks->count; i++) {
-        if (i || !leaks->leak_count)
-            fputc('\n', print->stream);
-        print_leak(print, &leaks->items[i], i + 1);
+    if (leaks->judged && !leaks->leak_count)
+        vt_print_paragraph(print, 0, 0, "✓ no leak in %s steps", VT_COUNT(leaks->step_count));
+    if (full && leaks->count) {
+        for (size_t i = 0; i < leaks->count; i++) {
+            fputs(i ? "\n" : "", print->stream);
+            print_leak(print, device, &leaks->items[i]);
+            print_evidence(print, &leaks->items[i]);
+        }
+        if (leaks->items[0].forecast_step)
+            vt_print_paragraph(print, 0, 0, "At this rate memory runs out at about step %s.",
+                               VT_COUNT(leaks->items[0].forecast_step));
+    } else {
+        vt_text_leaks(print, device, print->style->top ? (size_t)print->style->top : SHOWN);
     }
     print_remaining(print, leaks);
 }

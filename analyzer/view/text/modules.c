@@ -162,7 +162,7 @@ static char *format_range(uint64_t low, uint64_t high, char *text)
 }
 
 /* "6 × 24.00 MiB", "6 × 20.00–24.00 MiB", or nothing for one. */
-static void each_cell(struct vt_table *table, const struct vt_module_family *family)
+void vt_text_each(struct vt_table *table, const struct vt_module_family *family)
 {
     char range[64];
 
@@ -244,7 +244,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
         const struct vt_module_family *family = &families.items[i];
 
         vt_table_cells(&modules.table, family->name, class_of(family));
-        each_cell(&modules.table, family);
+        vt_text_each(&modules.table, family);
         common_cells(&modules, family->bytes, family->temporary_peak_bytes, family->categories);
     }
     rest = bytes_from(&families, shown);
@@ -304,7 +304,7 @@ void vt_text_owners(struct vt_print *print, const struct vt_device_report *devic
         const struct vt_module_family *family = &families.items[i];
 
         vt_table_cells(&table, family->name, family->class_name);
-        each_cell(&table, family);
+        vt_text_each(&table, family);
         vt_table_size(&table, family->bytes, whole);
         vt_table_category(&table, family->categories);
     }

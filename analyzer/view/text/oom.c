@@ -1,4 +1,5 @@
 /* Out of memory, in words and tables. */
+#include "view/text/first_screen.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -10,52 +11,53 @@
 #define TOP_ROWS 8
 #define FIRST_ROWS 4 /* of what decides */
 
-/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the three largest categories. */
-static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    uint64_t left[VT_CATEGORY_COUNT];
-
-    memcpy(left, categories, sizeof left);
-    left[VT_CATEGORY_HOST_PINNED] = 0;
-    for (int i = 0; i < 3; i++) {
-        unsigned largest = vt_largest_category(left);
-
-        if (!left[largest])
-            break;
-        if (!i && left[largest] == total) {
-            fprintf(stream, ", all of it %s", vt_category_many(largest));
-            break;
-        }
-        fprintf(stream, "%s%s %s%s", i ? ", " : ": ", VT_BYTES(left[largest]),
-                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_many(largest));
-        left[largest] = 0;
-    }
-}
-
 /* The framework refused without asking the driver. */
 static bool is_own_limit(const struct vt_oom *refusal)
 {
     return refusal->of_framework && !refusal->driver_tries;
 }
 
-static void print_free(FILE *stream, const struct vt_oom *refusal)
+/* "96 MiB requested, 78 MiB free (18 MiB short)" */
+static void put_request(FILE *out, const struct vt_oom *refusal)
 {
+    const char *most = refusal->free_told ? "" : "at most ";
+
+    fprintf(out, VT_BOLD "%s" VT_RESET " requested", VT_BYTES(refusal->asked_bytes));
+    if (refusal->free_known)
+        fprintf(out, ", %s%s free", most, VT_BYTES(refusal->free_bytes));
     if (is_own_limit(refusal))
-        fprintf(stream,
-                " The framework refused without asking the driver: it enforces a limit of its own%s%s%s.",
+        fprintf(out,
+                "; the framework refused without asking the driver: it enforces a limit of its own%s%s%s",
                 refusal->limit ? " (" : "", refusal->limit ? refusal->limit : "", refusal->limit ? ")" : "");
-    if (refusal->free_told)
-        fprintf(stream, " The card had %s free", VT_BYTES(refusal->free_bytes));
-    else if (refusal->free_known)
-        fprintf(stream, " The card had at most %s free", VT_BYTES(refusal->free_bytes));
+    else if (refusal->tried_bytes > refusal->asked_bytes)
+        fprintf(out, "; the framework needs a segment of %s for it", VT_BYTES(refusal->tried_bytes));
+    else if (refusal->free_known && refusal->asked_bytes > refusal->free_bytes)
+        fprintf(out, " (%s short)", VT_BYTES(refusal->asked_bytes - refusal->free_bytes));
+}
+
+/* "layers.3.fc1 (Linear), aten::addmm" */
+static void print_requester(struct vt_print *print, const struct vt_oom *refusal)
+{
+    const char *module = refusal->asker_module, *class_name = refusal->asker_class,
+               *operator= refusal->operator_name;
+    const bool names_class = module && class_name && !strstr(module, class_name);
+
+    if (refusal->asker_place)
+        vt_text_place(print, "by", refusal->asker_place);
     else
-        return;
-    if (refusal->tried_bytes > refusal->asked_bytes)
-        fprintf(stream, ", and the framework asked the driver for a segment of %s",
-                VT_BYTES(refusal->tried_bytes));
-    else if (refusal->asked_bytes > refusal->free_bytes && !is_own_limit(refusal))
-        fprintf(stream, ": %s too little", VT_BYTES(refusal->asked_bytes - refusal->free_bytes));
-    fputc('.', stream);
+        vt_print_labelled(print, "by", "%s", refusal->asker);
+    if (module || operator)
+        vt_print_labelled(print, "in", "%s%s%s%s%s%s", module ? module : "", names_class ? " (" : "",
+                          names_class ? class_name : "", names_class ? ")" : "", module && operator? ", " : "",
+                          operator? operator: "");
+}
+
+bool vt_text_is_cause(const struct vt_report *report, const char *kind)
+{
+    for (size_t i = 0; i < report->shortage.cause_count; i++)
+        if (!strcmp(report->shortage.causes[i].kind, kind))
+            return true;
+    return false;
 }
 
 /* Why memory ran out, and what helps. */
@@ -66,34 +68,19 @@ static void print_causes(struct vt_print *print, const struct vt_shortage *short
     for (size_t i = 0; i < shortage->cause_count; i++) {
         const struct vt_cause *cause = &shortage->causes[i];
 
-        fprintf(out, "%s%s" VT_RESET " %s: " VT_BOLD "%s" VT_RESET ", %.0f %% of the card", i ? "" : VT_ALARM,
-                i ? "Also:" : "Cause:", cause->what, VT_BYTES(cause->bytes), 100 * cause->share);
+        fprintf(out, "%s: " VT_BOLD "%s" VT_RESET " (%.0f %% of the GPU)", cause->what,
+                VT_BYTES(cause->bytes), 100 * cause->share);
         if (cause->holder)
-            fprintf(out, ", held by %s", cause->holder);
+            fprintf(out, ", kept alive by %s", cause->holder);
         if (cause->place && cause->place->name[0])
-            fprintf(out, ", made at %s", cause->place->name);
-        fputc('.', out);
-        vt_end_paragraph(print, 0, 0);
-        vt_print_paragraph(print, 0, 0, "Remedy: %s", cause->remedy);
+            fprintf(out, ", allocated at %s", cause->place->name);
+        vt_end_labelled(print, i ? "also" : "why");
+        if (!i || print->style->full || print->style->brief)
+            vt_print_labelled(print, "fix", "%s", cause->remedy);
     }
-    if (shortage->cause_count)
-        fputc('\n', print->stream);
 }
 
-/* " for aten::addmm in layers.3.fc1 (Linear)". */
-static void print_operator(FILE *stream, const struct vt_oom *refusal)
-{
-    const char *module = refusal->asker_module, *class_name = refusal->asker_class;
-
-    if (refusal->operator_name)
-        fprintf(stream, " for %s", refusal->operator_name);
-    if (module)
-        fprintf(stream, " in %s", module);
-    if (class_name && !strstr(module, class_name))
-        fprintf(stream, " (%s)", class_name);
-}
-
-void vt_text_out_of_memory(struct vt_print *print)
+void vt_text_oom_block(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
     const struct vt_oom *refusal = report->refusals + report->shown_refusal;
@@ -101,28 +88,22 @@ void vt_text_out_of_memory(struct vt_print *print)
 
     if (!report->refusal_count)
         return;
-    fprintf(out, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET,
-            VT_WHEN(report, refusal), refusal->asker, VT_BYTES(refusal->asked_bytes));
-    print_operator(out, refusal);
-    if (refusal->device_index >= 0)
-        fprintf(out, " on GPU %d", refusal->device_index);
-    fputc('.', out);
-    print_free(out, refusal);
-    if (refusal->driver_bytes) {
-        fprintf(out, " This process held %s", VT_BYTES(refusal->driver_bytes));
-        print_holding(out, refusal->driver_bytes, refusal->categories);
-        fputc('.', out);
-    }
-    if (report->refusal_count > 1 && report->shown_refusal + 1 == report->refusal_count)
-        fprintf(out, " Memory ran out %zu times; this was the last.", report->refusal_count);
-    else if (report->refusal_count > 1)
-        fprintf(out, " Memory ran out %zu times; this was oom#%zu.", report->refusal_count,
-                report->shown_refusal + 1);
-    if (refusal->went_on_ns)
-        fprintf(out, " The process kept allocating for %s afterwards.", VT_DURATION(refusal->went_on_ns));
-    vt_end_paragraph(print, 0, 0);
-    fputc('\n', print->stream);
+    fputs(VT_ALARM "✗ OUT OF MEMORY" VT_RESET "  ", out);
+    if (report->device_count > 1 && refusal->device_index >= 0)
+        fprintf(out, "GPU %d, ", refusal->device_index);
+    vt_text_put_moment(out, report, refusal->t_ns, refusal->step, refusal->phase);
+    fputs(": ", out);
+    put_request(out, refusal);
+    vt_end_paragraph(print, 0, 2);
+    print_requester(print, refusal);
     print_causes(print, &report->shortage);
+    if (report->refusal_count > 1)
+        vt_print_labelled(print, "times", "memory ran out %zu times; this was %s%zu", report->refusal_count,
+                          report->shown_refusal + 1 == report->refusal_count ? "the last, oom#" : "oom#",
+                          report->shown_refusal + 1);
+    if (refusal->went_on_ns)
+        vt_print_labelled(print, "then", "the process kept allocating for %s",
+                          VT_DURATION(refusal->went_on_ns));
 }
 
 static void print_survived(struct vt_print *print)
@@ -152,39 +133,29 @@ static void print_survived(struct vt_print *print)
     vt_end_paragraph(print, 0, 0);
 }
 
-static void gpu_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t total)
-{
-    if (!bytes)
-        return;
-    vt_table_cells(table, name);
-    vt_table_size(table, bytes, total);
-}
-
-/* The whole GPU: what this process held by category, what was free, what others had. */
-static void gpu_table(struct vt_print *print, const struct vt_shortage *shortage)
+/* What filled the GPU, or this process's memory where nobody knows what else was on it. */
+static void print_filled(struct vt_print *print, const struct vt_shortage *shortage)
 {
     const struct vt_oom *refusal = shortage->refusal;
     uint64_t left[VT_CATEGORY_COUNT],
         total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
-    struct vt_table table;
-    const struct vt_print_column columns[] = {
-        {.title = VT_TITLE(print, refusal->free_known ? "The card then" : "This process then")},
-        {"", .right = true},
-        {refusal->free_known ? "of card" : "of it", .right = true}};
+    struct vt_bar bars[VT_CATEGORY_COUNT + 2];
+    size_t count = 0;
 
     memcpy(left, refusal->categories, sizeof left);
     left[VT_CATEGORY_HOST_PINNED] = 0;
-    vt_table_begin(&table, columns, 3);
     for (unsigned c = vt_largest_category(left); left[c]; c = vt_largest_category(left)) {
-        gpu_row(&table, vt_category_label(c), left[c], total);
+        bars[count++] = (struct vt_bar){vt_category_many(c), c, left[c]};
         left[c] = 0;
     }
-    gpu_row(&table, "other processes, or not recorded", refusal->other_bytes, total);
+    bars[count++] =
+        (struct vt_bar){"other processes, or not recorded", VT_CATEGORY_UNKNOWN, refusal->other_bytes};
     if (refusal->free_known)
-        gpu_row(&table, refusal->free_told ? "free" : "free, or other processes", refusal->free_bytes, total);
-    gpu_row(&table, VT_BOLD "all" VT_RESET, total, total);
-    vt_table_print(&table, print);
-    fputc('\n', print->stream);
+        bars[count++] = (struct vt_bar){refusal->free_told ? "free" : "free, or other processes",
+                                        VT_CATEGORY_CACHED, refusal->free_bytes};
+    fprintf(print->stream, VT_BOLD "What filled the %s" VT_RESET "%s\n", VT_BYTES(total),
+            refusal->free_known ? "" : " of this process");
+    vt_text_bars(print, bars, count, total);
 }
 
 /* Holes by size, in powers of two. */
@@ -269,7 +240,7 @@ static void oom_table(struct vt_print *print, size_t rows)
 
     static const struct vt_print_column columns[] = {{.title = "Each time"},
                                                      {"after", .right = true},
-                                                     {"asked", .right = true},
+                                                     {"requested", .right = true},
                                                      {"by", .cut = VT_CUT_PARTS, .minimum = 20}};
     size_t first = report->refusal_count > rows ? report->refusal_count - rows : 0;
     struct vt_table table;
@@ -287,32 +258,10 @@ static void oom_table(struct vt_print *print, size_t rows)
     fputc('\n', print->stream);
 }
 
-/* For readers who stop here: what kept growing, what filled the GPU, what would have helped. */
-static void first_page(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
+/* Everything after the first screen. */
+static void print_details(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
-    const struct vt_leaks *leaks = &shortage->device->leaks;
-
-    if (leaks->leak_count) {
-        vt_text_leaks(print, shortage->device);
-        fputc('\n', print->stream);
-    }
-    vt_text_lines(print, shortage->device, rows < FIRST_ROWS ? rows : FIRST_ROWS);
-    if (shortage->device->advices.count) {
-        vt_text_advice(print, shortage->device);
-        fputc('\n', print->stream);
-    }
-}
-
-static void print_sections(struct vt_print *print)
-{
-    size_t rows = print->style->top ? (size_t)print->style->top : TOP_ROWS;
-    const struct vt_shortage *shortage = &print->report->shortage;
-
-    if (!shortage->device)
-        return;
-    if (print->style->brief)
-        first_page(print, shortage, rows);
-    gpu_table(print, shortage);
+    fputc('\n', print->stream);
     if (print->style->brief) {
         freed_table(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
         vt_text_modules(print, shortage->device, rows);
@@ -327,6 +276,27 @@ static void print_sections(struct vt_print *print)
         freed_table(print, shortage, rows);
     oom_table(print, rows);
     vt_text_evidence(print, shortage->device);
+    if (shortage->device->advices.count)
+        fputc('\n', print->stream);
+    vt_text_advice(print, shortage->device);
+}
+
+static void print_sections(struct vt_print *print)
+{
+    const struct vt_shortage *shortage = &print->report->shortage;
+    size_t top = (size_t)print->style->top;
+
+    if (!shortage->device)
+        return;
+    if (shortage->device->leaks.leak_count && !vt_text_is_cause(print->report, "leak"))
+        vt_text_leaks(print, shortage->device, 1);
+    print_filled(print, shortage);
+    vt_text_short_lines(print, shortage->device, top ? top : 3);
+    vt_text_parts(print, shortage->device, top ? top : 3);
+    if (print->style->full || print->style->brief)
+        print_details(print, shortage, top ? top : TOP_ROWS);
+    else
+        vt_text_next(print, (const char *const[]){"oom --full", "report --at oom --by block", "html", NULL});
 }
 
 void vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
@@ -343,10 +313,8 @@ void vt_text_oom(const struct vt_report *report, const struct vt_view_style *sty
             report->untold_limit);
     else if (!report->refusal_count)
         vt_print_paragraph(&print, 0, 0, "Memory did not run out in this trace.");
-    vt_text_out_of_memory(&print);
+    vt_text_oom_block(&print);
     print_survived(&print);
-    if (report->survived_count && report->refusal_count)
-        fputc('\n', print.stream);
     print_sections(&print);
     vt_print_finish(&print, out);
 }

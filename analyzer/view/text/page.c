@@ -41,18 +41,18 @@ static char *command_line(const struct vt_trace_facts *facts, int columns)
         fprintf(stream, i ? " %s" : "%s", i ? facts->arguments[i] : basename(facts->arguments[i]));
     }
     fclose(stream);
-    cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);
+    cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_MIDDLE);
     free(text);
     return cut;
 }
 
 /* `text` holds DEVICE_BYTES. */
 #define DEVICE_BYTES 192
-static char *device_name(const struct vt_device_report *device, char *text)
+static char *device_name(const struct vt_print *print, const struct vt_device_report *device, char *text)
 {
     int length = snprintf(text, 100, "GPU %d", device->index);
 
-    if (device->name[0])
+    if (device->name[0] && (print->style->full || print->style->brief))
         length += snprintf(text + length, 100 - (size_t)length, " %.64s", device->name);
     if (device->total_bytes)
         snprintf(text + length, DEVICE_BYTES - (size_t)length, " (%s)", VT_BYTES(device->total_bytes));
@@ -62,7 +62,8 @@ static char *device_name(const struct vt_device_report *device, char *text)
 void vt_text_device(struct vt_print *print, const struct vt_device_report *device)
 {
     if (print->report->device_count > 1)
-        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", device_name(device, (char[DEVICE_BYTES]){0}));
+        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n",
+                device_name(print, device, (char[DEVICE_BYTES]){0}));
 }
 
 /* Joined by " · ", broken between items only. */
@@ -109,39 +110,43 @@ static void print_losses(struct vt_print *print, const struct vt_trace_facts *fa
         fputc('\n', print->stream);
 }
 
-/* Losses come before all else. */
+/* Losses come before all else. The command takes what the other items leave of the line. */
 void vt_text_header(struct vt_print *print, const char *command)
 {
     const struct vt_report *report = print->report;
     const struct vt_trace_facts *facts = &report->facts;
-    int left;
-    const char *time = VT_DURATION(report->duration_ns);
+    const bool brief = print->style->brief, full = print->style->full;
+    char device[DEVICE_BYTES + 8] = "", steps[64] = "", name[DEVICE_BYTES];
     struct items items = {.print = print};
-    char *who;
+    int left;
 
-    if (print->style->brief)
-        command = NULL;
-    left = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command ? command : "") -
-           vt_text_columns(facts->outcome);
-    who = command_line(facts, left > 24 ? left : 24);
-    if (command)
-        add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who);
-    free(who);
+    if (report->device_count == 1)
+        snprintf(device, sizeof device, " · %s", device_name(print, &report->devices[0], name));
+    if (report->step_count)
+        snprintf(steps, sizeof steps, " · %u step%s", report->step_count, report->step_count > 1 ? "s" : "");
+    left = print->style->width - vt_text_columns("vramtrace  · ") - vt_text_columns(command) -
+           vt_text_columns(device) - vt_text_columns(steps) -
+           vt_text_columns(VT_DURATION(report->duration_ns)) - 3;
+    if (!brief) {
+        char *who = command_line(facts, left > 20 ? left : 20);
+
+        add_item(&items, VT_BOLD "vramtrace%s%s" VT_RESET, *command ? " " : "", command);
+        add_item(&items, "%s", who);
+        free(who);
+    }
     if (!facts->complete)
         add_item(&items, VT_ALARM "%s" VT_RESET, facts->outcome);
     if (facts->dropped_events)
         add_item(&items, VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(facts->dropped_events));
-    if (command)
+    if (full)
         add_item(&items, "pid %u", facts->pid);
-    if (report->device_count == 1)
-        add_item(&items, "%s", device_name(&report->devices[0], (char[DEVICE_BYTES]){0}));
-    if (report->step_count)
-        add_item(&items, "%u step%s in %s", report->step_count, report->step_count > 1 ? "s" : "", time);
+    if (*device)
+        add_item(&items, "%s", device + strlen(" · "));
+    if (*steps)
+        add_item(&items, "%s, %s", steps + strlen(" · "), VT_DURATION(report->duration_ns));
     else if (report->duration_ns)
-        add_item(&items, "%s", time);
-    if (facts->complete && command)
-        add_item(&items, "%s", facts->outcome);
-    fputs(items.column ? "\n\n" : "\n", print->stream);
+        add_item(&items, "%s", VT_DURATION(report->duration_ns));
+    fputs(*command && !brief ? "\n\n" : "\n", print->stream);
     print_losses(print, facts);
 }
 

@@ -16,7 +16,7 @@ static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_COMMUNICATION] = {"▥", 'c', 204}, [VT_CATEGORY_CONTEXT] = {" ", ' ', 243},
     [VT_CATEGORY_CACHED] = {" ", ' ', 243},        [VT_CATEGORY_HOST_PINNED] = {" ", ' ', 243},
     [VT_CATEGORY_KV_CACHE] = {"▦", 'k', 149},      [VT_CATEGORY_CHECKPOINT_COPY] = {"▧", '/', 137},
-    [VT_CATEGORY_OTHER] = {"▢", 'o', 125},          [VT_CATEGORY_UNKNOWN] = {"?", '?', 253},
+    [VT_CATEGORY_OTHER] = {"▢", 'o', 125},         [VT_CATEGORY_UNKNOWN] = {"?", '?', 253},
 };
 
 const struct vt_category_style *vt_category_style(unsigned category)
@@ -285,12 +285,12 @@ static const char *piece_end(const char *text)
     }
 }
 
-static void print_wrapped(struct vt_print *print, int first, int indent, const char *text)
+static void print_wrapped(struct vt_print *print, const char *label, int first, int indent, const char *text)
 {
     int column = first;
     bool begins = true; /* a line */
 
-    fprintf(print->stream, "%*s", first, "");
+    fprintf(print->stream, "%s%*s", label, first - vt_text_columns(label), "");
     for (text += strspn(text, " \n\t"); *text; text += strspn(text, " \n\t")) {
         const char *end = piece_end(text);
         int columns = columns_until(text, end);
@@ -310,12 +310,45 @@ static void print_wrapped(struct vt_print *print, int first, int indent, const c
     fputc('\n', print->stream);
 }
 
-void vt_end_paragraph(struct vt_print *print, int first, int indent)
+static void end_paragraph(struct vt_print *print, const char *label, int first, int indent)
 {
     fputc('\0', print->paragraph); /* an earlier, longer paragraph may follow in the buffer */
     fflush(print->paragraph);
-    print_wrapped(print, first, indent, print->paragraph_text);
+    print_wrapped(print, label, first, indent, print->paragraph_text);
     rewind(print->paragraph);
+}
+
+void vt_end_paragraph(struct vt_print *print, int first, int indent)
+{
+    end_paragraph(print, "", first, indent);
+}
+
+void vt_end_labelled(struct vt_print *print, const char *label)
+{
+    char text[VT_LABEL_COLUMNS + 8];
+
+    snprintf(text, sizeof text, "  " VT_DIM "%.*s" VT_RESET, VT_LABEL_COLUMNS - 3, label);
+    end_paragraph(print, text, VT_LABEL_COLUMNS, VT_LABEL_COLUMNS);
+}
+
+void vt_print_labelled(struct vt_print *print, const char *label, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vfprintf(print->paragraph, format, arguments);
+    va_end(arguments);
+    vt_end_labelled(print, label);
+}
+
+int vt_print_lines(struct vt_print *print)
+{
+    int lines = 0;
+
+    fflush(print->stream);
+    for (size_t i = 0; i < print->bytes; i++)
+        lines += print->text[i] == '\n';
+    return lines;
 }
 
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)

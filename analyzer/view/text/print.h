@@ -76,6 +76,14 @@ void vt_end_paragraph(struct vt_print *print, int first, int indent);
 /* The same for a whole paragraph. */
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* How many lines the page has so far. */
+int vt_print_lines(struct vt_print *print);
+
+/* "  fix      …": the paragraph wrapped beside a label. */
+#define VT_LABEL_COLUMNS 11
+void vt_end_labelled(struct vt_print *print, const char *label);
+void vt_print_labelled(struct vt_print *print, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Text from a trace as it is safe on a terminal: what could move the cursor becomes '?'. */
 void vt_put_clean(const char *text, FILE *out);

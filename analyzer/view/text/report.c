@@ -1,6 +1,7 @@
 /* The text report: verdict, picture, tables, the GPU, evidence, further commands. And timeline, which is only
  * the picture. */
 #include "view/text/chart.h"
+#include "view/text/first_screen.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -79,7 +80,7 @@ static void print_picture(struct vt_print *print, const struct vt_device_report 
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
-    char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false);
+    char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, VT_CHART_USUAL);
     char none[] = "", *left = chart ? chart : none, *legend, *right;
     size_t bytes;
     FILE *stream = vt_memory_stream(&legend, &bytes);
@@ -126,79 +127,33 @@ static void axis_title(struct vt_print *print, const struct vt_device_report *de
     vt_end_paragraph(print, indent, indent);
 }
 
-static void more_row(struct vt_table *table, const char *command, const char *path, const char *what)
+static void next_commands(struct vt_print *print)
 {
-    vt_table_cell(table, "vramtrace %s %s", command, path);
-    vt_table_cell(table, VT_DIM "%s" VT_RESET, what);
+    const struct vt_report *report = print->report;
+    const char *commands[5] = {"report --full"};
+    size_t count = 1;
+
+    if (report->refusal_count)
+        commands[count++] = "oom";
+    if (report->devices[0].leaks.count)
+        commands[count++] = "leaks";
+    commands[count++] = "html";
+    vt_text_next(print, commands);
 }
 
-/* The name of the first mark that needs no quotes on a command line; NULL = none. */
-static const char *plain_mark(const struct vt_report *report)
+/* The table of --by. */
+static void one_table(struct vt_print *print, const struct vt_device_report *device)
 {
-    for (size_t i = 0; i < report->mark_count; i++) {
-        const char *name = report->marks[i].name;
-
-        if (name && name[0] && strlen(name) < 32 &&
-            !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")])
-            return name;
-    }
-    return NULL;
-}
-
-/* Commands to copy, never cut: if both do not fit, the words are dropped. */
-static void more_commands(struct vt_print *print)
-{
-    static const struct vt_print_column columns[] = {{.title = "More"}, {"", .drop = 1}};
-    const char *path = print->report->facts.path, *mark = plain_mark(print->report);
-    struct vt_table table;
-    char command[80];
-
+    vt_print_paragraph(print, 0, 0, "At %s, %s: " VT_BOLD "%s" VT_RESET " in use.", print->report->at_label,
+                       VT_WHEN(print->report, &device->shown->state),
+                       VT_BYTES(device->shown->state.used_bytes));
     fputc('\n', print->stream);
-    vt_table_begin(&table, columns, 2);
-    if (!print->report->device_count) {
-        more_row(&table, "info --events", path, "every event");
-    } else {
-        if (print->report->has_at)
-            more_row(&table, "report", path, "at the peak");
-        else if (print->report->refusal_count)
-            more_row(&table, "report --at oom", path, "when memory ran out");
-        else
-            more_row(&table, "report --at end", path, "what was left at the end");
-        if (mark && !print->report->has_at) {
-            snprintf(command, sizeof command, "report --at mark:%s", mark);
-            more_row(&table, command, path, "at a mark");
-        }
-        if (print->style->by != VT_BY_OP && print->report->has_operators)
-            more_row(&table, "report --by op", path, "which operators allocated it");
-        more_row(&table, "timeline", path, "a larger chart");
-    }
-    vt_table_print(&table, print);
+    vt_text_tables(print, device);
 }
 
-/* True if the page is only the table of --by. */
-static bool one_table(const struct vt_print *print)
+/* Everything after the first screen. */
+static void details(struct vt_print *print, const struct vt_device_report *device)
 {
-    return print->style->brief && print->style->by >= 0;
-}
-
-static void device_section(struct vt_print *print, const struct vt_device_report *device)
-{
-    vt_text_device(print, device);
-    if (device->explanation.what) {
-        vt_text_explanation(print, device);
-        return;
-    }
-    if (one_table(print)) {
-        vt_print_paragraph(print, 0, 0, "At %s, %s: " VT_BOLD "%s" VT_RESET " in use.",
-                           print->report->at_label, VT_WHEN(print->report, &device->shown->state),
-                           VT_BYTES(device->shown->state.used_bytes));
-        fputc('\n', print->stream);
-        vt_text_tables(print, device);
-        return;
-    }
-    vt_text_verdict(print, device);
-    vt_text_inference(print, device);
-    vt_text_leaks(print, device);
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
@@ -214,6 +169,20 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     if (device->advices.count)
         fputc('\n', print->stream);
     vt_text_advice(print, device);
+}
+
+static void device_section(struct vt_print *print, const struct vt_device_report *device)
+{
+    vt_text_device(print, device);
+    if (device->explanation.what) {
+        vt_text_explanation(print, device);
+    } else if (print->style->by >= 0) {
+        one_table(print, device);
+    } else {
+        vt_text_first_screen(print, device);
+        if (print->style->full || print->style->brief)
+            details(print, device);
+    }
 }
 
 /* Says why there is nothing to report, if so. */
@@ -233,43 +202,43 @@ static void print_nothing(struct vt_print *print)
 
 void vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    bool explains = report->device_count && report->devices[0].explanation.what;
+    const bool whole = style->by < 0 && !(report->device_count && report->devices[0].explanation.what);
     struct vt_print print;
 
     vt_print_begin(&print, style, report);
-    vt_text_header(&print, "report");
-    if (!explains && !one_table(&print))
-        vt_text_out_of_memory(&print);
+    vt_text_header(&print, "");
+    if (whole) {
+        vt_text_status(&print);
+        vt_text_oom_block(&print);
+    }
     print_nothing(&print);
     for (size_t i = 0; i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
         device_section(&print, &report->devices[i]);
     }
-    if (!explains && !one_table(&print))
+    if (whole && style->full)
         vt_text_bare_contexts(&print);
-    if (!explains && !style->brief)
-        more_commands(&print);
+    if (whole && !style->brief && report->device_count)
+        next_commands(&print);
     vt_print_finish(&print, out);
 }
 
-static void device_summary(struct vt_print *print, const struct vt_device_report *device, bool leaks_first)
+/* What a person must know; `bars`: with what fills the peak. */
+static void print_summary(struct vt_print *print, bool bars)
 {
-    vt_text_device(print, device);
-    if (leaks_first)
-        vt_text_leaks(print, device);
-    vt_text_verdict(print, device);
-    if (!leaks_first)
-        vt_text_leaks(print, device);
-}
-
-static void print_summary(struct vt_print *print)
-{
-    vt_text_out_of_memory(print);
+    vt_text_status(print);
+    vt_text_oom_block(print);
     print_nothing(print);
-    for (size_t i = 0; i < print->report->device_count; i++)
-        device_summary(print, &print->report->devices[i],
-                       print->style->brief && print->report->devices[i].leaks.leak_count);
+    for (size_t i = 0; i < print->report->device_count; i++) {
+        const struct vt_device_report *device = &print->report->devices[i];
+
+        vt_text_device(print, device);
+        vt_text_leaks(print, device, SIZE_MAX);
+        vt_text_peak(print, device);
+        if (bars)
+            vt_text_category_bars(print, device, SIZE_MAX);
+    }
 }
 
 /* What ran, and how it ended. */
@@ -299,10 +268,10 @@ void vt_text_summary(const struct vt_report *report, const struct vt_view_style 
     struct vt_print print;
 
     vt_print_begin(&print, style, report);
-    vt_text_header(&print, "report");
+    vt_text_header(&print, "");
     if (style->brief)
         who_ran(&print);
-    print_summary(&print);
+    print_summary(&print, true);
     if (style->brief)
         put_rank(&print);
     vt_print_finish(&print, out);
@@ -314,7 +283,7 @@ void vt_text_paragraphs(const struct vt_report *report, FILE *out)
     struct vt_print print;
 
     vt_print_begin(&print, &style, report);
-    print_summary(&print);
+    print_summary(&print, false);
     vt_print_finish(&print, out);
 }
 
@@ -346,7 +315,7 @@ void vt_text_timeline(const struct vt_report *report, const struct vt_view_style
     vt_text_header(&print, "timeline");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
-        char *chart = vt_chart_draw(report, device, style, style->width, rows, true);
+        char *chart = vt_chart_draw(report, device, style, style->width, rows, VT_CHART_LARGE);
 
         if (i)
             fputc('\n', print.stream);

@@ -30,8 +30,6 @@ void vt_text_page(const struct vt_report *report, const struct vt_view_style *st
 
 /* ---- Sections of the report ---- */
 
-void vt_text_out_of_memory(struct vt_print *print);
-void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device);
 /* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device);
@@ -47,8 +45,6 @@ void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */
 void vt_text_explanation(struct vt_print *print, const struct vt_device_report *device);
-/* A sentence for each of the largest; "No leak in 412 steps." */
-void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device);
 
 /* ---- Tables ---- */
 
@@ -57,6 +53,10 @@ void vt_text_tables(struct vt_print *print, const struct vt_device_report *devic
 /* One table of at most `rows` rows. */
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
 vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks;
+
+/* A cell: "6 × 24 MiB", "6 × 20–24 MiB", or nothing for one. */
+struct vt_table;
+void vt_text_each(struct vt_table *table, const struct vt_module_family *family);
 
 static inline bool vt_has_names(const struct vt_groups *groups)
 {

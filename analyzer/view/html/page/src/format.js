@@ -15,12 +15,13 @@ export function bytes(value) {
         return `${Math.round(value)} B`;
     let unit = 0;
     let scaled = size;
-    // 1023.996 MiB would print as 1024.00 MiB: it is 1.00 GiB.
-    while (scaled >= 1023.995 && unit + 1 < UNITS.length) {
+    // 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB.
+    while (scaled >= (unit ? 1023.5 : 1024) && unit + 1 < UNITS.length) {
         scaled /= 1024;
         unit++;
     }
-    return `${value < 0 ? "−" : ""}${fixed(scaled, 2)} ${UNITS[unit]}`;
+    const digits = Number.isInteger(scaled) || scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
+    return `${value < 0 ? "−" : ""}${fixed(scaled, digits)} ${UNITS[unit]}`;
 }
 
 export function count(value) {
@@ -41,7 +42,9 @@ export function percent(part, whole) {
     const share = (100 * part) / whole;
     if (part > 0 && share < 0.05)
         return "<0.1 %";
-    return `${fixed(share, 1).replace("-", "−")} %`;
+    if (part < whole && share >= 99.5)
+        return ">99 %";
+    return `${fixed(share, part && Math.abs(share) < 9.95 ? 1 : 0).replace("-", "−")} %`;
 }
 
 export function duration(ns) {

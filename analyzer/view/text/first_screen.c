@@ -1,0 +1,391 @@
+/* The first screen: what a person reads before all else. Verdict, peak, what filled it, what to do. */
+#include "view/text/first_screen.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "view/text/chart.h"
+#include "view/text/table.h"
+
+#define BAR_COLUMNS 25     /* of 100 % */
+#define SMALLEST_PART 100u /* below 1/100 of the whole a part is left out */
+#define CHART_ROWS 3
+#define PARTS 8u /* into which a model is taken apart */
+#define BARS 4u  /* beside a finding */
+#define SCREEN_LINES 24
+#define LAST_ROWS 3 /* of each of the last tables */
+
+bool vt_text_is_shown(uint64_t part, uint64_t whole)
+{
+    return part && part >= whole / SMALLEST_PART;
+}
+
+/* ---- Status ---- */
+
+static bool any_leak(const struct vt_report *report)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < report->device_count; i++)
+        any |= report->devices[i].leaks.leak_count > 0;
+    return any;
+}
+
+static bool all_judged(const struct vt_report *report)
+{
+    bool judged = report->device_count > 0;
+
+    for (size_t i = 0; i < report->device_count; i++)
+        judged &= report->devices[i].leaks.judged;
+    return judged;
+}
+
+void vt_text_status(struct vt_print *print)
+{
+    const struct vt_report *report = print->report;
+    const struct vt_loss *loss = vt_worst_loss(&report->facts);
+    FILE *out = print->paragraph;
+
+    if (!report->device_count)
+        return;
+    if (!any_leak(report) && all_judged(report))
+        fprintf(out, "✓ no leak in %s steps · ", VT_COUNT(report->step_count));
+    else if (!any_leak(report))
+        fputs("? leaks not judged · ", out);
+    if (!report->refusal_count && !report->survived_count)
+        fputs("✓ no out-of-memory error · ", out);
+    else if (!report->refusal_count)
+        fprintf(out, "! memory ran short %zu time%s · ", report->survived_count,
+                report->survived_count == 1 ? "" : "s");
+    fprintf(out, "%s%s" VT_RESET, loss ? VT_ALARM "✗ " : "✓ nothing lost", loss ? loss->text : "");
+    vt_end_paragraph(print, 0, 2);
+    fputc('\n', print->stream);
+}
+
+/* ---- Places ---- */
+
+void vt_text_place(struct vt_print *print, const char *label, const struct vt_place *place)
+{
+    char *source = vt_source_line(print->report->places, place);
+    char *text = vt_print_text("%s%s" VT_DIM "%s", place->name, source[0] ? "  " : "", source);
+    char *cut = vt_shorten(text, print->style->width - VT_LABEL_COLUMNS, VT_CUT_END);
+
+    vt_print_labelled(print, label, "%s" VT_RESET, cut);
+    free(cut);
+    free(text);
+    free(source);
+}
+
+/* ---- The peak ---- */
+
+/* What is not in use has no fill of its own. */
+static void put_bar_cell(struct vt_print *print, unsigned category)
+{
+    if (vt_category_style(category)->fill[0] == ' ')
+        fputs(print->style->unicode ? VT_DIM "╌" VT_RESET : "-", print->stream);
+    else
+        vt_put_fill(print->stream, print->style, category, category);
+}
+
+void vt_text_bars(struct vt_print *print, const struct vt_bar *bars, size_t count, uint64_t whole)
+{
+    int names = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (vt_text_is_shown(bars[i].bytes, whole) && vt_text_columns(bars[i].name) > names)
+            names = vt_text_columns(bars[i].name);
+    for (size_t i = 0; i < count; i++) {
+        int columns = whole ? (int)((double)bars[i].bytes / (double)whole * BAR_COLUMNS + 0.5) : 0;
+
+        if (!vt_text_is_shown(bars[i].bytes, whole))
+            continue;
+        fprintf(print->stream, "  %s%*s  %9s  %5s  ", bars[i].name, names - vt_text_columns(bars[i].name), "",
+                VT_BYTES(bars[i].bytes), VT_PERCENT(bars[i].bytes, whole));
+        for (int c = 0; c < columns; c++)
+            put_bar_cell(print, bars[i].category);
+        fputc('\n', print->stream);
+    }
+}
+
+void vt_text_put_moment(FILE *out, const struct vt_report *report, uint64_t t_ns, uint32_t step,
+                        uint8_t phase)
+{
+    if (!report->step_count)
+        fprintf(out, "%s after start", VT_DURATION(t_ns));
+    else if (!step)
+        fputs("before the first step", out);
+    else if (phase == VT_PHASE_OTHER)
+        fprintf(out, "step %u", step);
+    else
+        fprintf(out, "step %u, %s", step, vt_phase_name(phase));
+}
+
+static void put_moment(FILE *out, const struct vt_report *report, const struct vt_state *state)
+{
+    vt_text_put_moment(out, report, state->t_ns, state->step, state->phase);
+}
+
+void vt_text_category_bars(struct vt_print *print, const struct vt_device_report *device, size_t most)
+{
+    const struct vt_state *state = &device->shown->state;
+    struct vt_bar bars[VT_CATEGORY_COUNT];
+    uint64_t left[VT_CATEGORY_COUNT];
+    size_t count = 0;
+
+    memcpy(left, state->categories, sizeof left);
+    left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
+    for (unsigned c = vt_largest_category(left); left[c] && count < most; c = vt_largest_category(left)) {
+        bars[count++] = (struct vt_bar){vt_category_many(c),
+                                        vt_single_category(device) ? VT_CATEGORY_ACTIVATION : c, left[c]};
+        left[c] = 0;
+    }
+    vt_text_bars(print, bars, count, state->used_bytes);
+}
+
+void vt_text_peak(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_report *report = print->report;
+    const struct vt_state *peak = &device->peak.state, *at = &device->at.state;
+    FILE *out = print->paragraph;
+
+    if (!peak->driver_bytes) {
+        vt_print_paragraph(print, 0, 0, "GPU %d held no memory of this process.", device->index);
+        return;
+    }
+    if (at->present) {
+        fprintf(out, VT_BOLD "%s" VT_RESET " in use at %s, ", VT_BYTES(at->used_bytes), report->at_label);
+        put_moment(out, report, at);
+        fprintf(out, " · peak %s, ", VT_BYTES(peak->used_bytes));
+    } else {
+        fprintf(out, VT_BOLD "Peak %s" VT_RESET, VT_BYTES(peak->used_bytes));
+        if (device->total_bytes)
+            fprintf(out, " (%s of the GPU)", VT_PERCENT(peak->used_bytes, device->total_bytes));
+        fputs(", ", out);
+    }
+    put_moment(out, report, peak);
+    if (device->reserved_peak_bytes)
+        fprintf(out, " · at most %s reserved", VT_BYTES(device->reserved_peak_bytes));
+    vt_end_paragraph(print, 0, 2);
+}
+
+/* What cuts time is said beside the picture's unit. */
+static void print_chart(struct vt_print *print, const struct vt_device_report *device)
+{
+    char *chart =
+        vt_chart_draw(print->report, device, print->style, print->style->width, CHART_ROWS, VT_CHART_SMALL);
+
+    if (chart)
+        fputs(chart, print->stream);
+    free(chart);
+}
+
+/* ---- The GPU ---- */
+
+/* Of the whole GPU where NVML reported it, else of this process. */
+static void print_gpu(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_gpu_table *gpu = &device->card;
+    const struct vt_state *state = &device->shown->state;
+    struct {
+        uint64_t bytes;
+        const char *name;
+    } parts[] = {{0, "other processes"},
+                 {state->categories[VT_CATEGORY_CACHED], "reserved but unused"},
+                 {vt_text_context_bytes(device), "context"}};
+    const char *join = ": ";
+    FILE *out = print->paragraph;
+
+    for (size_t i = 0; gpu->present && i < gpu->row_count; i++)
+        if (!strcmp(gpu->rows[i].kind, "process") && gpu->rows[i].bytes > 0)
+            parts[0].bytes += (uint64_t)gpu->rows[i].bytes;
+    if (gpu->present)
+        fprintf(out, "GPU: %s of %s in use", VT_BYTES(gpu->device_bytes), VT_BYTES(gpu->total_bytes));
+    else
+        fprintf(out, "This process: %s from the driver", VT_BYTES(state->driver_bytes));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i].bytes)
+            continue;
+        fprintf(out, "%s%s %s", join, VT_BYTES(parts[i].bytes), parts[i].name);
+        join = ", ";
+    }
+    vt_end_paragraph(print, 0, 2);
+}
+
+/* ---- Lines and modules ---- */
+
+/* Groups of one place as one: what a line made in several phases. Returns how many are left. */
+static size_t merge_lines(const struct vt_groups *groups, struct vt_group *lines)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        size_t at = 0;
+
+        while (at < count && strcmp(lines[at].name, groups->items[i].name))
+            at++;
+        if (at == count)
+            lines[count++] = groups->items[i];
+        else
+            lines[at].bytes += groups->items[i].bytes;
+    }
+    return count;
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct vt_group *a = left, *b = right;
+
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+void vt_text_short_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+{
+    static const struct vt_print_column columns[] = {{"Lines", .cut = VT_CUT_PARTS, .minimum = 20},
+                                                     {"", .cut = VT_CUT_END, .minimum = 16, .drop = 1},
+                                                     {"", .right = true},
+                                                     {"", .right = true}};
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_LINE];
+    const uint64_t whole = device->shown->state.used_bytes;
+    struct vt_group *lines;
+    struct vt_table table;
+    size_t count;
+
+    if (!rows || !vt_has_names(groups))
+        return;
+    lines = vt_allocate_zeros(groups->count, sizeof *lines);
+    count = merge_lines(groups, lines);
+    qsort(lines, count, sizeof *lines, by_bytes);
+    vt_table_begin(&table, columns, 4);
+    for (size_t i = 0; i < count && i < rows && vt_text_is_shown(lines[i].bytes, whole); i++) {
+        char *source = vt_source_line(print->report->places, lines[i].place);
+
+        vt_table_cells(&table, lines[i].name[0] ? lines[i].name : VT_DIM "no line known" VT_RESET);
+        vt_table_cell(&table, VT_DIM "%s" VT_RESET, source);
+        vt_table_size(&table, lines[i].bytes, whole);
+        free(source);
+    }
+    vt_table_print(&table, print);
+    free(lines);
+}
+
+void vt_text_parts(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+{
+    static const struct vt_print_column columns[] = {
+        {"Modules (with children)", .cut = VT_CUT_PARTS, .minimum = 24},
+        {"", .right = true, .drop = 1},
+        {"", .right = true},
+        {"", .right = true}};
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_MODULE];
+    const uint64_t whole = device->shown->state.used_bytes;
+    struct vt_module_families families;
+    struct vt_table table;
+
+    if (!rows || !vt_has_names(groups))
+        return;
+    vt_fold_parts(groups, PARTS, &families);
+    vt_table_begin(&table, columns, 4);
+    for (size_t i = 0; i < families.count && i < rows && vt_text_is_shown(families.items[i].bytes, whole);
+         i++) {
+        vt_table_cells(&table, families.items[i].name);
+        vt_text_each(&table, &families.items[i]);
+        vt_table_size(&table, families.items[i].bytes, whole);
+    }
+    vt_table_print(&table, print);
+    vt_module_families_free(&families);
+}
+
+/* ---- What to do ---- */
+
+static void print_advice(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+{
+    const struct vt_advices *advices = &device->advices;
+
+    if (rows)
+        fprintf(print->stream, VT_BOLD "To lower the peak" VT_RESET "\n");
+    for (size_t i = 0, shown = 0; i < advices->count && shown < rows; i++) {
+        char *what;
+
+        if (!strcmp(advices->items[i].kind, "leak"))
+            continue;
+        what = vt_shorten(advices->items[i].what, print->style->width - VT_LABEL_COLUMNS - 3, VT_CUT_END);
+        fprintf(print->stream, "  %9s  %s\n", vt_format_change(advices->items[i].bytes, 0, (char[32]){0}),
+                what);
+        free(what);
+        shown++;
+    }
+}
+
+void vt_text_next(struct vt_print *print, const char *const *commands)
+{
+    const char *join = "More: vramtrace ";
+
+    for (; *commands; commands++) {
+        fprintf(print->paragraph, VT_DIM "%s%s" VT_RESET, join, *commands);
+        join = " · ";
+    }
+    fprintf(print->paragraph, VT_DIM " %s" VT_RESET, print->report->facts.path);
+    vt_end_paragraph(print, 0, 2);
+}
+
+/* The last sections, each of a title and some rows: they share the lines that are left, and lose rows in
+ * turn, the longest first; with none left, a section has no title either. */
+static void share_lines(int left, int *rows, int count)
+{
+    for (;;) {
+        int sum = 0, longest = 0;
+
+        for (int i = 0; i < count; i++) {
+            sum += rows[i] ? rows[i] + 1 : 0;
+            longest = rows[i] >= rows[longest] ? i : longest;
+        }
+        if (sum <= left || !rows[longest])
+            return;
+        rows[longest]--;
+    }
+}
+
+static size_t count_advice(const struct vt_advices *advices)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < advices->count; i++)
+        count += strcmp(advices->items[i].kind, "leak") != 0;
+    return count;
+}
+
+static int at_most(size_t count, int most)
+{
+    return count < (size_t)most ? (int)count : most;
+}
+
+void vt_text_first_screen(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_report *report = print->report;
+    const struct vt_instant *shown = device->shown;
+    const int most = print->style->top ? print->style->top : LAST_ROWS;
+    int rows[] = {
+        vt_has_names(&shown->groups[VT_BY_LINE]) ? at_most(shown->groups[VT_BY_LINE].count, most) : 0,
+        at_most(count_advice(&device->advices), most),
+        vt_has_names(&shown->groups[VT_BY_MODULE]) ? at_most(shown->groups[VT_BY_MODULE].count, most) : 0};
+    const bool full = print->style->full || print->style->brief;
+
+    if (!vt_text_is_cause(report, "leak"))
+        vt_text_leaks(print, device, full ? SIZE_MAX : 2);
+    vt_text_peak(print, device);
+    vt_text_category_bars(print, device,
+                          full || !(device->leaks.count || report->refusal_count) ? SIZE_MAX : BARS);
+    if (!device->peak.state.driver_bytes)
+        return;
+    print_gpu(print, device);
+    vt_text_inference(print, device);
+    if (full) /* larger ones follow */
+        return;
+    if (SCREEN_LINES - vt_print_lines(print) > CHART_ROWS + 2)
+        print_chart(print, device);
+    if (!print->style->top)
+        share_lines(SCREEN_LINES - 1 - vt_print_lines(print), rows, 3);
+    vt_text_short_lines(print, device, (size_t)rows[0]);
+    vt_text_parts(print, device, (size_t)rows[2]);
+    print_advice(print, device, (size_t)rows[1]);
+}
