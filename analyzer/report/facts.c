@@ -14,11 +14,11 @@ static const struct {
     const char *name, *outcome, *ended;
 } states[] = {
     [0] = {"unknown", NULL, NULL},
-    [VT_STATE_RECORDING] = {"recording", "incomplete: killed or still running",
+    [VT_STATE_RECORDING] = {"recording", "killed, or still running",
                             "no: incomplete, the process was killed or still runs"},
     [VT_STATE_COMPLETE] = {"complete", NULL, NULL},
     [VT_STATE_STOPPED] = {"stopped", NULL, NULL},
-    [VT_STATE_KILLED] = {"killed", "incomplete: killed/_exit",
+    [VT_STATE_KILLED] = {"killed", "ended without exit handlers (killed, or _exit)",
                          "no: incomplete, the process was killed, or ended without exit handlers"},
     [VT_STATE_SNAPSHOT] = {"snapshot", "snapshot of a running process",
                            "no: a snapshot, made while the process ran"},
@@ -98,10 +98,10 @@ static void add_dropped(struct vt_trace_facts *facts)
                     vt_format_count(facts->dropped_events, events),
                     vt_format_count(facts->dropped_definitions, definitions));
     snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
-    snprintf(
-        loss->detail, sizeof loss->detail,
-        " (the buffer was full, or a signal handler interrupted another event). The numbers below may be "
-        "wrong by that much. A larger buffer helps: see vramtrace run --help.");
+    snprintf(loss->detail, sizeof loss->detail,
+             " (the buffer was full, or a signal handler interrupted another event). Figures may be off by "
+             "that much; "
+             "try a larger buffer: vramtrace run --ring.");
 }
 
 static void add_damage(struct vt_trace_facts *facts)
@@ -113,7 +113,7 @@ static void add_damage(struct vt_trace_facts *facts)
         return;
     loss = add_loss(facts, VT_LOSS_DAMAGE, facts->damaged_bytes, "the file is damaged");
     snprintf(loss->headline, sizeof loss->headline, "The file is damaged:");
-    snprintf(loss->detail, sizeof loss->detail, " %s could not be read; what they held is missing below.",
+    snprintf(loss->detail, sizeof loss->detail, " %s could not be read and are missing.",
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
@@ -129,19 +129,19 @@ static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trac
     struct vt_loss *loss = add_loss(facts, VT_LOSS_UNKEPT, trace->unkept_events,
                                     "%s of %s events were not kept", events, recorded);
     if (trace->unseen_passes)
-        snprintf(steps, sizeof steps, " Steps are counted without %s backward passes that are not shown.",
+        snprintf(steps, sizeof steps, " Step numbers exclude %s omitted backward passes.",
                  vt_format_count(trace->unseen_passes, number));
     if (trace->gap_refusals)
-        snprintf(
-            refusals, sizeof refusals,
-            " What was alive when %s of the requests were refused is not complete: they lie between them.",
-            vt_format_count(trace->gap_refusals, number));
+        snprintf(refusals, sizeof refusals,
+                 " For %s out-of-memory errors the list of live allocations is incomplete: they fall in "
+                 "omitted stretches.",
+                 vt_format_count(trace->gap_refusals, number));
     snprintf(loss->detail, sizeof loss->detail,
-             "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks "
-             "that came "
-             "and went there. The peaks, the end, and what stays alive are complete, and so is what is shown "
-             "of these "
-             "stretches; the chart, the list of steps and counts by line are those of them.%s%s",
+             "Flight mode kept %s stretches of the run in full; %s of %s events between them (short-lived "
+             "allocations) "
+             "were dropped. Peaks, leaks and the end are exact; the chart, the steps and the counts by line "
+             "are those "
+             "of the stretches.%s%s",
              vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
 }
 
@@ -156,15 +156,14 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
     vt_format_count(omitted_events, events);
     vt_format_count(trace->recorded_events, recorded);
     struct vt_loss *loss = add_loss(facts, VT_LOSS_OMITTED, omitted_events,
-                                    "%s of %s events were not looked at one by one", events, recorded);
-    snprintf(
-        loss->detail, sizeof loss->detail,
-        "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
-        "the run. "
-        "The peak, the end, out of memory and what stays alive are complete; the chart, the "
-        "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
-        "moments.",
-        events, recorded, vt_format_count(trace->window_count, moments));
+                                    "%s of %s events were not read one by one", events, recorded);
+    snprintf(loss->detail, sizeof loss->detail,
+             "Long trace: %s of %s events were not read one by one, those of allocations alive at none of %s "
+             "moments. "
+             "Peak, end, out-of-memory errors and leaks are exact; the chart, temporaries and estimates come "
+             "from these "
+             "moments. --all-events reads everything.",
+             events, recorded, vt_format_count(trace->window_count, moments));
 }
 
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
@@ -186,18 +185,15 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
                      "Recording stopped before the process ended: later events are missing.");
     } else if (state == VT_STATE_RECORDING && facts->ring_missing) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
-        snprintf(loss->detail, sizeof loss->detail,
-                 "The process was %s. At most 0.1 s is missing at the end, since the buffer of the newest "
-                 "events is not there.",
+        snprintf(loss->detail, sizeof loss->detail, "The process was %s. The last 0.1 s may be missing.",
                  how);
     } else if (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was %s. Everything that it recorded until then is here%s%s%s.%s", how,
+                 "The process was %s. All events up to that point are included%s%s%s.%s", how,
                  killed ? "" : ", ", killed ? "" : vt_format_count(facts->ring_events, count),
-                 killed ? "" : " events of it from the ring",
-                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
-                                           : "");
+                 killed ? "" : " of them recovered from its live buffer",
+                 facts->unfinished_records ? " Calls in progress are missing." : "");
     }
 }
 
@@ -211,9 +207,9 @@ static void add_without_stack(struct vt_trace_facts *facts)
     loss = add_loss(facts, VT_LOSS_STACKS, facts->events_without_stack, "%s events have no stack",
                     vt_format_count(facts->events_without_stack, count));
     snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
-    snprintf(loss->detail, sizeof loss->detail,
-             ": the trace keeps about 2 million different stacks. The bytes of these events are right; their "
-             "lines and owners are unknown.");
+    snprintf(
+        loss->detail, sizeof loss->detail,
+        " (the limit of 2 million different stacks was reached): bytes are right, lines and owners unknown.");
 }
 
 /* Not a loss: someone wanted it so. */
@@ -222,11 +218,11 @@ static void set_paused(struct vt_trace_facts *facts)
     char count[32], time[32];
 
     if (facts->paused_ns || facts->paused_events)
-        snprintf(
-            facts->paused_text, sizeof facts->paused_text,
-            "Recording was paused for %s: the %s events of that time have no stacks. All bytes are counted; "
-            "what was made then has no line, and is unknown unless an inspection saw it later.",
-            vt_format_duration(facts->paused_ns, time), vt_format_count(facts->paused_events, count));
+        snprintf(facts->paused_text, sizeof facts->paused_text,
+                 "Recording was paused for %s: its %s events have no stacks. All bytes are counted; these "
+                 "allocations have no "
+                 "line, and no name unless a later inspection saw them.",
+                 vt_format_duration(facts->paused_ns, time), vt_format_count(facts->paused_events, count));
 }
 
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts)

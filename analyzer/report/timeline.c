@@ -272,8 +272,7 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
         return 0;
     }
     if (axis == VT_AXIS_STEPS && !report->step_count)
-        return vt_fail(reason,
-                       "no training steps were recognised in the trace: use --axis time or --axis events");
+        return vt_fail(reason, "no training steps were found: use --axis time or --axis events");
     if (none || !report->trace->event_count)
         return vt_fail(reason, "no event lies between --from and --to: use --axis time");
     if (axis == VT_AXIS_STEPS)

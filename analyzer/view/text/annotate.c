@@ -120,11 +120,12 @@ static void file_table(struct vt_print *print, const struct vt_annotated_device 
     if (device->nowhere.allocations)
         file_row(&table, &layout, "no line known", &device->nowhere, &device->nowhere, whole);
     vt_table_print(&table, print);
-    vt_print_paragraph(print, 2, 2,
-                       "Each allocation counts for one file, by the line that report %s names. \"Through "
-                       "it\": also what its lines called.%s",
-                       print->style->brief ? "with by=line" : "--by line",
-                       print->style->brief ? "" : " For the lines of a file: vramtrace annotate TRACE FILE.");
+    vt_print_paragraph(
+        print, 2, 2,
+        "Each allocation is attributed to one file (the innermost line of the user's code, as report %s). "
+        "\"Through it\" includes what its lines called.%s",
+        print->style->brief ? "with by=line" : "--by line",
+        print->style->brief ? "" : " For the lines of a file: vramtrace annotate TRACE FILE.");
 }
 
 /* ---- Lines ---- */
@@ -285,27 +286,23 @@ static void print_notes(struct vt_print *print, const struct vt_annotated_device
                         const struct vt_annotated_file *file)
 {
     static const char *const states[VT_SOURCE_STATES] = {
-        [VT_SOURCE_MISSING] = "The file is not on this machine: lines have no text.",
-        [VT_SOURCE_NEWER] =
-            "The file was changed after recording began: its lines may differ, so they have no text.",
-        [VT_SOURCE_REFUSED] = "The file is no source file that can be shown: lines have no text."};
+        [VT_SOURCE_MISSING] = "Source not available on this machine.",
+        [VT_SOURCE_NEWER] = "Source omitted: the file changed after the recording.",
+        [VT_SOURCE_REFUSED] = "Source cannot be shown."};
 
     if (states[file->source])
         vt_print_paragraph(print, 2, 2, "%s", states[file->source]);
     if (file->left_out)
-        vt_print_paragraph(print, 2, 2, "%s more lines allocated or called code that did: %s shows more.",
-                           VT_COUNT(file->left_out), print->style->brief ? "`top`" : "--top");
-    vt_print_paragraph(
-        print, 2, 2, "%s\"Through it\": with what the line called; empty if that is nothing.%s",
-        !file->own.allocations  ? ""
-        : print->style->by >= 0 ? "Phases: the most of the line alive at once in each. \"Times\": how "
-                                  "often it allocated. "
-                                : "\"Own peak\": the most of the line alive at once. \"Times\": how often "
-                                  "it allocated. ",
-        device->has_backward
-            ? " What backward allocated counts for the line of its forward operator, where that is "
-              "known."
-            : "");
+        vt_print_paragraph(print, 2, 2, "%s more lines: use %s.", VT_COUNT(file->left_out),
+                           print->style->brief ? "`top`" : "--top");
+    vt_print_paragraph(print, 2, 2, "%s\"Through it\" includes what the line calls.%s",
+                       !file->own.allocations ? ""
+                       : print->style->by >= 0
+                           ? "Peak of the line in each phase. "
+                           : "\"Own peak\" is that of the line alone; \"times\" counts its allocations. ",
+                       device->has_backward
+                           ? " Memory allocated in backward is attributed to the forward line, where known."
+                           : "");
 }
 
 static void one_file(struct vt_print *print, const struct vt_annotated_device *device)
@@ -315,19 +312,18 @@ static void one_file(struct vt_print *print, const struct vt_annotated_device *d
 
     fprintf(print->paragraph, VT_BOLD "%s" VT_RESET ": ", file->path);
     if (file->own.allocations)
-        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " of its own (%s), %s with what it called. ",
+        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " allocated here (%s), %s including callees. ",
                 VT_BYTES(file->own.bytes), VT_PERCENT(file->own.bytes, whole), VT_BYTES(file->through.bytes));
     else
-        fprintf(print->paragraph, "nothing of its own, %s (%s) with what it called. ",
+        fprintf(print->paragraph, "nothing allocated here, %s (%s) including callees. ",
                 VT_BYTES(file->through.bytes), VT_PERCENT(file->through.bytes, whole));
     if (file->own.allocations)
-        fprintf(print->paragraph, "Its own peak is %s; it made %s allocation%s.",
-                VT_BYTES(file->own.peak_bytes), VT_COUNT(file->own.allocations),
-                file->own.allocations == 1 ? "" : "s");
+        fprintf(print->paragraph, "Its own peak is %s, in %s allocation%s.", VT_BYTES(file->own.peak_bytes),
+                VT_COUNT(file->own.allocations), file->own.allocations == 1 ? "" : "s");
     vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
     if (!file->line_count) {
-        vt_print_paragraph(print, 0, 0, "None of its lines allocated on GPU %d.", device->report->index);
+        vt_print_paragraph(print, 0, 0, "No line of this file allocated on GPU %d.", device->report->index);
         return;
     }
     print_lines(print, file);
@@ -342,7 +338,7 @@ void vt_text_annotate(const struct vt_annotation *annotation, const struct vt_vi
     vt_print_begin(&print, style, report);
     vt_text_header(&print, "annotate");
     if (!annotation->device_count)
-        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+        vt_print_paragraph(&print, 0, 0, "No GPU memory was allocated in this run.");
     for (size_t i = 0; i < annotation->device_count; i++) {
         const struct vt_annotated_device *device = &annotation->devices[i];
         const struct vt_state *state = &device->report->shown->state;

@@ -22,7 +22,7 @@ static void side_line(struct vt_print *print, const char *side, const struct vt_
     vt_print_paragraph(print, 2, 5, VT_BOLD "%s" VT_RESET "  %s · %s: %s", side, report->facts.path,
                        report->at_label, when);
     if (worst)
-        vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": the figures below are incomplete",
+        vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": the figures below are partial",
                            worst->text);
 }
 
@@ -36,7 +36,7 @@ static void print_verdict(struct vt_print *print, const struct vt_diff_device *d
     if (!device->differs) {
         fprintf(out, "no difference, %s in use.", VT_BYTES(a));
     } else if (a == b) {
-        fprintf(out, "%s in use in both, made up differently.", VT_BYTES(a));
+        fprintf(out, "%s in both, but with a different composition.", VT_BYTES(a));
     } else {
         fprintf(out, "%s in use in A, %s in B: " VT_BOLD "%s" VT_RESET, VT_BYTES(a), VT_BYTES(b),
                 VT_CHANGE(a, b));
@@ -318,7 +318,7 @@ static bool has_names(const struct vt_diff_rows *rows)
 static void device_tables(struct vt_print *print, const struct vt_diff_device *device)
 {
     int by = print->style->by;
-    size_t most = print->style->top > 0 ? (size_t)print->style->top : by < 0 ? ROWS : BY_ROWS;
+    size_t most = by < 0 ? vt_text_rows(print, 4, ROWS) : vt_text_rows(print, BY_ROWS, BY_ROWS);
     char title[32];
 
     if (by < 0 || by == VT_BY_CATEGORY)
@@ -332,7 +332,8 @@ static void device_tables(struct vt_print *print, const struct vt_diff_device *d
     }
     if (has_names(&device->rows[VT_BY_MODULE]))
         folded_table(print, &device->rows[VT_BY_MODULE], VT_BY_MODULE, most);
-    if (has_names(&device->rows[VT_BY_OWNER]))
+    if (has_names(&device->rows[VT_BY_OWNER]) &&
+        (print->style->full || print->style->brief || print->style->top))
         folded_table(print, &device->rows[VT_BY_OWNER], VT_BY_OWNER, most);
     if (device->rows[VT_BY_LINE].count)
         row_table(print, device, VT_BY_LINE, "By line", most);
@@ -349,7 +350,7 @@ void vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style,
     side_line(&print, "A", diff->a, first ? &first->a : NULL);
     side_line(&print, "B", diff->b, first ? &first->b : NULL);
     if (!first)
-        vt_print_paragraph(&print, 0, 0, "\nNo difference: no GPU memory was held in either.");
+        vt_print_paragraph(&print, 0, 0, "\nNo GPU memory was used in either run.");
     for (size_t i = 0; i < diff->device_count; i++) {
         fputc('\n', print.stream);
         print_verdict(&print, &diff->devices[i]);

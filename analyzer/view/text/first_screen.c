@@ -377,7 +377,8 @@ void vt_text_first_screen(struct vt_print *print, const struct vt_device_report 
                           full || !(device->leaks.count || report->refusal_count) ? SIZE_MAX : BARS);
     if (!device->peak.state.driver_bytes)
         return;
-    print_gpu(print, device);
+    if (!full)
+        print_gpu(print, device);
     vt_text_inference(print, device);
     if (full) /* larger ones follow */
         return;

@@ -138,18 +138,18 @@ static size_t map_rows(struct vt_print *print, const struct vt_fragmentation *fo
 static void print_map(struct vt_print *print, const struct vt_fragmentation *found,
                       const struct vt_segment *const *order)
 {
-    size_t rows = print->style->top ? (size_t)print->style->top : MAP_ROWS, shown;
+    size_t rows = vt_text_rows(print, 5, MAP_ROWS), shown;
     bool used[VT_CATEGORY_COUNT] = {false};
     uint64_t rest = 0, rest_free = 0;
 
-    fprintf(print->stream, VT_BOLD "Segments, most free bytes first" VT_RESET "\n");
+    fprintf(print->stream, VT_BOLD "Segments (most free first)" VT_RESET "\n");
     shown = map_rows(print, found, order, rows, used);
     for (size_t i = shown; i < found->segment_count; i++) {
         rest += order[i]->bytes;
         rest_free += order[i]->free_bytes;
     }
     if (found->segment_count > shown && !rest_free)
-        fprintf(print->stream, VT_DIM "  … %zu more without holes, %s" VT_RESET "\n",
+        fprintf(print->stream, VT_DIM "  … %zu more without gaps, %s" VT_RESET "\n",
                 found->segment_count - shown, VT_BYTES(rest));
     else if (found->segment_count > shown)
         fprintf(print->stream, VT_DIM "  … %zu more, %s, of which %s free" VT_RESET "\n",
@@ -160,14 +160,14 @@ static void print_map(struct vt_print *print, const struct vt_fragmentation *fou
 
 static void pin_table(struct vt_print *print, const struct vt_fragmentation *found)
 {
-    size_t rows = print->style->top ? (size_t)print->style->top : PIN_ROWS;
+    size_t rows = vt_text_rows(print, 3, PIN_ROWS);
     struct vt_table table;
     const struct vt_print_column columns[] = {
         {VT_TITLE(print, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
         {"segments", .right = true, .drop = 2},
-        {"by blocks of", .right = true, .drop = 1},
+        {"by", .right = true, .drop = 1},
         {"", .drop = 3},
-        {"kept free", .right = true}};
+        {"unused", .right = true}};
 
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < found->pin_count && i < rows; i++) {
@@ -179,10 +179,9 @@ static void pin_table(struct vt_print *print, const struct vt_fragmentation *fou
         vt_table_cells(&table, VT_BYTES(pin->kept_bytes));
     }
     vt_table_print(&table, print);
-    vt_print_paragraph(
-        print, 2, 2,
-        "A segment goes back to the driver only when it is empty: each counts for the block in it that stays "
-        "longest.");
+    vt_print_paragraph(print, 2, 2,
+                       "A segment returns to the driver only when it is empty. It is attributed to its "
+                       "longest-lived allocation.");
 }
 
 /* The request that failed at the moment that is shown; NULL = none. */
@@ -203,7 +202,7 @@ static void print_summary(struct vt_print *print, const struct vt_device_report 
     const struct vt_oom *refusal = refusal_then(print->report, device);
 
     vt_print_paragraph(print, 0, 0,
-                       VT_BOLD "%s" VT_RESET " reserved in %zu segments at %s, %s: %s in blocks, " VT_BOLD
+                       VT_BOLD "%s" VT_RESET " reserved in %zu segments at %s, %s: %s used, " VT_BOLD
                                "%s" VT_RESET " free (%s).",
                        VT_BYTES(found->reserved_bytes), found->segment_count, print->report->at_label,
                        VT_WHEN(print->report, &device->shown->state), VT_BYTES(found->block_bytes),
@@ -211,31 +210,30 @@ static void print_summary(struct vt_print *print, const struct vt_device_report 
     if (!found->hole_bytes)
         return;
     if (found->empty_bytes)
-        fprintf(print->paragraph, "%s of the free bytes are in empty segments", VT_BYTES(found->empty_bytes));
+        fprintf(print->paragraph, "%s of it is in empty segments", VT_BYTES(found->empty_bytes));
     if (found->release)
-        fprintf(print->paragraph, "; %s would return %s", found->release,
-                found->returnable_bytes == found->empty_bytes ? "them" : VT_BYTES(found->returnable_bytes));
+        fprintf(print->paragraph, " (%s would return %s)", found->release,
+                found->returnable_bytes == found->empty_bytes ? "it" : VT_BYTES(found->returnable_bytes));
     if (found->empty_bytes)
         fputs(". ", print->paragraph);
     if (found->kept_bytes)
-        fprintf(print->paragraph, "%s of the free bytes are next to blocks in use. ",
-                VT_BYTES(found->kept_bytes));
+        fprintf(print->paragraph, "%s is in gaps beside memory in use. ", VT_BYTES(found->kept_bytes));
     if (refusal)
-        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " was asked for; the largest hole was %s.",
+        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " was requested; the largest gap was %s.",
                 VT_BYTES(refusal->asked_bytes), VT_BYTES(found->largest_hole_bytes));
     else
-        fprintf(print->paragraph, "The largest hole is %s.", VT_BYTES(found->largest_hole_bytes));
+        fprintf(print->paragraph, "The largest gap is %s.", VT_BYTES(found->largest_hole_bytes));
     vt_end_paragraph(print, 0, 0);
     if (found->unusable_bytes)
         vt_print_paragraph(
             print, 0, 0,
-            "%s (%s of the reserved bytes) are in holes too small for any request ever made%s; the smallest "
+            "%s (%s of the reserved bytes) is in gaps too small for any request ever made%s; the smallest "
             "request%s is %s.",
             VT_BYTES(found->unusable_bytes), VT_PERCENT(found->unusable_bytes, found->reserved_bytes),
             found->has_pools ? " of their pool" : "", found->has_pools ? " of the large pool" : "",
             VT_BYTES(found->least_request_bytes[0]));
     else if (!refusal)
-        vt_print_paragraph(print, 0, 0, "Every hole is large enough for some request that was made%s.",
+        vt_print_paragraph(print, 0, 0, "No gap is unusably small: some request%s fits in each.",
                            found->has_pools ? " of its pool" : "");
 }
 
@@ -245,7 +243,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     const struct vt_segment **order;
 
     if (!found->segment_count) {
-        vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d at that time.", device->index);
+        vt_print_paragraph(print, 0, 0, "No caching allocator was in use on GPU %d.", device->index);
         return;
     }
     order = vt_allocate_zeros(found->segment_count, sizeof *order);
@@ -258,7 +256,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     if (found->kept_bytes)
         pin_table(print, found);
     for (uint32_t i = 0; i < found->advice_count; i++)
-        vt_print_paragraph(print, 0, 0, VT_BOLD "Would help:" VT_RESET " %s", found->advice[i]);
+        vt_print_paragraph(print, 0, 0, VT_BOLD "fix" VT_RESET "  %s", found->advice[i]);
     free(order);
 }
 

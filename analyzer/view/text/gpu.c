@@ -22,10 +22,10 @@ static const struct {
     {"context_and_processes", "CUDA context and other processes", "", ""},
     {"unlisted", "of no process that NVML lists", "", ""},
     {"unexplained", "unexplained", "", ""},
-    {"foreign", "of others, mapped here", "", ""},
-    {"host", "page-locked, on the host", "", ""},
+    {"foreign", "shared by other processes", "", ""},
+    {"host", "pinned host memory", "", ""},
     {"reserved", "reserved by the driver for itself", "", ""},
-    {"category", "of no known category", "", ""},
+    {"category", "uncategorised", "", ""},
 };
 
 /* Why contexts and other processes are one row. */
@@ -33,9 +33,9 @@ static const struct {
     const char *processes, *why;
 } reasons[] = {
     {VT_PROCESSES_NOT_LISTED, "NVML did not list processes (no permission?)"},
-    {VT_PROCESSES_WITHOUT_THIS, "none of the processes that NVML lists is surely this one (a container?)"},
-    {VT_PROCESSES_WITHOUT_BYTES, "NVML does not tell the bytes of processes here (WSL, virtual GPUs)"},
-    {VT_PROCESSES_DO_NOT_FIT, "what NVML tells of processes does not fit this one"},
+    {VT_PROCESSES_WITHOUT_THIS, "it is not clear which NVML process is this one (a container?)"},
+    {VT_PROCESSES_WITHOUT_BYTES, "NVML does not report memory per process here (WSL, vGPU)"},
+    {VT_PROCESSES_DO_NOT_FIT, "NVML's figures do not match this process"},
 };
 
 static void add_bytes(struct vt_table *table, int64_t bytes)
@@ -76,18 +76,18 @@ static void say_when(struct vt_print *print, const struct vt_gpu_table *gpu)
     const bool after = gpu->measured_ns >= gpu->t_ns;
     const uint64_t apart_ns = vt_distance(gpu->measured_ns, gpu->t_ns);
 
-    fprintf(print->paragraph, VT_DIM "%s told the bytes in use %s %s that moment",
-            strcmp(gpu->source, "nvml") ? "The driver" : "NVML", VT_DURATION(apart_ns),
+    fprintf(print->paragraph, VT_DIM "Total measured by %s %s %s that moment",
+            strcmp(gpu->source, "nvml") ? "the driver" : "NVML", VT_DURATION(apart_ns),
             after ? "after" : "before");
     if (gpu->moved_bytes)
-        fprintf(print->paragraph, "; this process then had %s %s",
+        fprintf(print->paragraph, "; this process then held %s %s",
                 VT_BYTES((uint64_t)llabs(gpu->moved_bytes)), gpu->moved_bytes < 0 ? "more" : "less");
     if (!gpu->steady)
         fputs("; its memory changed meanwhile", print->paragraph);
     fputs(".", print->paragraph);
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (!strcmp(reasons[i].processes, gpu->processes))
-            fprintf(print->paragraph, " Other processes cannot be told from this one's context: %s.",
+            fprintf(print->paragraph, " Other processes cannot be separated from this process's context: %s.",
                     reasons[i].why);
     if (gpu->processes_known && gpu->nested)
         fputs(" NVML may not list processes outside of this container.", print->paragraph);
@@ -129,9 +129,7 @@ uint64_t vt_text_context_bytes(const struct vt_device_report *device)
 void vt_text_gpu_table(struct vt_print *print, const struct vt_device_report *device)
 {
     static const struct vt_print_column columns[] = {
-        {.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
-        {"", .right = true},
-        {"", .right = true}};
+        {.title = "Whole GPU", .cut = VT_CUT_END, .minimum = 20}, {"", .right = true}, {"", .right = true}};
     const struct vt_gpu_table *gpu = &device->card;
     struct vt_table table;
 
@@ -155,7 +153,7 @@ void vt_text_gpu_table(struct vt_print *print, const struct vt_device_report *de
         if (row->known)
             add_bytes(&table, row->bytes);
         else
-            vt_table_cells(&table, "not told");
+            vt_table_cells(&table, "unknown");
         vt_table_cells(&table, row->pid && row->known ? VT_DIM "perhaps this one" VT_RESET
                                : row->known           ? VT_DIM "not counted" VT_RESET
                                                       : "");
@@ -174,7 +172,7 @@ void vt_text_bare_contexts(struct vt_print *print)
         FILE *out = print->paragraph;
 
         fputs(i ? "" : "\n", print->stream);
-        fprintf(out, VT_BOLD "GPU %d" VT_RESET ": a context, and never any memory. It ",
+        fprintf(out, VT_BOLD "GPU %d" VT_RESET ": a CUDA context, but no allocation. It ",
                 context->device_index);
         if (context->bytes_known)
             fprintf(out, "takes %s there (NVML) and ", VT_BYTES(context->bytes));
@@ -185,9 +183,9 @@ void vt_text_bare_contexts(struct vt_print *print)
             fprintf(out, ", and ended at %s", VT_DURATION(context->end_ns));
         fputs(".", out);
         vt_end_paragraph(print, 0, 2);
-        vt_print_paragraph(print, 2, 2,
-                           VT_DIM
-                           "CUDA was called for it before, or beside, the choice of a device: choose it "
-                           "first, or let the process see no other (CUDA_VISIBLE_DEVICES)." VT_RESET);
+        vt_print_paragraph(
+            print, 2, 2,
+            VT_DIM "Something called CUDA there before the program chose its GPU. Choose the GPU first, or "
+                   "restrict CUDA_VISIBLE_DEVICES." VT_RESET);
     }
 }

@@ -53,7 +53,7 @@ static void print_process(FILE *out, const struct vt_info *info)
         put_line(out, "python", "%u.%u.%u%s", python >> 24, python >> 16 & 0xff, python >> 8 & 0xff,
                  info->python_unsupported_minor ? " (not supported: its frames are not recorded)"
                  : info->python_free_threaded
-                     ? " free-threaded (its objects are not inspected: no names by looking)"
+                     ? " free-threaded (objects are not inspected, so tensors have no names)"
                      : "");
     else
         put_line(out, "python", "none");
@@ -81,11 +81,10 @@ static void put_inspections(FILE *out, const struct vt_info *info)
              info->failure[0] ? ": " : "", info->failure, info->lost_inspections, VT_COUNT(info->tensors),
              homeless, misplaced);
     if (info->census_count)
-        put_line(out, "holders", "%" PRIu64 " search%s, %" PRIu64 " ended before all objects were seen%s",
-                 info->census_count, info->census_count == 1 ? "" : "es",
-                 info->census_count - info->census_ended_count,
+        put_line(out, "holders", "%" PRIu64 " search%s, %" PRIu64 " cut short%s", info->census_count,
+                 info->census_count == 1 ? "" : "es", info->census_count - info->census_ended_count,
                  info->census_count > info->census_ended_count
-                     ? " (no time left: vramtrace_inspect asks for one that has it)"
+                     ? " (time budget used up; vramtrace.inspect() makes a full search)"
                      : "");
 }
 
@@ -96,22 +95,23 @@ static void print_counts(FILE *out, const struct vt_info *info)
     put_line(out, "complete", "%s", facts->ended_text);
     put_line(out, "lost", "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable",
              VT_COUNT(facts->dropped_events), VT_COUNT(facts->dropped_definitions), facts->damaged_bytes);
-    put_line(out, "from the ring", "%s events, %s records unfinished, %" PRIu64 " stacks missing",
+    put_line(out, "recovered",
+             "%s events from the live buffer, %s unfinished records, %" PRIu64 " stacks missing",
              VT_COUNT(facts->ring_events), VT_COUNT(facts->unfinished_records), facts->missing_stacks);
     if (facts->events_after_end)
-        put_line(out, "after the end", "%s events came after recording had %s and are not in the trace",
+        put_line(out, "after the end", "%s events after recording %s are missing",
                  VT_COUNT(facts->events_after_end), facts->stopped ? "stopped" : "ended");
     if (facts->events_without_stack)
-        put_line(out, "without stack", "%s events: too many different stacks to keep",
+        put_line(out, "without stack", "%s events: the stack table is full",
                  VT_COUNT(facts->events_without_stack));
     if (facts->paused_events)
         put_line(out, "paused", "%s, %s events without stacks", VT_DURATION(facts->paused_ns),
                  VT_COUNT(facts->paused_events));
-    put_line(out, "disagreements",
+    put_line(out, "consistency",
              "%" PRIu64 " unknown frees, %" PRIu64 " duplicate allocations, %" PRIu64 " totals that differ",
              info->unknown_frees, info->doubled_allocations, info->total_mismatches);
     if (facts->omitted_events)
-        put_line(out, "not looked at", "%s events one by one: totals are compared at the others",
+        put_line(out, "not read", "%s events one by one; totals are compared at the others",
                  VT_COUNT(facts->omitted_events));
     put_inspections(out, info);
     put_line(out, "steps", "%u", info->step_count);

@@ -2,12 +2,14 @@
 #include "view/text/job_parts.h"
 #include "view/text/job_verdict.h"
 #include "view/text/table.h"
+#include "view/text/text.h"
 #include "view/text/views.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define PROCESS_ROWS 40u
+#define SCREEN_ROWS 8u /* without --full */
 #define GPU_ROWS 16u
 #define LABEL_COLUMNS 12
 #define UUID_COLUMNS 12 /* GPU-73746172 */
@@ -59,7 +61,7 @@ static void print_alarms(struct vt_print *print, const struct vt_job *job)
         const struct vt_job_process *process = &job->processes[job->falls[0].process];
 
         vt_print_paragraph(print, 0, 2,
-                           VT_ALARM "Out of memory" VT_RESET " first in %s, %s after start: %s%s tells why.",
+                           VT_ALARM "✗ OUT OF MEMORY" VT_RESET " first in %s, %s after start. Details: %s%s",
                            process->label, VT_DURATION(job->falls[0].t_ns),
                            print->style->brief ? "`job` with oom=true" : "vramtrace oom ",
                            print->style->brief ? ""
@@ -80,8 +82,8 @@ static void print_alarms(struct vt_print *print, const struct vt_job *job)
     if (!leak)
         return;
     vt_print_paragraph(print, 0, 2,
-                       VT_ALARM "Leak" VT_RESET
-                                " in %zu of %zu processes, most in %s: %s per step%s%s. %s %s tells why.",
+                       VT_ALARM "✗ LEAK" VT_RESET
+                                " in %zu of %zu processes, largest in %s: %s per step%s%s. Details: %s %s",
                        leaking, job->process_count, most->label, VT_BYTES(leak->leak_bytes_per_step),
                        leak->leak_line[0] ? ", at " : "", leak->leak_line,
                        print->style->brief ? "`leaks` of" : "vramtrace leaks", most->path);
@@ -123,9 +125,9 @@ static void process_cells(struct vt_table *table, const struct vt_job *job,
 static void no_device_line(struct vt_print *print, const struct vt_job_process *process)
 {
     if (process->complete)
-        vt_print_paragraph(print, 2, 2, "%s held no GPU memory (%s).", process->label, process->path);
+        vt_print_paragraph(print, 2, 2, "%s used no GPU memory (%s).", process->label, process->path);
     else
-        vt_print_paragraph(print, 2, 2, "%s: its trace has no GPU memory, and is incomplete: %s (%s).",
+        vt_print_paragraph(print, 2, 2, "%s: incomplete trace, no GPU memory recorded: %s (%s).",
                            process->label, vt_job_outcome(process), process->path);
 }
 
@@ -142,7 +144,7 @@ static void process_table(struct vt_print *print, const struct vt_job *job)
         {"reserved", .right = true},
         {.title = "", .cut = VT_CUT_END, .minimum = 10, .drop = 1},
         {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 4}};
-    size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS, rows = 0;
+    size_t limit = vt_text_rows(print, SCREEN_ROWS, PROCESS_ROWS), rows = 0;
     struct vt_table table;
 
     vt_table_begin(&table, columns, 10);
@@ -196,7 +198,7 @@ static uint64_t most_of(const struct vt_job_row *row)
 
 static void print_timeline(struct vt_print *print, const struct vt_job *job)
 {
-    size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS;
+    size_t limit = vt_text_rows(print, SCREEN_ROWS / 2, PROCESS_ROWS);
     int cells = print->style->width - LABEL_COLUMNS - 4 - 12;
     uint64_t most = 0;
 
@@ -206,12 +208,11 @@ static void print_timeline(struct vt_print *print, const struct vt_job *job)
     for (size_t i = 0; i < job->row_count; i++)
         most = most_of(&job->rows[i]) > most ? most_of(&job->rows[i]) : most;
     fprintf(print->stream, VT_BOLD "In use over time" VT_RESET VT_DIM ", 0 to %s; by %s" VT_RESET "\n",
-            VT_DURATION(job->duration_ns),
-            job->node_count > 1 ? "each node's own clock" : "the node's clock");
+            VT_DURATION(job->duration_ns), job->node_count > 1 ? "each node's clock" : "the node's clock");
     if (job->clock_corrected)
         vt_print_paragraph(print, 0, 2, "(%s)", job->clock);
     else if (job->node_count > 1)
-        fprintf(print->stream, VT_DIM "(clocks of different nodes may differ)" VT_RESET "\n");
+        fprintf(print->stream, VT_DIM "(the clocks of the nodes may differ)" VT_RESET "\n");
     for (size_t i = 0; i < job->row_count && i < limit; i++) {
         const struct vt_job_row *row = &job->rows[i];
         char *label = vt_shorten(row->label, LABEL_COLUMNS, VT_CUT_END);
@@ -263,9 +264,9 @@ static void holder_row(struct vt_table *table, const struct vt_job *job, const s
 
 static void bare_context_row(struct vt_table *table, const struct vt_job_bare_context *context)
 {
-    vt_table_cell(table, "  %s: a context alone", context->label);
+    vt_table_cell(table, "  %s: only a CUDA context", context->label);
     vt_table_cells(table, "", "", VT_DURATION(context->t_ns),
-                   context->bytes_known ? VT_BYTES(context->bytes) : "not told", context->line);
+                   context->bytes_known ? VT_BYTES(context->bytes) : "unknown", context->line);
 }
 
 static bool all_by_uuid(const struct vt_job *job)
@@ -281,10 +282,10 @@ static bool all_by_uuid(const struct vt_job *job)
 static void gpu_table(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_print_column columns[] = {
-        {.title = "Driver memory by card"}, {"most", .right = true},
-        {"of card", .right = true},         {"at", .right = true},
+        {.title = "Driver memory by GPU"},  {"most", .right = true},
+        {"of GPU", .right = true},          {"at", .right = true},
         {"contexts, other", .right = true}, {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
-    size_t limit = print->style->top ? (size_t)print->style->top : GPU_ROWS;
+    size_t limit = vt_text_rows(print, SCREEN_ROWS / 2, GPU_ROWS);
     struct vt_table table;
 
     if (!job->card_count)
@@ -304,8 +305,7 @@ static void gpu_table(struct vt_print *print, const struct vt_job *job)
     vt_table_more(&table, 0, job->card_count, PROCESS_ROWS);
     vt_table_print(&table, print);
     if (!all_by_uuid(job))
-        vt_print_paragraph(print, 2, 2,
-                           "Cards are known by their numbers alone: not all traces tell the cards' UUIDs.");
+        vt_print_paragraph(print, 2, 2, "GPUs are matched by number: some traces lack GPU UUIDs.");
     fputc('\n', print->stream);
 }
 
@@ -325,8 +325,8 @@ static void shared_table(struct vt_print *print, const struct vt_job *job)
         {.title = "Shared memory of"},
         {.title = "", .right = true},
         {.title = "also in"},
-        {.title = "made at", .cut = VT_CUT_PARTS, .minimum = 12}};
-    size_t limit = print->style->top ? (size_t)print->style->top : GPU_ROWS;
+        {.title = "allocated at", .cut = VT_CUT_PARTS, .minimum = 12}};
+    size_t limit = vt_text_rows(print, SCREEN_ROWS / 2, GPU_ROWS);
     struct vt_table table;
 
     if (!job->shared_count)
@@ -336,7 +336,7 @@ static void shared_table(struct vt_print *print, const struct vt_job *job)
         shared_row(&table, job, &job->shared[i]);
     vt_table_more(&table, 0, job->shared_count, limit);
     vt_table_print(&table, print);
-    vt_print_paragraph(print, 2, 2, "Each counts once, in the process that made it.");
+    vt_print_paragraph(print, 2, 2, "Shared allocations count once, in the process that made them.");
     fputc('\n', print->stream);
 }
 
@@ -377,10 +377,10 @@ static void more_commands(struct vt_print *print, const struct vt_job *job)
 
     vt_table_begin(&table, columns, 2);
     vt_table_cell(&table, "vramtrace report %s", process->path);
-    vt_table_cell(&table, VT_DIM "%s by itself" VT_RESET, process->label);
+    vt_table_cell(&table, VT_DIM "%s only" VT_RESET, process->label);
     if (job->operand) {
         vt_table_cell(&table, "vramtrace report --each %s", job->operand);
-        vt_table_cell(&table, VT_DIM "each by itself" VT_RESET);
+        vt_table_cell(&table, VT_DIM "separate reports" VT_RESET);
     }
     vt_table_print(&table, print);
 }

@@ -215,7 +215,7 @@ static void print_nothing(struct vt_print *print, const struct vt_job *job)
         survived += job->processes[i].refusal_count > 0;
         incomplete += !job->processes[i].complete;
     }
-    vt_print_paragraph(print, 0, 2, "Memory ended none of these processes%s.",
+    vt_print_paragraph(print, 0, 2, "No process ran out of memory%s.",
                        incomplete ? ", as far as their traces go: not all are complete" : "");
     if (survived)
         vt_print_paragraph(print, 0, 2, "%zu of them had requests refused and went on: %s shows them.",

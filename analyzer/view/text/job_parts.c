@@ -23,7 +23,7 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     size_t not_read = job->unread_count - job->copy_count;
 
     if (!print->style->brief) {
-        fprintf(out, VT_BOLD "vramtrace %s" VT_RESET "  ", command);
+        fprintf(out, VT_BOLD "vramtrace%s%s" VT_RESET " · ", *command ? " " : "", command);
         vt_put_clean(job->what, out);
         fputs(" · ", out);
     }
@@ -35,7 +35,7 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     fputs(" on ", out);
     put_count(out, job->node_count, "node", "nodes");
     fputs(" · ", out);
-    put_count(out, job->card_count, "card", "cards");
+    put_count(out, job->card_count, "GPU", "GPUs");
     fprintf(out, " · %s", VT_DURATION(job->duration_ns));
     vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
@@ -186,7 +186,7 @@ void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
         vt_put_clean(module->name, out);
     }
     if (!category && !line && !module)
-        fprintf(out, "no single category, line or module has a tenth of that");
+        fprintf(out, "spread over many categories, lines and modules");
 }
 
 static void difference_row(struct vt_table *table, const char *kind,

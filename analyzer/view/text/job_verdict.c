@@ -45,8 +45,8 @@ static void run_line(struct vt_print *print, const struct vt_job_run *run)
     if (run->missing_count) {
         char text[VT_JOB_RANKS_BYTES];
 
-        fprintf(out, " " VT_ALARM "No trace of rank%s %s." VT_RESET, run->missing_count > 1 ? "s" : "",
-                vt_job_numbers(run->missing, run->missing_count, text));
+        fprintf(out, " " VT_ALARM "Missing: no trace of rank%s %s." VT_RESET,
+                run->missing_count > 1 ? "s" : "", vt_job_numbers(run->missing, run->missing_count, text));
     }
     vt_end_paragraph(print, 0, 2);
 }
@@ -61,17 +61,16 @@ static void layout_line(struct vt_print *print, const struct vt_job *job, const 
         if (run->layout == VT_LAYOUT_UNKNOWN && !run->most_bytes)
             return;
         if (run->layout == VT_LAYOUT_UNKNOWN)
-            vt_print_paragraph(print, 0, 2, "How they share the work is not known: %s.",
-                               run->basis_of_layout);
+            vt_print_paragraph(print, 0, 2, "Parallelism could not be determined: %s.", run->basis_of_layout);
         else
-            vt_print_paragraph(print, 0, 2, "They are %s: %s.",
-                               run->layout == VT_LAYOUT_DATA      ? "data parallel"
-                               : run->layout == VT_LAYOUT_SHARDED ? "sharded data parallel"
-                                                                  : "tensor parallel",
+            vt_print_paragraph(print, 0, 2, "%s: %s.",
+                               run->layout == VT_LAYOUT_DATA      ? "Data parallel"
+                               : run->layout == VT_LAYOUT_SHARDED ? "Sharded data parallel"
+                                                                  : "Tensor parallel",
                                run->basis_of_layout);
         return;
     }
-    fprintf(out, "They are stages of a pipeline: %s. ", run->basis_of_layout);
+    fprintf(out, "Pipeline stages: %s. ", run->basis_of_layout);
     for (size_t g = 0; g < run->group_count; g++) {
         const struct vt_job_group *group = &run->groups[g];
 

@@ -24,7 +24,7 @@ static bool is_cycle(const struct vt_leak *leak)
 
 static void print_lines(struct vt_print *print, const struct vt_leak *leak)
 {
-    static const struct vt_print_column columns[] = {{"Look at", .cut = VT_CUT_PARTS, .minimum = 20},
+    static const struct vt_print_column columns[] = {{"Lines to check", .cut = VT_CUT_PARTS, .minimum = 20},
                                                      {"", .minimum = 12, .drop = 1}};
     struct vt_table table;
 
@@ -43,10 +43,10 @@ static void print_lines(struct vt_print *print, const struct vt_leak *leak)
 static void print_parts(struct vt_print *print, const struct vt_leak *leak)
 {
     static const struct vt_print_column columns[] = {
-        {"Kept by each step", .cut = VT_CUT_PARTS, .minimum = 24},
+        {"Retained per step", .cut = VT_CUT_PARTS, .minimum = 24},
         {"", .right = true},
         {"by", .drop = 3},
-        {"blocks now", .right = true, .drop = 2},
+        {"allocations", .right = true, .drop = 2},
         {"category", .drop = 1}};
     size_t rows = print->style->top ? (size_t)print->style->top : PARTS;
     struct vt_table table;
@@ -173,7 +173,7 @@ static void print_remaining(struct vt_print *print, const struct vt_leaks *leaks
     static const struct vt_print_column columns[] = {
         {"Still allocated at the end", .cut = VT_CUT_PARTS, .minimum = 24},
         {"", .right = true},
-        {"blocks", .right = true},
+        {"allocations", .right = true},
         {"category", .drop = 1}};
     const size_t rows = print->style->top ? (size_t)print->style->top : PARTS;
     uint64_t rest = 0;
@@ -216,8 +216,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
 
     if (print->report->facts.dropped_events && leaks->judged)
         vt_print_paragraph(print, 0, 0,
-                           "%" PRIu64
-                           " events were lost: what looks like a leak may have been freed in a lost event.",
+                           "%" PRIu64 " events were lost: some leaks may be allocations whose free was lost.",
                            print->report->facts.dropped_events);
     if (leaks->judged && !leaks->leak_count)
         vt_print_paragraph(print, 0, 0, "✓ no leak in %s steps", VT_COUNT(leaks->step_count));

@@ -58,8 +58,8 @@ static void begin_table(struct module_table *modules, const struct vt_print *pri
         modules->columns[count++] = (struct vt_print_column){
             sum_of(categories, category_columns[i].categories) ? category_columns[i].title : "",
             .right = true, .drop = category_columns[i].drop};
-    modules->columns[count++] = (struct vt_print_column){"at once", .right = true, .drop = 2};
-    modules->columns[count++] = (struct vt_print_column){"all", .right = true};
+    modules->columns[count++] = (struct vt_print_column){"temp. peak", .right = true, .drop = 2};
+    modules->columns[count++] = (struct vt_print_column){"total", .right = true};
     modules->columns[count++] = (struct vt_print_column){vt_text_whole(device), .right = true};
     if (!modules->wide)
         modules->columns[count++] = (struct vt_print_column){"mostly", .drop = 3};
@@ -222,8 +222,8 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
     const struct vt_groups *groups = &device->shown->groups[VT_BY_MODULE];
     bool asked = print->style->by == VT_BY_MODULE, classes = false;
     const char *title = asked                      ? "By module"
-                        : device->at.state.present ? "Where it was made"
-                                                   : "Where the peak was made";
+                        : device->at.state.present ? "By module"
+                                                   : "By module, at the peak";
     struct vt_module_families families;
     struct module_table modules;
     uint64_t rest;

@@ -115,18 +115,16 @@ static void print_survived(struct vt_print *print)
     if (!report->survived_count)
         return;
     if (!largest->emptied)
-        fprintf(out, "%sThe driver refused %zu request%s to which the framework found another way. %s: ",
+        fprintf(out, "%sThe driver refused %zu request%s, which the framework then met from its cache. %s: ",
                 report->refusal_count ? "Besides: " : "", report->survived_count,
                 report->survived_count == 1 ? "" : "s",
                 report->survived_count == 1 ? "It was" : "The largest");
     else if (report->survived_count == 1)
-        fprintf(out,
-                "%sne request was refused at first, and granted after the framework had emptied its cache: ",
+        fprintf(out, "%sne request succeeded only after the framework emptied its cache: ",
                 report->refusal_count ? "Besides, o" : "O");
     else
         fprintf(out,
-                "%s%zu requests were refused at first, and granted after the framework had emptied its "
-                "cache, which takes time. The largest: ",
+                "%s%zu requests succeeded only after the framework emptied its cache (slow). The largest: ",
                 report->refusal_count ? "Besides, " : "", report->survived_count);
     fprintf(out, "%s for %s, %s.", VT_BYTES(largest->bytes),
             largest->place ? largest->place->name : "a call without a known line", VT_WHEN(report, largest));
@@ -162,7 +160,7 @@ static void print_filled(struct vt_print *print, const struct vt_shortage *short
 static void hole_table(struct vt_print *print, const struct vt_shortage *shortage)
 {
     static const struct vt_print_column columns[] = {
-        {.title = "Free in the framework's cache, by piece size"},
+        {.title = "Unused in the framework's cache, by piece size"},
         {"pieces", .right = true},
         {"", .right = true}};
     const struct vt_fragmentation *cache = &shortage->cache;
@@ -186,7 +184,7 @@ static void hole_table(struct vt_print *print, const struct vt_shortage *shortag
         vt_table_cells(&table, VT_COUNT(pieces), VT_BYTES(sum));
     }
     vt_table_print(&table, print);
-    vt_print_paragraph(print, 2, 2, "%s in total, the largest %s; %s is next to blocks in use.",
+    vt_print_paragraph(print, 2, 2, "%s in total, largest piece %s; %s is beside memory in use.",
                        VT_BYTES(cache->hole_bytes), VT_BYTES(cache->largest_hole_bytes),
                        VT_BYTES(cache->kept_bytes));
     fputc('\n', print->stream);
@@ -194,9 +192,10 @@ static void hole_table(struct vt_print *print, const struct vt_shortage *shortag
 
 static void freed_table(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
-    const char *title = shortage->freed_seen        ? "Freed next"
-                        : print->report->step_count ? "Freed next, as in earlier steps"
-                                                    : "Freed next, as such blocks were before";
+    const char *title = shortage->freed_seen ? "Freed next"
+                        : print->report->step_count
+                            ? "Would have been freed next (as in earlier steps)"
+                            : "Would have been freed next (as similar allocations were)";
     const struct vt_print_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 28},
                                               {"blocks", .right = true, .drop = 2},
                                               {"", .right = true},
@@ -207,9 +206,8 @@ static void freed_table(struct vt_print *print, const struct vt_shortage *shorta
 
     if (!shortage->freed_count) {
         vt_print_paragraph(print, 0, 0,
-                           shortage->freed_seen
-                               ? "None of it was freed while the program went on."
-                               : "No earlier step shows when any of it would have been freed.");
+                           shortage->freed_seen ? "Nothing was freed afterwards."
+                                                : "What would have been freed next is not known.");
         fputc('\n', print->stream);
         return;
     }
@@ -238,7 +236,7 @@ static void oom_table(struct vt_print *print, size_t rows)
 {
     const struct vt_report *report = print->report;
 
-    static const struct vt_print_column columns[] = {{.title = "Each time"},
+    static const struct vt_print_column columns[] = {{.title = "All out-of-memory errors"},
                                                      {"after", .right = true},
                                                      {"requested", .right = true},
                                                      {"by", .cut = VT_CUT_PARTS, .minimum = 20}};
@@ -306,13 +304,13 @@ void vt_text_oom(const struct vt_report *report, const struct vt_view_style *sty
     vt_print_begin(&print, style, report);
     vt_text_header(&print, "oom");
     if (!report->refusal_count && report->untold_limit)
-        vt_print_paragraph(
-            &print, 0, 0,
-            "The driver refused nothing in this trace. What the framework refused by a limit of "
-            "its own is not recorded (%s).",
-            report->untold_limit);
+        vt_print_paragraph(&print, 0, 0,
+                           "The driver refused nothing in this trace. Requests that the framework refused by "
+                           "its own limit are "
+                           "not recorded (%s).",
+                           report->untold_limit);
     else if (!report->refusal_count)
-        vt_print_paragraph(&print, 0, 0, "Memory did not run out in this trace.");
+        vt_print_paragraph(&print, 0, 0, "No out-of-memory error in this trace.");
     vt_text_oom_block(&print);
     print_survived(&print);
     print_sections(&print);

@@ -174,21 +174,21 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     uint64_t unknown = instant->state.categories[VT_CATEGORY_UNKNOWN],
              all_weak = instant->evidence[VT_EVIDENCE_WEAK],
              weak = all_weak > unknown ? all_weak - unknown : 0, whole = 0;
-    char exact[80] = "exact (read from the live object)", guessed[96];
+    char exact[80] = "read from live objects", guessed[96];
     const struct {
         uint64_t bytes;
         const char *name;
     } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], exact},
-                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (two witnesses agree)"},
+                 {instant->evidence[VT_EVIDENCE_STRONG], "inferred from two independent signals"},
                  {weak, guessed},
                  {unknown, "unknown"}};
     const char *join = VT_BOLD "Evidence:" VT_RESET " ";
 
     if (print->report->facts.inspection_count)
-        snprintf(exact, sizeof exact, "exact (read from live objects in %zu inspection%s)",
+        snprintf(exact, sizeof exact, "read from live objects (%zu inspection%s)",
                  print->report->facts.inspection_count,
                  print->report->facts.inspection_count == 1 ? "" : "s");
-    snprintf(guessed, sizeof guessed, "weak (one witness: up to %s of it may be in a wrong category)",
+    snprintf(guessed, sizeof guessed, "guessed from one signal (up to %s may be in a wrong category)",
              VT_BYTES(weak / WEAK_WRONG_PART));
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
@@ -216,7 +216,7 @@ void vt_text_page(const struct vt_report *report, const struct vt_view_style *st
     vt_print_begin(&print, style, report);
     vt_text_header(&print, command);
     if (!report->device_count)
-        nothing = "No GPU memory was held at any time of this trace.";
+        nothing = "No GPU memory was allocated in this run.";
     if (nothing)
         vt_print_paragraph(&print, 0, 0, "%s", nothing);
     for (size_t i = 0; !nothing && i < report->device_count; i++) {

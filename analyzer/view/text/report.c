@@ -119,9 +119,9 @@ static void axis_title(struct vt_print *print, const struct vt_device_report *de
         fprintf(print->paragraph, VT_DIM "Events %s to %s", VT_COUNT(first->first_event),
                 VT_COUNT(last->last_event));
     else
-        fprintf(print->paragraph, VT_DIM "Steps, each as wide as the others; within a step, by event");
+        fprintf(print->paragraph, VT_DIM "x axis: steps, of equal width; within a step, by event");
     if (timeline->cut_ns)
-        fprintf(print->paragraph, "; %s without events is left out%s", VT_DURATION(timeline->cut_ns),
+        fprintf(print->paragraph, "; %s idle left out%s", VT_DURATION(timeline->cut_ns),
                 timeline->stretch_count > 1 ? " (╱)" : "");
     fputs(VT_RESET, print->paragraph);
     vt_end_paragraph(print, indent, indent);
@@ -192,12 +192,10 @@ static void print_nothing(struct vt_print *print)
 
     if (report->device_count)
         return;
-    vt_print_paragraph(
-        print, 0, 0,
-        report->facts.event_count ? "No GPU memory was held at any time of this trace."
-        : report->facts.complete
-            ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
-            : "No events could be read from this trace.");
+    vt_print_paragraph(print, 0, 0,
+                       report->facts.event_count ? "No GPU memory was allocated in this run."
+                       : report->facts.complete  ? "The trace is empty: no GPU allocation was recorded."
+                                                 : "No events could be read from this trace.");
 }
 
 void vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
@@ -325,17 +323,15 @@ void vt_text_timeline(const struct vt_report *report, const struct vt_view_style
             fputs(chart, print.stream);
             print_key(&print, device);
         } else {
-            vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.",
-                               device->index);
+            vt_print_paragraph(&print, 0, 0, "Nothing to plot: no memory was used on GPU %d.", device->index);
         }
         free(chart);
     }
     if (!report->device_count)
-        vt_print_paragraph(&print, 0, 0,
-                           "Nothing to draw: no GPU memory was held at any time of this trace.");
+        vt_print_paragraph(&print, 0, 0, "Nothing to plot: no GPU memory was allocated in this run.");
     else if (report->step_count)
         vt_print_paragraph(&print, 2, 2,
                            "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
-                           "Each column shows the largest moment of its time.");
+                           "Each column shows the maximum of its interval.");
     vt_print_finish(&print, out);
 }

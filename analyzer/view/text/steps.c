@@ -156,7 +156,8 @@ static void explain_outliers(struct vt_print *print, const struct vt_steps *step
         any |= stands_out(&steps->items[i]);
     if (any)
         vt_print_paragraph(
-            print, 2, 2, "Stands out: above the median (%s, %s) by more than %d times the usual distance.",
+            print, 2, 2,
+            "Outlier: more than %3$d× the median absolute deviation above the median (peak %1$s, time %2$s).",
             VT_BYTES(steps->median_peak_bytes), VT_DURATION(steps->median_ns), VT_STEP_SPREADS);
 }
 
@@ -188,10 +189,10 @@ static void device_section(struct vt_print *print, const struct vt_device_report
 
 void vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    vt_text_page(report, style, out, "steps",
-                 report->step_count
-                     ? NULL
-                     : "No training steps were recognised in this trace. vramtrace.step() in each "
-                       "iteration (in C: VRAMTRACE_STEP()) marks them.",
-                 device_section);
+    vt_text_page(
+        report, style, out, "steps",
+        report->step_count
+            ? NULL
+            : "No training steps found. Call vramtrace.step() once per iteration (in C: VRAMTRACE_STEP()).",
+        device_section);
 }

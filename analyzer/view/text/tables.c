@@ -49,7 +49,7 @@ void vt_text_lines(struct vt_print *print, const struct vt_device_report *device
         {"", .right = true},
         {vt_text_whole(device), .right = true},
         {"mostly", .drop = 1},
-        {"made in", .drop = 3}};
+        {"allocated in", .drop = 3}};
     struct vt_table table;
 
     if (!vt_has_names(groups))
@@ -99,7 +99,7 @@ void vt_text_stacks(struct vt_print *print, const struct vt_device_report *devic
         fprintf(print->stream, "%12s  %7s  " VT_LABEL, VT_BYTES(group->bytes),
                 VT_PERCENT(group->bytes, whole), VT_LABEL_OF(vt_largest_category(group->categories)));
         if (group->blocks > 1)
-            fprintf(print->stream, ", %" PRIu64 " blocks", group->blocks);
+            fprintf(print->stream, ", %" PRIu64 " allocations", group->blocks);
         fputc('\n', print->stream);
         vt_print_paragraph(print, 4, 6, "%s", name_or(group, "no stack recorded"));
     }
@@ -121,7 +121,7 @@ static void plain_table(struct vt_print *print, const struct vt_device_report *d
     size_t shown = groups->count < rows ? groups->count : rows;
     const struct vt_print_column columns[] = {
         {VT_TITLE(print, titles[by]), .cut = VT_CUT_PARTS, .minimum = 24},
-        {"blocks", .right = true, .drop = 2},
+        {"allocations", .right = true, .drop = 2},
         {"", .right = true},
         {vt_text_whole(device), .right = true},
         {"mostly", .drop = 1}};
@@ -173,7 +173,7 @@ static void blocks_table(struct vt_print *print, const struct vt_device_report *
         {vt_text_whole(device), .right = true, .drop = 2},
         {.title = ""},
         {"evidence", .drop = 4},
-        {"made in", .drop = 1},
+        {"allocated in", .drop = 1},
         {"address", .drop = 5}};
     struct vt_table table;
 

@@ -54,6 +54,14 @@ void vt_text_tables(struct vt_print *print, const struct vt_device_report *devic
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
 vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks;
 
+/* Rows of a table: --top, else few on the first screen, all of `full` with --full. */
+static inline size_t vt_text_rows(const struct vt_print *print, size_t few, size_t full)
+{
+    const struct vt_view_style *style = print->style;
+
+    return style->top ? (size_t)style->top : style->full || style->brief ? full : few;
+}
+
 /* A cell: "6 × 24 MiB", "6 × 20–24 MiB", or nothing for one. */
 struct vt_table;
 void vt_text_each(struct vt_table *table, const struct vt_module_family *family);

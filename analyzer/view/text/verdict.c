@@ -55,9 +55,9 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
         bool grows = inference->calls_known;
         const char *how = strcmp(inference->fit, "simulated") != 0 ? inference->fit : "";
 
-        fprintf(stream, " The card has %s left: %s%s%s more %s.", VT_BYTES(inference->room_bytes), how,
+        fprintf(stream, " Room: %s free: %s%s%s more %s.", VT_BYTES(inference->room_bytes), how,
                 *how ? " " : "", VT_COUNT(grows ? inference->calls_that_fit : inference->caches_that_fit),
-                grows ? "calls, with the holes that growing tensors leave" : "caches of this size");
+                grows ? "calls, allowing for fragmentation" : "caches of this size");
     }
     vt_end_paragraph(print, 0, 0);
 }
@@ -73,12 +73,13 @@ void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device)
     const struct {
         uint64_t bytes;
         const char *name;
-    } parts[] = {{state->block_bytes, "blocks of the framework"},
-                 {direct, state->block_bytes ? "directly from the driver" : "allocations"},
-                 {state->categories[VT_CATEGORY_CACHED] - device->card.returned_bytes, "cached"},
-                 {context_bytes, told ? "CUDA context" : "there before (a CUDA context, other processes)"}};
+    } parts[] = {
+        {state->block_bytes, "framework tensors"},
+        {direct, state->block_bytes ? "directly from the driver" : "allocations"},
+        {state->categories[VT_CATEGORY_CACHED] - device->card.returned_bytes, "reserved but unused"},
+        {context_bytes, told ? "CUDA context" : "already in use at start (a CUDA context, other processes)"}};
 
-    fprintf(print->paragraph, VT_BOLD "The card:" VT_RESET " %s%s",
+    fprintf(print->paragraph, VT_BOLD "GPU:" VT_RESET " %s%s",
             VT_BYTES(state->driver_bytes - device->card.returned_bytes -
                      state->categories[VT_CATEGORY_CONTEXT] + context_bytes),
             told ? " of this process" : "");
@@ -90,16 +91,17 @@ void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device)
     }
     fputc('.', print->paragraph);
     if (state->rounding_bytes)
-        fprintf(print->paragraph, " %s of the blocks is rounding.", VT_BYTES(state->rounding_bytes));
+        fprintf(print->paragraph, " %s of the tensors is allocator rounding.",
+                VT_BYTES(state->rounding_bytes));
     if (state->gathered_bytes)
         fprintf(print->paragraph, " %s of the parameters are gathered copies of sharded ones.",
                 VT_BYTES(state->gathered_bytes));
     if (!vt_has_gpu_table(print, device) && total_bytes > free_bytes &&
         total_bytes - free_bytes > state->driver_bytes)
-        fprintf(
-            print->paragraph,
-            " The driver reported %s in use on the whole card: %s more, of other processes or not recorded.",
-            VT_BYTES(total_bytes - free_bytes), VT_BYTES(total_bytes - free_bytes - state->driver_bytes));
+        fprintf(print->paragraph,
+                " The driver reported %s in use on the whole GPU: %s more, used by other processes or not "
+                "recorded.",
+                VT_BYTES(total_bytes - free_bytes), VT_BYTES(total_bytes - free_bytes - state->driver_bytes));
     vt_end_paragraph(print, 0, 2);
 }
 
@@ -113,17 +115,17 @@ void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *
         return;
     fprintf(print->paragraph,
             VT_BOLD "CUDA graphs:" VT_RESET
-                    " %s in %zu private pool%s, %s of it cached for these graphs alone.",
+                    " %s in %zu private pool%s, %s of it unused and usable only by these graphs.",
             VT_BYTES(pools->bytes), pools->count, pools->count == 1 ? "" : "s", VT_BYTES(pools->free_bytes));
     vt_end_paragraph(print, 0, 2);
     for (size_t i = 0; i < pools->count && i < POOLS_SHOWN; i++) {
         const struct vt_graph_pool *pool = &pools->items[i];
 
-        fprintf(print->paragraph, "%s, captured first at %s: ", VT_BYTES(pool->bytes),
+        fprintf(print->paragraph, "%s, first captured at %s: ", VT_BYTES(pool->bytes),
                 pool->place ? pool->place->name : "an unknown line");
         if (pool->abandoned)
-            fprintf(print->paragraph, "no graph is left. %s returns %s.",
-                    device->cache_release ? device->cache_release : "Emptying the framework's cache",
+            fprintf(print->paragraph, "its graph no longer exists; %s would return %s.",
+                    device->cache_release ? device->cache_release : "emptying the framework's cache",
                     pool->block_bytes ? "the segments without blocks" : VT_BYTES(pool->free_bytes));
         else if (!pool->graphs)
             fputs("its graph is being captured.", print->paragraph);
@@ -141,7 +143,7 @@ void vt_text_advice(struct vt_print *print, const struct vt_device_report *devic
 
     if (advices->count)
         fprintf(print->stream,
-                VT_BOLD "Would help" VT_RESET VT_DIM "  (each by itself, at the peak)" VT_RESET "\n");
+                VT_BOLD "To lower the peak" VT_RESET VT_DIM "  (savings do not add up)" VT_RESET "\n");
     for (size_t i = 0; i < advices->count; i++) {
         const struct vt_advice *advice = &advices->items[i];
         bool named = advice->module[0] || !advice->where[0]; /* `what` names the module */
@@ -174,7 +176,7 @@ static void print_how(struct vt_print *print, const struct vt_reason *reason)
                            reason->inspection, VT_DURATION(reason->inspection_t_ns), reason->role,
                            reason->path, reason->blocks > 1 ? " in the largest" : "");
     } else if (reason->category == VT_CATEGORY_UNKNOWN) {
-        vt_print_paragraph(print, 4, 6, "no rule matches it");
+        vt_print_paragraph(print, 4, 6, "no rule matched");
     } else {
         vt_print_paragraph(print, 4, 6, "by the kind of allocation alone");
     }
@@ -201,12 +203,12 @@ void vt_text_explanation(struct vt_print *print, const struct vt_device_report *
 
     if (!explanation->blocks) {
         if (explanation->way)
-            vt_print_paragraph(print, 0, 0, "No allocation on GPU %d counts as %s at %s, %s.", device->index,
-                               explanation->what, moment, when);
+            vt_print_paragraph(print, 0, 0, "GPU %d has no %s at %s, %s.", device->index, explanation->what,
+                               moment, when);
         else
             vt_print_paragraph(
                 print, 0, 0,
-                "GPU %d holds nothing called '%s' at %s, %s: no such category, owner, module or FILE:LINE "
+                "GPU %d has nothing called '%s' at %s, %s: no such category, owner, module or FILE:LINE "
                 "(%s lists everything).",
                 device->index, explanation->what, moment, when,
                 print->style->brief ? "`report` with by=block" : "report --by block");
