@@ -134,6 +134,7 @@ static void read_device(const struct vt_report *report, const struct vt_device_r
         .reserved_peak_bytes = from->reserved_peak_bytes,
         .driver_peak_bytes = from->driver_peak_bytes,
         .leaks = from->leaks.leak_count,
+        .leaks_judged = from->leaks.judged,
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
     };

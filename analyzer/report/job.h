@@ -65,6 +65,7 @@ struct vt_job_device {
     uint64_t context_end_ns;  /* of one without memory, if it ended before the process; else 0 */
     const char *context_line; /* of one without memory: what made it; "" = not known */
     struct vt_job_parts modules, lines;
+    bool leaks_judged;
     uint64_t leaks, leak_bytes_per_step;
     const char *leak_line;   /* of the largest; "" = none, or not known */
     struct vt_level *levels; /* in order */

@@ -50,6 +50,37 @@ static void alone_lines(struct vt_print *print, const struct vt_job *job)
         fputc('\n', print->stream);
 }
 
+/* What was checked in all processes and found good. */
+static void print_status(struct vt_print *print, const struct vt_job *job)
+{
+    size_t leaking = 0, unjudged = 0, incomplete = 0;
+    FILE *out = print->paragraph;
+
+    for (size_t i = 0; i < job->process_count; i++) {
+        const struct vt_job_process *process = &job->processes[i];
+
+        incomplete += !process->complete;
+        for (size_t k = 0; k < process->device_count; k++) {
+            leaking += process->devices[k].leaks > 0;
+            unjudged += !process->devices[k].leaks_judged;
+        }
+    }
+    if (!leaking && !unjudged)
+        fputs("✓ no leak · ", out);
+    else if (!leaking)
+        fprintf(out, "? leaks not judged in %zu process%s · ", unjudged, unjudged == 1 ? "" : "es");
+    if (!job->fall_count)
+        fputs("✓ no out-of-memory error · ", out);
+    if (!job->dropped_events && !incomplete)
+        fputs("✓ nothing lost", out);
+    else if (incomplete)
+        fprintf(out, VT_ALARM "✗ %zu incomplete trace%s" VT_RESET, incomplete, incomplete == 1 ? "" : "s");
+    else
+        fputs(VT_ALARM "✗ events lost" VT_RESET, out);
+    vt_end_paragraph(print, 0, 2);
+    fputc('\n', print->stream);
+}
+
 /* Memory ran out, and things that grow. */
 static void print_alarms(struct vt_print *print, const struct vt_job *job)
 {
@@ -278,6 +309,16 @@ static bool all_by_uuid(const struct vt_job *job)
     return all;
 }
 
+/* True if the table of processes does not say all of it. */
+static bool has_shared_gpu(const struct vt_job *job)
+{
+    bool shared = false;
+
+    for (size_t i = 0; i < job->card_count; i++)
+        shared |= job->cards[i].holder_count > 1 || job->cards[i].bare_context_count;
+    return shared;
+}
+
 /* When the processes of a GPU together had the most of it, and what each had then. */
 static void gpu_table(struct vt_print *print, const struct vt_job *job)
 {
@@ -371,18 +412,13 @@ static uint32_t most_telling(const struct vt_job *job)
 
 static void more_commands(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_print_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
     const struct vt_job_process *process = &job->processes[most_telling(job)];
-    struct vt_table table;
 
-    vt_table_begin(&table, columns, 2);
-    vt_table_cell(&table, "vramtrace report %s", process->path);
-    vt_table_cell(&table, VT_DIM "%s only" VT_RESET, process->label);
-    if (job->operand) {
-        vt_table_cell(&table, "vramtrace report --each %s", job->operand);
-        vt_table_cell(&table, VT_DIM "separate reports" VT_RESET);
-    }
-    vt_table_print(&table, print);
+    fprintf(print->paragraph, VT_DIM "More: vramtrace report %s (%s)", process->path, process->label);
+    if (job->operand)
+        fprintf(print->paragraph, " · report --full %s · report --each %s", job->operand, job->operand);
+    fputs(VT_RESET, print->paragraph);
+    vt_end_paragraph(print, 0, 2);
 }
 
 void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
@@ -390,7 +426,8 @@ void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FI
     struct vt_print print;
 
     vt_print_begin(&print, style, NULL);
-    vt_job_header(&print, job, "report");
+    vt_job_header(&print, job, "");
+    print_status(&print, job);
     print_alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
         if (!is_alone(&job->runs[i]))
@@ -400,7 +437,8 @@ void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FI
     print_differences(&print, job);
     if (!style->brief)
         print_timeline(&print, job);
-    gpu_table(&print, job);
+    if (style->full || style->brief || has_shared_gpu(job))
+        gpu_table(&print, job);
     shared_table(&print, job);
     if (!style->brief)
         more_commands(&print, job);

@@ -38,7 +38,8 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     put_count(out, job->card_count, "GPU", "GPUs");
     fprintf(out, " · %s", VT_DURATION(job->duration_ns));
     vt_end_paragraph(print, 0, 2);
-    fputc('\n', print->stream);
+    if (*command || print->style->brief)
+        fputc('\n', print->stream);
     for (size_t i = 0; i < job->unread_count && i < FILES; i++)
         vt_print_paragraph(print, 0, 2, "%s %s: %s",
                            job->unread[i].is_copy ? "Left out:" : VT_ALARM "Not read:" VT_RESET,

@@ -15,6 +15,7 @@
 #include "report/launch_info.h"
 
 #define LEGEND_COLUMNS 36
+#define DEVICE_ROWS 4u
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
 
 static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
@@ -130,13 +131,18 @@ static void axis_title(struct vt_print *print, const struct vt_device_report *de
 static void next_commands(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
-    const char *commands[5] = {"report --full"};
+    const char *commands[6] = {"report --full"};
     size_t count = 1;
 
     if (report->refusal_count)
         commands[count++] = "oom";
-    if (report->devices[0].leaks.count)
-        commands[count++] = "leaks";
+    for (size_t i = 0; i < report->device_count && count < 3; i++)
+        if (report->devices[i].leaks.count) {
+            commands[count++] = "leaks";
+            break;
+        }
+    if (report->device_count > 1)
+        commands[count++] = "report --device N";
     commands[count++] = "html";
     vt_text_next(print, commands);
 }
@@ -169,6 +175,61 @@ static void details(struct vt_print *print, const struct vt_device_report *devic
     if (device->advices.count)
         fputc('\n', print->stream);
     vt_text_advice(print, device);
+}
+
+static bool shows_first_screens(const struct vt_print *print)
+{
+    return print->style->by < 0 && !print->style->full && !print->style->brief &&
+           !print->report->devices[0].explanation.what;
+}
+
+/* The one that the first screen is about: where memory ran out or most leaks, else with the highest peak. */
+static size_t main_device(const struct vt_report *report)
+{
+    const struct vt_device_report *devices = report->devices;
+    size_t best = 0;
+
+    for (size_t i = 1; i < report->device_count; i++) {
+        const struct vt_leaks *leaks = &devices[i].leaks, *most = &devices[best].leaks;
+
+        if (leaks->leak_count || most->leak_count
+                ? leaks->bytes_per_step > most->bytes_per_step
+                : devices[i].peak.state.used_bytes > devices[best].peak.state.used_bytes)
+            best = i;
+    }
+    for (size_t i = 0; report->refusal_count && i < report->device_count; i++)
+        if (devices[i].index == report->refusals[report->shown_refusal].device_index)
+            best = i;
+    return best;
+}
+
+/* Each on a line, as many as fit. */
+static void device_table(struct vt_print *print, size_t shown)
+{
+    static const struct vt_print_column columns[] = {
+        {.title = "GPUs"},           {"peak", .right = true},           {"at", .drop = 1},
+        {"reserved", .right = true}, {"leaks per step", .right = true}, {.title = ""}};
+    const struct vt_report *report = print->report;
+    const size_t rows = report->device_count < DEVICE_ROWS ? report->device_count : DEVICE_ROWS;
+    struct vt_table table;
+
+    vt_table_begin(&table, columns, 6);
+    for (size_t i = 0; i < rows; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+        const struct vt_state *peak = &device->peak.state;
+
+        vt_table_cell(&table, "GPU %d", device->index);
+        vt_table_cells(&table, VT_BYTES(peak->used_bytes));
+        if (peak->step)
+            vt_table_cell(&table, "step %u", peak->step);
+        else
+            vt_table_cells(&table, VT_DURATION(peak->t_ns));
+        vt_table_cells(&table, VT_BYTES(device->reserved_peak_bytes),
+                       device->leaks.leak_count ? VT_BYTES(device->leaks.bytes_per_step) : "–",
+                       i == shown ? "shown below" : "");
+    }
+    vt_table_more(&table, 0, report->device_count, rows);
+    vt_table_print(&table, print);
 }
 
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
@@ -210,10 +271,14 @@ void vt_text_report(const struct vt_report *report, const struct vt_view_style *
         vt_text_oom_block(&print);
     }
     print_nothing(&print);
-    for (size_t i = 0; i < report->device_count; i++) {
-        if (i)
-            fputc('\n', print.stream);
-        device_section(&print, &report->devices[i]);
+    if (report->device_count > 1 && shows_first_screens(&print)) {
+        device_table(&print, main_device(report));
+        device_section(&print, &report->devices[main_device(report)]);
+    } else {
+        for (size_t i = 0; i < report->device_count; i++) {
+            fputs(i ? "\n" : "", print.stream);
+            device_section(&print, &report->devices[i]);
+        }
     }
     if (whole && style->full)
         vt_text_bare_contexts(&print);
