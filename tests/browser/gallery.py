@@ -1,6 +1,6 @@
 """Makes the pictures of docs/gallery.md again: records trainings, makes their pages, and photographs them.
 
-    tests/browser/gallery.py [PICTURE...]        all, or only some: overview, leak, ...
+    tests/browser/gallery.py [PICTURE...]        all, or only some: overview, leak, ...; screens: docs/gallery/screens.md
 
 Needs what tests/setup.sh's setup_trainers and setup_readers install; runs with $VRAMTRACE_READERS, over $VRAMTRACE_RUN if there is
 no GPU. Recordings are made in a new folder, or in $VRAMTRACE_GALLERY, where those that are there are used again.
@@ -58,6 +58,14 @@ def lengths():
 
 def two():
     return ["--diff", *train(), record("larger_batch", *TRAIN, "--batch", "24")]
+
+
+def generate():
+    return [record("generate", "generate.py")]
+
+
+def server():
+    return [record("server", "server.py")]
 
 
 def job():
@@ -184,7 +192,7 @@ def terminal_html(text):
 
 
 def terminal_picture(browser, name):
-    command, width = (["timeline", "--axis", "events"], "130") if name == "timeline" else (["report"], "100")
+    command, width = (["timeline", "--axis", "events"], "130") if name == "timeline" else (["report", "--full"], "100")
     traces = [os.path.relpath(trace) for trace in train()]
     shown = vramtrace(*command, *traces, "--color", "always", "--width", width).stdout
     page = pathlib.Path(f"{name}.html")
@@ -196,18 +204,44 @@ def terminal_picture(browser, name):
     keep(browser.driver.get_screenshot_as_png(), name)
 
 
+# ---- Screens ----
+
+SCREENS = [("A healthy training", "report", train), ("A leak", "report", leak), ("Out of memory", "report", small_card),
+           ("Text generation", "report", generate), ("Four ranks, one of them with a larger batch", "report", job),
+           ("The leak, with its evidence", "leaks", leak), ("What filled the GPU", "oom", small_card),
+           ("Fragmentation, of sentences of any length", "frag", lengths), ("Two runs", "diff", lambda: two()[1:]),
+           ("A server that leaks", "leaks", server)]
+
+
+def screens():
+    """The first screens, as a terminal of 80 columns shows them, and of 200."""
+    parts = ["# First screens\n\nMade by `tests/browser/gallery.py screens` over the simulated CUDA: allocations are real, times are not those of "
+             "a GPU. The scripts are those of `examples/`. `--full` prints the rest.\n"]
+    for title, command, recording in SCREENS:
+        traces = [os.path.relpath(trace) for trace in recording()]
+        traces = [os.path.dirname(traces[0])] if len(traces) > 2 else traces
+        for width in ("80", "200"):
+            shown = vramtrace(command, *traces, "--width", width).stdout.rstrip()
+            parts.append(f"## {title}{'' if width == '80' else ', at 200 columns'}\n\n    $ vramtrace {' '.join([command, *traces])}\n"
+                         + "".join(f"    {line}".rstrip() + "\n" for line in shown.splitlines()))
+    (PICTURES / "screens.md").write_text("\n".join(parts))
+
+
 def main(wanted):
-    unknown = set(wanted) - {*PAGES, "report", "timeline"}
+    names = [*PAGES, "report", "timeline", "screens"]
+    unknown = set(wanted) - {*names}
     if unknown:
-        sys.exit(f"gallery.py: no picture {', '.join(sorted(unknown))}; there are {', '.join([*PAGES, 'report', 'timeline'])}")
+        sys.exit(f"gallery.py: no picture {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     PICTURES.mkdir(exist_ok=True)
     folder = pathlib.Path(os.environ.get("VRAMTRACE_GALLERY") or tempfile.mkdtemp(prefix="gallery-")).resolve()
     folder.mkdir(exist_ok=True)
     os.chdir(folder)
-    for script in (ROOT / "examples" / "train.py", ROOT / "examples" / "leak.py", HERE / "programs" / "lengths.py"):
+    for script in (*(ROOT / "examples").glob("*.py"), HERE / "programs" / "lengths.py"):
         shutil.copy2(script, folder)  # not newer than a recording, or its lines are not trusted
+    if not wanted or "screens" in wanted:
+        screens()
     with Browser(folder) as browser:
-        for name in wanted or [*PAGES, "report", "timeline"]:
+        for name in [name for name in wanted or names if name != "screens"]:
             (page_picture if name in PAGES else terminal_picture)(browser, name)
 
 

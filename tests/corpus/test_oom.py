@@ -132,7 +132,7 @@ def test_the_report_begins_with_it(runs, name):
         start = sections[2 if name == "killed" else 1]  # which is said before
         assert start.startswith("Out of memory"), text
         assert f"{name}.py:{asking_line(name)}" in start
-    shown = helpers.vramtrace("report", "--width", "200", trace).stdout
+    shown = helpers.vramtrace("report", "--full", "--width", "200", trace).stdout
     assert ("The tables show the moment when memory ran out" in shown) == ends_run(name)
 
 
@@ -148,7 +148,7 @@ def test_survived_is_no_failure(runs):
     assert shown["out_of_memory"] == [] and shown["survived"]["times"] > 0
     assert shown["survived"]["largest_bytes"] == 900 << 20
     assert "did not run out" in helpers.vramtrace("oom", trace).stdout
-    assert "Out of memory" not in helpers.vramtrace("report", trace).stdout
+    assert "Out of memory" not in helpers.vramtrace("report", "--full", trace).stdout
 
 
 def test_what_would_have_been_freed_next(runs):

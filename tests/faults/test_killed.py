@@ -29,7 +29,7 @@ def test_killed_while_training(tmp_path):
         # torch's own count, told by the child before it went on; what came after it may be there too
         assert made >= child["allocations"] > 0, trace
         assert report(trace)["devices"][0]["peak"]["block_bytes"] > 0
-        text = vramtrace("report", trace).stdout
+        text = vramtrace("report", "--full", trace).stdout
         assert "incomplete" in text.split("\n\n")[0]
         assert "incomplete" in vramtrace("info", trace).stdout
         vramtrace("info", "--verify", trace)

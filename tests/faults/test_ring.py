@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(subprocess.run(["stat", "-fc%T", FOLDER], captur
 
 
 def said(trace):
-    return " ".join(vramtrace("report", trace).stdout.split())
+    return " ".join(vramtrace("report", "--full", trace).stdout.split())
 
 
 def ring_bytes(trace):

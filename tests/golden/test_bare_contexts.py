@@ -15,7 +15,7 @@ def report(trace):
 
 def text_of(trace):
     """In one line: where it breaks depends on what NVML said in time."""
-    return " ".join(subprocess.check_output([ANALYZER, "report", trace], text=True).split())
+    return " ".join(subprocess.check_output([ANALYZER, "report", "--full", trace], text=True).split())
 
 
 def test_it_is_told_with_its_bytes(tmp_path):
@@ -27,7 +27,7 @@ def test_it_is_told_with_its_bytes(tmp_path):
     (context,) = told["contexts_without_memory"]
     assert context["device"] == 1 and context["bytes"] == CONTEXT and context["end_t_ns"] is None and context["t_ns"] > 0
     assert [device["index"] for device in told["devices"]] == [0]
-    assert "GPU 1: a context, and never any memory. It takes 300.00 MiB there (NVML)" in text_of(trace)
+    assert "GPU 1: a CUDA context, but no allocation. It takes 300 MiB there (NVML)" in text_of(trace)
 
 
 def test_a_device_with_memory_later_is_none(tmp_path):
@@ -42,7 +42,7 @@ def test_without_nvml_its_bytes_are_not_known(tmp_path):
     finish(start(trace, "alloc:40", "device:1", "sleep:0.3", VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_NVML="0"))
     (context,) = report(trace)["contexts_without_memory"]
     assert context["device"] == 1 and context["bytes"] is None
-    assert "GPU 1: a context, and never any memory. It was made at " in text_of(trace)
+    assert "GPU 1: a CUDA context, but no allocation. It was made at " in text_of(trace)
 
 
 def test_one_that_ended(tmp_path):
@@ -53,7 +53,7 @@ def test_one_that_ended(tmp_path):
     (context,) = told["contexts_without_memory"]
     assert context["device"] == 0 and context["end_t_ns"] - context["t_ns"] >= 10**8 and told["devices"] == []
     shown = text_of(trace)
-    assert "No GPU memory was held" in shown and ", and ended at " in shown
+    assert "No GPU memory was allocated" in shown and ", and ended at " in shown
 
 
 def test_users_of_a_jobs_card(tmp_path):
@@ -73,4 +73,4 @@ def test_users_of_a_jobs_card(tmp_path):
     assert (context["process"], context["device"], context["bytes"]) == (by_file["stray.vrt"], 1, CONTEXT)
     assert card["context_bytes"] == 2 * CONTEXT and card["most_bytes"] == books["own"] + books["others"]
     shown = text_of(folder)
-    assert "a context alone" in shown
+    assert "only a CUDA context" in shown

@@ -66,7 +66,7 @@ def test_what_the_driver_holds_for_no_process(tmp_path):
                                          "unlisted": books["others"], "unexplained": 0}
     assert device["last_card"]["device_bytes"] == books["own"] + 9 * MIB and books["others"] == 9 * MIB
     assert device["last_card"]["own_unexplained_bytes"] == 0
-    text = subprocess.check_output([ANALYZER, "report", trace], text=True)
+    text = subprocess.check_output([ANALYZER, "report", "--full", trace], text=True)
     assert "of no process that NVML lists" in text
 
 
@@ -262,11 +262,11 @@ def test_beside_a_host_that_uses_nvml(tmp_path):
 def test_text(tmp_path):
     trace = tmp_path / "a.vrt"
     finish(start(trace, "alloc:40", "module", PAUSE))
-    text = subprocess.check_output([ANALYZER, "report", trace], text=True)
+    text = subprocess.check_output([ANALYZER, "report", "--full", trace], text=True)
     table = text[text.index("All of the card"):]
     for line in ("unknown", "kernels and modules of ", "CUDA context", "unexplained", "in use"):
         assert line in table
-    assert "40.00 MiB" in table and "343.00 MiB" in table and "300.00 MiB" in table
+    assert "40 MiB" in table and "343 MiB" in table and "300 MiB" in table
 
 
 LEAVES_MAIN = r"""
@@ -377,8 +377,8 @@ def test_what_a_pool_gave_back(tmp_path):
         assert table["device_bytes"] == books["own"] == 340 * MIB and table["processes"] == "told"
         assert found.pop("cached", 0) == 0 and found == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
         assert table["returned_bytes"] == full["own"] - books["own"]
-    said = " ".join(subprocess.check_output([ANALYZER, "report", "--at", "end", trace], text=True).split())
-    assert "The card: 340.00 MiB of this process = 40.00 MiB allocations + 300.00 MiB CUDA context." in said
+    said = " ".join(subprocess.check_output([ANALYZER, "report", "--full", "--at", "end", trace], text=True).split())
+    assert "GPU: 340 MiB of this process = 40 MiB allocations + 300 MiB CUDA context." in said
 
 
 @pytest.mark.parametrize("step", ["alloc:500", "create:500"])

@@ -181,10 +181,10 @@ def used(tmp_path):
 def test_check_says_that_all_limits_hold(used, tmp_path):
     result = run("check", "--max-peak", "80MiB", "--max-unknown", "100%", used)
     assert (result.returncode, result.stdout) == (0, "")
-    assert result.stderr == (f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits hold: peak 64.00 MiB of 80.00 MiB, "
-                             "unknown 64.00 MiB of 64.00 MiB\n")
+    assert result.stderr == (f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits hold: peak 64 MiB of 80 MiB, "
+                             "unknown 64 MiB of 64 MiB\n")
     result = run("check", "--baseline", used, "--tolerance", "1MiB", used)
-    assert result.stderr.endswith(": all limits hold: peak 64.00 MiB of 65.00 MiB that the baseline allows\n")
+    assert result.stderr.endswith(": all limits hold: peak 64 MiB of 65 MiB that the baseline allows\n")
     assert run("check", "--json", "--max-peak", "80MiB", used).stderr == ""
     assert run("check", "--max-peak", "1MiB", used).stderr == ""
 

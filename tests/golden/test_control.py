@@ -93,7 +93,7 @@ def listed(host):
 def test_stopped_and_started(start_host):
     host = start_host()
     host.do("allocate 4096")
-    assert listed(host) == ("recording", "4.00 KiB", str(host.trace))
+    assert listed(host) == ("recording", "4 KiB", str(host.trace))
     assert "without stacks" in ctl(host.pid, "stop").stdout
     held = host.do("allocate 8192", "free", "allocate 16384")
     assert listed(host)[0] == "paused"

@@ -88,7 +88,7 @@ def test_what_is_alive_is_there(tmp_path):
     kinds = seen["counts"]["kinds"]
     assert kinds["alloc"]["driver"] == 120000 + 8 and kinds["free"]["driver"] == 120000 + 8 - len(alive)
     vramtrace("info", "--verify", tmp_path / "x.vrt")
-    said = " ".join(vramtrace("report", tmp_path / "x.vrt").stdout.split())
+    said = " ".join(vramtrace("report", "--full", tmp_path / "x.vrt").stdout.split())
     assert "Flight mode kept" in said and "events were left out" in said
 
 
@@ -187,7 +187,7 @@ def test_the_recording_ends_at_the_limit(tmp_path):
     assert (tmp_path / "x.vrt").stat().st_size <= MIB
     seen = info(tmp_path / "x.vrt")["trace"]
     assert seen["complete"] is False and seen["events_after_end"] > 1000
-    assert "size limit reached" in vramtrace("report", tmp_path / "x.vrt").stdout
+    assert "size limit reached" in vramtrace("report", "--full", tmp_path / "x.vrt").stdout
 
 
 @pytest.mark.parametrize("settings, said", [

@@ -108,7 +108,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_merged(job):
     text = run("report", job)
     said = " ".join(text.stdout.split())
     assert text.returncode == 3 and "4 FILES NOT READ" in said and "foreign.vrt" in said
-    assert "No trace of rank 3." in said and "1 node" in said
+    assert "Missing: no trace of rank 3." in said and "1 node" in said
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -164,11 +164,11 @@ def cut_off(path):
 def test_what_ended_early_is_said_first(job):
     """Above the tables, whatever their columns have room for."""
     cut_off(job / "x.1.vrt")
-    text = run("report", "--width", "80", job).stdout
+    text = run("report", "--full", "--width", "80", job).stdout
     before = " ".join(text[:text.index("\nProcess")].split())
-    assert "Incomplete traces: ranks 0, 2–3 (killed or still running), rank 1 (file damaged)." in before
+    assert "Incomplete traces: ranks 0, 2–3 (killed, or still running), rank 1 (file damaged)." in before
     assert "x.1.vrt" not in text or "held no GPU memory" not in text
-    assert "ended none of these processes, as far as their traces go" in run("oom", job).stdout
+    assert "No process ran out of memory, as far as their traces go" in run("oom", job).stdout
 
 
 def write_helper(job, pid, rank=3):
@@ -185,14 +185,14 @@ def test_a_helper_whose_rank_was_killed(job):
     write_helper(job, 78)
     (run_told,) = merged(job)["runs"]
     assert run_told["processes"] == [0, 1, 2, 3]
-    text = " ".join(run("report", job).stdout.split())
-    assert "rank 3 and rank 3, pid 78 (killed or still running)." in text
+    text = " ".join(run("report", "--full", job).stdout.split())
+    assert "rank 3 and rank 3, pid 78 (killed, or still running)." in text
 
 
 def test_a_rank_that_has_less_since_its_trace_ends_early(job):
     write_rank(job / "x.2.vrt", 2, sizes=[MIB])
-    text = " ".join(run("report", job).stdout.split())
-    assert "Rank 2 peaks at 1.00 MiB" in text and "its trace is incomplete (killed or still running), so that it may have had more." in text
+    text = " ".join(run("report", "--full", job).stdout.split())
+    assert "Rank 2 peaks at 1 MiB" in text and "its trace is incomplete (killed, or still running), so that it may have had more." in text
 
 
 def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
@@ -240,14 +240,14 @@ def test_options_for_one_trace(job, option):
 def test_each_by_itself(job):
     lines = run("report", "--each", "--json", job).stdout.splitlines()
     assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/1"] * 4
-    assert run("report", "--each", "--by", "category", job).stdout.count("vramtrace report  python") == 4
+    assert run("report", "--each", "--by", "category", job).stdout.count("vramtrace · python") == 4
     path = job / "x.0.vrt"
     assert run("report", "--each", path).stdout == run("report", path).stdout
     result = run("report", "--each", "--at", "mark:nowhere", job)  # no separators of nothing
     assert result.returncode == 2 and result.stdout == "" and len(result.stderr.splitlines()) == 4
     (job / "x.0.vrt").write_bytes(b"")
     text = run("report", "--each", "--by", "category", "--color", "never", job, env={"LC_ALL": "C"}).stdout
-    assert text.startswith("vramtrace report") and text.count("\n--------\n") == 2
+    assert text.startswith("vramtrace ") and text.count("\n--------\n") == 2
 
 
 def test_a_bad_rules_file_is_wrong_use(job, tmp_path):
@@ -268,7 +268,7 @@ def test_lines_fit(job, width):
 
 
 def test_a_terminal_without_utf8(job):
-    text = run("report", job, env={"LC_ALL": "C"}).stdout
+    text = run("report", "--full", job, env={"LC_ALL": "C"}).stdout
     assert text.isascii() and "rank 2" in text
 
 
@@ -276,7 +276,7 @@ def test_names_do_not_move_the_cursor(tmp_path):
     for rank in range(2):
         write_rank(tmp_path / f"{rank}.vrt", rank, world=2, host=b"a\x1b[2Jb", TORCHELASTIC_RUN_ID="x\x1b]0;y\x07")
     for arguments in ([], ["--json"]):
-        text = run("report", *arguments, tmp_path).stdout
+        text = run("report", "--full", *arguments, tmp_path).stdout
         assert "\x1b" not in text and "\x07" not in text and "torchrun" in text
 
 
@@ -286,8 +286,8 @@ def test_ranks_of_two_jobs_in_one_folder_are_told_apart(job, tmp_path):
     told = merged(job)
     assert [process["label"] for process in told["processes"]] == [f"run 1 rank {rank}"
                                                                    for rank in range(4)] + ["run 2 rank 0", "run 2 rank 1"]
-    text = run("report", job).stdout
-    assert "None of ranks 0–1 of run 2 stands out" in run("report", job, env={"LC_ALL": "C.UTF-8"}).stdout
+    text = run("report", "--full", job).stdout
+    assert "None of ranks 0–1 of run 2 stands out" in run("report", "--full", job, env={"LC_ALL": "C.UTF-8"}).stdout
     assert "Run 1, torchrun: 4 ranks" in text and "Run 2, torchrun: 2 ranks" in text and "Run 1 rank 2 peaks at" in text
 
 
@@ -306,17 +306,17 @@ def test_old_traces_have_neither_ranks_nor_uuids(tmp_path):
         write_rank(tmp_path / f"{number}.vrt", None, pid=50 + number)
     told = merged(tmp_path)
     assert [process["rank"] for process in told["processes"]] == [-1, -1] and not told["cards"][0]["known_by_uuid"]
-    assert "known by their numbers alone" in run("report", tmp_path).stdout
+    assert "matched by number" in run("report", "--full", tmp_path).stdout
 
 
 def test_oom_of_a_job_that_did_not_run_out(job):
     told = merged(job, command="oom")
     assert told["format"] == "vramtrace.job_oom/1" and told["falls"] == [] and told["first_differs"] == []
-    assert "ended none of these processes" in run("oom", job).stdout
+    assert "No process ran out of memory" in run("oom", job).stdout
 
 
 def test_top_shortens_tables(job):
-    text = run("report", "--top", "2", job).stdout
+    text = run("report", "--full", "--top", "2", job).stdout
     assert "2 more" in text
     assert len(merged("--top", "1", job)["runs"][0]["groups"][0]["odd"][0]["categories"]) == 1
 
@@ -373,14 +373,14 @@ def test_ray_without_ranks(tmp_path):
     assert sorted(sum(process["run"] == number for process in told["processes"]) for number in range(2)) == [1, 3]
     assert {process["command"] for process in told["processes"]} == {"ray::Actor.work", "ray::task"}
     assert [(card["number"], len(card["processes"])) for card in told["cards"]] == [(0, 3), (1, 1)]
-    text = run("report", tmp_path).stdout
+    text = run("report", "--full", tmp_path).stdout
     assert "Ray: 3 processes (process 9 started them" in text and "pid 60: ray::task\n" in text and "GPU-" not in text
 
 
 def test_cards_that_no_number_tells_apart(tmp_path):
     for number in range(2):
         write_worker(tmp_path / f"{number}.vrt", 50 + number, {"CUDA_VISIBLE_DEVICES": f"GPU-{number}"}, uuid=bytes([65 + number] * 16))
-    text = run("report", tmp_path).stdout
+    text = run("report", "--full", tmp_path).stdout
     assert "GPU 0 GPU-41414141: pid 50 " in text and "GPU 0 GPU-42424242: pid 51 " in text
 
 

@@ -76,7 +76,7 @@ def test_each_run_has_a_row_the_newest_first(tmp_path):
     ({}, "complete"), ({"oom_in_step": 4}, "OUT OF MEMORY at step 4"), ({"oom_in_step": 0}, "OUT OF MEMORY"),
     ({"oom_in_step": 4, "goes_on": True}, "complete, ran out of memory but continued"),
     ({"oom_in_step": 4, "state": 4}, "OUT OF MEMORY at step 4"), ({"state": 4}, "killed/_exit"),
-    ({"state": 1}, "killed or still running"), ({"state": 3}, "recording stopped")])
+    ({"state": 1}, "killed, or still running"), ({"state": 3}, "recording stopped")])
 def test_outcomes(made, outcome, tmp_path):
     make(tmp_path / "x.vrt", **made)
     (row,) = rows(cwd=tmp_path)

@@ -40,13 +40,13 @@ def test_an_empty_segment(program):
     assert (device.get("release"), device["returnable_bytes"]) == ((release, EMPTY) if release else (None, 0))
     text = vramtrace("frag", "--at", "end", trace).stdout
     assert words_in(text) - {setting} == ({release} if release else set())
-    assert (f"{release} would return them" in " ".join(text.split())) == bool(release)
+    assert (f"{release} would return it" in " ".join(text.split())) == bool(release)
 
 
 def test_memory_of_a_graph_that_is_gone(program):
-    text = " ".join(vramtrace("report", "--at", "end", program[0]).stdout.split())
-    way = program[2] or "Emptying the framework's cache"
-    assert f"no graph is left. {way} returns 32.00 MiB." in text
+    text = " ".join(vramtrace("report", "--full", "--at", "end", program[0]).stdout.split())
+    way = program[2] or "emptying the framework's cache"
+    assert f"its graph no longer exists; {way} would return 32 MiB." in text
 
 
 def test_the_page(program, tmp_path):

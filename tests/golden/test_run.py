@@ -89,7 +89,7 @@ def test_a_wrong_setting_is_refused_at_once(setting, value, allowed, tmp_path):
 def test_what_is_allowed(words, tmp_path):
     """As the recorder understands it: it complains of nothing."""
     result = run(*words, "-o", "x.vrt", *python("begin()"), cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (0, "vramtrace: peak 3.00 MiB on GPU 0 · vramtrace report x.vrt\n")
+    assert (result.returncode, result.stderr) == (0, "vramtrace: peak 3 MiB on GPU 0 · vramtrace report x.vrt\n")
 
 
 @pytest.mark.parametrize("words", [["--mode="], ["--mode"], ["-m"]])
@@ -205,18 +205,18 @@ OUT_OF_MEMORY = "begin()\nassert allocate(1 << 45)\n"
 
 
 @pytest.mark.parametrize("code, status, line", [
-    ("begin()", 0, "peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
+    ("begin()", 0, "peak 3 MiB on GPU 0 · vramtrace report x.vrt"),
     ("", 0, "no CUDA call was seen: no trace"),
-    ("begin(); sys.exit(3)", 3, "peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
-    (LEAK, 0, "leak: +2.00 MiB per step · vramtrace leaks x.vrt"),
-    (OUT_OF_MEMORY + "sys.exit(1)", 1, "OUT OF MEMORY: 32.00 TiB needed"),
-    (OUT_OF_MEMORY, 0, "out of memory (caught): 32.00 TiB needed"),
-    (OUT_OF_MEMORY + "allocate(1 << 20); sys.exit(1)", 1, "out of memory: 32.00 TiB needed"),
-    ("begin(); os.kill(os.getpid(), signal.SIGKILL)", -9, "killed by SIGKILL · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
-    ("begin(); os.abort()", -6, "killed by SIGABRT · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
-    ("begin(); os.kill(os.getpid(), signal.SIGRTMIN + 3)", -signal.SIGRTMIN - 3, "killed by signal 37 · peak 3.00 MiB"),
+    ("begin(); sys.exit(3)", 3, "peak 3 MiB on GPU 0 · vramtrace report x.vrt"),
+    (LEAK, 0, "leak: +2 MiB per step · vramtrace leaks x.vrt"),
+    (OUT_OF_MEMORY + "sys.exit(1)", 1, "OUT OF MEMORY: 32 TiB needed"),
+    (OUT_OF_MEMORY, 0, "out of memory (caught): 32 TiB needed"),
+    (OUT_OF_MEMORY + "allocate(1 << 20); sys.exit(1)", 1, "out of memory: 32 TiB needed"),
+    ("begin(); os.kill(os.getpid(), signal.SIGKILL)", -9, "killed by SIGKILL · peak 3 MiB on GPU 0 · vramtrace report x.vrt"),
+    ("begin(); os.abort()", -6, "killed by SIGABRT · peak 3 MiB on GPU 0 · vramtrace report x.vrt"),
+    ("begin(); os.kill(os.getpid(), signal.SIGRTMIN + 3)", -signal.SIGRTMIN - 3, "killed by signal 37 · peak 3 MiB"),
     ("begin(); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2,
-     "interrupted (SIGINT) · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt"),
+     "interrupted (SIGINT) · peak 3 MiB on GPU 0 · vramtrace report x.vrt"),
     ("os.kill(os.getpid(), signal.SIGTERM)", -15, "killed by SIGTERM · no CUDA call was seen: no trace")])
 def test_the_last_line(code, status, line, tmp_path):
     result = run("-o", "x.vrt", *python(code), cwd=tmp_path)
@@ -236,13 +236,13 @@ for step in range(4):
     own.vramtrace_mark(b"vramtrace.step")
 sys.exit(1)"""
     line = run("-o", "x.vrt", *python(code), cwd=tmp_path).stderr
-    assert line.startswith("vramtrace: OUT OF MEMORY at step 3: 32.00 TiB needed, 79.") and " GiB free · vramtrace oom x.vrt" in line
+    assert line.startswith("vramtrace: OUT OF MEMORY at step 3: 32 TiB needed, 79.") and " GiB free · vramtrace oom x.vrt" in line
 
 
 def test_what_is_said_without_patience(tmp_path):
     """As the recorder counted it: what a report would say takes too long."""
     result = run("-o", "x.vrt", *python(LEAK), cwd=tmp_path, VRAMTRACE_LAST_LINE_MS="0")
-    assert result.stderr == "vramtrace: peak 43.00 MiB on GPU 0 · vramtrace report x.vrt\n"
+    assert result.stderr == "vramtrace: peak 43 MiB on GPU 0 · vramtrace report x.vrt\n"
 
 
 def test_names_as_the_user_would_type_them(tmp_path):
@@ -259,13 +259,13 @@ def test_children(tmp_path):
     """Of all of them one line, whoever of them used CUDA."""
     program = PROGRAMS / "way_linked"
     one = run("-o", "x.vrt", "sh", "-c", f"{program}; true", cwd=tmp_path)
-    assert one.stderr == "vramtrace: peak 6.00 MiB on GPU 0 · vramtrace report x.vrt\n"
+    assert one.stderr == "vramtrace: peak 6 MiB on GPU 0 · vramtrace report x.vrt\n"
     several = run("-o", "traces/", "sh", "-c", f"{program}; {program} & wait; exit 5", cwd=tmp_path)
     assert several.returncode == 5 and several.stderr == "vramtrace: 2 traces in traces/ · vramtrace report traces/\n"
     ranks = run("-o", "job/", "sh", "-c", f"for RANK in 0 1; do export RANK; '{ANALYZER}' run {program}; done", cwd=tmp_path)
     assert ranks.stderr == "vramtrace: 2 traces in job/ · vramtrace report job/\n"  # those inside leave it to the outer one
     of_one = run("-o", "job/", program, cwd=tmp_path, RANK="2")
-    assert of_one.stderr == "vramtrace: peak 6.00 MiB on GPU 0 · vramtrace report job/\n"
+    assert of_one.stderr == "vramtrace: peak 6 MiB on GPU 0 · vramtrace report job/\n"
     unasked = run("sh", "-c", "exit 0", cwd=tmp_path)
     assert unasked.stderr == "vramtrace: no CUDA call was seen: no trace\n"
 
@@ -290,8 +290,8 @@ def test_preloaded_by_hand(tmp_path):
         (tmp_path / "x.vrt").unlink(missing_ok=True)
         return subprocess.run(python(code), cwd=tmp_path, env=settings, capture_output=True, text=True).stderr
 
-    assert preloaded("begin()") == "vramtrace: peak 3.00 MiB on GPU 0 · vramtrace report x.vrt\n"
-    assert preloaded(OUT_OF_MEMORY) == "vramtrace: peak 3.00 MiB on GPU 0 · out of memory seen · vramtrace oom x.vrt\n"
+    assert preloaded("begin()") == "vramtrace: peak 3 MiB on GPU 0 · vramtrace report x.vrt\n"
+    assert preloaded(OUT_OF_MEMORY) == "vramtrace: peak 3 MiB on GPU 0 · out of memory seen · vramtrace oom x.vrt\n"
     # Of a `run` that is gone nobody reads the list; a path that is another file's by now is left alone.
     other = tmp_path / "other"
     other.touch()
@@ -299,7 +299,7 @@ def test_preloaded_by_hand(tmp_path):
         settings = {"VRAMTRACE_RUN_LIST": f"/proc/{os.getpid()}/fd/{file.fileno()}"}
         result = subprocess.run(python("begin()"), cwd=tmp_path, env=environment(LD_PRELOAD=str(LIBRARIES["trace"]), **settings),
                                 capture_output=True, text=True)
-    assert result.stderr.startswith("vramtrace: peak 3.00 MiB") and other.read_bytes() == b""
+    assert result.stderr.startswith("vramtrace: peak 3 MiB") and other.read_bytes() == b""
 
 
 # ---- Nobody notices ----
@@ -529,7 +529,7 @@ def test_control_c(tmp_path):
     terminal.type(b"\x03")
     assert terminal.hear() == ["ended", -signal.SIGINT]
     terminal.end()
-    assert "vramtrace: interrupted (Ctrl-C) · peak 3.00 MiB on GPU 0 · vramtrace report x.vrt" in terminal.said
+    assert "vramtrace: interrupted (Ctrl-C) · peak 3 MiB on GPU 0 · vramtrace report x.vrt" in terminal.said
     assert "no: the process was interrupted (Ctrl-C)" in subprocess.run([ANALYZER, "info", tmp_path / "x.vrt"], capture_output=True,
                                                                         text=True).stdout
     report = subprocess.run([ANALYZER, "report", tmp_path / "x.vrt"], capture_output=True, text=True).stdout
@@ -545,7 +545,7 @@ def test_a_program_that_goes_on_after_control_c(tmp_path):
     terminal.type(b"\x03")
     assert terminal.hear() == ["ended", 4]
     terminal.end()
-    assert terminal.said.count("caught") == 1 and "interrupted" not in terminal.said and "peak 3.00 MiB" in terminal.said
+    assert terminal.said.count("caught") == 1 and "interrupted" not in terminal.said and "peak 3 MiB" in terminal.said
 
 
 @pytest.mark.parametrize("how", ["keyboard", "kill", "itself"])

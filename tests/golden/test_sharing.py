@@ -34,5 +34,5 @@ def test_one_allocation_in_two_processes(tmp_path):
     assert exports["cuMemExportToShareableHandle"] == imports["cuMemImportFromShareableHandle"] != 0
     assert len(set(exports.values())) == 2
 
-    text = subprocess.check_output([ANALYZER, "report", out], text=True)
+    text = subprocess.check_output([ANALYZER, "report", "--full", out], text=True)
     assert "Shared memory of" in text and text.count("sharing.c") >= 2

@@ -101,7 +101,7 @@ def test_a_range(trace):
 def test_text_says_what_its_axis_is(trace):
     text = run("timeline", trace, env={"LC_ALL": "C.UTF-8"}).stdout
     title, = [line for line in text.splitlines() if line.startswith("  Time from ")]
-    assert " without events is left out (╱)" in title
+    assert " idle left out (╱)" in title
     zero, = [line for line in text.splitlines() if "┼" in line]
     assert zero.count("╱") == 2
     numbers, = [line for line in text.splitlines() if line.startswith("   time ")]
@@ -113,7 +113,7 @@ def test_text_says_what_its_axis_is(trace):
 
 
 @pytest.mark.parametrize("options,part", [
-    (["--axis", "steps"], "no training steps were recognised in the trace: use --axis time or --axis events"),
+    (["--axis", "steps"], "no training steps were found: use --axis time or --axis events"),
     (["--axis", "bytes"], "--axis takes time, events, steps or auto, not 'bytes'"),
     (["--from", "9s", "--to", "6s"], "--from is after --to: nothing lies between them"),
     (["--from", "6s", "--to", "9s", "--axis", "events"], "no event lies between --from and --to: use --axis time"),

@@ -149,7 +149,7 @@ def test_marked_as_paused_and_lossy(tmp_path):
     with Ring(tmp_path / "x.vrt", lost=3, lost_definitions=4, without_stack=5, paused=1).device(0, (1 << 30, 3 << 30), (1 << 29, 1 << 30)):
         text = top("--once", "--width", "160", tmp_path).stdout
         process, = told(tmp_path)["processes"]
-    assert "paused lost 12 python" in text and "512.00 MiB" in text and "1.00 GiB" in text
+    assert "paused lost 12 python" in text and "512 MiB" in text and "1 GiB" in text
     assert (process["lost_events"], process["lost_definitions"]) == (3, 9)
 
 

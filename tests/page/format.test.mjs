@@ -6,22 +6,25 @@ import test from "node:test";
 import * as format from "../../analyzer/view/html/page/src/format.js";
 
 test("bytes", () => {
-    const cases = [[0, "0 B"], [1023, "1023 B"], [1024, "1.00 KiB"], [2 ** 20 - 1, "1.00 MiB"], [41030000000, "38.21 GiB"], [2 ** 64, "16.00 EiB"], [-1536, "−1.50 KiB"]];
+    const cases = [[0, "0 B"], [1023, "1023 B"], [1024, "1 KiB"], [2 ** 20 - 1, "1.00 MiB"], [2 ** 20 - 2 ** 9, "1.00 MiB"], [2 ** 20 - 2 ** 9 - 1, "1023 KiB"], [41030000000, "38.2 GiB"], [2 ** 64, "16 EiB"], [-1536, "−1.50 KiB"]];
     for (const [value, text] of cases)
         assert.equal(format.bytes(value), text);
     assert.equal(format.exact(1234567), "1,234,567 B");
     assert.equal(format.exact(-1234), "−1,234 B");
-    assert.equal(format.change(2 ** 30), "+1.00 GiB");
-    assert.equal(format.change(-(2 ** 30)), "−1.00 GiB");
+    assert.equal(format.change(2 ** 30), "+1 GiB");
+    assert.equal(format.change(-(2 ** 30)), "−1 GiB");
     assert.equal(format.change(0), "0 B");
 });
 
 test("ties are rounded as printf rounds them", () => {
     const printf = (layout, values) => execFileSync("printf", [`${layout}\n`, ...values.map(String)], { encoding: "utf8", env: { ...process.env, LC_ALL: "C" } }).trim().split("\n");
     const eighths = Array.from({ length: 400 }, (_, i) => 1 + i / 8);
-    assert.deepEqual(eighths.map((x) => format.bytes(x * 2 ** 20)), printf("%.2f MiB", eighths));
-    const shares = Array.from({ length: 800 }, (_, i) => (1 + i) / 8);
+    const small = eighths.filter((x) => x < 9.995 && x % 1), middling = eighths.filter((x) => x >= 9.995 && x % 1);
+    assert.deepEqual(small.map((x) => format.bytes(x * 2 ** 20)), printf("%.2f MiB", small));
+    assert.deepEqual(middling.map((x) => format.bytes(x * 2 ** 20)), printf("%.1f MiB", middling));
+    const shares = Array.from({ length: 79 }, (_, i) => (1 + i) / 8), large = Array.from({ length: 179 }, (_, i) => 10 + i / 2);
     assert.deepEqual(shares.map((x) => format.percent(x, 100)), printf("%.1f %%", shares));
+    assert.deepEqual(large.map((x) => format.percent(x, 100)), printf("%.0f %%", large));
     const halves = Array.from({ length: 400 }, (_, i) => 100 + i / 2);
     assert.deepEqual(halves.map((x) => format.duration(x * 1e6)), printf("%.0f ms", halves));
 });
@@ -31,7 +34,7 @@ test("durations, counts and shares", () => {
         assert.equal(format.duration(ns), text);
     assert.equal(format.count(1234567), "1,234,567");
     assert.equal(format.percent(1, 10000), "<0.1 %");
-    assert.equal(format.percent(1, 3), "33.3 %");
+    assert.equal(format.percent(1, 3), "33 %");
     assert.equal(format.percent(1, 0), "–");
 });
 

@@ -24,6 +24,6 @@ def test_gathered_copies_are_counted_apart(kind, tmp_path):
     for name in truth["names"]:
         plain = name.replace("_fsdp_wrapped_module.", "")
         assert any(plain in owner for owner in gathered), (plain, gathered)
-    assert "gathered copies" in " ".join(vramtrace("report", "--at", "mark:gathered", trace).stdout.split())
+    assert "gathered copies" in " ".join(vramtrace("report", "--full", "--at", "mark:gathered", trace).stdout.split())
     after = report(trace, "--at", "mark:sharded")["devices"][0]["at"]
     assert after["gathered_bytes"] == 0

@@ -34,7 +34,7 @@ def identities(told):
 
 
 def text(*arguments):
-    return " ".join(helpers.vramtrace("report", *arguments).stdout.split())
+    return " ".join(helpers.vramtrace("report", "--full", *arguments).stdout.split())
 
 
 def test_what_is_right_is_not_mentioned(traces):

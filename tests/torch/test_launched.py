@@ -61,7 +61,7 @@ def test_runs(ray):
         for process in members:
             assert process["rank"] == (counted[process["pid"]]["number"] if kind == "rank" else -1)
     assert kinds["rank"]["world_size"] == 4 and kinds["rank"]["missing_ranks"] == [] and kinds["rank"]["layout"] == "data_parallel"
-    text = " ".join(vramtrace("report", folder).stdout.split())
+    text = " ".join(vramtrace("report", "--full", folder).stdout.split())
     assert "Ray: 4 ranks." in text and "Ray: 4 processes (process " in text and "Ray: 2 processes (process " in text
 
 

@@ -87,7 +87,7 @@ def test_ddp_with_three_that_differ(tmp_path):
     # What the card had in use when a rank came is no context of its own.
     differs = vramtrace("diff", told["processes"][0]["file"], told["processes"][7]["file"]).stdout
     assert not re.search(r"^  context  ", differs, re.MULTILINE)
-    text = " ".join(vramtrace("report", tmp_path).stdout.split())
+    text = " ".join(vramtrace("report", "--full", tmp_path).stdout.split())
     assert f"ranks_script.py:{line_of('kept.append(torch.ones(')} step" in text
     assert "Rank 3 peaks at" in text and "Why rank 3 differs" in text
     check_clocks(tmp_path, told, tmp_path / "away")
@@ -202,14 +202,14 @@ def test_the_first_that_runs_out(tmp_path):
     assert "first in rank 2" in text and "Cause:" in text and "At that moment ranks 0–1, 3, with the same work, had" in text
     assert "Memory ran out in rank 0 too, later and on the same card." in text
     # Its own page: its own context, and not what the other ranks had when it came.
-    assert "300.00 MiB of CUDA context" in text
+    assert "300 MiB of CUDA context" in text
     report = json.loads(vramtrace("oom", "--json", told["processes"][2]["file"]).stdout)["last"]["card"]
     assert report["categories"]["context"] == CONTEXT and report["driver_bytes"] == fell[2]["reserved"] + CONTEXT
     assert report["other_bytes"] == fell[2]["card_used"] - fell[2]["reserved"] - CONTEXT
     killed = [process["rank"] for process in told["processes"] if not process["complete"]]
     if killed:
-        assert "Incomplete traces: rank" in vramtrace("report", tmp_path).stdout
-    assert "vramtrace oom" in " ".join(vramtrace("report", tmp_path).stdout.split())
+        assert "Incomplete traces: rank" in vramtrace("report", "--full", tmp_path).stdout
+    assert "vramtrace oom" in " ".join(vramtrace("report", "--full", tmp_path).stdout.split())
 
 
 def test_a_rank_that_no_inspection_saw(tmp_path):
@@ -223,7 +223,7 @@ def test_a_rank_that_no_inspection_saw(tmp_path):
     assert group["processes"] == [0, 1, 2] and group["basis"].endswith("no inspection saw those of rank 1")
     # Its peak is later in its life, and at the same place of a step; with one of another phase the text says so.
     phases = {process["devices"][0]["peak"]["phase"] for process in merged(tmp_path)["processes"]}
-    assert ("; its peak is in " in vramtrace("report", tmp_path).stdout.replace("\n  ", " ")) == (len(phases) > 1)
+    assert ("; its peak is in " in vramtrace("report", "--full", tmp_path).stdout.replace("\n  ", " ")) == (len(phases) > 1)
     assert odd["process"] == 1 and odd["modules"] == [] and odd["lines"][0]["line"] == line_of("kept.append(torch.ones(")
 
 
@@ -256,7 +256,7 @@ def test_the_example(tmp_path):
     told = run([PROGRAM, "run", "--quiet", "-o", tmp_path, PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 3,
                 example, "--backend", "gloo", "--odd", 1], preload=False, VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1")
     peaks = dict(re.findall(r"rank (\d): peak ([\d.]+ MiB)", told.stdout))
-    text = vramtrace("report", tmp_path).stdout
+    text = vramtrace("report", "--full", tmp_path).stdout
     assert len(peaks) == 3 and all(peak in text for peak in peaks.values()) and "Rank 1 peaks at" in text
 
 
@@ -295,6 +295,6 @@ def test_two_trainings_on_one_card(tmp_path):
     (card,) = told["cards"]
     assert [holder["bytes"] >> 20 for holder in card["processes"]] == [300, 100] and card["context_bytes"] == 2 * CONTEXT
     assert card["most_bytes"] == int((tmp_path / "used100").read_text()) == int((tmp_path / "used300").read_text())
-    text = vramtrace("report", tmp_path).stdout
+    text = vramtrace("report", "--full", tmp_path).stdout
     assert all(f"pid {process['pid']}: python" in text for process in told["processes"])
     assert all(process["devices"][0]["context_bytes"] == CONTEXT for process in told["processes"])  # by NVML

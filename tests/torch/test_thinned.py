@@ -47,7 +47,7 @@ EXCEPTIONS = [
 ]
 # Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.
 CHART = re.compile(r"^ +Time( |$)|^ driver ")
-ESTIMATES = re.compile(r"(?ms)^(Would help|Freed next).*?(?=^\S|\Z)")
+ESTIMATES = re.compile(r"(?ms)^(To lower the peak|Freed next).*?(?=^\S|\Z)")
 OF_TEXT = {"report": ("chart", "at once", "estimates"), "oom": ("at once", "estimates")}
 
 

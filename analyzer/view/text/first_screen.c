@@ -52,7 +52,7 @@ void vt_text_status(struct vt_print *print)
     if (!any_leak(report) && all_judged(report))
         fprintf(out, "✓ no leak in %s steps · ", VT_COUNT(report->step_count));
     else if (!any_leak(report))
-        fputs("? leaks not judged · ", out);
+        fputs("– leaks not judged · ", out);
     if (!report->refusal_count && !report->survived_count)
         fputs("✓ no out-of-memory error · ", out);
     else if (!report->refusal_count)
@@ -192,7 +192,7 @@ static void print_gpu(struct vt_print *print, const struct vt_device_report *dev
         const char *name;
     } parts[] = {{0, "other processes"},
                  {state->categories[VT_CATEGORY_CACHED], "reserved but unused"},
-                 {vt_text_context_bytes(device), "context"}};
+                 {vt_text_context_bytes(device), gpu->present && gpu->processes_known ? "context" : "context and other processes"}};
     const char *join = ": ";
     FILE *out = print->paragraph;
 

@@ -68,7 +68,7 @@ static void print_status(struct vt_print *print, const struct vt_job *job)
     if (!leaking && !unjudged)
         fputs("✓ no leak · ", out);
     else if (!leaking)
-        fprintf(out, "? leaks not judged in %zu process%s · ", unjudged, unjudged == 1 ? "" : "es");
+        fprintf(out, "– leaks not judged in %zu process%s · ", unjudged, unjudged == 1 ? "" : "es");
     if (!job->fall_count)
         fputs("✓ no out-of-memory error · ", out);
     if (!job->dropped_events && !incomplete)

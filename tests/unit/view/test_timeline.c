@@ -195,6 +195,6 @@ Test(timeline, steps_need_steps)
     struct fake *fake = fake_make(10);
 
     fake_alloc(fake, 5, VT_ALLOCATION_DRIVER, VT_CATEGORY_PARAMETER, MIB);
-    refuse(fake, VT_AXIS_STEPS, NULL, NULL, "no training steps were recognised");
+    refuse(fake, VT_AXIS_STEPS, NULL, NULL, "no training steps were found");
     fake_free(fake);
 }
