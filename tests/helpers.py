@@ -72,8 +72,8 @@ def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
     return result
 
 
-def vramtrace(*arguments, check=True):
-    result = subprocess.run([str(PROGRAM), *map(str, arguments)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+def vramtrace(*arguments, check=True, cwd=None):
+    result = subprocess.run([str(PROGRAM), *map(str, arguments)], env=ENVIRONMENT, cwd=cwd, capture_output=True, text=True, timeout=300)
     if check and result.returncode:
         raise AssertionError(f"vramtrace {arguments} exited with {result.returncode}:\n{result.stderr}")
     return result

@@ -138,7 +138,7 @@ static size_t map_rows(struct vt_print *print, const struct vt_fragmentation *fo
 static void print_map(struct vt_print *print, const struct vt_fragmentation *found,
                       const struct vt_segment *const *order)
 {
-    size_t rows = vt_text_rows(print, 5, MAP_ROWS), shown;
+    size_t rows = vt_text_rows(print, 3, MAP_ROWS), shown;
     bool used[VT_CATEGORY_COUNT] = {false};
     uint64_t rest = 0, rest_free = 0;
 
@@ -160,7 +160,7 @@ static void print_map(struct vt_print *print, const struct vt_fragmentation *fou
 
 static void pin_table(struct vt_print *print, const struct vt_fragmentation *found)
 {
-    size_t rows = vt_text_rows(print, 3, PIN_ROWS);
+    size_t rows = vt_text_rows(print, 2, PIN_ROWS);
     struct vt_table table;
     const struct vt_print_column columns[] = {
         {VT_TITLE(print, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
