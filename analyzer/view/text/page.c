@@ -146,7 +146,7 @@ void vt_text_header(struct vt_print *print, const char *command)
         add_item(&items, "%s, %s", steps + strlen(" · "), VT_DURATION(report->duration_ns));
     else if (report->duration_ns)
         add_item(&items, "%s", VT_DURATION(report->duration_ns));
-    fputs(*command && !brief ? "\n\n" : "\n", print->stream);
+    fputs(*command || brief ? "\n\n" : "\n", print->stream);
     print_losses(print, facts);
 }
 
