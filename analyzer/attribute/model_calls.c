@@ -10,24 +10,31 @@
 
 #define NONE UINT32_MAX
 
-/* Where a stack calls a model. 0 = not known. */
+/* Where a stack calls a model. */
 struct place {
-    uint64_t outer; /* of the outermost module and the frames outside of it */
+    uint64_t outer; /* of the outermost module and the frames outside of it, 0 = not known */
+    uint64_t model; /* the outermost module, or of the code */
     uint32_t code;  /* the same for equal code in one module, whatever the thread */
+    bool copies;    /* or makes values, as a call may do for each of its layers */
 };
 
-/* What follows a kind of call, on any thread. */
+/* What comes before and after a kind of call, on any thread. */
 struct kind {
     uint32_t stack_id; /* of one of its calls */
-    uint32_t count, repeats; /* calls; those that follow one of this kind directly */
-    uint32_t before, after;  /* the kind that always comes before and after it; NONE = none yet */
+    uint32_t model;
+    uint32_t before, after; /* the kind that always comes before and after it; NONE = none yet */
     bool before_differs, after_differs;
 };
 
+struct model {
+    uint32_t count, repeats; /* calls; those that follow one of this model directly */
+};
+
 struct thread {
-    uint64_t outer;      /* of its open call */
-    uint32_t begun;      /* the code that its open call began with; NONE = none is open */
-    uint32_t last;       /* kind of its last call; NONE = none */
+    uint64_t outer; /* of its open call */
+    uint32_t begun; /* the code that its open call began with; NONE = none is open */
+    uint32_t last;  /* kind of its last call; NONE = none */
+    bool copies;    /* and makes values, all that its open call did so far */
     bool has_input;
 };
 
@@ -39,6 +46,9 @@ struct search {
     struct kind *kinds;
     size_t kind_count, kind_capacity;
     struct vt_index kind_of; /* code, or place and module → kind */
+    struct model *models;
+    size_t model_count, model_capacity;
+    struct vt_index model_of;
 };
 
 /* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
@@ -57,6 +67,15 @@ static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
     return vt_mix(key, module);
 }
 
+static uint64_t outermost_module(const struct vt_trace_stack *stack)
+{
+    uint64_t module = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (stack->python[i].self_address)
+            module = stack->python[i].self_address;
+    return module;
+}
+
 static void read_places(struct search *search)
 {
     const struct vt_trace *trace = search->finder->trace;
@@ -67,8 +86,12 @@ static void read_places(struct search *search)
         place->code = vt_index_get(&codes, key);
         if (place->code == VT_INDEX_NONE)
             vt_index_put(&codes, key, place->code = id);
+        place->copies = (vt_finder_traits(search->finder, id) & VT_TRAIT(SOURCE)) != 0;
+        place->model = vt_mix(place->code, 1);
         if (!(trace->stacks[id].flags & VT_STACK_PYTHON_TRUNCATED) &&
-            !vt_call_code(search->finder->sites, id, &place->outer))
+            vt_call_code(search->finder->sites, id, &place->outer))
+            place->model = outermost_module(&trace->stacks[id]);
+        else
             place->outer = 0;
     }
     vt_index_free(&codes);
@@ -76,10 +99,23 @@ static void read_places(struct search *search)
 
 /* A call began before where its first code comes again, or where the model or a frame outside of it is
  * another. */
-static bool begins_call(const struct thread *thread, const struct place *place)
+static bool begins_call(const struct thread *thread, const struct place *place, const struct vt_event *event)
 {
-    return thread->begun == NONE || thread->begun == place->code ||
+    if (thread->begun == NONE || (event->kind == VT_EVENT_GRAPH_LAUNCH && !place->outer))
+        return true;
+    return (thread->begun == place->code && (!place->copies || event->kind == VT_EVENT_CALL)) ||
            (place->outer && thread->outer && place->outer != thread->outer);
+}
+
+static uint32_t model_at(struct search *search, uint64_t key)
+{
+    uint32_t model = vt_index_get(&search->model_of, key);
+    if (model == VT_INDEX_NONE) {
+        model = (uint32_t)search->model_count;
+        vt_index_put(&search->model_of, key, model);
+        VT_APPEND(search->models, search->model_count, search->model_capacity, (struct model){0});
+    }
+    return model;
 }
 
 /* Calls are of one kind if they begin with the same code, or at the same place with the same model: the first
@@ -94,7 +130,10 @@ static uint32_t kind_at(struct search *search, uint32_t stack_id)
     if (kind == VT_INDEX_NONE) {
         kind = (uint32_t)search->kind_count;
         VT_APPEND(search->kinds, search->kind_count, search->kind_capacity,
-                  (struct kind){.stack_id = stack_id, .before = NONE, .after = NONE});
+                  (struct kind){.stack_id = stack_id,
+                                .model = model_at(search, place->model),
+                                .before = NONE,
+                                .after = NONE});
     }
     vt_index_put(&search->kind_of, by_code, kind);
     if (place->outer)
@@ -105,7 +144,6 @@ static uint32_t kind_at(struct search *search, uint32_t stack_id)
 static void note_neighbours(struct kind *kinds, uint32_t before, uint32_t after)
 {
     struct kind *first = &kinds[before], *second = &kinds[after];
-    second->repeats += before == after;
     first->after_differs |= first->after != NONE && first->after != after;
     second->before_differs |= second->before != NONE && second->before != before;
     first->after = after;
@@ -117,20 +155,43 @@ static void add_call(struct search *search, uint32_t event, uint32_t number)
     const uint32_t stack_id = search->finder->trace->events[event].stack_id;
     struct thread *thread = &search->threads[number];
     const uint32_t kind = kind_at(search, stack_id);
-    search->kinds[kind].count++;
-    if (thread->last != NONE)
+    struct model *model = &search->models[search->kinds[kind].model];
+    model->count++;
+    if (thread->last != NONE) {
+        model->repeats += search->kinds[thread->last].model == search->kinds[kind].model;
         note_neighbours(search->kinds, thread->last, kind);
+    }
     VT_APPEND(search->calls->items, search->calls->count, search->calls->capacity,
               (struct vt_model_call){
                   .event = event, .thread = number, .kind = kind, .has_input = thread->has_input});
     thread->last = kind;
-    thread->begun = search->places[stack_id].code;
+}
+
+static void enter(struct search *search, uint32_t event, uint32_t number)
+{
+    struct thread *thread = &search->threads[number];
+    const struct place *place = &search->places[search->finder->trace->events[event].stack_id];
+    const bool begins = begins_call(thread, place, &search->finder->trace->events[event]);
+    if (begins)
+        add_call(search, event, number);
+    if (begins || thread->copies) {
+        thread->begun = place->code;
+        thread->copies = place->copies;
+    }
+    thread->outer = place->outer;
+    thread->has_input = false;
+}
+
+/* A model that is no module may call modules. */
+static bool is_inside(const struct thread *thread, const struct place *place)
+{
+    return thread->begun != NONE && place->outer && place->outer == thread->outer;
 }
 
 static void list_calls(struct search *search)
 {
     const struct vt_finder *finder = search->finder;
-    const uint64_t input = VT_TRAIT(SOURCE) | VT_TRAIT(DATA) | VT_TRAIT(ROWS);
+    const uint64_t input = VT_TRAIT(SOURCE) | VT_TRAIT(DATA);
     size_t next = 0;
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
         const uint32_t stack_id = finder->trace->events[i].stack_id;
@@ -138,19 +199,16 @@ static void list_calls(struct search *search)
         struct thread *thread = &search->threads[number];
         if (next < finder->phases->module_event_count && finder->phases->module_events[next] == i) {
             next++;
-            if (begins_call(thread, &search->places[stack_id]))
-                add_call(search, i, number);
-            thread->outer = search->places[stack_id].outer;
-            thread->has_input = false;
-        } else if (finder->holds[i] == HOLDS_MADE) {
+            enter(search, i, number);
+        } else if (finder->holds[i] == HOLDS_MADE && !is_inside(thread, &search->places[stack_id])) {
             thread->begun = NONE;
             thread->has_input |= (vt_finder_traits(finder, stack_id) & input) != 0;
         }
     }
 }
 
-/* Called one after the other by one function, at different places of it. What a function calls at one place is
- * chosen each time: an endpoint, a model. */
+/* Called one after the other by one function, the second further below. What a function calls at one place
+ * is chosen each time: an endpoint, a model. */
 static bool are_in_sequence(const struct vt_trace *trace, uint32_t left_id, uint32_t right_id)
 {
     const struct vt_trace_stack *left = &trace->stacks[left_id], *right = &trace->stacks[right_id];
@@ -160,16 +218,17 @@ static bool are_in_sequence(const struct vt_trace *trace, uint32_t left_id, uint
         if (one->code_id != other->code_id)
             return false;
         if (one->instruction_offset != other->instruction_offset)
-            return true;
+            return one->instruction_offset < other->instruction_offset;
     }
     return false;
 }
 
-#define REPEATS_PART 4u /* of a kind's calls: then each is a pass by itself */
+#define REPEATS_PART 4u /* of a model's calls: then each is a pass by itself */
 
-static bool repeats(const struct kind *kind)
+static bool repeats(const struct search *search, uint32_t kind)
 {
-    return kind->repeats * REPEATS_PART >= kind->count && kind->repeats > 0;
+    const struct model *model = &search->models[search->kinds[kind].model];
+    return model->repeats * REPEATS_PART >= model->count && model->repeats > 0;
 }
 
 /* A part of each round of another kind, with an input of its own. */
@@ -193,8 +252,8 @@ static void find_passes(struct search *search)
         struct vt_model_call *call = &search->calls->items[i];
         struct thread *thread = &search->threads[call->thread];
         const struct kind *kind = &search->kinds[call->kind];
-        call->is_pass = thread->last == NONE || repeats(kind) || repeats(&search->kinds[thread->last]) ||
-                        round_of_kind[call->kind] == rounds[call->thread] ||
+        call->is_pass = thread->last == NONE || repeats(search, call->kind) ||
+                        repeats(search, thread->last) || round_of_kind[call->kind] == rounds[call->thread] ||
                         (call->has_input && !is_companion(search, kind));
         if (call->is_pass)
             rounds[call->thread] = ++latest;
@@ -216,6 +275,8 @@ void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *
     list_calls(&search);
     find_passes(&search);
     vt_index_free(&search.kind_of);
+    vt_index_free(&search.model_of);
+    free(search.models);
     free(search.places);
     free(search.threads);
     free(search.kinds);
