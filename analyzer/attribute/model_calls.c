@@ -9,6 +9,7 @@
 #include "base/allocate.h"
 
 #define NONE UINT32_MAX
+#define LAUNCHED 0 /* the model of all graphs that are launched outside of modules */
 
 /* Where a stack calls a model. */
 struct place {
@@ -97,11 +98,17 @@ static void read_places(struct search *search)
     vt_index_free(&codes);
 }
 
+/* The launch of a graph outside of modules is a call by itself. */
+static bool is_whole(const struct vt_event *event, const struct place *place)
+{
+    return event->kind == VT_EVENT_GRAPH_LAUNCH && !place->outer;
+}
+
 /* A call began before where its first code comes again, or where the model or a frame outside of it is
  * another. */
 static bool begins_call(const struct thread *thread, const struct place *place, const struct vt_event *event)
 {
-    if (thread->begun == NONE || (event->kind == VT_EVENT_GRAPH_LAUNCH && !place->outer))
+    if (thread->begun == NONE || is_whole(event, place))
         return true;
     return (thread->begun == place->code && (!place->copies || event->kind == VT_EVENT_CALL)) ||
            (place->outer && thread->outer && place->outer != thread->outer);
@@ -120,7 +127,7 @@ static uint32_t model_at(struct search *search, uint64_t key)
 
 /* Calls are of one kind if they begin with the same code, or at the same place with the same model: the first
  * may run other code. */
-static uint32_t kind_at(struct search *search, uint32_t stack_id)
+static uint32_t kind_at(struct search *search, uint32_t stack_id, bool is_launch)
 {
     const struct place *place = &search->places[stack_id];
     const uint64_t by_code = vt_mix(place->code, 1), by_place = vt_mix(place->outer, 2);
@@ -131,7 +138,7 @@ static uint32_t kind_at(struct search *search, uint32_t stack_id)
         kind = (uint32_t)search->kind_count;
         VT_APPEND(search->kinds, search->kind_count, search->kind_capacity,
                   (struct kind){.stack_id = stack_id,
-                                .model = model_at(search, place->model),
+                                .model = model_at(search, is_launch ? LAUNCHED : place->model),
                                 .before = NONE,
                                 .after = NONE});
     }
@@ -154,7 +161,8 @@ static void add_call(struct search *search, uint32_t event, uint32_t number)
 {
     const uint32_t stack_id = search->finder->trace->events[event].stack_id;
     struct thread *thread = &search->threads[number];
-    const uint32_t kind = kind_at(search, stack_id);
+    const bool is_launch = is_whole(&search->finder->trace->events[event], &search->places[stack_id]);
+    const uint32_t kind = kind_at(search, stack_id, is_launch);
     struct model *model = &search->models[search->kinds[kind].model];
     model->count++;
     if (thread->last != NONE) {
@@ -228,7 +236,7 @@ static bool are_in_sequence(const struct vt_trace *trace, uint32_t left_id, uint
 static bool repeats(const struct search *search, uint32_t kind)
 {
     const struct model *model = &search->models[search->kinds[kind].model];
-    return model->repeats * REPEATS_PART >= model->count && model->repeats > 0;
+    return model->repeats > 0 && model->repeats * REPEATS_PART >= model->count;
 }
 
 /* A part of each round of another kind, with an input of its own. */
