@@ -3,6 +3,7 @@
 
 #include "attribute/event_phases.h"
 #include "attribute/model_calls.h"
+#include "attribute/requests.h"
 #include "trace/digest_events.h"
 
 #include <stdlib.h>
@@ -305,14 +306,39 @@ static void find_boundaries(struct vt_finder *finder, uint32_t *begins_step)
 }
 
 /* Without backward, each forward pass is a step. */
-static void find_calls(const struct vt_finder *finder, uint32_t *begins_step)
+static void mark_passes(const struct vt_finder *finder, const struct vt_model_calls *calls,
+                        uint32_t *begins_step)
 {
-    struct vt_model_calls calls = {0};
-    vt_model_calls_find(finder, &calls);
-    for (size_t i = 1; i < calls.count; i++) /* the first is in the first step anyway */
-        if (calls.items[i].is_pass)
-            begins_step[calls.items[i].event] = vt_calls_begun(&finder->trace->events[calls.items[i].event]);
-    vt_model_calls_free(&calls);
+    for (size_t i = 1; i < calls->count; i++) /* the first is in the first step anyway */
+        if (calls->items[i].is_pass)
+            begins_step[calls->items[i].event] =
+                vt_calls_begun(&finder->trace->events[calls->items[i].event]);
+}
+
+static bool is_step_mark(const struct vt_trace *trace, uint32_t event)
+{
+    const char *name = trace->events[event].kind == VT_EVENT_MARK
+                           ? vt_trace_string(trace, trace->events[event].detail)
+                           : NULL;
+    return name && !strcmp(name, VT_STEP_MARK);
+}
+
+/* Marks at the end of each round: where no phase tells, the first step begins where the code first ran that
+ * begins the second. */
+static void begin_before_mark(const struct vt_finder *finder, uint32_t mark, uint32_t *begins_step)
+{
+    const struct vt_event *events = finder->trace->events;
+    uint32_t second = mark;
+    while (second < finder->trace->event_count && finder->holds[second] != HOLDS_MADE)
+        second++;
+    for (uint32_t i = 0; i < mark; i++)
+        if (finder->labels[i] != VT_PHASE_INIT && finder->labels[i] != VT_PHASE_OTHER)
+            return;
+    for (uint32_t i = 0; i < mark && second < finder->trace->event_count; i++)
+        if (finder->holds[i] == HOLDS_MADE && events[i].stack_id == events[second].stack_id) {
+            begins_step[i] = 1;
+            return;
+        }
 }
 
 /* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation
@@ -322,23 +348,21 @@ static bool find_marks(struct vt_finder *finder, uint32_t *begins_step)
 {
     const struct vt_trace *trace = finder->trace;
     const struct vt_phases *phases = finder->phases;
-    uint32_t last = VT_NEVER;
+    uint32_t first = VT_NEVER, last = VT_NEVER;
     bool follows;
-    for (size_t k = 0; k < trace->rare_event_count; k++) {
-        const uint32_t i = trace->rare_events[k];
-        const char *name =
-            trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
-        if (name && !strcmp(name, VT_STEP_MARK)) {
-            begins_step[i] = 1;
-            last = i;
+    for (size_t k = 0; k < trace->rare_event_count; k++)
+        if (is_step_mark(trace, trace->rare_events[k])) {
+            begins_step[last = trace->rare_events[k]] = 1;
+            first = first == VT_NEVER ? last : first;
         }
-    }
     if (last == VT_NEVER)
         return false;
     follows = phases->pass_count && phases->passes[phases->pass_count - 1].last_event > last;
     for (uint32_t i = last; i < trace->event_count && !phases->pass_count && !follows; i++)
         follows = trace->events[i].kind == VT_EVENT_ALLOC;
     begins_step[last] = follows;
+    if (!follows)
+        begin_before_mark(finder, first, begins_step);
     return true;
 }
 
@@ -378,12 +402,16 @@ static void find_boundaries_of_outer(struct vt_finder *finder, uint32_t *begins_
 
 void vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
 {
-    if (find_marks(finder, begins_step))
-        return;
-    if (finder->phases->pass_count > 0) {
+    const bool marked = find_marks(finder, begins_step);
+    struct vt_model_calls calls = {0};
+    if (finder->phases->pass_count == 0) {
+        vt_model_calls_find(finder, &calls);
+        vt_requests_find(finder, &calls, &finder->phases->requests);
+        if (!marked)
+            mark_passes(finder, &calls, begins_step);
+        vt_model_calls_free(&calls);
+    } else if (!marked) {
         find_launches(finder, begins_step);
         find_boundaries_of_outer(finder, begins_step);
-        return;
     }
-    find_calls(finder, begins_step);
 }
