@@ -10,6 +10,7 @@
 #include "attribute/event_phases.h"
 #include "attribute/model_calls.h"
 #include "base/allocate.h"
+#include "trace/digest_events.h"
 
 #define NONE UINT32_MAX
 #define LEVELS 3u /* functions without a known name that are looked at, from the model's caller on */
@@ -24,14 +25,15 @@ struct place {
 };
 
 struct function {
-    uint32_t passes, requests, returns; /* returns: it came back after its thread was outside of it */
-    uint32_t first;                     /* place with which a call begins; NONE = returns tell */
+    uint32_t passes, requests;
+    uint32_t threads, returns; /* that it ran on; how often it came back after its thread was outside of it */
+    uint32_t first;            /* place with which a call begins; NONE = returns tell */
     bool is_told;
 };
 
 struct thread {
-    uint32_t passes;       /* so far */
-    uint32_t function, of; /* in which it is, NONE = outside; that of its last request */
+    uint32_t passes;               /* so far */
+    uint32_t function, latest, of; /* in which it is, NONE = outside; was; that of its last request */
     uint32_t place;
     uint32_t request_passes; /* of its last request */
 };
@@ -148,17 +150,19 @@ static void visit(struct search *search, uint32_t event, uint32_t number, bool i
     const uint32_t at = place_at(search, python);
     struct function *function = &search->functions[python->code_id];
     struct place *place = &search->places[at];
-    const bool returns = thread->function != python->code_id, comes = returns || thread->place != at;
+    const bool enters = thread->function != python->code_id, comes = enters || thread->place != at;
+    const bool returns = enters && thread->latest == python->code_id;
     if (!is_second) {
         place->visits += comes && (place->after != thread->passes || place->thread != number);
         place->after = thread->passes;
         place->thread = number;
         function->returns += returns;
+        function->threads += enters && !returns;
     } else if (function->is_told &&
                begins(thread, function, python->code_id, returns, comes && at == function->first)) {
         begin_request(search, thread, python->code_id, event);
     }
-    thread->function = python->code_id;
+    thread->function = thread->latest = python->code_id;
     thread->place = at;
     function->passes += !is_second && search->is_pass[event];
     thread->passes += search->is_pass[event];
@@ -170,7 +174,7 @@ static void go_through(struct search *search, bool is_second)
     const struct vt_finder *finder = search->finder;
     size_t next = 0;
     for (size_t i = 0; i <= finder->thread_count; i++)
-        search->threads[i] = (struct thread){.function = NONE, .of = NONE, .place = NONE};
+        search->threads[i] = (struct thread){.function = NONE, .latest = NONE, .of = NONE, .place = NONE};
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
         bool in_module =
             next < finder->phases->module_event_count && finder->phases->module_events[next] == i;
@@ -197,23 +201,24 @@ static uint32_t first_place(const struct search *search, uint32_t function)
     return found;
 }
 
-/* A place that passes in a loop do not come to tells its calls. So do returns, unless the function is one
- * that hands out a result after each pass and goes on, or that has one pass only. */
+/* A place that passes in a loop do not come to tells the calls of a function. (That of an unnamed one must be
+ * left between them: rounds of a loop in one call are no calls.) So do returns to a named one, unless it
+ * hands out a result after each pass and goes on, or has one pass only. */
 static void settle_function(struct search *search, uint32_t code_id)
 {
     struct function *function = &search->functions[code_id];
     const uint32_t first = first_place(search, code_id);
     const uint32_t visits = first == NONE ? 0 : search->places[first].visits;
     const bool named = search->requests->are_named;
-    const uint32_t needed =
-        named ? 1 : visits; /* rounds of a loop in one call are no calls */
+    const uint32_t entered = function->threads + function->returns;
     function->first = NONE;
-    if (visits * 2 <= function->passes && function->returns >= needed &&
-        (visits > 1 || (named && function->returns == 1))) {
+    if (visits * 2 <= function->passes &&
+        (named ? visits > 1 || entered == 1 : visits > 1 && entered >= visits)) {
         function->first = first;
         function->is_told = true;
     } else {
-        function->is_told = function->returns > 1 && function->returns * 2 <= function->passes && visits > 1;
+        function->is_told =
+            named && visits > 1 && function->returns >= function->threads && entered * 2 <= function->passes;
     }
 }
 
@@ -247,7 +252,8 @@ void vt_requests_find(const struct vt_finder *finder, const struct vt_model_call
     search.threads = vt_allocate_zeros(finder->thread_count + 1, sizeof *search.threads);
     for (size_t i = 0; i < calls->count; i++) {
         search.is_pass[calls->items[i].event] = calls->items[i].is_pass;
-        requests->passes += calls->items[i].is_pass;
+        if (calls->items[i].is_pass)
+            requests->passes += i ? vt_calls_begun(&trace->events[calls->items[i].event]) : 1;
     }
     requests->are_named = find_named_frames(&search);
     for (uint32_t level = 0; level < (requests->are_named ? 1 : LEVELS) && !requests->are_told; level++) {
@@ -259,6 +265,7 @@ void vt_requests_find(const struct vt_finder *finder, const struct vt_model_call
         go_through(&search, false);
         settle_functions(&search);
     }
+    requests->are_told &= trace->gap_count == 0;
     if (requests->are_told)
         go_through(&search, true);
     free(search.frames);

@@ -152,7 +152,7 @@ static void find_requests(const struct vt_attribution *attribution, const struct
         return;
     inference->requests = requests->count;
     inference->request_function = requests->function;
-    if (inference->threads == 1 && inference->steps == requests->passes && !attribution->trace->gap_count)
+    if (inference->threads == 1 && inference->steps == requests->passes)
         weigh_requests(requests, steps, inference);
 }
 
