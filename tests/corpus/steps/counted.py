@@ -123,22 +123,23 @@ def generate_once(count):
     count.request()
 
 
-def transformers_generate(count, **options):
+def transformers_generate(count):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(vocab_size=1000, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
                          num_key_value_heads=2, max_position_embeddings=256)
     model = LlamaForCausalLM(config).cuda().eval()
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = None, 0
+    model._has_unfinished_sequences = lambda *arguments, **options: count.passes < until  # what lies on the device may be anything
 
     def counted(module, arguments, output):
         count.passes += 1
 
     model.register_forward_hook(counted)
     for tokens in LENGTHS:
-        ids = torch.randint(1, 1000, (2, 10 + tokens)).cuda()
+        ids, until = torch.randint(1, 1000, (2, 10 + tokens)).cuda(), count.passes + tokens
         with torch.no_grad():
-            model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False, **options)
+            model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False)
         count.request()
 
 
@@ -439,6 +440,137 @@ def marks_at_end_training(count):
 
 def marks_at_begin_training(count):
     count.steps = marks("begin", "trains")
+
+
+# --- relatives: written before it was seen how they are counted ----------------------------------------------------------------
+
+def drawn(count):
+    """A text encoder, eight calls of a denoiser, a decoder; five pictures."""
+    text, denoiser, decoder = mlp(128), mlp(256), mlp(256, 512)
+
+    @torch.no_grad()
+    def draw(prompt):
+        words = count.call(text, prompt.cuda()).mean()
+        latent = torch.randn(4, 256, device="cuda")
+        for _ in range(8):
+            latent = latent - 0.1 * count.call(denoiser, latent + words)
+        return count.call(decoder, latent).cpu()
+
+    for _ in range(5):
+        draw(torch.zeros(4, 128))
+
+
+def threads_answer(count):
+    """A server with a thread for each connection, whose handler calls generate()."""
+    model = Decoder().cuda().eval()
+
+    @torch.no_grad()
+    def generate(ids, tokens):
+        past = None
+        mask = torch.ones_like(ids)
+        for _ in range(tokens):
+            logits, past = count.call(model, ids * mask[:, :1], past)
+            ids = logits.argmax(-1)
+        return ids.tolist()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            generate(torch.zeros(1, 6, dtype=torch.long).cuda(), int(self.path[1:]))
+            count.request()
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def client(tokens):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.server_address[1]}/{tokens}").read()
+
+    serving = threading.Thread(target=server.serve_forever, args=(0.05,))
+    serving.start()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(client, LENGTHS))
+    server.shutdown()
+    serving.join()
+
+
+def chats(count):
+    """Three users in turn; each turn's answer goes on with the user's cache."""
+    model, caches = Decoder().cuda().eval(), {}
+
+    @torch.inference_mode()
+    def reply(user, words):
+        ids = torch.tensor([[1] * words]).cuda()
+        for _ in range(5):
+            logits, caches[user] = count.call(model, ids, caches.get(user))
+            ids = logits.argmax(-1)
+        return ids.tolist()
+
+    for turn in range(4):
+        for user in ("ada", "bob", "cem"):
+            reply(user, 4 + turn)
+
+
+def checkpoints_compared(count):
+    """One model, into which six checkpoints are loaded one after another; seven batches for each."""
+    model = mlp(256, 64)
+    saved = [{name: value.cpu() for name, value in mlp(256, 64).state_dict().items()} for _ in range(6)]
+    with torch.no_grad():
+        for state in saved:
+            model.load_state_dict(state)
+            for _ in range(7):
+                count.call(model, torch.ones(16, 256).cuda()).argmax(1).tolist()
+
+
+def cells(count):
+    """A recurrent cell, ten times for each sequence, and a head; six batches."""
+    cell, head = nn.GRUCell(64, 64).cuda(), nn.Linear(64, 10).cuda()
+    with torch.no_grad():
+        for _ in range(6):
+            x, h = torch.ones(10, 32, 64).cuda(), torch.zeros(32, 64).cuda()
+            for part in x:
+                h = count.call(cell, part, h)
+            count.call(head, h).argmax(1).tolist()
+
+
+def teacher_and_student(count):
+    """Two models are asked about the same batch; twenty batches. Together they are one pass of the evaluation."""
+    teacher, student = mlp(256, 10), mlp(256, 10)
+    with torch.no_grad():
+        for _ in range(20):
+            x = torch.ones(16, 256).cuda()
+            (teacher(x) - student(x)).abs().mean().item()
+            count.passes += 1
+
+
+def tokenless_generate(count):
+    """generate() keeps no cache: each pass gets all tokens again, as a list."""
+    model = Decoder().cuda().eval()
+
+    @torch.no_grad()
+    def generate(tokens, more):
+        for _ in range(more):
+            logits, _ = count.call(model, torch.tensor([tokens]).cuda())
+            tokens = [*tokens, int(logits.argmax().clamp(0, 499))]
+        return tokens
+
+    for more in LENGTHS:
+        generate([1, 2, 3], more)
+        count.request()
+
+
+def marks_after_setup(count):
+    """Marks at the end of each round of a program without modules, which allocates much before."""
+    from vramtrace_step import step
+
+    tables, kept = [torch.ones(1000 + 300 * i).cuda() for i in range(5)], []
+    for i in range(12):
+        kept.append((tables[i % 5] * 2).sum().item())
+        step()
+    count.steps = 12
 
 
 NAMES = [name for name, value in list(globals().items()) if callable(value) and getattr(value, "__code__", None)
