@@ -71,6 +71,9 @@ struct vt_leaks {
     struct vt_leak_part *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
     size_t remaining_count;
     uint64_t bytes_per_step; /* of all leaks of device memory */
+    /* The least that was allocated when a step of the earlier or the later half began; the first steps, which
+     * may warm up, are in no half. */
+    uint64_t early_bytes, late_bytes;
 };
 
 /* ---- Advice ---- */

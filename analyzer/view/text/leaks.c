@@ -24,8 +24,14 @@ static bool is_cycle(const struct vt_leak *leak)
 
 static void print_nothing(struct vt_print *print, const struct vt_leaks *leaks)
 {
+    const bool less = leaks->late_bytes < leaks->early_bytes;
+
     if (leaks->judged)
-        vt_print_paragraph(print, 0, 0, "No leak in %s steps.", VT_COUNT(leaks->step_count));
+        vt_print_paragraph(
+            print, 0, 0,
+            "No leak in %s steps: memory at the start of a step, earlier half against later: %s%s.",
+            VT_COUNT(leaks->step_count), less ? "-" : "+",
+            VT_BYTES(less ? leaks->early_bytes - leaks->late_bytes : leaks->late_bytes - leaks->early_bytes));
     else
         vt_print_paragraph(print, 0, 0, "%s", leaks->unjudged);
 }
