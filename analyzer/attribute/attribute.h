@@ -73,6 +73,16 @@ struct vt_identity {
     uint8_t kind, result;
 };
 
+/* Calls of one function under which forward passes run. */
+struct vt_requests {
+    uint32_t *begins; /* events, in order */
+    size_t count, capacity;
+    uint32_t passes;      /* forward passes of the program, which are its steps if it marks none */
+    const char *function; /* most passes run in its calls */
+    bool are_told;        /* false: nothing tells which passes are one request's */
+    bool are_named;       /* the function is known by its name (rules.def) */
+};
+
 struct vt_attribution {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
@@ -80,6 +90,7 @@ struct vt_attribution {
     struct vt_span *spans;         /* in order; they cover all events without gaps */
     size_t span_count;
     uint32_t step_count;
+    const struct vt_requests *requests; /* none if the program goes backward */
     uint32_t concurrent_calls,
         calling_threads;           /* calls of models: most at one time; and the threads that made them */
     const struct vt_owner *owners; /* of one allocation together, by address; allocations may share them */

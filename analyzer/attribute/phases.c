@@ -12,6 +12,7 @@ void vt_phases_free(struct vt_phases *phases)
     free(phases->passes);
     free(phases->recomputes);
     free(phases->module_events);
+    free(phases->requests.begins);
     free(phases->grad_mode);
     free(phases->begun_passes.counts);
     free(phases->begun_recomputes.counts);

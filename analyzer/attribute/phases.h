@@ -37,6 +37,7 @@ struct vt_phases {
     size_t recompute_count, recompute_capacity;
     uint32_t *module_events; /* events in which a module call allocated */
     size_t module_event_count, module_event_capacity;
+    struct vt_requests requests;
     struct vt_begun begun_passes, begun_recomputes, begun_spans, begun_modules;
     uint8_t *grad_mode; /* by event: autograd made a node for it */
     bool has_blocks;    /* a framework recorded its blocks */

@@ -60,6 +60,7 @@ enum vt_own_trait {
     X(CHECKPOINT, "checkpoint")                                                                              \
     X(HOOK_CALLER, "hook-caller")                                                                            \
     X(EVALUATION, "evaluation")                                                                              \
+    X(REQUEST, "request")                                                                                    \
     X(STEP, "step")                                                                                          \
     X(OPTIMIZER_STEP, "optimizer-step")                                                                      \
     X(OPTIMIZER_FILE, "optimizer-file")                                                                      \

@@ -2,6 +2,8 @@
 #include "attribute/steps.h"
 
 #include "attribute/event_phases.h"
+#include "attribute/model_calls.h"
+#include "attribute/requests.h"
 #include "trace/digest_events.h"
 
 #include <stdlib.h>
@@ -303,120 +305,40 @@ static void find_boundaries(struct vt_finder *finder, uint32_t *begins_step)
     free(intervals);
 }
 
-/* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
- * many. */
-static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
+/* Without backward, each forward pass is a step. */
+static void mark_passes(const struct vt_finder *finder, const struct vt_model_calls *calls,
+                        uint32_t *begins_step)
 {
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    uint64_t key = vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START);
-    uint64_t module = 0; /* those around it may be made for one call, such as slices */
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        const struct vt_python_frame *frame = &stack->python[i];
-        key = vt_mix(key, vt_trace_line_key(trace, frame));
-        if (frame->self_address && module == 0)
-            module = frame->self_address;
-    }
-    return vt_mix(key, module);
+    for (size_t i = 1; i < calls->count; i++) /* the first is in the first step anyway */
+        if (calls->items[i].is_pass)
+            begins_step[calls->items[i].event] =
+                vt_calls_begun(&finder->trace->events[calls->items[i].event]);
 }
 
-/* Sets numbers, by stack: equal for equal code. */
-static void number_codes(const struct vt_trace *trace, uint32_t *numbers)
+static bool is_step_mark(const struct vt_trace *trace, uint32_t event)
 {
-    struct vt_index codes = {0};
-    for (uint32_t id = 0; id < trace->stack_count; id++) {
-        uint64_t key = code_of(trace, id);
-        numbers[id] = vt_index_get(&codes, key);
-        if (numbers[id] == VT_INDEX_NONE)
-            vt_index_put(&codes, key, numbers[id] = id);
-    }
-    vt_index_free(&codes);
+    const char *name = trace->events[event].kind == VT_EVENT_MARK
+                           ? vt_trace_string(trace, trace->events[event].detail)
+                           : NULL;
+    return name && !strcmp(name, VT_STEP_MARK);
 }
 
-/* Where calls of models begin: what their thread made before lies outside of modules, or the code that began
- * the call before comes again. Sets begins[]: by module event, from the first of them on. */
-static void find_beginnings(const struct vt_finder *finder, const uint32_t *codes, uint8_t *begins)
+/* Marks at the end of each round: where no phase tells, the first step begins where the code first ran that
+ * begins the second. */
+static void begin_before_mark(const struct vt_finder *finder, uint32_t mark, uint32_t *begins_step)
 {
-    const struct vt_phases *phases = finder->phases;
-    uint32_t *begun =
-        vt_allocate((finder->thread_count + 1) * sizeof *begun); /* by thread: a code; VT_NEVER = none */
-    size_t next = 0;
-    memset(begun, 0xff, (finder->thread_count + 1) * sizeof *begun);
-    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
-        uint32_t stack_id = finder->trace->events[i].stack_id, thread = finder->thread_of_stack[stack_id];
-        if (next < phases->module_event_count && phases->module_events[next] == i) {
-            begins[next] = begun[thread] == VT_NEVER || begun[thread] == codes[stack_id];
-            begun[thread] = begins[next++] ? codes[stack_id] : begun[thread];
-        } else if (finder->holds[i] == HOLDS_MADE) {
-            begun[thread] = VT_NEVER;
+    const struct vt_event *events = finder->trace->events;
+    uint32_t second = mark;
+    while (second < finder->trace->event_count && finder->holds[second] != HOLDS_MADE)
+        second++;
+    for (uint32_t i = 0; i < mark; i++)
+        if (finder->labels[i] != VT_PHASE_INIT && finder->labels[i] != VT_PHASE_OTHER)
+            return;
+    for (uint32_t i = 0; i < mark && second < finder->trace->event_count; i++)
+        if (finder->holds[i] == HOLDS_MADE && events[i].stack_id == events[second].stack_id) {
+            begins_step[i] = 1;
+            return;
         }
-    }
-    free(begun);
-}
-
-/* The calls of models of a program without backward. */
-struct calls {
-    const uint32_t *events; /* in modules */
-    size_t count;
-    uint32_t *codes; /* by module event */
-    uint8_t *begins;
-    uint32_t *counts; /* by code: how many calls it begins, of those that are looked at */
-};
-
-/* The first code from `from` on that begins at least half as many calls as the most frequent one: the very
- * first call may come from elsewhere (a generator). */
-static size_t find_leader(struct calls *calls, size_t from, size_t code_count)
-{
-    uint32_t most = 0;
-    memset(calls->counts, 0, code_count * sizeof *calls->counts);
-    for (size_t i = from; i < calls->count; i++)
-        if (calls->begins[i] && ++calls->counts[calls->codes[i]] > most)
-            most = calls->counts[calls->codes[i]];
-    while (from < calls->count && calls->counts[calls->codes[from]] * 2 < most)
-        from++;
-    return from;
-}
-
-#define NEXT_MODEL_CALLS 4 /* fewer may be part of the last step */
-#define MODELS_MAXIMUM 64  /* each takes a look at all calls */
-
-/* Without backward, a step begins whenever the first code that begins calls recurs. Where it comes no more
- * and another model is called, that one's calls are the next steps. */
-static void find_calls(struct vt_finder *finder, uint32_t *begins_step)
-{
-    const struct vt_trace *trace = finder->trace;
-    const size_t code_count = trace->stack_count + 1, count = finder->phases->module_event_count;
-    uint32_t *numbers = vt_allocate_zeros(code_count, sizeof *numbers);
-    struct calls calls = {.events = finder->phases->module_events,
-                          .count = count,
-                          .codes = vt_allocate_zeros(count + 1, sizeof *calls.codes),
-                          .begins = vt_allocate_zeros(count + 1, 1),
-                          .counts = vt_allocate_zeros(code_count, sizeof *calls.counts)};
-    uint8_t *is_seen = vt_allocate_zeros(code_count, 1);
-    number_codes(trace, numbers);
-    find_beginnings(finder, numbers, calls.begins);
-    for (size_t i = 0; i < count; i++)
-        calls.codes[i] = numbers[trace->events[calls.events[i]].stack_id];
-    size_t from = 0, last = 0;
-    for (size_t models = 0; models < MODELS_MAXIMUM; models++) {
-        const size_t first = find_leader(&calls, from, code_count);
-        if (first == count || (from > 0 && calls.counts[calls.codes[first]] < NEXT_MODEL_CALLS))
-            break;
-        for (size_t i = first; i < count; i++)
-            if (calls.codes[i] == calls.codes[first]) {
-                if (i > first || from > 0) /* the very first call is in the first step anyway */
-                    begins_step[calls.events[i]] = vt_calls_begun(&trace->events[calls.events[i]]);
-                last = i;
-            }
-        for (size_t i = from; i <= last; i++)
-            is_seen[calls.codes[i]] = 1;
-        for (from = last + 1; from < count && (is_seen[calls.codes[from]] || !calls.begins[from]);)
-            from++;
-    }
-    free(numbers);
-    free(calls.codes);
-    free(calls.begins);
-    free(calls.counts);
-    free(is_seen);
 }
 
 /* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation
@@ -426,23 +348,21 @@ static bool find_marks(struct vt_finder *finder, uint32_t *begins_step)
 {
     const struct vt_trace *trace = finder->trace;
     const struct vt_phases *phases = finder->phases;
-    uint32_t last = VT_NEVER;
+    uint32_t first = VT_NEVER, last = VT_NEVER;
     bool follows;
-    for (size_t k = 0; k < trace->rare_event_count; k++) {
-        const uint32_t i = trace->rare_events[k];
-        const char *name =
-            trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
-        if (name && !strcmp(name, VT_STEP_MARK)) {
-            begins_step[i] = 1;
-            last = i;
+    for (size_t k = 0; k < trace->rare_event_count; k++)
+        if (is_step_mark(trace, trace->rare_events[k])) {
+            begins_step[last = trace->rare_events[k]] = 1;
+            first = first == VT_NEVER ? last : first;
         }
-    }
     if (last == VT_NEVER)
         return false;
     follows = phases->pass_count && phases->passes[phases->pass_count - 1].last_event > last;
     for (uint32_t i = last; i < trace->event_count && !phases->pass_count && !follows; i++)
         follows = trace->events[i].kind == VT_EVENT_ALLOC;
     begins_step[last] = follows;
+    if (!follows)
+        begin_before_mark(finder, first, begins_step);
     return true;
 }
 
@@ -482,12 +402,16 @@ static void find_boundaries_of_outer(struct vt_finder *finder, uint32_t *begins_
 
 void vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
 {
-    if (find_marks(finder, begins_step))
-        return;
-    if (finder->phases->pass_count > 0) {
+    const bool marked = find_marks(finder, begins_step);
+    struct vt_model_calls calls = {0};
+    if (finder->phases->pass_count == 0) {
+        vt_model_calls_find(finder, &calls);
+        vt_requests_find(finder, &calls, &finder->phases->requests);
+        if (!marked)
+            mark_passes(finder, &calls, begins_step);
+        vt_model_calls_free(&calls);
+    } else if (!marked) {
         find_launches(finder, begins_step);
         find_boundaries_of_outer(finder, begins_step);
-        return;
     }
-    find_calls(finder, begins_step);
 }

@@ -82,10 +82,15 @@ static bool is_seen(const struct vt_trace *trace, const struct vt_step *step, si
     return *next == trace->gap_count || trace->gaps[*next].first > step->last_event;
 }
 
-/* For each request: its peak above what was there before it. Digests show some of the requests that they are
- * of, and not all of what these needed; how many there were is in the steps' numbers. */
-static void find_requests(const struct vt_trace *trace, const struct vt_steps *steps,
-                          struct vt_inference *inference)
+static uint64_t above(uint64_t peak, uint64_t before)
+{
+    return peak > before ? peak - before : 0;
+}
+
+/* For each step: its peak above what was there before it. Digests show some of the steps that they are of,
+ * and not all of what these needed; how many there were is in the steps' numbers. */
+static void find_steps(const struct vt_trace *trace, const struct vt_steps *steps,
+                       struct vt_inference *inference)
 {
     uint64_t *bytes = vt_allocate((steps->count + 1) * sizeof *bytes);
     uint32_t before = 0;
@@ -96,18 +101,59 @@ static void find_requests(const struct vt_trace *trace, const struct vt_steps *s
 
         if (step->step == 0 || !step->peak.present)
             continue;
-        inference->requests += step->step - before;
-        if (!is_seen(trace, step, &gap))
-            continue;
-        bytes[count++] =
-            step->peak.used_bytes > step->before_bytes ? step->peak.used_bytes - step->before_bytes : 0;
+        inference->steps += step->step - before;
+        if (is_seen(trace, step, &gap))
+            bytes[count++] = above(step->peak.used_bytes, step->before_bytes);
     }
     if (count) {
         vt_sort_numbers(bytes, count);
-        inference->request_bytes = bytes[count / 2];
-        inference->largest_request_bytes = bytes[count - 1];
+        inference->step_bytes = bytes[count / 2];
+        inference->largest_step_bytes = bytes[count - 1];
     }
     free(bytes);
+}
+
+/* For each request: the peak of its steps above what was there before the first of them. Not where threads
+ * take turns, or where steps were left out. */
+static void weigh_requests(const struct vt_requests *requests, const struct vt_steps *steps,
+                           struct vt_inference *inference)
+{
+    uint64_t *bytes = vt_allocate_zeros(requests->count + 1, sizeof *bytes), before = 0;
+    size_t number = 0;
+
+    for (size_t i = 0; i < steps->count; i++) {
+        const struct vt_step *step = &steps->items[i];
+        const size_t begun = vt_count_up_to(requests->begins, requests->count, step->last_event);
+
+        if (begun == 0 || step->step == 0)
+            continue;
+        if (begun != number)
+            before = step->before_bytes;
+        number = begun;
+        if (above(step->peak.used_bytes, before) > bytes[number - 1])
+            bytes[number - 1] = above(step->peak.used_bytes, before);
+    }
+    vt_sort_numbers(bytes, requests->count);
+    inference->request_bytes = bytes[requests->count / 2];
+    inference->largest_request_bytes = requests->count ? bytes[requests->count - 1] : 0;
+    free(bytes);
+}
+
+/* A function of any name may be an evaluation's: it answers requests if it keeps keys and values. */
+static void find_requests(const struct vt_attribution *attribution, const struct vt_steps *steps,
+                          struct vt_inference *inference)
+{
+    const struct vt_requests *requests = attribution->requests;
+
+    inference->forward_passes = requests->passes;
+    inference->requests_known =
+        requests->are_told && requests->count && (requests->are_named || inference->cache_bytes);
+    if (!inference->requests_known)
+        return;
+    inference->requests = requests->count;
+    inference->request_function = requests->function;
+    if (inference->threads == 1 && inference->steps == requests->passes)
+        weigh_requests(requests, steps, inference);
 }
 
 /* What the driver has left when the device is in this state. */
@@ -266,11 +312,12 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     if (!only_runs_models(report->attribution))
         return inference;
     steps = vt_steps_make(report, device->index);
-    find_requests(report->trace, &steps, &inference);
-    inference.found = inference.requests > 0;
+    find_steps(report->trace, &steps, &inference);
+    inference.found = inference.steps > 0;
     inference.concurrent = report->attribution->concurrent_calls;
     inference.threads = report->attribution->calling_threads;
     find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
+    find_requests(report->attribution, &steps, &inference);
     free(steps.items); /* of a long trace they are many, as are the blocks of caches that fit */
     if (inference.room_known && inference.cache_bytes && !inference.cache_bytes_per_call)
         find_caches_that_fit(report, device, &inference);

@@ -71,6 +71,9 @@ struct vt_leaks {
     struct vt_leak_part *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
     size_t remaining_count;
     uint64_t bytes_per_step; /* of all leaks of device memory */
+    /* The least that was allocated when a step of the earlier or the later half began; the first steps, which
+     * may warm up, are in no half. */
+    uint64_t early_bytes, late_bytes;
 };
 
 /* ---- Advice ---- */
@@ -257,12 +260,15 @@ struct vt_steps {
 
 /* ---- Inference ---- */
 
-/* A program that only runs models. A request is a step: a mark's, else one call of the model. */
+/* A program that only runs models. A step is a mark's, else a forward pass: an outermost call of a model. */
 struct vt_inference {
-    bool found, room_known;
-    size_t requests;
+    bool found, room_known, requests_known;
+    size_t steps, forward_passes;
+    size_t requests;              /* calls of one function with several passes each */
+    const char *request_function; /* its name */
     uint32_t concurrent, threads;                  /* calls at one time at most; threads that made them */
-    uint64_t request_bytes, largest_request_bytes; /* over what was there before: the median, the most */
+    uint64_t step_bytes, largest_step_bytes; /* over what was there before: the median, the most */
+    uint64_t request_bytes, largest_request_bytes; /* the same of requests; 0 = not known */
     uint64_t cache_bytes;                 /* the most that keys and values held when a request ended */
     uint64_t cache_bytes_per_call;        /* by which they grow, 0 = they do not */
     size_t growth_calls;                  /* in which this was seen */

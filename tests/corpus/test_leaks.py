@@ -65,6 +65,8 @@ def test_report(folder):
     leak, clean = (" ".join(vramtrace("report", folder / f"{name}.vrt").stdout.split()) for name in ("leak_total_loss", "clean_plain"))
     assert "since step 2 what retained graph, " in leak and "At this rate memory runs out at about step" in leak
     assert "✓ no leak in 18 steps" in clean
+    page = " ".join(vramtrace("leaks", folder / "clean_plain.vrt").stdout.split())
+    assert "✓ no leak in 18 steps: memory at the start of a step, later half against earlier: 0 B" in page
 
 
 def test_a_bounded_leak(folder):

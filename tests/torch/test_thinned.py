@@ -250,8 +250,8 @@ def test_each_request_counts(tmp_path):
     parts = [json.loads(vramtrace("report --json", tmp_path / "chains.vrt", above=above)) for above in (1000, None)]
     inference = [part["devices"][0]["inference"] for part in parts]
     assert parts[0]["trace"]["omitted"] > 20000
-    assert [part["steps"] for part in parts] == [part["requests"]["count"] for part in inference] == [8000, 8000]
-    assert inference[0]["requests"]["bytes"] == inference[1]["requests"]["bytes"] > 0
+    assert [part["steps"] for part in parts] == [part["forward_passes"] for part in inference] == [8000, 8000]
+    assert inference[0]["steps"]["bytes"] == inference[1]["steps"]["bytes"] > 0
 
 
 INSPECTED = """

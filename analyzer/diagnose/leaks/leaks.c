@@ -183,6 +183,7 @@ static int lowest_device(const struct vt_replay *replay)
 
 #define MARKS "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them."
 #define LAST_STEP_TIMES 10u /* as much as the other steps on average: it may be a loop of its own */
+#define WARM_STEPS 2u       /* the first: what they keep, such as caches that are filled once, is no growth */
 #define STEPS_PART 10u      /* a smaller part of the allocations in steps says nothing of the program */
 
 /* Counts what was allocated on the device: in all, in steps, and in the last one. */
@@ -197,6 +198,55 @@ static void count_allocations(const struct vt_leak_finder *finder, size_t *all, 
         *in_steps += step > 0;
         *in_last += step == finder->step_count;
     }
+}
+
+static size_t first_border(const uint32_t *borders, size_t count, uint32_t event)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (borders[middle] < event)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* What is allocated when each step begins: bytes[k] when step k + 1 does. */
+static void weigh_beginnings(const struct vt_leak_finder *finder, const uint32_t *borders, uint64_t *bytes)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        if (finder->class_of[i] == VT_NO_CLASS || allocation->kind == VT_ALLOCATION_HOST)
+            continue;
+        bytes[first_border(borders, finder->step_count, allocation->alloc_event)] += allocation->bytes;
+        bytes[first_border(borders, finder->step_count, allocation->free_event)] -= allocation->bytes;
+    }
+    for (size_t k = 1; k <= finder->step_count; k++)
+        bytes[k] += bytes[k - 1];
+}
+
+static void compare_halves(const struct vt_leak_finder *finder)
+{
+    struct vt_leaks *leaks = finder->leaks;
+    const size_t count = finder->step_count, middle = (count + WARM_STEPS) / 2;
+    uint32_t *borders = vt_allocate_zeros(count + 1, sizeof *borders);
+    uint64_t *bytes = vt_allocate_zeros(count + 1, sizeof *bytes);
+    for (size_t k = 0; k < count; k++) { /* a step without events begins with the next one */
+        borders[k] = finder->borders[k];
+        if (k > 0 && borders[k] < borders[k - 1])
+            borders[k] = borders[k - 1];
+    }
+    weigh_beginnings(finder, borders, bytes);
+    leaks->early_bytes = leaks->late_bytes = UINT64_MAX;
+    for (size_t k = WARM_STEPS; k < count; k++) {
+        uint64_t *least = k < middle ? &leaks->early_bytes : &leaks->late_bytes;
+        *least = bytes[k] < *least ? bytes[k] : *least;
+    }
+    free(borders);
+    free(bytes);
 }
 
 /* "No leak" is said of what was measured only: growth from step to step. */
@@ -255,6 +305,7 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
     finder.reports_host = lowest_device(attribution->replay) == device_index;
     find(&finder);
     judge_absence(&finder);
+    compare_halves(&finder);
     if (!leaks->judged)
         vt_leak_remaining_find(attribution, places, device_index, leaks);
     vt_leak_finder_free(&finder);

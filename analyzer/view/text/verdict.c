@@ -25,6 +25,39 @@ static void inference_parts(struct vt_print *print, const struct vt_instant *ins
     fputc('.', print->paragraph);
 }
 
+/* "generate" of "Model.generate". */
+static const char *own_name(const char *function)
+{
+    const char *dot = strrchr(function, '.');
+    return dot ? dot + 1 : function;
+}
+
+/* "12 requests (calls of generate()), 701 forward passes; a request takes 8.00 MiB at its largest moment." */
+static void inference_work(struct vt_print *print, const struct vt_inference *inference)
+{
+    FILE *stream = print->paragraph;
+    const bool by_request = inference->request_bytes > 0;
+    const bool marked = inference->steps != inference->forward_passes;
+
+    if (inference->requests_known)
+        fprintf(stream, " %s request%s (calls of %s()),", VT_COUNT(inference->requests),
+                inference->requests == 1 ? "" : "s", own_name(inference->request_function));
+    if (inference->forward_passes)
+        fprintf(stream, " %s forward pass%s%s", VT_COUNT(inference->forward_passes),
+                inference->forward_passes == 1 ? "" : "es", marked ? "," : "");
+    if (marked)
+        fprintf(stream, " %s step%s", VT_COUNT(inference->steps), inference->steps == 1 ? "" : "s");
+    if (inference->threads > 1)
+        fprintf(stream, " on %" PRIu32 " threads, at most %" PRIu32 " at a time", inference->threads,
+                inference->concurrent);
+    fprintf(stream, "; a %s takes %s at its largest moment (at most %s).",
+            by_request ? "request"
+            : marked   ? "step"
+                       : "pass",
+            VT_BYTES(by_request ? inference->request_bytes : inference->step_bytes),
+            VT_BYTES(by_request ? inference->largest_request_bytes : inference->largest_step_bytes));
+}
+
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_inference *inference = &device->inference;
@@ -33,12 +66,7 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
     if (!inference->found)
         return;
     inference_parts(print, device->shown);
-    fprintf(stream, " %s request%s", VT_COUNT(inference->requests), inference->requests == 1 ? "" : "s");
-    if (inference->threads > 1)
-        fprintf(stream, " on %" PRIu32 " threads, at most %" PRIu32 " at a time", inference->threads,
-                inference->concurrent);
-    fprintf(stream, "; each takes %s at its largest moment (at most %s).", VT_BYTES(inference->request_bytes),
-            VT_BYTES(inference->largest_request_bytes));
+    inference_work(print, inference);
     if (inference->cache_bytes)
         fprintf(stream, " The KV cache holds up to %s", VT_BYTES(inference->cache_bytes));
     if (inference->cache_bytes && inference->sequence_bytes)

@@ -1,0 +1,297 @@
+/* Outermost calls of models. Each is a forward pass, but for the parts of a model that the script itself puts
+ * together: several modules called one after another, in each round the same. */
+#include "attribute/model_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/event_phases.h"
+#include "base/allocate.h"
+
+#define NONE UINT32_MAX
+#define LAUNCHED 0 /* the model of all graphs that are launched outside of modules */
+
+/* Where a stack calls a model. */
+struct place {
+    uint64_t outer; /* of the outermost module and the frames outside of it, 0 = not known */
+    uint64_t model; /* the outermost module, or of the code */
+    uint32_t code;  /* the same for equal code in one module, whatever the thread */
+    bool copies;    /* or makes values, as a call may do for each of its layers */
+};
+
+/* What comes before and after a kind of call, on any thread. */
+struct kind {
+    uint32_t stack_id; /* of one of its calls */
+    uint32_t model;
+    uint32_t before, after; /* the kind that always comes before and after it; NONE = none yet */
+    bool before_differs, after_differs;
+};
+
+struct model {
+    uint32_t count, repeats; /* calls; those that follow one of this model directly */
+};
+
+struct thread {
+    uint64_t outer; /* of its open call */
+    uint32_t begun; /* the code that its open call began with; NONE = none is open */
+    uint32_t last;  /* kind of its last call; NONE = none */
+    bool copies;    /* and makes values, all that its open call did so far */
+    bool has_input;
+};
+
+struct search {
+    const struct vt_finder *finder;
+    struct vt_model_calls *calls;
+    struct place *places; /* by stack */
+    struct thread *threads;
+    struct kind *kinds;
+    size_t kind_count, kind_capacity;
+    struct vt_index kind_of; /* code, or place and module → kind */
+    struct model *models;
+    size_t model_count, model_capacity;
+    struct vt_index model_of;
+};
+
+/* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
+ * many. */
+static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    uint64_t key = vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START);
+    uint64_t module = 0; /* those around it may be made for one call, such as slices */
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        key = vt_mix(key, vt_trace_line_key(trace, frame));
+        if (frame->self_address && module == 0)
+            module = frame->self_address;
+    }
+    return vt_mix(key, module);
+}
+
+static uint64_t outermost_module(const struct vt_trace_stack *stack)
+{
+    uint64_t module = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (stack->python[i].self_address)
+            module = stack->python[i].self_address;
+    return module;
+}
+
+static void read_places(struct search *search)
+{
+    const struct vt_trace *trace = search->finder->trace;
+    struct vt_index codes = {0};
+    for (uint32_t id = 0; id < trace->stack_count; id++) {
+        const uint64_t key = code_of(trace, id);
+        struct place *place = &search->places[id];
+        place->code = vt_index_get(&codes, key);
+        if (place->code == VT_INDEX_NONE)
+            vt_index_put(&codes, key, place->code = id);
+        place->copies = (vt_finder_traits(search->finder, id) & VT_TRAIT(SOURCE)) != 0;
+        place->model = vt_mix(place->code, 1);
+        if (!(trace->stacks[id].flags & VT_STACK_PYTHON_TRUNCATED) &&
+            vt_call_code(search->finder->sites, id, &place->outer))
+            place->model = outermost_module(&trace->stacks[id]);
+        else
+            place->outer = 0;
+    }
+    vt_index_free(&codes);
+}
+
+/* The launch of a graph outside of modules is a call by itself. */
+static bool is_whole(const struct vt_event *event, const struct place *place)
+{
+    return event->kind == VT_EVENT_GRAPH_LAUNCH && !place->outer;
+}
+
+/* A call began before where its first code comes again, or where the model or a frame outside of it is
+ * another. */
+static bool begins_call(const struct thread *thread, const struct place *place, const struct vt_event *event)
+{
+    if (thread->begun == NONE || is_whole(event, place))
+        return true;
+    return (thread->begun == place->code && (!place->copies || event->kind == VT_EVENT_CALL)) ||
+           (place->outer && thread->outer && place->outer != thread->outer);
+}
+
+static uint32_t model_at(struct search *search, uint64_t key)
+{
+    uint32_t model = vt_index_get(&search->model_of, key);
+    if (model == VT_INDEX_NONE) {
+        model = (uint32_t)search->model_count;
+        vt_index_put(&search->model_of, key, model);
+        VT_APPEND(search->models, search->model_count, search->model_capacity, (struct model){0});
+    }
+    return model;
+}
+
+/* Calls are of one kind if they begin with the same code, or at the same place with the same model: the first
+ * may run other code. */
+static uint32_t kind_at(struct search *search, uint32_t stack_id, bool is_launch)
+{
+    const struct place *place = &search->places[stack_id];
+    const uint64_t by_code = vt_mix(place->code, 1), by_place = vt_mix(place->outer, 2);
+    uint32_t kind = vt_index_get(&search->kind_of, by_code);
+    if (kind == VT_INDEX_NONE && place->outer)
+        kind = vt_index_get(&search->kind_of, by_place);
+    if (kind == VT_INDEX_NONE) {
+        kind = (uint32_t)search->kind_count;
+        VT_APPEND(search->kinds, search->kind_count, search->kind_capacity,
+                  (struct kind){.stack_id = stack_id,
+                                .model = model_at(search, is_launch ? LAUNCHED : place->model),
+                                .before = NONE,
+                                .after = NONE});
+    }
+    vt_index_put(&search->kind_of, by_code, kind);
+    if (place->outer)
+        vt_index_put(&search->kind_of, by_place, kind);
+    return kind;
+}
+
+static void note_neighbours(struct kind *kinds, uint32_t before, uint32_t after)
+{
+    struct kind *first = &kinds[before], *second = &kinds[after];
+    first->after_differs |= first->after != NONE && first->after != after;
+    second->before_differs |= second->before != NONE && second->before != before;
+    first->after = after;
+    second->before = before;
+}
+
+static void add_call(struct search *search, uint32_t event, uint32_t number)
+{
+    const uint32_t stack_id = search->finder->trace->events[event].stack_id;
+    struct thread *thread = &search->threads[number];
+    const bool is_launch = is_whole(&search->finder->trace->events[event], &search->places[stack_id]);
+    const uint32_t kind = kind_at(search, stack_id, is_launch);
+    struct model *model = &search->models[search->kinds[kind].model];
+    model->count++;
+    if (thread->last != NONE) {
+        model->repeats += search->kinds[thread->last].model == search->kinds[kind].model;
+        note_neighbours(search->kinds, thread->last, kind);
+    }
+    VT_APPEND(search->calls->items, search->calls->count, search->calls->capacity,
+              (struct vt_model_call){
+                  .event = event, .thread = number, .kind = kind, .has_input = thread->has_input});
+    thread->last = kind;
+}
+
+static void enter(struct search *search, uint32_t event, uint32_t number)
+{
+    struct thread *thread = &search->threads[number];
+    const struct place *place = &search->places[search->finder->trace->events[event].stack_id];
+    const bool begins = begins_call(thread, place, &search->finder->trace->events[event]);
+    if (begins)
+        add_call(search, event, number);
+    if (begins || thread->copies) {
+        thread->begun = place->code;
+        thread->copies = place->copies;
+    }
+    thread->outer = place->outer;
+    thread->has_input = false;
+}
+
+/* A model that is no module may call modules. */
+static bool is_inside(const struct thread *thread, const struct place *place)
+{
+    return thread->begun != NONE && place->outer && place->outer == thread->outer;
+}
+
+static void list_calls(struct search *search)
+{
+    const struct vt_finder *finder = search->finder;
+    const uint64_t input = VT_TRAIT(SOURCE) | VT_TRAIT(DATA);
+    size_t next = 0;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        const uint32_t stack_id = finder->trace->events[i].stack_id;
+        const uint32_t number = finder->thread_of_stack[stack_id];
+        struct thread *thread = &search->threads[number];
+        if (next < finder->phases->module_event_count && finder->phases->module_events[next] == i) {
+            next++;
+            enter(search, i, number);
+        } else if (finder->holds[i] == HOLDS_MADE && !is_inside(thread, &search->places[stack_id])) {
+            thread->begun = NONE;
+            thread->has_input |= (vt_finder_traits(finder, stack_id) & input) != 0;
+        }
+    }
+}
+
+/* Called one after the other by one function, the second further below. What a function calls at one place
+ * is chosen each time: an endpoint, a model. */
+static bool are_in_sequence(const struct vt_trace *trace, uint32_t left_id, uint32_t right_id)
+{
+    const struct vt_trace_stack *left = &trace->stacks[left_id], *right = &trace->stacks[right_id];
+    uint32_t i = left->python_count, k = right->python_count;
+    while (i > 0 && k > 0) {
+        const struct vt_python_frame *one = &left->python[--i], *other = &right->python[--k];
+        if (one->code_id != other->code_id)
+            return false;
+        if (one->instruction_offset != other->instruction_offset)
+            return one->instruction_offset < other->instruction_offset;
+    }
+    return false;
+}
+
+#define REPEATS_PART 4u /* of a model's calls: then each is a pass by itself */
+
+static bool repeats(const struct search *search, uint32_t kind)
+{
+    const struct model *model = &search->models[search->kinds[kind].model];
+    return model->repeats > 0 && model->repeats * REPEATS_PART >= model->count;
+}
+
+/* A part of each round of another kind, with an input of its own. */
+static bool is_companion(const struct search *search, const struct kind *kind)
+{
+    if (kind->before == NONE || kind->before_differs || &search->kinds[kind->before] == kind)
+        return false;
+    const struct kind *before = &search->kinds[kind->before];
+    return !before->after_differs && are_in_sequence(search->finder->trace, before->stack_id, kind->stack_id);
+}
+
+/* A pass begins with a model that this round of its thread called already, with one that is called again and
+ * again, or with one that has its own input. */
+static void find_passes(struct search *search)
+{
+    uint32_t *round_of_kind = vt_allocate_zeros(search->kind_count + 1, sizeof *round_of_kind);
+    uint32_t *rounds = vt_allocate_zeros(search->finder->thread_count + 1, sizeof *rounds), latest = 0;
+    for (size_t i = 0; i <= search->finder->thread_count; i++)
+        search->threads[i].last = NONE;
+    for (size_t i = 0; i < search->calls->count; i++) {
+        struct vt_model_call *call = &search->calls->items[i];
+        struct thread *thread = &search->threads[call->thread];
+        const struct kind *kind = &search->kinds[call->kind];
+        call->is_pass = thread->last == NONE || repeats(search, call->kind) ||
+                        repeats(search, thread->last) || round_of_kind[call->kind] == rounds[call->thread] ||
+                        (call->has_input && !is_companion(search, kind));
+        if (call->is_pass)
+            rounds[call->thread] = ++latest;
+        round_of_kind[call->kind] = rounds[call->thread];
+        thread->last = call->kind;
+    }
+    free(round_of_kind);
+    free(rounds);
+}
+
+void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *calls)
+{
+    struct search search = {.finder = finder, .calls = calls};
+    search.places = vt_allocate_zeros(finder->trace->stack_count + 1, sizeof *search.places);
+    search.threads = vt_allocate_zeros(finder->thread_count + 1, sizeof *search.threads);
+    for (size_t i = 0; i <= finder->thread_count; i++)
+        search.threads[i] = (struct thread){.begun = NONE, .last = NONE};
+    read_places(&search);
+    list_calls(&search);
+    find_passes(&search);
+    vt_index_free(&search.kind_of);
+    vt_index_free(&search.model_of);
+    free(search.models);
+    free(search.places);
+    free(search.threads);
+    free(search.kinds);
+}
+
+void vt_model_calls_free(struct vt_model_calls *calls)
+{
+    free(calls->items);
+    *calls = (struct vt_model_calls){0};
+}
