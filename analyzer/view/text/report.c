@@ -246,6 +246,8 @@ void vt_text_report(const struct vt_report *report, const struct vt_view_style *
             fputc('\n', print.stream);
         device_section(&print, &report->devices[i]);
     }
+    if (!explains)
+        vt_text_host_memory(&print);
     if (!explains && !one_table(&print))
         vt_text_bare_contexts(&print);
     if (!explains && !style->brief)

@@ -43,6 +43,8 @@ void vt_text_gpu_table(struct vt_print *print, const struct vt_device_report *de
 uint64_t vt_text_context_bytes(const struct vt_device_report *device);
 /* Devices on which the process has a context and no memory. */
 void vt_text_bare_contexts(struct vt_print *print);
+/* Page-locked host memory: a line; with --by line and --by stack, a table. Nothing if there never was any. */
+void vt_text_host_memory(struct vt_print *print);
 void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */

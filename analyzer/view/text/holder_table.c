@@ -1,0 +1,1 @@
+/* Who keeps what, at an inspection. */
