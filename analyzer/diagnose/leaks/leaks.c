@@ -246,16 +246,16 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
                                     .device_index = device_index,
                                     .step_count = attribution->step_count,
                                     .leaks = leaks};
+    finder.reports_host = lowest_device(attribution->replay) == device_index;
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
     if (attribution->step_count < VT_LEAK_STEPS) {
         say_too_few(leaks);
-        vt_leak_remaining_find(attribution, places, device_index, leaks);
+        vt_leak_remaining_find(attribution, places, device_index, finder.reports_host, leaks);
         return;
     }
-    finder.reports_host = lowest_device(attribution->replay) == device_index;
     find(&finder);
     judge_absence(&finder);
     if (!leaks->judged)
-        vt_leak_remaining_find(attribution, places, device_index, leaks);
+        vt_leak_remaining_find(attribution, places, device_index, finder.reports_host, leaks);
     vt_leak_finder_free(&finder);
 }

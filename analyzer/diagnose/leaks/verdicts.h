@@ -35,6 +35,10 @@
       "Nothing leaks: the cache has the size of the largest need so far. Lower that need if it is too "      \
       "large.")
 
+/* The remedy for memory that a library took from the driver itself. */
+#define VT_LEAK_LIBRARY_REMEDY                                                                               \
+    "Reuse what this library makes in each step (plans, handles, communicators), or destroy it."
+
 /* The remedy for gradients with a graph if it is not known what holds them. */
 #define VT_LEAK_UNSETTLED_GRADIENTS                                                                          \
     "Of gradients made with create_graph=True, keep only .item() or .detach(), and set .grad to None once "  \
