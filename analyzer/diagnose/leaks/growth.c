@@ -349,13 +349,21 @@ static bool is_bounded(const struct vt_leak_finder *finder, const struct vt_leak
     return bounded;
 }
 
+/* A framework's workspaces come one for each stream, and it hands out the same streams in turn: they end with
+ * the last of these. What a library took from the driver itself has no such end. */
+static bool ends_with_streams(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    return class->kind == VT_ALLOCATION_BLOCK && class->births < VT_TORCH_STREAMS + VT_LEAK_BIRTHS &&
+           finder->attribution->labels[finder->order[class->first]].category == VT_CATEGORY_WORKSPACE;
+}
+
 static void drop_bounded(struct vt_leak_finder *finder)
 {
     struct vt_index parameters = {0};
     count_parameters(finder, &parameters);
     for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
-        if (!class->grows || !is_bounded(finder, class, &parameters))
+        if (!class->grows || (!ends_with_streams(finder, class) && !is_bounded(finder, class, &parameters)))
             continue;
         class->grows = false;
         finder->bounded_per_step += class->bytes_per_step;
@@ -363,23 +371,12 @@ static void drop_bounded(struct vt_leak_finder *finder)
     vt_index_free(&parameters);
 }
 
-/* A framework's workspaces come one for each stream, and it hands out the same streams in turn: they end with
- * the last of these. What a library took from the driver itself has no such end. */
-static uint32_t least_births(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
-{
-    const uint32_t first = finder->order[class->first];
-    return class->kind == VT_ALLOCATION_BLOCK &&
-                   finder->attribution->labels[first].category == VT_CATEGORY_WORKSPACE
-               ? VT_TORCH_STREAMS + VT_LEAK_BIRTHS
-               : VT_LEAK_REGULAR_BIRTHS;
-}
-
 void vt_leak_growth_find(struct vt_leak_finder *finder)
 {
     for (size_t i = 0; i < finder->class_count; i++) {
         struct vt_leak_class *class = &finder->classes[i];
         struct vt_growth growth = {0};
-        if (class->births < VT_LEAK_REGULAR_BIRTHS || class->births < least_births(finder, class))
+        if (class->births < VT_LEAK_REGULAR_BIRTHS)
             continue;
         class->grows =
             (finder->requests.step_of ? grows_by_request : grows_by_step)(finder, class, &growth) &&
