@@ -145,8 +145,8 @@ static uint64_t duration_of(const struct vt_trace *trace)
 
 const char *vt_by_name(unsigned by)
 {
-    static const char *const names[VT_BY_CHOICES] = {"category", "module", "kind", "owner",
-                                                     "line",     "stack",  "op",   "block"};
+    static const char *const names[VT_BY_CHOICES] = {"category", "module", "kind",  "owner", "line",
+                                                     "stack",    "op",     "block", "holder"};
 
     return by < VT_BY_CHOICES ? names[by] : "?";
 }
@@ -426,6 +426,7 @@ static void free_device(struct vt_device_report *device)
     free(device->explanation.reasons);
     vt_timeline_free(&device->timeline);
     free_leaks(&device->leaks);
+    free(device->holders.rows);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);
     free(device->graph_pools.items);

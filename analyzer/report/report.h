@@ -29,6 +29,7 @@ struct vt_device_report {
     /* Near the moment shown, as the driver reported; 0 = it did not. */
     uint64_t card_free_bytes, card_total_bytes;
     struct vt_leaks leaks;
+    struct vt_holder_table holders; /* near what is shown; with VT_FIND_HOLDERS */
     struct vt_advices advices;
     struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */

@@ -58,7 +58,7 @@ void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device
 void vt_text_tables(struct vt_print *print, const struct vt_device_report *device);
 /* One table of at most `rows` rows. */
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
-vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks;
+vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks, vt_text_holders;
 
 static inline bool vt_has_names(const struct vt_groups *groups)
 {

@@ -1,1 +1,0 @@
-/* Who keeps what, at an inspection. */
