@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "diagnose/causes_models.h"
 #include "diagnose/causes_outside.h"
+#include "diagnose/causes_steps.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
@@ -377,12 +378,17 @@ static void find_size(struct vt_cause_search *search)
     if (search->shortage->cause_count)
         return;
     const bool trains = may_train(search);
-    struct vt_cause *cause = model > passing
-                                 ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
-                                                trains ? ", gradients and optimizer state" : "")
-                                 : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack,
-                                                "%sactivations, inputs and temporaries, with this request",
-                                                search->refusal->step ? "the size of this step: its " : "");
+    char growth[192], step[48] = "too big";
+    vt_input_growth(search, growth, sizeof growth);
+    if (search->refusal->step)
+        snprintf(step, sizeof step, "step %" PRIu32 " is too big", search->refusal->step);
+    struct vt_cause *cause =
+        model > passing ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
+                                       trains ? ", gradients and optimizer state" : "")
+        : growth[0]
+            ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
+            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack,
+                           "%s: activations, inputs and temporaries, including the failed request", step);
     if (cause && !trains)
         cause->remedy = "Use a smaller batch or shorter inputs; of weights, lower precision or sharding.";
 }
