@@ -114,8 +114,11 @@ static void put_activations(const struct vt_cause_search *search, char *text, si
     const uint64_t now = most_activations(search, step), before = most_activations(search, step - 1);
     char size[24], was[24];
     if (before && now > before)
-        snprintf(text, bytes, "; activations %s so far, %s in step %" PRIu32, vt_format_bytes(now, size),
-                 vt_format_bytes(before, was), step - 1);
+        snprintf(text, bytes,
+                 "; activations %s so far, %s in step %" PRIu32 "; all of the step, with this request",
+                 vt_format_bytes(now, size), vt_format_bytes(before, was), step - 1);
+    else
+        snprintf(text, bytes, "; " VT_STEP_PARTS);
 }
 
 void vt_input_growth(const struct vt_cause_search *search, char *text, size_t bytes)

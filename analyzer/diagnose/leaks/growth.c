@@ -457,8 +457,7 @@ static void add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *cla
     leak->last_step = growth->last_step;
     vt_leak_add_lines(finder, leak, last->stack_id, VT_LEAK_LINES);
     snprintf(leak->why, sizeof leak->why,
-             "In %" PRIu32
-             " steps, one tensor was made anew from itself and more (aten::cat), larger than ever.",
+             "In %" PRIu32 " steps a tensor was extended with torch.cat, growing each time.",
              growth->records);
     vt_leak_add_part(finder, leak, class, bytes, blocks, label->category);
 }
