@@ -15,5 +15,7 @@
 #define VT_TORCH_LARGE_SEGMENT_BYTES (UINT64_C(20) << 20)
 #define VT_TORCH_OWN_SEGMENT_BYTES (UINT64_C(10) << 20)
 #define VT_TORCH_SEGMENT_ROUND_BYTES (UINT64_C(2) << 20)
+/* Streams of one device and priority, which it hands out in turn. */
+#define VT_TORCH_STREAMS 32u
 
 #endif

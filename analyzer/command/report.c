@@ -107,7 +107,7 @@ static unsigned findings_for(const struct vt_arguments *arguments, const struct 
 {
     if (arguments->explain && !is_json(arguments))
         return 0;
-    return page->findings |
+    return page->findings | (arguments->by == VT_BY_HOLDER ? VT_FIND_HOLDERS : 0) |
            (arguments->brief && page->command == VT_COMMAND_OOM ? VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS : 0);
 }
 

@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "diagnose/causes_models.h"
 #include "diagnose/causes_outside.h"
+#include "diagnose/causes_steps.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
@@ -70,7 +71,7 @@ static void find_request(struct vt_cause_search *search)
         return;
     struct vt_cause *cause = vt_cause_add(
         search, VT_CAUSE_REQUEST, refusal->asked_bytes, refusal->asker_stack,
-        "this one request is larger than the card of %s", vt_format_bytes(refusal->total_bytes, total));
+        "a single allocation larger than the GPU (%s)", vt_format_bytes(refusal->total_bytes, total));
     if (cause)
         cause->suffices = true;
 }
@@ -87,7 +88,7 @@ static void find_leaks(struct vt_cause_search *search)
         if (leak->category == VT_CATEGORY_CACHED || leak->category == VT_CATEGORY_HOST_PINNED)
             continue;
         cause = vt_cause_add(search, VT_CAUSE_LEAK, leak->bytes, 0,
-                             "%s%s%s, %s more with each step since step %" PRIu32,
+                             "%s%s%s, growing by %s per step since step %" PRIu32,
                              leak->is_leak ? "a leak: " : "", leak->name, of,
                              vt_format_bytes(leak->bytes_per_step, each), leak->first_step);
         if (!cause)
@@ -165,7 +166,7 @@ static void find_failed_try(struct vt_cause_search *search)
             bytes += block->bytes;
     }
     vt_cause_add(search, VT_CAUSE_FAILED_TRY, bytes, failed->stack_id,
-                 "what a try made that ran out of memory before (oom#%td), whose exception is still held",
+                 "an earlier failed attempt (oom#%td), kept alive by its exception",
                  failed - report->refusals + 1);
 }
 
@@ -242,8 +243,8 @@ static void find_gradients_on(struct vt_cause_search *search)
             most = 0;
     if (most > 1)
         vt_cause_add(search, VT_CAUSE_GRADIENTS_ON, bytes, stack_id,
-                     "an evaluation with gradients on: the graphs of %" PRIu32
-                     " forward passes, which no backward uses",
+                     "evaluation with gradients enabled: %" PRIu32
+                     " forward graphs that no backward pass has used",
                      most);
     vt_index_free(&graphs.ran);
     vt_index_free(&graphs.trained);
@@ -273,7 +274,7 @@ static void find_checkpoint_copy(struct vt_cause_search *search)
         if (search->attribution->labels[search->there.items[i]].category == VT_CATEGORY_CHECKPOINT_COPY)
             add_to_sum(&copies, &search->replay->allocations[search->there.items[i]]);
     vt_cause_add(search, VT_CAUSE_CHECKPOINT_COPY, copies.bytes, copies.stack_id,
-                 "copies of weights or of a checkpoint on the card");
+                 "copies of weights or of a checkpoint on the GPU");
 }
 
 /* The framework has emptied its cache before it gave up: what is left lies between blocks in use. */
@@ -286,12 +287,12 @@ static void find_fragmentation(struct vt_cause_search *search)
         cache->kept_bytes < search->shortage->missing_bytes ||
         cache->kept_bytes * LEAST_FRAGMENTS < search->gpu_bytes)
         return;
-    struct vt_cause *cause = vt_cause_add(
-        search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
-        "fragmentation: the cache had enough, but between blocks in use; the largest free piece was %s",
-        vt_format_bytes(cache->largest_hole_bytes, largest));
+    struct vt_cause *cause =
+        vt_cause_add(search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
+                     "fragmentation: enough reserved memory was free, but the largest free piece was %s",
+                     vt_format_bytes(cache->largest_hole_bytes, largest));
     if (cause && !cache->has_pools)
-        cause->remedy = "Make the large block before the small ones that stay.";
+        cause->remedy = "Allocate large, long-lived tensors before small ones.";
 }
 
 static void find_earlier_steps(struct vt_cause_search *search)
@@ -306,10 +307,10 @@ static void find_earlier_steps(struct vt_cause_search *search)
             add_to_sum(&earlier, &search->replay->allocations[search->there.items[i]]);
     }
     struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, earlier.bytes, earlier.stack_id,
-                                          "tensors that earlier steps made are still held");
+                                          "tensors from earlier steps are still alive");
     if (cause && search->trace->stacks[earlier.stack_id].native_count &&
         !vt_shows_kind(search->trace, earlier.stack_id, VT_OBJECT_NODES))
-        cause->remedy = "Drop what earlier steps made, or keep copies on the CPU.";
+        cause->remedy = "Release tensors from earlier steps, or keep copies on the CPU.";
 }
 
 static uint64_t passing_bytes(const struct vt_cause_search *search)
@@ -326,8 +327,7 @@ static void find_kv_cache(struct vt_cause_search *search)
     uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
     if (!search->shortage->cause_count && bytes > passing_bytes(search) &&
         bytes * LEAST_CACHE > resident_bytes(search))
-        vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, 0,
-                     "the caches of keys and values of the sequences so far");
+        vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, 0, "the KV cache of the current sequences");
 }
 
 /* Nothing is known of what the memory is for, so nothing can be called wrong: says only which call made the
@@ -351,8 +351,7 @@ static void find_unknown_use(struct vt_cause_search *search)
         largest = by_stack[stack_id] > by_stack[largest] ? stack_id : largest;
     }
     vt_cause_add(search, VT_CAUSE_UNKNOWN_USE, unknown, largest,
-                 "memory of unknown use, of which one call made %s",
-                 vt_format_bytes(by_stack[largest], most));
+                 "memory of unknown use, %s of it from one call", vt_format_bytes(by_stack[largest], most));
     free(by_stack);
 }
 
@@ -377,14 +376,20 @@ static void find_size(struct vt_cause_search *search)
     if (search->shortage->cause_count)
         return;
     const bool trains = may_train(search);
-    struct vt_cause *cause = model > passing
-                                 ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
-                                                trains ? ", gradients and optimizer state" : "")
-                                 : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack,
-                                                "%sactivations, inputs and temporaries, with this request",
-                                                search->refusal->step ? "the size of this step: its " : "");
+    char growth[192], step[48] = "too big";
+    vt_input_growth(search, growth, sizeof growth);
+    if (search->refusal->step)
+        snprintf(step, sizeof step, "step %" PRIu32 " is too big", search->refusal->step);
+    struct vt_cause *cause =
+        model > passing ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
+                                       trains ? ", gradients and optimizer state" : "")
+        : growth[0]
+            ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
+            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: " VT_STEP_PARTS,
+                           step);
     if (cause && !trains)
-        cause->remedy = "Use a smaller batch or shorter inputs; of weights, lower precision or sharding.";
+        cause->remedy =
+            "Use a smaller batch or shorter inputs; shrink weights with lower precision or sharding.";
 }
 
 static int compare_causes(const void *left, const void *right)

@@ -77,8 +77,8 @@ void vt_cause_second_model(struct vt_cause_search *search)
     vt_index_free(&own_lines);
     if (weights || (similar && similar <= 2 * made))
         vt_cause_add(search, VT_CAUSE_SECOND_MODEL, bytes, stack_id,
-                     "the same lines made another model in step %" PRIu32
-                     ", and the earlier one is still there with its gradients and optimizer state",
+                     "the same lines created a second model in step %" PRIu32
+                     "; the first is still alive with its gradients and optimizer state",
                      latest);
 }
 
@@ -142,7 +142,7 @@ void vt_cause_idle_model(struct vt_cause_search *search)
     }
     if (first && bytes < all && bytes >= search->shortage->missing_bytes)
         vt_cause_add(search, VT_CAUSE_IDLE_MODEL, bytes, stack_id,
-                     "a model that has not run since step %" PRIu32 ": the weights of %.80s … %.80s", latest,
+                     "an idle model, not used since step %" PRIu32 ": the weights of %.80s … %.80s", latest,
                      first, last);
     vt_index_free(&use.last);
     vt_index_free(&use.trained);

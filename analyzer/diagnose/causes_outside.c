@@ -43,7 +43,7 @@ void vt_cause_other_process(struct vt_cause_search *search)
         struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_OTHER_PROCESS, beside, 0,
                                               "memory of other processes, or memory that was not recorded");
         if (cause)
-            cause->remedy = "See in nvidia-smi what else uses this GPU.";
+            cause->remedy = "Check with nvidia-smi what else uses this GPU.";
         return;
     }
     if (found.count > 1)
@@ -75,7 +75,7 @@ void vt_cause_other_library(struct vt_cause_search *search)
     }
     if (search->refusal->of_framework && has_blocks)
         vt_cause_add(search, VT_CAUSE_OTHER_LIBRARY, bytes, stack_id,
-                     "memory that other code of this process took from the driver itself, in %" PRIu32
+                     "memory that other code of this process allocated from the driver itself, in %" PRIu32
                      " allocation%s",
                      count, count == 1 ? "" : "s");
 }
@@ -102,11 +102,10 @@ void vt_cause_idle_pool(struct vt_cause_search *search)
         return;
     if (idle * 2 >= cached) {
         vt_cause_add(search, VT_CAUSE_IDLE_POOL, idle < cached ? idle : cached, 0,
-                     "memory that the driver's memory pools keep and nothing uses");
+                     "unused memory that the driver's memory pools keep");
     } else if (search->shortage->device->cache_release) {
-        struct vt_cause *cause =
-            vt_cause_add(search, VT_CAUSE_IDLE_POOL, cached - idle, 0,
-                         "memory that the framework's cache keeps reserved and nothing uses");
+        struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_IDLE_POOL, cached - idle, 0,
+                                              "memory that the framework has reserved and does not use");
         if (cause)
             cause->remedy = "Empty the framework's cache before this request, or set a limit for it.";
     }

@@ -71,14 +71,14 @@ static void check_size(struct vt_checks *checks, const struct vt_device_report *
               vt_format_bytes(bytes - checked.limit_bytes, over), what, limit_text(limit, whole, most));
 }
 
-/* "kept tensor at train.py:88 main" of the largest leak of device memory. */
+/* "kept tensor at train.py:88 main" of the largest leak. */
 static void name_leak(const struct vt_leak *leak, char *text, size_t bytes)
 {
     snprintf(text, bytes, "%s%s%s", leak->name, leak->line_count ? " at " : "",
              leak->line_count ? leak->lines[0].name : "");
 }
 
-/* Only device memory counts. A limit that cannot be judged is exceeded, unless that is allowed. */
+/* Page-locked host memory counts, too. A limit that cannot be judged is exceeded, unless that is allowed. */
 static void check_leak(struct vt_checks *checks, const struct vt_device_report *device,
                        const struct vt_limits *limits)
 {
@@ -99,8 +99,6 @@ static void check_leak(struct vt_checks *checks, const struct vt_device_report *
     for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
-        if (leak->verdict == VT_LEAK_HOST_PINNED)
-            continue;
         checked.bytes += per_step ? leak->bytes_per_step : leak->bytes;
         if (!name[0])
             name_leak(leak, name, sizeof name);

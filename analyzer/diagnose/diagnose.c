@@ -7,6 +7,7 @@
 #include "diagnose/fragmentation.h"
 #include "diagnose/gpu_accounting.h"
 #include "diagnose/graph_pools.h"
+#include "diagnose/holder_table.h"
 #include "diagnose/inference.h"
 #include "diagnose/leaks/leaks.h"
 #include "diagnose/oom.h"
@@ -46,6 +47,8 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
         device->graph_pools = vt_graph_pools_find(report, device->index, device->shown->state.event_index);
     if (wanted & VT_FIND_CARD)
         vt_gpu_account(report, device);
+    if (wanted & VT_FIND_HOLDERS)
+        device->holders = vt_holder_table_make(report, device->index, device->shown->state.event_index);
     if (wanted & VT_FIND_STEPS)
         device->steps = vt_steps_make(report, device->index);
 }

@@ -11,6 +11,7 @@ enum vt_finding {
     VT_FIND_STEPS = 8,
     VT_FIND_SHORTAGE = 16,    /* of the failed request that is shown */
     VT_FIND_GRAPH_POOLS = 32, /* of what is shown */
+    VT_FIND_HOLDERS = 128,    /* of what is shown */
     VT_FIND_CARD = 64,        /* of what is shown, and at the last reading; contexts without memory */
 };
 

@@ -21,6 +21,11 @@ bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uin
            vt_is_grouped(allocation);
 }
 
+bool vt_is_host_memory(const struct vt_allocation *allocation)
+{
+    return allocation->kind == VT_ALLOCATION_HOST && !(allocation->flags & VT_FLAG_FOREIGN);
+}
+
 struct vt_counted vt_counted_at(const struct vt_replay *replay, int device_index, uint32_t event_index)
 {
     struct vt_counted counted = {0};

@@ -19,6 +19,8 @@ struct vt_instant;
 bool vt_is_grouped(const struct vt_allocation *allocation);
 /* ... and is alive on the device just after the event. */
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index);
+/* True for page-locked memory of this process, which lies on no device. */
+bool vt_is_host_memory(const struct vt_allocation *allocation);
 /* All of these: their indices in the replay, in order. The caller frees the items. */
 struct vt_counted {
     uint32_t *items;

@@ -65,15 +65,43 @@ struct vt_leak {
 struct vt_leaks {
     struct vt_leak *items; /* leaks first, by bytes per step, then the rest */
     size_t count, leak_count;
-    uint32_t step_count;     /* of the trace */
-    bool judged;             /* whether growth per step could be measured */
-    char unjudged[200];      /* if not, why, in a sentence, and what to do */
-    struct vt_leak_part *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
+    uint32_t step_count; /* of the trace */
+    bool judged;         /* whether growth per step could be measured */
+    char unjudged[200];  /* if not, why, in a sentence, and what to do */
+    struct vt_leak_part
+        *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
     size_t remaining_count;
     uint64_t bytes_per_step; /* of all leaks of device memory */
     /* The least that was allocated when a step of the earlier or the later half began; the first steps, which
      * may warm up, are in no half. */
     uint64_t early_bytes, late_bytes;
+};
+
+/* ---- Holders ---- */
+
+/* What a name of the program keeps. */
+struct vt_holder_row {
+    const char *name;            /* "list 'history' in __main__, 412 items", "model net (Sequential)" */
+    const char *from;            /* the variable that leads to it; NULL = it is one itself */
+    uint64_t tensors;            /* that were found under it */
+    uint64_t bytes, graph_bytes; /* graph_bytes: of these, kept by the autograd graphs of its tensors */
+    uint64_t categories[VT_CATEGORY_COUNT];
+};
+
+/* Who keeps what, at one inspection. The rows sum to held_bytes; the rest of `bytes` no name reaches. */
+struct vt_holder_table {
+    bool present;
+    const char *unknown; /* why there are no rows; NULL = there are */
+    uint32_t number;     /* of the inspection, from 1; 0 = there was none */
+    uint32_t event_index, step;
+    uint8_t phase;
+    bool before;                                 /* it came before the moment shown */
+    uint64_t t_ns;                               /* since recording began */
+    uint64_t distance_ns;                        /* from the moment shown */
+    uint64_t bytes, held_bytes;                  /* in use then; kept by the rows */
+    uint64_t rest_categories[VT_CATEGORY_COUNT]; /* of what no name reaches */
+    struct vt_holder_row *rows;                  /* largest first; owned */
+    size_t row_count;
 };
 
 /* ---- Advice ---- */

@@ -346,6 +346,25 @@ void vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned gro
     free(counted.items);
 }
 
+uint64_t vt_group_host_memory(struct vt_grouper *grouper, uint32_t event_index, enum vt_by by,
+                              struct vt_groups *groups)
+{
+    const struct vt_replay *replay = grouper->attribution->replay;
+    struct vt_counted counted = {0};
+    size_t capacity = 0;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        if (!vt_is_host_memory(&replay->allocations[i]) || !vt_alive_at(&replay->allocations[i], event_index))
+            continue;
+        VT_APPEND(counted.items, counted.count, capacity, i);
+        bytes += replay->allocations[i].bytes;
+    }
+    make_groups(grouper, -1, by, &counted, groups);
+    free(counted.items);
+    return bytes;
+}
+
 struct vt_grouper *vt_grouper_make(const struct vt_report *report, unsigned depth)
 {
     struct vt_grouper *grouper = vt_allocate_zeros(1, sizeof *grouper);

@@ -18,6 +18,7 @@ enum vt_by {
     VT_BY_OP,
     VT_BY_COUNT, /* ways to group */
     VT_BY_BLOCK = VT_BY_COUNT,
+    VT_BY_HOLDER, /* what keeps them: report only */
     VT_BY_CHOICES
 };
 

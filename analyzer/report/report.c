@@ -10,6 +10,7 @@
 #include "report/explanations.h"
 #include "report/group_table.h"
 #include "report/groups.h"
+#include "report/host_memory.h"
 #include "report/identities.h"
 #include "report/instants.h"
 #include "report/moments.h"
@@ -129,6 +130,7 @@ static int make_devices(struct vt_report *report, const struct wanted *wanted)
         report->devices[report->device_count].index = i;
         result = make_device(report, wanted, grouper, &report->devices[report->device_count++]);
     }
+    vt_host_memory_find(report, grouper);
     vt_grouper_free(grouper);
     return result;
 }
@@ -143,8 +145,8 @@ static uint64_t duration_of(const struct vt_trace *trace)
 
 const char *vt_by_name(unsigned by)
 {
-    static const char *const names[VT_BY_CHOICES] = {"category", "module", "kind", "owner",
-                                                     "line",     "stack",  "op",   "block"};
+    static const char *const names[VT_BY_CHOICES] = {"category", "module", "kind",  "owner", "line",
+                                                     "stack",    "op",     "block", "holder"};
 
     return by < VT_BY_CHOICES ? names[by] : "?";
 }
@@ -424,6 +426,7 @@ static void free_device(struct vt_device_report *device)
     free(device->explanation.reasons);
     vt_timeline_free(&device->timeline);
     free_leaks(&device->leaks);
+    free(device->holders.rows);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);
     free(device->graph_pools.items);
@@ -440,6 +443,8 @@ void vt_report_free(struct vt_report *report)
     for (size_t i = 0; i < report->device_count; i++)
         free_device(&report->devices[i]);
     free(report->devices);
+    vt_groups_free(&report->host.lines);
+    vt_groups_free(&report->host.stacks);
     free(report->refusals);
     free(report->marks);
     free(report->gaps);

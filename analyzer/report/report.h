@@ -29,6 +29,7 @@ struct vt_device_report {
     /* Near the moment shown, as the driver reported; 0 = it did not. */
     uint64_t card_free_bytes, card_total_bytes;
     struct vt_leaks leaks;
+    struct vt_holder_table holders; /* near what is shown; with VT_FIND_HOLDERS */
     struct vt_advices advices;
     struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */
@@ -108,6 +109,14 @@ struct vt_step_start {
     uint64_t t_ns; /* since recording began */
 };
 
+/* Page-locked host memory of the process: it is on no device and in no sum. */
+struct vt_host_memory {
+    uint64_t peak_bytes, end_bytes; /* the most at any time; 0 = there never was any */
+    struct vt_state peak;           /* when; no bytes are set */
+    uint64_t shown_bytes;           /* at the moment shown; without --at at the peak */
+    struct vt_groups lines, stacks; /* of these */
+};
+
 struct vt_report {
     const struct vt_trace *trace;             /* for makers; opaque to views */
     const struct vt_attribution *attribution; /* for makers; opaque to views */
@@ -119,6 +128,7 @@ struct vt_report {
     bool has_operators;               /* stacks name operators */
     struct vt_device_report *devices; /* those that held any memory, or the requested one */
     size_t device_count;
+    struct vt_host_memory host;
     struct vt_mark *marks; /* in order */
     size_t mark_count;
     struct vt_report_gap *gaps; /* in order */

@@ -139,8 +139,12 @@ def put_function(census, function, parent):
 
 
 def traceback_variables(error):
-    """(function, name, value) of the variables of the functions that the exception left, outermost first."""
-    traceback, all_found = BaseException.__traceback__.__get__(error), []  # its class may override these
+    return variables_of(BaseException.__traceback__.__get__(error))  # its class may override these
+
+
+def variables_of(traceback):
+    """(function, name, value) of the variables of the functions that an exception left, outermost first."""
+    all_found = []
     while traceback is not None:
         parts = referents(traceback)  # the next one, and a frame
         for frame in parts:
@@ -226,6 +230,9 @@ def put_contents(census, index):
             put(census, part, index, "cache" if type(part) is dict else "item", name if type(name) is str else "function")
     elif has_class(thing, BaseException):
         put_exception(census, thing, index)
+    elif kind is TRACEBACK:
+        for where, variable, value in variables_of(thing):
+            put(census, value, index, "traceback", variable, f"{where}\tan exception")
     elif id(kind) in census.collections:
         if id(kind) not in census.sized or is_worth(thing, len(thing)):
             put_items(census, [part for part in referents(thing) if part is not kind], index)
@@ -314,6 +321,20 @@ def search_calls(census, variables):
     return search_queue(census)
 
 
+def search_errors(census, handled):
+    """The exceptions that the interpreter keeps: the one being handled, and the last that nothing handled."""
+    for name in ("last_exc", "last_value"):
+        error = getattr(sys, name, None)
+        if has_class(error, BaseException) and hasattr(sys, "ps1"):  # an interactive session: it goes on
+            put(census, error, -1, "exception", f"sys.{name}")
+        elif has_class(error, BaseException):  # it ended the program: its functions' variables are held as before
+            for where, variable, value in traceback_variables(error):
+                put(census, value, -1, "local", variable, where)
+    put(census, getattr(sys, "last_traceback", None), -1, "exception", "sys.last_traceback")
+    put(census, handled, -1, "exception", class_name(handled))
+    return search_queue(census)
+
+
 def search_last(census):
     for step in census.last:
         put(census, *step)
@@ -323,8 +344,6 @@ def search_last(census):
 def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
     census = make_census(torch, kinds, inspection, deadline_ns)
     variables = list(zip(variables[::4], variables[1::4], variables[2::4], variables[3::4]))[::-1]  # outermost first
-    for _, where, name, value in () if kinds else variables:
-        put_local(census, where, name, value)
     for name, module in program_modules():
         for variable, value in entries(module.__dict__):
             if not key_name(variable).startswith("__"):
@@ -333,14 +352,9 @@ def take_census(variables, torch, kinds, inspection, deadline_ns, handled, conte
                     put_class(census, value, name)
     for variable, value in context.items() if context is not None else ():
         put(census, value, -1, "context", variable.name)
-    for error in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
-        if has_class(error, BaseException):  # it ended the program: its functions' variables are held as before
-            for where, variable, value in traceback_variables(error):
-                put(census, value, -1, "local", variable, where)
-    put(census, handled, -1, "exception", class_name(handled))
     try:
-        # the path of an array must not depend on what is running right now
-        if search_queue(census) and (not kinds or search_calls(census, variables)):
+        # what lasts holds a tensor, rather than what is running right now
+        if search_queue(census) and search_calls(census, variables) and search_errors(census, handled):
             search_last(census)
         report_census(census, inspection.lines)
         ended = census.complete and len(census.found) <= TENSORS_MAXIMUM

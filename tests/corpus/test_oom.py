@@ -75,6 +75,14 @@ def test_the_remedy_helps(runs, name):
     assert name == "failed_try" or not facts  # there the first try fails as before
 
 
+@pytest.mark.parametrize("name, now, before", [("wide_batch", 20480 * 512 * 4, 2048 * 512 * 4)])
+def test_a_larger_input(runs, name, now, before):
+    """Rows × width × 4 bytes, of the last step and of those before it."""
+    what = oom(runs[name][0])["last"]["causes"][0]["what"]
+    assert what.startswith("step 3 is too big: inputs ") and "in steps 1–2; " in what
+    assert f"inputs {now / 2**20:.2f} MiB" in what and f"were {before / 2**20:.2f} MiB" in what, what
+
+
 def test_no_fragmentation_of_a_small_cache(runs):
     """A cache that holds the request is not the obstacle where it is under a tenth of the card."""
     for name in ("with_gradients", "history", "leak"):

@@ -27,8 +27,8 @@ def test_reserved_memory_that_grows(program):
     (device,) = json.loads(vramtrace("leaks", "--json", trace).stdout)["devices"]
     (growth,) = [leak for leak in device["leaks"] if leak["verdict"] == "fragmentation"]
     assert growth["bytes_per_step"] == SEGMENT - MIB and not growth["leak"]
-    assert growth["remedy"] == (f"Set {setting}, or pad to fewer different sizes." if setting else
-                                "Pad to fewer different sizes, or make what stays before what goes.")
+    assert growth["remedy"] == (f"Set {setting}, or pad inputs to fewer distinct sizes." if setting else
+                                "Pad inputs to fewer distinct sizes, or allocate long-lived tensors first.")
     assert words_in(vramtrace("leaks", trace).stdout) == ({setting} if setting else set())
 
 

@@ -58,7 +58,7 @@ static void add_setting(const struct vt_leak_finder *finder, uint32_t stack_id, 
     const struct vt_cache *cache =
         known ? vt_cache_of(finder->trace, stack_id, vt_counts_blocks(finder->replay)) : NULL;
     if (cache && cache->setting)
-        snprintf(leak->remedy, sizeof leak->remedy, "Set %s, or pad to fewer different sizes.",
+        snprintf(leak->remedy, sizeof leak->remedy, "Set %s, or pad inputs to fewer distinct sizes.",
                  cache->setting);
 }
 
@@ -90,10 +90,10 @@ static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, co
     leak->first_step = growth->first_step;
     leak->last_step = growth->last_step;
     snprintf(leak->why, sizeof leak->why,
-             "Reserved memory grows%s. In %" PRIu32 " of the %" PRIu32
-             " steps in which it grew, the cache had enough free bytes, %s.",
-             blocks ? " by this much more than allocated memory" : ", allocated memory does not", holes,
-             grown, fragments ? "but not in one piece" : "so most of it was needed at some moment");
+             "Reserved memory grows%s. In %" PRIu32 " of %" PRIu32
+             " steps in which it grew, enough reserved memory was free, %s.",
+             blocks ? " faster than allocated memory" : ", allocated memory does not", holes, grown,
+             fragments ? "but not in one piece" : "so most of it was needed at some point");
 }
 
 static void forecast(struct vt_leak_finder *finder, uint64_t used)

@@ -148,6 +148,6 @@ void vt_leak_cycles_find(struct vt_leak_finder *finder)
         return;
     vt_leak_add_lines(finder, leak, largest->stack_id, VT_LEAK_LINES);
     snprintf(leak->why, sizeof leak->why,
-             "%" PRIu32 " time%s, Python's garbage collector freed memory of earlier steps.", bursts,
-             bursts == 1 ? "" : "s");
+             "Memory of earlier steps was freed in bulk, %" PRIu32 " time%s, by Python's garbage collector.",
+             bursts, bursts == 1 ? "" : "s");
 }

@@ -68,9 +68,11 @@ static void key_stacks(struct vt_leak_finder *finder)
     }
 }
 
+/* A line that uses a math library makes results and, now and then, workspaces: they live by other rules. */
 static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
-    uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind);
+    const bool is_workspace = vt_label_of(finder->attribution, allocation)->category == VT_CATEGORY_WORKSPACE;
+    uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind * 2u + is_workspace);
     key = vt_mix(key, finder->operator_keys[allocation->stack_id]);
     return vt_mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
 }
@@ -79,7 +81,7 @@ static bool is_watched(const struct vt_leak_finder *finder, const struct vt_allo
 {
     const struct vt_label *label = vt_label_of(finder->attribution, allocation);
     if ((allocation->flags & VT_FLAG_FOREIGN) || vt_is_container(allocation) ||
-        label->category == VT_CATEGORY_WORKSPACE || allocation->stack_id >= finder->trace->stack_count ||
+        allocation->stack_id >= finder->trace->stack_count ||
         label->forward_stack_id >= finder->trace->stack_count)
         return false;
     if (allocation->kind == VT_ALLOCATION_HOST)

@@ -132,30 +132,38 @@ static bool shows_nodes(const struct vt_leak_finder *finder, const struct vt_all
     return vt_shows_kind(finder->trace, block->stack_id, VT_OBJECT_NODES);
 }
 
+/* Names the library that asked the driver; the framework's own code has no other remedy. */
+static const char *library_of(const struct vt_leak_finder *finder, const struct vt_allocation *holding)
+{
+    const char *path = vt_cuda_caller(finder->trace, holding->stack_id);
+    return path ? vt_cuda_library(path) : NULL;
+}
+
 static void explain(const struct vt_leak_finder *finder, const struct vt_leak_run *run, size_t count,
                     uint32_t every, const struct vt_allocation *holding, struct vt_leak *leak)
 {
-    char made[128], often[48] = "";
-    const char *cause = "";
-    snprintf(made, sizeof made, "%zu block%s of step %" PRIu32 " %s alive when step %" PRIu32 " began", count,
-             count == 1 ? "" : "s", run->step, count == 1 ? "was" : "were", finder->step_count);
+    char made[128], often[48] = "", by[96];
+    const char *cause = "", *library = NULL;
+    snprintf(made, sizeof made, "%zu %s%s from step %" PRIu32 " %s still alive in step %" PRIu32, count,
+             holding->kind == VT_ALLOCATION_BLOCK ? "tensor" : "allocation", count == 1 ? "" : "s", run->step,
+             count == 1 ? "is" : "are", finder->step_count);
     if (every > 1)
         snprintf(often, sizeof often, "; this repeats every %" PRIu32 " steps", every);
     switch (leak->verdict) {
     case VT_LEAK_GRAPH:
     case VT_LEAK_EVALUATION:
-        cause = run->ran > 0 ? ": part of a graph that no backward pass reached"
-                             : ": the whole graph of a forward pass that no backward pass reached";
+        cause = run->ran > 0 ? ": part of a forward graph that no backward pass reached"
+                             : ": a full forward graph without a backward pass";
         break;
     case VT_LEAK_CREATE_GRAPH:
-        cause = ": with gradients of a backward pass that made a graph (create_graph=True)";
+        cause = ", with gradients from backward(create_graph=True)";
         break;
     case VT_LEAK_REUSED_GRAPH:
         cause = ": backward ran through their graph and released nothing";
         break;
     case VT_LEAK_HOOK:
-        cause = run->phase == VT_PHASE_BACKWARD ? ", made in a function that backward calls"
-                                                : ", made in a hook of a module";
+        cause = run->phase == VT_PHASE_BACKWARD ? ", created in a function that backward calls"
+                                                : ", created in a module's hook";
         break;
     case VT_LEAK_TENSOR:
         if (run->graph_count > 0 && run->released > 0)
@@ -163,7 +171,15 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
         else if (run->graph_count > 0 && run->dropped > 0)
             cause = "; the rest of their graph was released";
         else if (run->graph_count == 0 && shows_nodes(finder, holding))
-            cause = ", made without a graph";
+            cause = ", created without a graph";
+        break;
+    case VT_LEAK_DRIVER:
+        library = library_of(finder, holding);
+        if (library) {
+            snprintf(by, sizeof by, ", allocated by %.64s itself", library);
+            cause = by;
+            snprintf(leak->remedy, sizeof leak->remedy, VT_LEAK_LIBRARY_REMEDY);
+        }
         break;
     default:
         break;

@@ -95,27 +95,25 @@ static enum examined how_examined(const struct vt_leak_finder *finder, const str
     return most;
 }
 
+#define ASK "Call vramtrace.inspect(\"…\") or run `vramtrace ctl PID inspect` once it has grown"
+
 /* Why no name is known for what holds a leak: a census that saw it grown and ended would have found it. */
 static const char *why_unknown(const struct vt_leak_finder *finder, const struct vt_leak *leak)
 {
     static const char *const reasons[] = {
-        [NOT] = "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown",
-        [UNSEEN] = "no inspection looked for holders while it was there. Call vramtrace_inspect() where it "
-                   "has grown",
-        [CUT_SHORT] = "the search for holders ran out of time. Call vramtrace_inspect() where it has grown",
+        [NOT] = "the inspections had no time to search for holders. " ASK,
+        [UNSEEN] = "no inspection searched for holders while it was alive. " ASK,
+        [CUT_SHORT] = "the search for holders ran out of time. " ASK,
         [NO_CYCLES] =
-            "no Python name reaches it, and the time did not last for a search of reference cycles. Call "
-            "vramtrace_inspect() where it has grown",
-        [ALL] = "an inspection looked for holders when it had grown; no name of the program reaches it: a "
-                "library or "
-                "C++ code holds it",
+            "no Python variable refers to it, and there was no time to search reference cycles. " ASK,
+        [ALL] = "no Python variable refers to it: a library or C++ code does",
     };
     if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
         leak->verdict == VT_LEAK_CREATE_GRAPH || leak->verdict == VT_LEAK_HOST_PINNED ||
         (leak->verdict == VT_LEAK_CYCLE && leak->collected))
         return NULL;
     if (finder->trace->inspection_count == 0)
-        return "no inspection was made. Call vramtrace_inspect() near the end, or let it run longer";
+        return "the program was never inspected (was the run too short?). " ASK;
     return reasons[how_examined(finder, leak)];
 }
 
@@ -126,9 +124,8 @@ static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak
     if (leak->verdict != VT_LEAK_CREATE_GRAPH)
         return;
     if (how_examined(finder, leak) >= NO_CYCLES) {
-        snprintf(
-            leak->why + bytes, sizeof leak->why - bytes,
-            " An inspection found no name that reaches them: parameters and such gradients hold each other.");
+        snprintf(leak->why + bytes, sizeof leak->why - bytes,
+                 " No Python variable refers to them: parameters and these gradients keep each other alive.");
         return;
     }
     vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
@@ -261,7 +258,7 @@ static void judge_absence(const struct vt_leak_finder *finder)
     if (in_steps * STEPS_PART < all) {
         leaks->judged = false;
         snprintf(leaks->unjudged, sizeof leaks->unjudged,
-                 "Leaks cannot be judged: only %zu %% of all allocations lie in steps. " MARKS,
+                 "Leaks cannot be judged: only %zu %% of all allocations are in steps. " MARKS,
                  in_steps * 100 / all);
     } else if (in_last * (finder->step_count - 1) > (in_steps - in_last) * LAST_STEP_TIMES &&
                in_last * 2 > all) {
@@ -282,7 +279,7 @@ static void say_too_few(struct vt_leaks *leaks)
                  "judged. " MARKS);
     else
         snprintf(leaks->unjudged, sizeof leaks->unjudged,
-                 "%" PRIu32 " step%s: too few to judge leaks (%u are needed).", leaks->step_count,
+                 "%" PRIu32 " step%s: too few to judge leaks (%u needed).", leaks->step_count,
                  leaks->step_count == 1 ? "" : "s", VT_LEAK_STEPS);
 }
 
@@ -296,17 +293,17 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
                                     .device_index = device_index,
                                     .step_count = attribution->step_count,
                                     .leaks = leaks};
+    finder.reports_host = lowest_device(attribution->replay) == device_index;
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
     if (attribution->step_count < VT_LEAK_STEPS) {
         say_too_few(leaks);
-        vt_leak_remaining_find(attribution, places, device_index, leaks);
+        vt_leak_remaining_find(attribution, places, device_index, finder.reports_host, leaks);
         return;
     }
-    finder.reports_host = lowest_device(attribution->replay) == device_index;
     find(&finder);
     judge_absence(&finder);
     compare_halves(&finder);
     if (!leaks->judged)
-        vt_leak_remaining_find(attribution, places, device_index, leaks);
+        vt_leak_remaining_find(attribution, places, device_index, finder.reports_host, leaks);
     vt_leak_finder_free(&finder);
 }

@@ -18,15 +18,16 @@ static int compare_parts(const void *a, const void *b)
     return 2 * vt_order(right->bytes, left->bytes) + vt_order(left->stack_id, right->stack_id);
 }
 
-static bool remains(const struct vt_allocation *allocation, int device_index)
+static bool remains(const struct vt_allocation *allocation, int device_index, bool with_host)
 {
-    return allocation->free_event == VT_NEVER && allocation->device_index == device_index &&
-           allocation->stack_id != 0 && allocation->kind != VT_ALLOCATION_HOST &&
-           !vt_is_container(allocation) && !(allocation->flags & VT_FLAG_FOREIGN);
+    return allocation->free_event == VT_NEVER &&
+           (allocation->kind == VT_ALLOCATION_HOST ? with_host : allocation->device_index == device_index) &&
+           allocation->stack_id != 0 && !vt_is_container(allocation) &&
+           !(allocation->flags & VT_FLAG_FOREIGN);
 }
 
 void vt_leak_remaining_find(const struct vt_attribution *attribution, struct vt_places *places,
-                            int device_index, struct vt_leaks *leaks)
+                            int device_index, bool with_host, struct vt_leaks *leaks)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_index lines = {0};
@@ -34,7 +35,8 @@ void vt_leak_remaining_find(const struct vt_attribution *attribution, struct vt_
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         const uint8_t category = attribution->labels[i].category;
-        if (!remains(block, device_index) || category == VT_CATEGORY_WORKSPACE)
+        if (!remains(block, device_index, with_host) ||
+            (category == VT_CATEGORY_WORKSPACE && block->kind == VT_ALLOCATION_BLOCK))
             continue;
         const struct vt_place *place = vt_place_of(places, block->stack_id);
         if (!place)

@@ -192,7 +192,8 @@ static void print_gpu(struct vt_print *print, const struct vt_device_report *dev
         const char *name;
     } parts[] = {{0, "other processes"},
                  {state->categories[VT_CATEGORY_CACHED], "reserved but unused"},
-                 {vt_text_context_bytes(device), gpu->present && gpu->processes_known ? "context" : "context and other processes"}};
+                 {vt_text_context_bytes(device),
+                  gpu->present && gpu->processes_known ? "context" : "context and other processes"}};
     const char *join = ": ";
     FILE *out = print->paragraph;
 
@@ -382,6 +383,7 @@ void vt_text_first_screen(struct vt_print *print, const struct vt_device_report 
     vt_text_inference(print, device);
     if (full) /* larger ones follow */
         return;
+    vt_text_host_memory(print);
     if (SCREEN_LINES - vt_print_lines(print) > CHART_ROWS + 2)
         print_chart(print, device);
     if (!print->style->top)

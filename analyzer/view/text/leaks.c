@@ -219,9 +219,10 @@ static void device_section(struct vt_print *print, const struct vt_device_report
                            "%" PRIu64 " events were lost: some leaks may be allocations whose free was lost.",
                            print->report->facts.dropped_events);
     if (leaks->judged && !leaks->leak_count)
-        vt_print_paragraph(print, 0, 0,
-                           "✓ no leak in %s steps: memory at the start of a step, later half against earlier: %s",
-                           VT_COUNT(leaks->step_count), VT_CHANGE(leaks->early_bytes, leaks->late_bytes));
+        vt_print_paragraph(
+            print, 0, 0,
+            "✓ no leak in %s steps: memory at the start of a step, later half against earlier: %s",
+            VT_COUNT(leaks->step_count), VT_CHANGE(leaks->early_bytes, leaks->late_bytes));
     if (full && leaks->count) {
         for (size_t i = 0; i < leaks->count; i++) {
             fputs(i ? "\n" : "", print->stream);

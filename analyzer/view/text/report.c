@@ -179,8 +179,10 @@ static void details(struct vt_print *print, const struct vt_device_report *devic
 
 static bool shows_first_screens(const struct vt_print *print)
 {
-    return print->style->by < 0 && !print->style->full && !print->style->brief &&
-           !print->report->devices[0].explanation.what;
+    const struct vt_report *report = print->report;
+
+    return print->style->by < 0 && !print->style->full && !print->style->brief && report->device_count &&
+           !report->devices[0].explanation.what;
 }
 
 /* The one that the first screen is about: where memory ran out or most leaks, else with the highest peak. */
@@ -261,7 +263,8 @@ static void print_nothing(struct vt_print *print)
 
 void vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    const bool whole = style->by < 0 && !(report->device_count && report->devices[0].explanation.what);
+    const bool explains = report->device_count && report->devices[0].explanation.what;
+    const bool whole = style->by < 0 && !explains;
     struct vt_print print;
 
     vt_print_begin(&print, style, report);
@@ -280,6 +283,8 @@ void vt_text_report(const struct vt_report *report, const struct vt_view_style *
             device_section(&print, &report->devices[i]);
         }
     }
+    if (!explains && !shows_first_screens(&print))
+        vt_text_host_memory(&print);
     if (whole && style->full)
         vt_text_bare_contexts(&print);
     if (whole && !style->brief && report->device_count)

@@ -192,9 +192,10 @@ void vt_text_tables(struct vt_print *print, const struct vt_device_report *devic
         vt_text_table *print;
         bool needs_names;
     } tables[VT_BY_CHOICES] = {
-        [VT_BY_MODULE] = {vt_text_modules, false}, [VT_BY_KIND] = {vt_text_kinds, false},
-        [VT_BY_OWNER] = {vt_text_owners, true},    [VT_BY_LINE] = {vt_text_lines, true},
-        [VT_BY_STACK] = {vt_text_stacks, true},    [VT_BY_BLOCK] = {blocks_table, false},
+        [VT_BY_HOLDER] = {vt_text_holders, false}, [VT_BY_MODULE] = {vt_text_modules, false},
+        [VT_BY_KIND] = {vt_text_kinds, false},     [VT_BY_OWNER] = {vt_text_owners, true},
+        [VT_BY_LINE] = {vt_text_lines, true},      [VT_BY_STACK] = {vt_text_stacks, true},
+        [VT_BY_BLOCK] = {blocks_table, false},
     };
     int top = print->style->top, by = print->style->by;
     size_t rows = (size_t)(top ? top : by < 0 ? USUAL_ROWS : BY_ROWS);

@@ -41,6 +41,8 @@ void vt_text_gpu_table(struct vt_print *print, const struct vt_device_report *de
 uint64_t vt_text_context_bytes(const struct vt_device_report *device);
 /* Devices on which the process has a context and no memory. */
 void vt_text_bare_contexts(struct vt_print *print);
+/* Page-locked host memory: a line; with --by line and --by stack, a table. Nothing if there never was any. */
+void vt_text_host_memory(struct vt_print *print);
 void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */
@@ -52,7 +54,7 @@ void vt_text_explanation(struct vt_print *print, const struct vt_device_report *
 void vt_text_tables(struct vt_print *print, const struct vt_device_report *device);
 /* One table of at most `rows` rows. */
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
-vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks;
+vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks, vt_text_holders;
 
 /* Rows of a table: --top, else few on the first screen, all of `full` with --full. */
 static inline size_t vt_text_rows(const struct vt_print *print, size_t few, size_t full)
