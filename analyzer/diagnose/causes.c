@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "diagnose/causes_models.h"
 #include "diagnose/causes_outside.h"
+#include "diagnose/streams.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
@@ -41,6 +42,7 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
                                .share = (double)bytes / (double)search->gpu_bytes,
                                .place = stack_id ? vt_place_of(search->report->places, stack_id) : NULL,
                                .suffices = bytes >= shortage->missing_bytes};
+    search->found |= UINT32_C(1) << kind;
     va_start(arguments, what);
     vsnprintf(cause->what, sizeof cause->what, what, arguments);
     va_end(arguments);
@@ -281,16 +283,19 @@ static void find_fragmentation(struct vt_cause_search *search)
 {
     const struct vt_fragmentation *cache = &search->shortage->cache;
     const struct vt_oom *refusal = search->refusal;
+    const struct vt_own_free own = vt_streams_own(search);
     char largest[24];
-    if (!refusal->of_framework || refusal->asked_bytes <= cache->largest_hole_bytes ||
+    if (!refusal->of_framework || refusal->asked_bytes <= own.largest_hole_bytes ||
+        search->found & UINT32_C(1) << VT_CAUSE_STREAMS ||
         cache->kept_bytes < search->shortage->missing_bytes ||
         cache->kept_bytes * LEAST_FRAGMENTS < search->gpu_bytes)
         return;
     struct vt_cause *cause = vt_cause_add(
         search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
-        "fragmentation: the cache had enough, but between blocks in use; the largest free piece was %s",
-        vt_format_bytes(cache->largest_hole_bytes, largest));
-    if (cause && !cache->has_pools)
+        "fragmentation: the cache had enough, but between blocks in use%s; the largest free piece was %s",
+        own.kept_bytes < search->shortage->missing_bytes ? " and on several streams" : "",
+        vt_format_bytes(own.largest_hole_bytes, largest));
+    if (cause && (!cache->has_pools || !cache->setting))
         cause->remedy = "Make the large block before the small ones that stay.";
 }
 

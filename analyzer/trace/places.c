@@ -17,7 +17,10 @@ int vt_place_add(struct vt_trace *trace, const void *record)
     }
     if (place->device_index < 0 || place->device_index >= (int)VT_MAX_DEVICES)
         return -EBADMSG;
-    const struct vt_trace_place made = {.device_index = place->device_index, .stream = place->stream};
+    struct vt_trace_place made = {.device_index = place->device_index, .stream = place->stream};
+    for (size_t i = 1; i < trace->place_count && made.stream; i++)
+        made.number += trace->places[i].device_index == made.device_index && trace->places[i].stream;
+    made.number += made.stream != 0;
     if (!trace->place_count) /* 0 = not known */
         VT_APPEND(trace->places, trace->place_count, tables->place_capacity,
                   (struct vt_trace_place){.device_index = -1});

@@ -53,7 +53,8 @@ struct vt_trace_device {
 /* Where a framework's blocks lie. */
 struct vt_trace_place {
     int device_index;
-    uint64_t stream; /* 0 = the default stream */
+    uint64_t stream; /* the framework's id of it; 0 = the default stream */
+    uint32_t number; /* 0 = the default stream; else its number on the device, in order of first use */
 };
 
 /* An environment variable that the launcher (preload/launch.def) or the program itself set. */
