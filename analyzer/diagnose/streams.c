@@ -6,16 +6,12 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "base/format.h"
-#include "diagnose/causes.h"
 #include "diagnose/graph_pools.h"
-#include "format/allocator.h"
 #include "report/report.h"
 #include "trace/places.h"
 
 #define WORTH_PART 10u /* of the reserved bytes: what is less needs no advice */
-#define FEW_STREAMS 2u /* a program may well need a second one */
-
-/* ---- A cache ---- */
+#define FEW_STREAMS 4u /* a program may well need these: to load, to compute, to send */
 
 /* Of one stream. */
 struct use {
@@ -72,70 +68,4 @@ void vt_streams_advise(struct vt_fragmentation *found)
         "Use a few streams again instead of %" PRIu32
         ": %s is free on all but one of them, and free memory serves only requests on its own stream.",
         found->stream_count, vt_format_bytes(found->side_free_bytes, bytes));
-}
-
-/* ---- Out of memory ---- */
-
-static uint32_t place_of_request(const struct vt_cause_search *search)
-{
-    return search->refusal->of_framework ? vt_trace_place(search->trace, search->refusal->event_index) : 0;
-}
-
-/* Whether the request's size is of the segment's pool. */
-static bool serves_size(const struct vt_cause_search *search, const struct vt_segment *segment)
-{
-    return !search->shortage->cache.has_pools ||
-           segment->small == (search->refusal->asked_bytes <= VT_TORCH_SMALL_BYTES);
-}
-
-struct vt_own_free vt_streams_own(const struct vt_cause_search *search)
-{
-    const struct vt_fragmentation *cache = &search->shortage->cache;
-    const uint32_t own = place_of_request(search);
-    struct vt_own_free found = {cache->kept_bytes, cache->largest_hole_bytes};
-    if (own)
-        found = (struct vt_own_free){0};
-    for (size_t i = 0; i < cache->segment_count && own; i++) {
-        const struct vt_segment *segment = &cache->segments[i];
-        if (segment->place != own || segment->captured || !serves_size(search, segment))
-            continue;
-        found.kept_bytes += segment->block_count ? segment->free_bytes : 0;
-        if (segment->largest_hole_bytes > found.largest_hole_bytes)
-            found.largest_hole_bytes = segment->largest_hole_bytes;
-    }
-    return found;
-}
-
-/* Only if one free piece is large enough: then it is certain that the request would have succeeded there. */
-void vt_cause_streams(struct vt_cause_search *search)
-{
-    const struct vt_fragmentation *cache = &search->shortage->cache;
-    const uint64_t asked = search->refusal->asked_bytes;
-    const uint32_t own = place_of_request(search);
-    uint64_t bytes = 0, largest = 0;
-    uint32_t streams = 0;
-    char piece[24];
-    if (!own || vt_streams_own(search).largest_hole_bytes >= asked)
-        return;
-    uint8_t *seen = vt_allocate_zeros(search->trace->place_count, sizeof *seen);
-    for (size_t i = 0; i < cache->segment_count; i++) {
-        const struct vt_segment *segment = &cache->segments[i];
-        if (!segment->place || segment->place == own || segment->captured || !segment->free_bytes ||
-            !serves_size(search, segment))
-            continue;
-        bytes += segment->free_bytes;
-        streams += !seen[segment->place];
-        seen[segment->place] = 1;
-        if (segment->largest_hole_bytes > largest)
-            largest = segment->largest_hole_bytes;
-    }
-    free(seen);
-    struct vt_cause *cause =
-        largest < asked ? NULL
-                        : vt_cause_add(search, VT_CAUSE_STREAMS, bytes, 0,
-                                       "memory is free, but on %" PRIu32
-                                       " other stream%s than the request's, in pieces of up to %s",
-                                       streams, streams == 1 ? "" : "s", vt_format_bytes(largest, piece));
-    if (cause)
-        cause->suffices = true;
 }

@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 
-struct vt_cause_search;
 struct vt_fragmentation;
 struct vt_report;
 
@@ -13,14 +12,5 @@ void vt_streams_find(const struct vt_report *report, int device_index, uint32_t 
                      struct vt_fragmentation *found);
 /* Advice on a cache of many streams; frees none. */
 void vt_streams_advise(struct vt_fragmentation *found);
-
-/* A cause of an OOM: the request would fit into free memory of another stream. */
-void vt_cause_streams(struct vt_cause_search *search);
-/* What the request could be served from: free bytes in segments of its stream and size that hold blocks, and
- * their largest hole. All of the cache if streams are not known. */
-struct vt_own_free {
-    uint64_t kept_bytes, largest_hole_bytes;
-};
-struct vt_own_free vt_streams_own(const struct vt_cause_search *search);
 
 #endif

@@ -11,6 +11,7 @@
 #include "trace/places.h"
 #include "trace/symbols.h"
 #include "trace/tables.h"
+#include "vramtrace/places.h"
 
 /* An id is an array's index here, so one hostile record must not make that array huge: the highest id may be
  * this plus one for every so many bytes of definitions read so far. (Lost definitions leave holes among the

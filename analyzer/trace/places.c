@@ -5,6 +5,7 @@
 #include "base/allocate.h"
 #include "base/arena.h"
 #include "trace/tables.h"
+#include "vramtrace/places.h"
 
 int vt_place_add(struct vt_trace *trace, const void *record)
 {

@@ -204,7 +204,7 @@ enum vt_record_kind {
     VT_RECORD_LAUNCH = 26,      /* struct vt_record_head, then the launcher's variables */
     VT_RECORD_DEVICE_UUID = 27, /* struct vt_device_uuid */
     VT_RECORD_GPU_USE = 28,     /* struct vt_gpu_use, then processes and their commands */
-    VT_RECORD_PLACE = 29,       /* struct vt_place_record; of id 0: then settings of the framework's allocator */
+    VT_RECORD_PLACE = 29,       /* struct vt_place_record (places.h) */
     VT_RECORD_SHAPES = 30,      /* reserved: a step's input shapes */
     VT_RECORD_UNLOAD = 31,      /* reserved: a library was unloaded; the next generation of loaded libraries begins */
 };
@@ -392,16 +392,6 @@ struct vt_stack {
     uint32_t flags; /* enum vt_stack_flag */
     uint32_t generation; /* reserved, 0: of the loaded libraries, when the addresses were read */
     /* native_frames * uint64_t return addresses; python_frames * struct vt_python_frame */
-};
-
-/* Where blocks lie. PyTorch's allocator serves each stream from segments of its own. */
-struct vt_place_record {
-    struct vt_record_head head;
-    uint32_t place_id; /* from 1; 0: settings that the program gave the allocator while it ran, and no place */
-    int32_t device_index;
-    uint64_t stream; /* PyTorch's id of the stream; 0 = the device's default stream */
-    uint64_t pool;   /* reserved, 0 */
-    /* settings to the end of the record, without a NUL: "expandable_segments:True" */
 };
 
 enum vt_stack_flag {

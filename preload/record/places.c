@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "vramtrace/places.h"
 
 enum { SETTINGS_MAXIMUM_BYTES = 1023 };
 
