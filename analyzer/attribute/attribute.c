@@ -57,8 +57,10 @@ static void label_by_kind(const struct vt_trace *trace, const struct vt_allocati
         label->evidence = trace->events[allocation->alloc_event].kind == VT_EVENT_DELTA ? VT_EVIDENCE_EXACT
                                                                                         : VT_EVIDENCE_WEAK;
         break;
-    case VT_ALLOCATION_GRAPH: /* what its nodes are for is not known */
-        label->category = VT_CATEGORY_WORKSPACE;
+    case VT_ALLOCATION_GRAPH: /* of nodes that the program made itself, if their line is known */
+        label->category = allocation->stack_id == trace->events[allocation->alloc_event].stack_id
+                              ? VT_CATEGORY_WORKSPACE
+                              : VT_CATEGORY_UNKNOWN;
         label->evidence = VT_EVIDENCE_WEAK;
         break;
     case VT_ALLOCATION_HOST:

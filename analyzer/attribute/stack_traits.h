@@ -39,6 +39,7 @@
     X(GATHERED, "gathered")                                                                                  \
     X(EVALUATION, "evaluation")                                                                              \
     X(WORKSPACE, "workspace")                                                                                \
+    X(BLAS_WORKSPACE, "blas-workspace")                                                                      \
     X(INPUT_OPERATOR, "input-operator")                                                                      \
     X(PRODUCT, "product")                                                                                    \
     X(CONCATENATION, "concatenation")                                                                        \

@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "diagnose/fragmentation.h"
 #include "format/allocator.h"
+#include "trace/settings.h"
 #include "report/report.h"
 
 struct block {
@@ -209,6 +210,22 @@ uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t alloca
 
 /* ---- The state of a trace ---- */
 
+/* Streams other than the one with most reserved keep their free memory: requests are of that one. */
+static uint32_t main_place(const struct vt_replay *replay, const struct vt_fragmentation *found)
+{
+    uint64_t *bytes = vt_allocate_zeros(replay->trace->place_count + 1, sizeof *bytes);
+    uint32_t most = 0;
+    for (size_t i = 0; i < found->segment_count; i++) {
+        const uint32_t place = found->segments[i].place;
+        bytes[place] += found->segments[i].bytes;
+        most = bytes[place] > bytes[most] ? place : most;
+    }
+    free(bytes);
+    return most;
+}
+
+#define KEPT_HOLE (VT_NEVER - 1) /* free for another stream */
+
 /* A block of the trace, or a hole if it is VT_NEVER, behind the last one of the segment. */
 static void append_block(struct vt_allocator *allocator, uint32_t *last, struct block block,
                          uint32_t allocation)
@@ -223,14 +240,16 @@ static void append_block(struct vt_allocator *allocator, uint32_t *last, struct 
     *last = made;
     if (allocation == VT_NEVER)
         put_free(allocator, made);
-    else
+    else if (allocation != KEPT_HOLE)
         vt_index_put(&allocator->of_allocation, allocation, made);
 }
 
-static void read_segment(struct vt_allocator *allocator, const struct vt_segment *segment)
+/* serves: its holes are for the requests that follow. */
+static void read_segment(struct vt_allocator *allocator, const struct vt_segment *segment, bool serves)
 {
     bool small = segment->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
     uint64_t place = segment->address, end = segment->address + segment->bytes;
+    const uint32_t hole = serves ? VT_NEVER : KEPT_HOLE;
     uint32_t last = VT_NO_BLOCK;
 
     for (uint32_t i = 0; i < segment->block_count; i++) {
@@ -238,19 +257,18 @@ static void read_segment(struct vt_allocator *allocator, const struct vt_segment
         if (block->address < place || block->address + block->bytes > end)
             break;
         append_block(allocator, &last,
-                     (struct block){.address = place, .bytes = block->address - place, .small = small},
-                     VT_NEVER);
+                     (struct block){.address = place, .bytes = block->address - place, .small = small}, hole);
         append_block(allocator, &last,
                      (struct block){.address = block->address, .bytes = block->bytes, .small = small},
                      block->allocation);
         place = block->address + block->bytes;
     }
     append_block(allocator, &last, (struct block){.address = place, .bytes = end - place, .small = small},
-                 VT_NEVER);
+                 hole);
     allocator->next_address = end > allocator->next_address ? end : allocator->next_address;
 }
 
-/* Whether an allocator of this kind owns all of it. */
+/* Whether an allocator of this kind, without options and for one stream, owns all of it. */
 static bool is_modelled(const struct vt_replay *replay, const struct vt_fragmentation *found)
 {
     for (size_t i = 0; i < found->segment_count; i++)
@@ -259,7 +277,7 @@ static bool is_modelled(const struct vt_replay *replay, const struct vt_fragment
     for (size_t i = 0; i < found->block_count; i++)
         if (replay->allocations[found->blocks[i].allocation].flags & VT_FLAG_UNCOUNTED)
             return false;
-    return found->segment_count > 0;
+    return found->segment_count > 0 && !vt_has_allocator_settings(replay->trace);
 }
 
 struct vt_allocator *vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
@@ -271,8 +289,13 @@ struct vt_allocator *vt_allocator_make(const struct vt_replay *replay, int devic
     if (allocator) {
         allocator->free_bytes = free_bytes;
         allocator->unused = VT_NO_BLOCK;
+        const uint32_t place = main_place(replay, &found);
         for (size_t i = 0; i < found.segment_count; i++)
-            read_segment(allocator, &found.segments[i]);
+            if (found.segments[i].place == place || found.segments[i].block_count)
+                read_segment(allocator, &found.segments[i], found.segments[i].place == place);
+            else
+                allocator->free_bytes +=
+                    found.segments[i].bytes; /* it is returned when the driver has no more */
     }
     vt_fragmentation_free(&found);
     return allocator;

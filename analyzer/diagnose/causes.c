@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/index.h"
 #include "base/sort.h"
+#include "diagnose/causes_cache.h"
 #include "diagnose/causes_models.h"
 #include "diagnose/causes_outside.h"
 #include "diagnose/causes_steps.h"
@@ -18,9 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_PART 20u      /* of the GPU: anything smaller is not a cause */
-#define LEAST_CACHE 4u      /* of the weights and their like: of keys and values */
-#define LEAST_FRAGMENTS 10u /* the same of a cache in pieces */
+#define LEAST_PART 20u /* of the GPU: anything smaller is not a cause */
+#define LEAST_CACHE 4u /* of the weights and their like: of keys and values */
 
 struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind kind, uint64_t bytes,
                               uint32_t stack_id, const char *what, ...)
@@ -42,6 +42,7 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
                                .share = (double)bytes / (double)search->gpu_bytes,
                                .place = stack_id ? vt_place_of(search->report->places, stack_id) : NULL,
                                .suffices = bytes >= shortage->missing_bytes};
+    search->found |= UINT32_C(1) << kind;
     va_start(arguments, what);
     vsnprintf(cause->what, sizeof cause->what, what, arguments);
     va_end(arguments);
@@ -275,24 +276,6 @@ static void find_checkpoint_copy(struct vt_cause_search *search)
             add_to_sum(&copies, &search->replay->allocations[search->there.items[i]]);
     vt_cause_add(search, VT_CAUSE_CHECKPOINT_COPY, copies.bytes, copies.stack_id,
                  "copies of weights or of a checkpoint on the GPU");
-}
-
-/* The framework has emptied its cache before it gave up: what is left lies between blocks in use. */
-static void find_fragmentation(struct vt_cause_search *search)
-{
-    const struct vt_fragmentation *cache = &search->shortage->cache;
-    const struct vt_oom *refusal = search->refusal;
-    char largest[24];
-    if (!refusal->of_framework || refusal->asked_bytes <= cache->largest_hole_bytes ||
-        cache->kept_bytes < search->shortage->missing_bytes ||
-        cache->kept_bytes * LEAST_FRAGMENTS < search->gpu_bytes)
-        return;
-    struct vt_cause *cause =
-        vt_cause_add(search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
-                     "fragmentation: enough reserved memory was free, but the largest free piece was %s",
-                     vt_format_bytes(cache->largest_hole_bytes, largest));
-    if (cause && !cache->has_pools)
-        cause->remedy = "Allocate large, long-lived tensors before small ones.";
 }
 
 static void find_earlier_steps(struct vt_cause_search *search)

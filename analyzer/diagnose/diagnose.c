@@ -12,6 +12,7 @@
 #include "diagnose/leaks/leaks.h"
 #include "diagnose/oom.h"
 #include "diagnose/steps.h"
+#include "diagnose/streams.h"
 
 /* Where memory did run out, no forecast says when it would. */
 static void drop_forecasts(const struct vt_report *report, struct vt_device_report *device)
@@ -39,6 +40,7 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
     if (wanted & VT_FIND_FRAGMENTATION) {
         device->fragmentation = vt_fragmentation_find(report->attribution->replay, device->index,
                                                       device->shown->state.event_index);
+        vt_streams_find(report, device->index, device->shown->state.event_index, &device->fragmentation);
         vt_fragmentation_describe(report, &device->fragmentation);
     }
     if (wanted)

@@ -7,10 +7,13 @@
 #include "base/allocate.h"
 #include "base/index.h"
 #include "base/sort.h"
+#include "diagnose/streams.h"
 #include "replay/replay.h"
 #include "report/blocks.h"
 #include "report/report.h"
 #include "trace/frameworks.h"
+#include "trace/places.h"
+#include "trace/settings.h"
 #include "format/allocator.h"
 
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one
@@ -23,6 +26,7 @@ struct finding {
     uint32_t event_index;
     struct vt_fragmentation *found;
     uint64_t gpu_bytes; /* as good as endless = not known */
+    uint16_t *places;   /* by allocation: a segment's (trace/places.h); NULL = there is only one stream */
 };
 
 static bool is_alive(const struct finding *finding, const struct vt_allocation *allocation)
@@ -69,6 +73,37 @@ bool vt_is_mapping(const struct vt_replay *replay, const struct vt_allocation *s
     return replay->trace->events[segment->alloc_event].kind == VT_EVENT_HANDLE_CREATE;
 }
 
+/* The allocator cuts a segment only for the stream that it was made on, so that any block in it shows the
+ * stream; pieces of an expandable segment that never held one are next to one that did. */
+static void find_places(struct finding *finding)
+{
+    const struct vt_replay *replay = finding->replay;
+    if (!replay->trace->event_places)
+        return;
+    finding->places = vt_allocate_zeros(replay->allocation_count + 1, sizeof *finding->places);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (parent_of(replay, block))
+            finding->places[block->parent] = (uint16_t)vt_trace_place(replay->trace, block->alloc_event);
+    }
+}
+
+static uint32_t place_of(const struct finding *finding, uint32_t segment)
+{
+    return finding->places ? finding->places[segment] : 0;
+}
+
+static uint32_t stream_of(const struct finding *finding, uint32_t segment)
+{
+    const uint32_t place = place_of(finding, segment);
+    return place ? finding->replay->trace->places[place].number : 0;
+}
+
+static bool is_one_stream(const struct vt_segment *segment, uint32_t place)
+{
+    return !segment->place || !place || segment->place == place;
+}
+
 /* Segments from the allocations in `order`, which are sorted. */
 static void make_segments(const struct finding *finding, const uint32_t *order, size_t count)
 {
@@ -82,7 +117,9 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
         if (last && vt_is_mapping(finding->replay, allocation) &&
             last->address + last->bytes == allocation->address &&
             vt_is_mapping(finding->replay, &finding->replay->allocations[last->allocation]) &&
-            last->small == is_small(finding, allocation)) {
+            last->small == is_small(finding, allocation) &&
+            is_one_stream(last, place_of(finding, order[i]))) {
+            last->place = last->place ? last->place : place_of(finding, order[i]);
             last->bytes += allocation->bytes;
             continue;
         }
@@ -90,6 +127,8 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
             (struct vt_segment){.address = allocation->address,
                                 .bytes = allocation->bytes,
                                 .allocation = order[i],
+                                .place = place_of(finding, order[i]),
+                                .stream = stream_of(finding, order[i]),
                                 .pool = is_small(finding, allocation) ? "small" : "large",
                                 .small = is_small(finding, allocation)};
     }
@@ -135,10 +174,12 @@ static void add_remedies(const struct finding *finding, const struct vt_segment 
 
     if (!cache)
         return;
-    if (!found->setting)
+    if (!vt_is_mapping(finding->replay, &finding->replay->allocations[segment->allocation]) &&
+        !found->setting && cache->setting && !vt_setting_in_force(finding->replay->trace, cache->setting))
         found->setting = cache->setting;
     if (segment->bytes * 2 > finding->gpu_bytes && segment->free_bytes * 2 > segment->bytes)
-        found->grows = cache->grows;
+        found->grows =
+            cache->grows && vt_setting_in_force(finding->replay->trace, cache->grows) ? NULL : cache->grows;
     if (segment->block_count || !cache->release)
         return;
     if (!found->release)
@@ -263,12 +304,18 @@ struct vt_fragmentation vt_fragmentation_find(const struct vt_replay *replay, in
 {
     const struct vt_trace_device *gpu = vt_trace_device_of(replay->trace, device_index);
     struct vt_fragmentation found = {.has_pools = vt_counts_blocks(replay)};
-    const struct finding finding = {replay, device_index, event_index, &found,
-                                    gpu && gpu->total_bytes ? gpu->total_bytes : UINT64_MAX / 2};
+    struct finding finding = {replay,
+                              device_index,
+                              event_index,
+                              &found,
+                              gpu && gpu->total_bytes ? gpu->total_bytes : UINT64_MAX / 2,
+                              NULL};
+    find_places(&finding);
     const struct alive segments = list_alive(&finding, true), blocks = list_alive(&finding, false);
     find_all(&finding, segments, blocks);
     free(segments.items);
     free(blocks.items);
+    free(finding.places);
     return found;
 }
 
@@ -319,20 +366,15 @@ static void add_advice(struct vt_fragmentation *found, const char *begin, const 
     found->advice[found->advice_count++] = vt_print_text("%s%s", begin, rest);
 }
 
-static void advise_on_cache(const struct vt_report *report, struct vt_fragmentation *found)
+static void advise_on_cache(struct vt_fragmentation *found)
 {
-    bool expands = false;
-
-    for (size_t i = 0; i < found->segment_count; i++)
-        expands |= vt_is_mapping(report->attribution->replay,
-                                 &report->attribution->replay->allocations[found->segments[i].allocation]);
     if (found->grows)
         add_advice(found, found->grows,
                    " takes memory as it is needed, instead of most of the card at first.");
-    else if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
+    else if (found->stream_kept_bytes * WORTH_PART > found->reserved_bytes)
         add_advice(
-            found, found->setting && !expands ? found->setting : "Free the blocks that pin segments,",
-            found->setting && !expands
+            found, found->setting ? found->setting : "Free the blocks that pin segments,",
+            found->setting
                 ? " lets free pieces of many segments serve one request; else make the blocks that stay "
                   "before those that go."
                 : " or make them before those that go.");
@@ -344,6 +386,7 @@ void vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmen
 {
     for (size_t i = 0; i < found->block_count; i++)
         vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
-    advise_on_cache(report, found);
+    vt_streams_advise(found);
+    advise_on_cache(found);
     group_pins(found);
 }

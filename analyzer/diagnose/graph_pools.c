@@ -187,25 +187,49 @@ static int larger_first(const void *a, const void *b)
     return 2 * vt_order(right->bytes, left->bytes) + vt_order(left->first_event, right->first_event);
 }
 
+/* segment_captures: NULL = nothing was captured. */
+static void make_finder(struct finder *finder)
+{
+    const struct vt_trace *trace = finder->report->trace;
+    for (size_t i = 0; i < trace->rare_event_count; i++)
+        read_event(finder, trace->rare_events[i]);
+    if (!finder->capture_count)
+        return;
+    finder->segment_captures =
+        vt_allocate_zeros(finder->report->allocation_count + 1, sizeof *finder->segment_captures);
+    find_segments(finder);
+}
+
+static void free_finder(struct finder *finder)
+{
+    vt_index_free(&finder->graphs);
+    vt_index_free(&finder->current);
+    free(finder->captures);
+    free(finder->executables);
+    free(finder->segment_captures);
+}
+
 struct vt_graph_pools vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event)
 {
     struct finder finder = {.report = report, .device_index = device_index, .event = event};
     struct vt_graph_pools pools = {0};
 
-    for (size_t i = 0; i < report->trace->rare_event_count; i++)
-        read_event(&finder, report->trace->rare_events[i]);
-    if (finder.capture_count > 0) {
-        finder.segment_captures =
-            vt_allocate_zeros(report->allocation_count + 1, sizeof *finder.segment_captures);
+    make_finder(&finder);
+    if (finder.segment_captures) {
         pools.items = vt_allocate_zeros(finder.capture_count, sizeof *pools.items);
-        find_segments(&finder);
         fill_pools(&finder, &pools);
         vt_sort(pools.items, pools.count, sizeof *pools.items, larger_first);
     }
-    vt_index_free(&finder.graphs);
-    vt_index_free(&finder.current);
-    free(finder.captures);
-    free(finder.executables);
-    free(finder.segment_captures);
+    free_finder(&finder);
     return pools;
+}
+
+void vt_graph_pools_mark(const struct vt_report *report, int device_index, uint32_t event,
+                         struct vt_fragmentation *found)
+{
+    struct finder finder = {.report = report, .device_index = device_index, .event = event};
+    make_finder(&finder);
+    for (size_t i = 0; i < found->segment_count && finder.segment_captures; i++)
+        found->segments[i].captured = finder.segment_captures[found->segments[i].allocation] != VT_NEVER;
+    free_finder(&finder);
 }

@@ -10,6 +10,7 @@
 #include "base/sort.h"
 #include "diagnose/causes.h"
 #include "diagnose/fragmentation.h"
+#include "diagnose/streams.h"
 #include "report/blocks.h"
 #include "report/report.h"
 
@@ -126,6 +127,7 @@ struct vt_shortage vt_shortage_find(const struct vt_report *report)
         shortage.missing_bytes = needed - refusal->free_bytes;
     shortage.cache =
         vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index);
+    vt_streams_find(report, refusal->device_index, refusal->event_index, &shortage.cache);
     find_freed(report, &shortage);
     vt_causes_find(report, &shortage);
     return shortage;

@@ -56,6 +56,13 @@ struct vt_build_handle {
     bool in_use;           /* referred to, mapped or bound */
 };
 
+/* An allocation node of a graph. */
+struct vt_build_node {
+    uint64_t bytes; /* 0 = its memory is known */
+    uint32_t stack_id, capture;
+    int device_index;
+};
+
 struct vt_build_mapping {
     uint64_t address, bytes;
     uint32_t handle;
@@ -92,8 +99,11 @@ struct vt_build {
     struct vt_index share_index; /* identity → the latest of its shares */
     size_t share_capacity;
     struct vt_index graph_memory; /* addresses of graphs' allocation nodes */
-    struct vt_index balances;     /* allocation → memory.c */
-    struct vt_index free_index;   /* thread → its place in `frees` */
+    struct vt_build_node *nodes;  /* graph_nodes.c; those of a capture follow each other */
+    size_t node_count, node_capacity;
+    uint32_t captures;          /* so far */
+    struct vt_index balances;   /* allocation → memory.c */
+    struct vt_index free_index; /* thread → its place in `frees` */
     struct vt_build_free *frees;
     size_t free_count, free_capacity;
     struct vt_build_handle *handles;

@@ -7,6 +7,7 @@
 #include "replay/memory.h"
 
 #include "replay/build.h"
+#include "replay/graph_nodes.h"
 
 #define BALANCE_ZERO UINT32_C(0x40000000) /* as a balance is stored */
 
@@ -90,6 +91,7 @@ void vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
 {
     if (event->flags & VT_FLAG_CAPTURED) { /* a graph node: no memory yet */
         vt_index_put(&build->graph_memory, event->address, 1);
+        vt_graph_nodes_add(build, event);
         return;
     }
     uint32_t old = vt_index_get(&build->memory, event->address);

@@ -8,6 +8,7 @@
 #include "base/allocate.h"
 #include "base/progress.h"
 #include "replay/build.h"
+#include "replay/graph_nodes.h"
 #include "replay/virtual_memory.h"
 
 /* Compares with the framework's own counter. A framework that has one reports `detail` too. */
@@ -65,7 +66,7 @@ static void pool_event(struct vt_build *build, const struct vt_event *event)
 {
     if (event->flags & VT_FLAG_CAPTURED) {
         if (event->device_index >= 0)
-            vt_build_set_growth(build, VT_ALLOCATION_GRAPH, event->device_index, event->total_bytes);
+            vt_graph_nodes_grow(build, event->device_index, event->total_bytes);
         return;
     }
     uint32_t index = vt_index_get(&build->pool_index, event->address);
@@ -155,6 +156,7 @@ static void driver_event(struct vt_build *build, const struct vt_event *event)
         [VT_EVENT_FREE_FAILED] = free_failed,
         [VT_EVENT_POOL_DESTROY] = pool_event,
         [VT_EVENT_POOL] = pool_event,
+        [VT_EVENT_CAPTURE] = vt_graph_nodes_begin,
         [VT_EVENT_EXPORT] = export_event,
         [VT_EVENT_MEMORY_INFO] = memory_info_event,
         [VT_EVENT_DELTA] = delta_event,
@@ -214,6 +216,7 @@ static void free_build(struct vt_build *build)
     for (size_t i = 0; i < build->context_count; i++)
         free(build->contexts[i].owned.items);
     free(build->frees);
+    free(build->nodes);
     free(build->handles);
     free(build->mappings);
     free(build->pools);

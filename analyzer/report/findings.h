@@ -108,7 +108,7 @@ struct vt_holder_table {
 
 struct vt_advice {
     const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "empty_cache"; of the GPU: gpu_advice.c */
+                         "foreach", "in_place", "workspaces", "empty_cache"; of the GPU: gpu_advice.c */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
@@ -211,6 +211,9 @@ struct vt_segment {
     uint32_t pin_count; /* 0 or 1 */
     const char *pool;   /* "small" or "large", after the requests that it serves */
     bool small;
+    bool captured;   /* only graphs that were captured into it use it; set if there are several streams */
+    uint32_t place;  /* trace/places.h: of its stream; 0 = not known, or there is only one stream */
+    uint32_t stream; /* 0 = the default stream; else its number on the device, in order of first use */
 };
 
 /* Segments with holes whose pins one line made. */
@@ -237,9 +240,15 @@ struct vt_fragmentation {
     const char *setting;       /* with which holes serve more requests; NULL = none, or not known */
     const char *grows;         /* a setting that avoids allocating half the GPU at once, most of it unused */
     uint64_t kept_bytes;       /* holes of the others */
-    uint64_t unusable_bytes;   /* of holes that no request ever made of their pool fits in */
+    /* By stream; 0 where there is only one, or streams are not known. Without segments of captured graphs. */
+    uint32_t stream_count, idle_stream_count; /* that have segments; of these, without any block */
+    uint64_t idle_stream_bytes;               /* of the segments of the latter */
+    uint64_t side_free_bytes;                 /* free on all streams but the one with most */
+    uint64_t
+        stream_kept_bytes;   /* the most of kept_bytes that one stream has; all of it if there is only one */
+    uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
     uint64_t largest_hole_bytes;
-    char *advice[3]; /* what would return free bytes to the GPU, or let them serve a request */
+    char *advice[4]; /* what would return free bytes to the GPU, or let them serve a request */
     uint32_t advice_count;
     /* For each pool (0: large, 1: small): the smallest and the largest request ever made, 0 = none. */
     bool has_pools; /* small requests and large ones have segments of their own */

@@ -4,6 +4,7 @@
 #include "attribute/attribute.h"
 #include "base/allocate.h"
 #include "report/moments.h"
+#include "trace/settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,6 +125,14 @@ static void read_header(const struct vt_trace *trace, struct vt_info *info)
     info->python_free_threaded = header->counters.python_free_threaded != 0;
 }
 
+static void read_settings(const struct vt_trace *trace, struct vt_info *info)
+{
+    struct vt_setting_facts setting;
+    size_t capacity = 0, at = 0;
+    while ((setting.value = vt_setting_next(trace, &at, &setting.variable)))
+        VT_APPEND(info->settings, info->setting_count, capacity, setting);
+}
+
 void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
 {
     const struct vt_trace *trace = attribution->trace;
@@ -137,6 +146,7 @@ void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info
     read_header(trace, info);
     measure_file(trace, info);
     read_inspections(attribution, info);
+    read_settings(trace, info);
     info->devices = vt_allocate_zeros(trace->device_count + 1, sizeof *info->devices);
     count_events(trace, info);
     for (size_t i = 0; i < trace->device_count; i++)
@@ -147,6 +157,7 @@ void vt_info_make(const struct vt_attribution *attribution, struct vt_info *info
 void vt_info_free(struct vt_info *info)
 {
     free(info->devices);
+    free(info->settings);
     free(info->inspections);
     free(info->kinds);
     *info = (struct vt_info){0};

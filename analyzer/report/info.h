@@ -16,6 +16,11 @@ struct vt_device_facts {
     uint64_t total_bytes; /* 0 = not known */
 };
 
+struct vt_setting_facts {
+    const char *variable; /* NULL = the program set it while it ran */
+    const char *value;
+};
+
 struct vt_kind_counts {
     const char *kind;
     uint64_t layers[VT_LAYERS]; /* events, by enum vt_layer */
@@ -41,6 +46,8 @@ struct vt_info {
     const char *program_version, *host, *working_folder, *executable; /* NULL = not known */
     uint32_t format_version, parent_pid, stop_reason, python_version, python_unsupported_minor,
         python_free_threaded;
+    struct vt_setting_facts *settings; /* of memory, that were in force */
+    size_t setting_count;
     struct vt_device_facts *devices;
     size_t device_count;
     uint64_t layers[VT_LAYERS];

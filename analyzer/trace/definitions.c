@@ -8,8 +8,10 @@
 #include "base/sort.h"
 #include "trace/inspections.h"
 #include "trace/launch.h"
+#include "trace/places.h"
 #include "trace/symbols.h"
 #include "trace/tables.h"
+#include "vramtrace/places.h"
 
 /* An id is an array's index here, so one hostile record must not make that array huge: the highest id may be
  * this plus one for every so many bytes of definitions read so far. (Lost definitions leave holes among the
@@ -174,6 +176,7 @@ static int add_stack(struct vt_trace *trace, const void *record)
         .function = stack->function,
         .label = stack->label,
         .flags = stack->flags,
+        .place_id = stack->place_id,
         .native_count = stack->native_frames,
         .python_count = stack->python_frames,
         .native = native,
@@ -253,6 +256,7 @@ static const struct {
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
     [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), vt_launch_add},
     [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
+    [VT_RECORD_PLACE] = {sizeof(struct vt_place_record), vt_place_add},
     [VT_RECORD_GPU_USE] = {sizeof(struct vt_gpu_use), add_gpu_use},
 };
 

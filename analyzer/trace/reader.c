@@ -16,6 +16,7 @@
 #include "trace/debug_info.h"
 #include "trace/definitions.h"
 #include "trace/inspections.h"
+#include "trace/places.h"
 #include "trace/records.h"
 #include "trace/stacks.h"
 #include "trace/tables.h"
@@ -245,8 +246,9 @@ static int read_once(const char *path, int file, const struct vt_reading *readin
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
     vt_definitions_finish(trace);
     settle_events(trace);
+    vt_places_settle(trace);
     split_by_thread(trace);
-    vt_stacks_end_at_loop(trace);
+    vt_stacks_join(trace);
     vt_inspections_read(trace);
     trace->complete =
         trace->header.state == VT_STATE_COMPLETE && !trace->truncated && trace->unfinished_records == 0;
@@ -303,6 +305,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(tables->entries);
     free(tables->code_is_library);
     free(tables->compiled);
+    vt_index_free(&tables->places);
     vt_index_free(&tables->strings);
     vt_index_free(&tables->functions);
     vt_index_free(&tables->symbols);
@@ -319,6 +322,9 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);
+    free(trace->places);
+    free(trace->event_places);
+    free(trace->settings);
     free(trace->gpu_uses);
     for (size_t i = 0; i < trace->inspection_count; i++) {
         free(trace->inspections[i].modules);

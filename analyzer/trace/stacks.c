@@ -199,7 +199,7 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     return stack->python_count > 0 || stack->native_count > 0;
 }
 
-/* ---- Stacks recorded before the recorder knew the loop of autograd's engine ---- */
+/* ---- Stacks that differ only in what the recorder did not know, or in their place ---- */
 
 /* Uses only names in the trace: the recorder knew no others. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
@@ -262,9 +262,9 @@ static void find_same_stacks(const struct vt_trace *trace, uint32_t *first)
     vt_index_free(&index);
 }
 
-void vt_stacks_end_at_loop(struct vt_trace *trace)
+void vt_stacks_join(struct vt_trace *trace)
 {
-    bool any = false;
+    bool any = trace->event_places != NULL;
     for (size_t id = 1; id < trace->stack_count; id++) {
         struct vt_trace_stack *stack = &trace->stacks[id];
         uint32_t native_count = native_before_loop(trace, stack);

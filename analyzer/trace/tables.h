@@ -52,6 +52,8 @@ struct vt_trace_tables {
     bool process_known;
 
     struct vt_strings texts;
+    struct vt_index places; /* id → vt_trace.places */
+    size_t place_capacity, setting_capacity;
     struct vt_index strings, functions,
         threads; /* id of a string or function, kernel id of a thread → texts */
 

@@ -18,6 +18,7 @@ struct vt_trace_stack {
     uint16_t function; /* the hooked function, 0 = none */
     uint16_t label;    /* the runtime call round it, 0 = none */
     uint32_t flags;    /* enum vt_stack_flag */
+    uint32_t place_id; /* of its record; places.h has those of events */
     uint32_t native_count, python_count;
     const uint64_t *native; /* innermost first, up to the interpreter or the loop of autograd's engine */
     const struct vt_python_frame *python;
@@ -47,6 +48,13 @@ struct vt_trace_device {
     uint64_t total_bytes; /* 0 = unknown */
     bool has_uuid;        /* uuid identifies the GPU */
     uint8_t uuid[16];
+};
+
+/* Where a framework's blocks lie. */
+struct vt_trace_place {
+    int device_index;
+    uint64_t stream; /* the framework's id of it; 0 = the default stream */
+    uint32_t number; /* 0 = the default stream; else its number on the device, in order of first use */
 };
 
 /* An environment variable that the launcher (preload/launch.def) or the program itself set. */
@@ -181,6 +189,12 @@ struct vt_trace {
     size_t stack_count;
     struct vt_trace_code *codes; /* index = code id */
     size_t code_count;
+    struct vt_trace_place *places; /* 0: not known */
+    size_t place_count;
+    uint16_t *
+        event_places; /* by event: index into places; NULL: all blocks are of default streams, or not known */
+    const char **settings; /* that the program gave the framework's allocator while it ran, in order */
+    size_t setting_count;
     struct vt_trace_device *devices;
     size_t device_count;
 

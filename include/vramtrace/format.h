@@ -204,7 +204,7 @@ enum vt_record_kind {
     VT_RECORD_LAUNCH = 26,      /* struct vt_record_head, then the launcher's variables */
     VT_RECORD_DEVICE_UUID = 27, /* struct vt_device_uuid */
     VT_RECORD_GPU_USE = 28,     /* struct vt_gpu_use, then processes and their commands */
-    VT_RECORD_PLACE = 29,       /* reserved, as are the fields that say so: a block's stream and pool, and its allocator's settings */
+    VT_RECORD_PLACE = 29,       /* struct vt_place_record (places.h) */
     VT_RECORD_SHAPES = 30,      /* reserved: a step's input shapes */
     VT_RECORD_UNLOAD = 31,      /* reserved: a library was unloaded; the next generation of loaded libraries begins */
 };
@@ -384,7 +384,7 @@ struct vt_gpu_process {
 struct vt_stack {
     struct vt_record_head head;
     uint32_t stack_id;  /* from 1 */
-    uint32_t place_id;  /* reserved, 0: VT_RECORD_PLACE of the blocks that this stack makes */
+    uint32_t place_id;  /* VT_RECORD_PLACE of the blocks that this stack makes; 0 = not known */
     uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
     uint16_t label;     /* function id of the runtime call around it (cudaMalloc …), 0 = none */
     uint16_t native_frames;

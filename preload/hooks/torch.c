@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "loader/elf_walk.h"
 #include "hooks/observe.h"
+#include "hooks/torch_settings.h"
 
 /* ---- PyTorch's names ---- */
 
@@ -31,6 +32,16 @@
     X(current_node, void, (struct node_pointer *), "_ZN5torch8autograd16get_current_nodeEv")                 \
     X(current_graph_task, int, (void), "_ZN5torch8autograd25get_current_graph_task_idEv")                    \
     X(current_thread, uint64_t, (void), "_ZN2at14RecordFunction15currentThreadIdEv")
+
+/* The calling thread's stream of a device, in CUDA_LIBRARY. The result is a c10::cuda::CUDAStream, which is a
+ * c10::Stream and nothing else: a device and an id, in two registers. The id is 0 for the default stream;
+ * streams that PyTorch keeps in its pools have the same id whenever they are handed out again. */
+#define CUDA_LIBRARY "libc10_cuda.so"
+#define CURRENT_STREAM "_ZN3c104cuda20getCurrentCUDAStreamEa"
+struct stream {
+    uint16_t device;
+    uint64_t id;
+};
 
 /* The result of get_current_node, returned through a hidden pointer: a shared_ptr<Node>, or in newer
  * releases an intrusive_ptr<Node>, which is only the first word. */
@@ -73,6 +84,7 @@ static struct {
     AUTOGRAD_FUNCTIONS(X)
 #undef X
     _Atomic(uint64_t (*)(void)) next_sequence;
+    _Atomic(struct stream (*)(int8_t device_index)) current_stream;
     _Atomic(const struct node_layout *) node_layout;
     _Atomic uint64_t loads; /* number of loaded libraries at the latest search, plus one; 0 = no search yet */
     _Atomic int complete;
@@ -127,6 +139,9 @@ static void look_up(void)
         return;
     if (!atomic_load(&torch.usage))
         look_up_profiler();
+    if (!atomic_load(&torch.current_stream))
+        atomic_store(&torch.current_stream,
+                     (struct stream(*)(int8_t))vt_elf_symbol_in(CUDA_LIBRARY, CURRENT_STREAM));
     bool has_autograd = vt_elf_find(is_library, NULL);
     if (has_autograd)
         look_up_autograd();
@@ -249,6 +264,17 @@ static bool is_cuda(uint16_t device)
     return (device & 0xff) == DEVICE_TYPE_CUDA;
 }
 
+/* PyTorch's allocator has just asked the same for this block, so nothing is initialized here. */
+static void see_stream(struct vt_observation *seen)
+{
+    struct stream (*current)(int8_t) = atomic_load_explicit(&torch.current_stream, memory_order_relaxed);
+    seen->on_stream = current != NULL;
+    if (current)
+        seen->stream = current(seen->device_index).id;
+    if (atomic_load_explicit(&vt_torch_settings_new, memory_order_relaxed) && vt_recording())
+        vt_torch_settings_record();
+}
+
 static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device)
 {
     int saved_errno;
@@ -260,15 +286,18 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
     if (wanted ? vt_enter_event(&saved_errno) : vt_enter(&saved_errno)) {
         look_up();
         if (wanted) {
-            vt_record(&(struct vt_observation){.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,
-                                               .layer = VT_LAYER_FRAMEWORK,
-                                               .device_index = (int8_t)(device >> 8),
-                                               .with_stack = made,
-                                               .address = (uintptr_t)address,
-                                               .bytes = made ? (uint64_t)bytes : -(uint64_t)bytes,
-                                               .detail = reserved,
-                                               .total_bytes = allocated,
-                                               .sequence = made ? autograd_sequence() : 0});
+            struct vt_observation seen = {.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,
+                                          .layer = VT_LAYER_FRAMEWORK,
+                                          .device_index = (int8_t)(device >> 8),
+                                          .with_stack = made,
+                                          .address = (uintptr_t)address,
+                                          .bytes = made ? (uint64_t)bytes : -(uint64_t)bytes,
+                                          .detail = reserved,
+                                          .total_bytes = allocated,
+                                          .sequence = made ? autograd_sequence() : 0};
+            if (made)
+                see_stream(&seen);
+            vt_record(&seen);
         }
         vt_leave(saved_errno);
     }
@@ -282,15 +311,18 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
     int saved_errno;
     if (vt_enter(&saved_errno)) {
         look_up();
-        if (is_cuda(device))
-            vt_record(&(struct vt_observation){.kind = VT_EVENT_OOM,
-                                               .layer = VT_LAYER_FRAMEWORK,
-                                               .device_index = (int8_t)(device >> 8),
-                                               .with_stack = true,
-                                               .bytes = (uint64_t)bytes,
-                                               .detail = reserved,
-                                               .total_bytes = allocated,
-                                               .sequence = autograd_sequence()});
+        if (is_cuda(device)) {
+            struct vt_observation seen = {.kind = VT_EVENT_OOM,
+                                          .layer = VT_LAYER_FRAMEWORK,
+                                          .device_index = (int8_t)(device >> 8),
+                                          .with_stack = true,
+                                          .bytes = (uint64_t)bytes,
+                                          .detail = reserved,
+                                          .total_bytes = allocated,
+                                          .sequence = autograd_sequence()};
+            see_stream(&seen);
+            vt_record(&seen);
+        }
         vt_record_ask_inspection(VT_INSPECTION_OUT_OF_MEMORY);
         vt_leave(saved_errno);
     }

@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "hash.h"
 #include "record/live_blocks.h"
+#include "record/places.h"
 #include "record/session.h"
 #include "record/stack_records.h"
 #include "stacks/native.h"
@@ -113,8 +114,8 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
 
 static uint32_t intern_stack(struct vt_session *session, struct vt_seen_stack *seen, uint16_t function)
 {
-    seen->hash =
-        vt_hash_spread(vt_hash_add(seen->hash, (uint64_t)function << 16 | thread.label)) | VT_INTERN_MARK;
+    const uint64_t rest = (uint64_t)seen->place_id << 32 | (uint64_t)function << 16 | thread.label;
+    seen->hash = vt_hash_spread(vt_hash_add(seen->hash, rest)) | VT_INTERN_MARK;
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, seen->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
@@ -135,6 +136,8 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
 {
     const bool with_stack = observed->with_stack && !vt_is_paused(session);
     struct vt_seen_stack seen = {.with_python = with_stack, .with_native = with_stack};
+    if (observed->on_stream)
+        seen.place_id = vt_place_id(session, observed->device_index, observed->stream);
     if (with_stack) {
         look_at_python(session, &seen);
         if (thread.node.sequence)
@@ -186,6 +189,13 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
     /* Last, close to reserving the slot: events are ordered by slot. */
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push_event(session, &event);
+}
+
+void vt_record_settings(const char *settings)
+{
+    struct vt_session *session = vt_session_active();
+    if (session)
+        vt_place_settings(session, settings);
 }
 
 void vt_record_node(uint64_t sequence, uint64_t parent)

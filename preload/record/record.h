@@ -30,6 +30,8 @@ struct vt_observation {
                          free then needs no address */
     uint64_t part_of; /* if the block is a part of an array on several devices: the handle of the part before
                          it. 0 = first or only part, or not known */
+    bool on_stream;   /* of a framework whose current stream is known */
+    uint64_t stream;  /* its id; 0 = the default stream */
     uint64_t address;
     uint64_t bytes;
     uint64_t detail;
@@ -48,6 +50,10 @@ void vt_record_event(struct vt_session *session, const struct vt_observation *se
  * `parent` is not 0, it is the sequence of the node running now, and the event is recorded at once. Does
  * nothing without a session. */
 void vt_record_node(uint64_t sequence, uint64_t parent);
+
+/* Records settings that the program gave its framework's allocator while it ran. Does nothing without a
+ * session. */
+void vt_record_settings(const char *settings);
 
 /* Interns `text` (at most 1023 bytes are kept) and records an event of `kind` (VT_EVENT_MARK,
  * VT_EVENT_RANGE_PUSH) with it; NULL: without a text (VT_EVENT_RANGE_POP). False if it was dropped. */

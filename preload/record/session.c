@@ -92,6 +92,8 @@ static int make_tables(struct vt_session *session)
         error = vt_intern_make(&session->codes, 10);
     if (!error)
         error = vt_intern_make(&session->strings, 8);
+    if (!error)
+        error = vt_intern_make(&session->places, 6);
     atomic_init(&session->free_deep, UINT32_MAX);
     return error;
 }
@@ -138,6 +140,7 @@ static void discard_files(struct vt_session *session)
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
     vt_intern_free(&session->strings);
+    vt_intern_free(&session->places);
     vt_ring_discard(&session->ring, session->file.header.ring_path);
     if (session->file.descriptor >= 0) {
         vt_trace_file_close(&session->file);
@@ -175,6 +178,7 @@ static void go_on_in_child(void)
     vt_intern_replace_memory(&session->stacks);
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
+    vt_intern_replace_memory(&session->places);
     vt_table_replace_memory(&session->live);
     vt_table_replace_memory(&session->contexts);
     vt_table_replace_memory(&session->blocks);

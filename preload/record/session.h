@@ -49,7 +49,7 @@ struct vt_session {
     struct vt_ring ring;
     struct vt_trace_file file; /* the writer's */
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
-    struct vt_intern stacks, codes, strings;
+    struct vt_intern stacks, codes, strings, places;
     struct vt_live_lock live_lock;        /* of the next three */
     struct vt_address_table live;         /* driver memory */
     struct vt_address_table contexts;     /* how many contexts have this address: one, for a moment two */

@@ -80,6 +80,7 @@ static bool write_stack(struct vt_session *session, const struct vt_seen_stack *
     if (!record)
         return false;
     record->stack_id = id;
+    record->place_id = seen->place_id;
     record->function = seen->function;
     record->label = seen->label;
     record->native_frames = (uint16_t)native_frames;

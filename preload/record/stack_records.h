@@ -10,6 +10,7 @@ struct vt_seen_stack {
     uint64_t hash;
     struct vt_python_stack python;
     bool with_python, with_native;
+    uint32_t place_id;        /* places.h; 0 = none. For vt_record_stack, as is the next line */
     uint16_t function, label; /* of the hook, of the runtime call around it; 0 = none. For vt_record_stack */
 };
 

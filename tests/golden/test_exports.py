@@ -16,6 +16,9 @@ RECORDER = {
     "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
     "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE",
     "_ZN2at15sequence_number17get_and_incrementEv",
+    "_ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKSs",
+    "_ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig9parseArgsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
     *(f"_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator{method}"
       for method in ("6mallocEmaP11CUstream_st", "6mallocEmiP11CUstream_st", "10raw_deleteEPv")),
     "_ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE",

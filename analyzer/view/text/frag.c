@@ -218,6 +218,10 @@ static void print_summary(struct vt_print *print, const struct vt_device_report 
         fputs(". ", print->paragraph);
     if (found->kept_bytes)
         fprintf(print->paragraph, "%s is in gaps beside memory in use. ", VT_BYTES(found->kept_bytes));
+    if (found->idle_stream_count)
+        fprintf(print->paragraph,
+                "%s is reserved for %" PRIu32 " of %" PRIu32 " streams, which hold no tensor. ",
+                VT_BYTES(found->idle_stream_bytes), found->idle_stream_count, found->stream_count);
     if (refusal)
         fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " was requested; the largest gap was %s.",
                 VT_BYTES(refusal->asked_bytes), VT_BYTES(found->largest_hole_bytes));

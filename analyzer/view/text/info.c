@@ -57,6 +57,9 @@ static void print_process(FILE *out, const struct vt_info *info)
                      : "");
     else
         put_line(out, "python", "none");
+    for (size_t i = 0; i < info->setting_count; i++)
+        put_line(out, "setting", "%s%s%s", info->settings[i].variable ? info->settings[i].variable : "",
+                 info->settings[i].variable ? "=" : "by the program: ", info->settings[i].value);
     for (size_t i = 0; i < info->device_count; i++)
         put_line(out, "device", "%d %.100s, %s", info->devices[i].index,
                  info->devices[i].name[0] ? info->devices[i].name : "unnamed",
