@@ -36,7 +36,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
 {
     uint64_t most = 0;
     uint32_t stack_id = 0;
-    char bytes[24], what[192];
+    char bytes[24];
 
     for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *output = &adviser->replay->allocations[i], *input;
@@ -59,12 +59,13 @@ void vt_advise_in_place(struct vt_adviser *adviser)
     }
     if (most == 0)
         return;
-    snprintf(what, sizeof what, "%s %s", vt_operator_of(adviser->attribution, stack_id), vt_remedy_in_place);
-    vt_advise(
-        adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif), stack_id, "", what,
-        "The operator keeps its output (up to %s) beside an input of the same size. One of them is enough if "
-        "nothing else needs the input",
-        vt_format_bytes(most, bytes));
+    vt_advise(adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif),
+              (struct vt_advice_subject){.stack_id = stack_id,
+                                         .subject = vt_operator_of(adviser->attribution, stack_id)},
+              &vt_remedy_in_place,
+              "The operator allocates an output of the same size as its input (up to %s). Use it in place if "
+              "the input is not needed afterwards",
+              vt_format_bytes(most, bytes));
 }
 
 /* ---- Checkpoints ---- */
@@ -323,14 +324,17 @@ static int by_saves(const void *left, const void *right)
 
 static void advise_family(struct vt_adviser *adviser, const struct family *family)
 {
-    bool several = family->members > 1;
-    char bytes[24], what[192];
-    snprintf(what, sizeof what, "checkpoint %s%.140s", several ? "each " : "", family->pattern);
-    vt_advise(adviser, VT_ADVICE_CHECKPOINT, family->saves, 0, family->pattern, what,
-              "%llu module%s %s for backward at the peak. With checkpoints only their inputs stay; backward "
-              "computes the rest again, one module at a time, by a second forward pass",
-              (unsigned long long)family->members, several ? "s keep" : " keeps",
-              vt_format_bytes(family->kept, bytes));
+    char bytes[24], subject[200];
+    int used = snprintf(subject, sizeof subject, "%.160s", family->pattern);
+    if (family->members > 1)
+        snprintf(subject + used, sizeof subject - (size_t)used, " (%llu modules)",
+                 (unsigned long long)family->members);
+    vt_advise(
+        adviser, VT_ADVICE_CHECKPOINT, family->saves,
+        (struct vt_advice_subject){.module = family->pattern, .subject = subject}, &vt_remedy_checkpoint,
+        "%s is kept for backward at the peak. With activation checkpointing only the inputs stay, at the "
+        "cost of a second forward pass",
+        vt_format_bytes(family->kept, bytes));
 }
 
 void vt_advise_checkpoint(struct vt_adviser *adviser)

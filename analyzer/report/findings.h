@@ -65,10 +65,11 @@ struct vt_leak {
 struct vt_leaks {
     struct vt_leak *items; /* leaks first, by bytes per step, then the rest */
     size_t count, leak_count;
-    uint32_t step_count;     /* of the trace */
-    bool judged;             /* whether growth per step could be measured */
-    char unjudged[200];      /* if not, why, in a sentence, and what to do */
-    struct vt_leak_part *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
+    uint32_t step_count; /* of the trace */
+    bool judged;         /* whether growth per step could be measured */
+    char unjudged[200];  /* if not, why, in a sentence, and what to do */
+    struct vt_leak_part
+        *remaining; /* if not: still allocated at the end, by line, the most bytes first; owned */
     size_t remaining_count;
     uint64_t bytes_per_step; /* of all leaks of device memory */
 };
@@ -76,14 +77,13 @@ struct vt_leaks {
 /* ---- Advice ---- */
 
 struct vt_advice {
-    const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "empty_cache"; of the GPU: gpu_advice.c */
+    const char *kind; /* as in diagnose/remedies.def; of the GPU: gpu_advice.c */
     char what[192], why[400];
+    const char *how;   /* the code for it, "" = `what` has it */
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
     uint32_t stack_id; /* 0 = none */
-    uint64_t bytes;    /* how much lower the peak would be; for empty_cache, the driver's bytes then; for the
-                          GPU, see gpu_advice.c */
+    uint64_t bytes;    /* how much lower the peak would be; for the GPU, see gpu_advice.c */
     double share;      /* of the peak; of the GPU's bytes in use */
 };
 
@@ -91,6 +91,13 @@ struct vt_advices {
     struct vt_advice *items; /* leaks first, then the largest */
     size_t count;
     uint64_t peak_bytes; /* for the GPU: in use on it */
+};
+
+/* What the allocator kept in empty segments at the peak. */
+struct vt_reserved_unused {
+    uint64_t bytes;     /* that the remedy returns to the GPU; 0 = none, or no remedy is known */
+    double share;       /* of the reserved bytes then */
+    const char *remedy; /* a call of the framework; NULL = none */
 };
 
 /* ---- Every byte of a GPU ---- */

@@ -30,6 +30,7 @@ struct vt_device_report {
     uint64_t card_free_bytes, card_total_bytes;
     struct vt_leaks leaks;
     struct vt_advices advices;
+    struct vt_reserved_unused reserved_unused; /* at the peak; found with the advice */
     struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */
     const char *cache_release;             /* returns empty segments to the GPU; NULL = not known */
