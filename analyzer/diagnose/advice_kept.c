@@ -9,7 +9,6 @@ struct keeping {
     struct vt_adviser *adviser;
     struct vt_backward backward;
     uint32_t *gradients; /* by line: blocks that this backward made for it */
-    uint32_t *ended;     /* by line: event of the last of them */
     uint32_t largest;    /* allocation that is kept; VT_NEVER = none */
 };
 
@@ -55,34 +54,24 @@ static bool is_unread(const struct keeping *keeping, uint32_t index)
     return true;
 }
 
-/* The event from which on nothing needs it: what is made after it in forward, or the end of its own node's
- * work; VT_NEVER = not known. */
-static uint32_t needed_until(const struct keeping *keeping, uint32_t index)
-{
-    if (is_unread(keeping, index))
-        return block_at(keeping, keeping->backward.begin - 1)->alloc_event + 1;
-    uint32_t ended = keeping->ended[vt_line_of(keeping->adviser, index)];
-    return ended ? ended + 1 : VT_NEVER;
-}
-
+/* Nothing needs them from the last value of forward on. */
 static void read_backward(struct keeping *keeping)
 {
-    for (uint32_t i = keeping->backward.begin; i < keeping->backward.end; i++) {
+    for (uint32_t i = keeping->backward.begin; i < keeping->backward.end; i++)
         keeping->gradients[vt_line_of(keeping->adviser, i)]++;
-        keeping->ended[vt_line_of(keeping->adviser, i)] = block_at(keeping, i)->alloc_event;
-    }
+    uint32_t last_made =
+        keeping->backward.begin ? block_at(keeping, keeping->backward.begin - 1)->alloc_event : 0;
     for (uint32_t i = keeping->backward.first; i < keeping->backward.begin; i++) {
-        if (!is_candidate(keeping, i))
+        if (!is_candidate(keeping, i) || !is_unread(keeping, i))
             continue;
-        vt_whatif_less(&keeping->adviser->whatif, needed_until(keeping, i), block_at(keeping, i)->free_event,
+        vt_whatif_less(&keeping->adviser->whatif, last_made + 1, block_at(keeping, i)->free_event,
                        block_at(keeping, i)->bytes);
         if (keeping->largest == VT_NEVER ||
             block_at(keeping, i)->bytes > block_at(keeping, keeping->largest)->bytes)
             keeping->largest = i;
     }
     for (uint32_t i = keeping->backward.begin; i < keeping->backward.end; i++)
-        keeping->gradients[vt_line_of(keeping->adviser, i)] =
-            keeping->ended[vt_line_of(keeping->adviser, i)] = 0;
+        keeping->gradients[vt_line_of(keeping->adviser, i)] = 0;
 }
 
 void vt_advise_kept(struct vt_adviser *adviser)
@@ -91,7 +80,6 @@ void vt_advise_kept(struct vt_adviser *adviser)
     struct keeping keeping = {.adviser = adviser,
                               .gradients =
                                   vt_allocate_zeros(trace->stack_count + 1, sizeof *keeping.gradients),
-                              .ended = vt_allocate_zeros(trace->stack_count + 1, sizeof *keeping.ended),
                               .largest = VT_NEVER};
     char bytes[24], subject[200];
     while (vt_next_backward(adviser, &keeping.backward))
@@ -108,5 +96,4 @@ void vt_advise_kept(struct vt_adviser *adviser)
                   vt_format_bytes(block_at(&keeping, keeping.largest)->bytes, bytes));
     }
     free(keeping.gradients);
-    free(keeping.ended);
 }

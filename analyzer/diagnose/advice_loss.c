@@ -57,9 +57,23 @@ static void follow_scores(struct loss *loss, uint32_t first, uint64_t size)
         loss->largest = head;
 }
 
+/* Backward makes the loss again: it is in chunks, or could be. */
+static bool is_checkpointed(const struct loss *loss)
+{
+    const uint64_t both = VT_TRAIT(CLASS_LOSS) | VT_TRAIT(RECOMPUTE);
+    const struct vt_adviser *adviser = loss->adviser;
+    for (uint32_t i = 0; i < adviser->replay->allocation_count; i++)
+        if ((vt_stack_traits_of(adviser->attribution, adviser->replay->allocations[i].stack_id)->traits &
+             both) == both)
+            return true;
+    return false;
+}
+
 static void find_losses(struct loss *loss)
 {
     const struct vt_replay *replay = loss->adviser->replay;
+    if (is_checkpointed(loss))
+        return;
     for (uint32_t i = 0, end; i < replay->allocation_count; i = end) {
         uint64_t size = 0;
         for (end = i;

@@ -9,16 +9,20 @@
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/sort.h"
 #include "diagnose/adviser.h"
+#include "format/allocator.h"
 
 #define PASSES_LIMIT 128u
 #define SMALL_BYTES 4096u /* values of losses */
 
 struct passes {
     struct vt_adviser *adviser;
-    struct vt_index gradient_bytes; /* requested: of parameters, and of their copies for autocast */
+    uint64_t *sizes; /* of parameters, gradients and copies for autocast, in order */
+    size_t size_count, size_capacity;
     uint32_t starts[PASSES_LIMIT];  /* allocations with which the passes begin */
     uint32_t cuts[PASSES_LIMIT];    /* events from which on they are the current ones */
+    uint64_t numbers[PASSES_LIMIT]; /* of the last nodes before them */
     uint32_t count;
     struct vt_backward backward;
     uint32_t most, stack_id; /* of what is advised */
@@ -30,21 +34,34 @@ static const struct vt_allocation *block_at(const struct passes *passes, uint32_
     return &passes->adviser->replay->allocations[index];
 }
 
-static uint64_t requested_bytes(const struct passes *passes, uint32_t index)
+static int compare_sizes(const void *left, const void *right)
 {
-    return block_at(passes, index)->bytes - passes->adviser->attribution->labels[index].rounding_bytes;
+    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
-static void index_gradients(struct passes *passes)
+static void list_sizes(struct passes *passes)
 {
     const struct vt_adviser *adviser = passes->adviser;
     for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
-        uint8_t category = adviser->attribution->labels[i].category;
-        if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
+        const struct vt_label *label = &adviser->attribution->labels[i];
+        if (label->category == VT_CATEGORY_PARAMETER || label->category == VT_CATEGORY_GRADIENT ||
             vt_stack_traits_of(adviser->attribution, block_at(passes, i)->stack_id)->traits &
                 VT_TRAIT(AUTOCAST))
-            vt_index_put(&passes->gradient_bytes, requested_bytes(passes, i), 1);
+            VT_APPEND(passes->sizes, passes->size_count, passes->size_capacity,
+                      block_at(passes, i)->bytes - label->rounding_bytes);
     }
+    vt_sort(passes->sizes, passes->size_count, sizeof *passes->sizes, compare_sizes);
+}
+
+/* The size of the gradient that a block may be; 0 = none. The allocator leaves a large block a rest. */
+static uint64_t gradient_size(const struct passes *passes, uint64_t bytes)
+{
+    uint64_t next = bytes + 1;
+    size_t count =
+        vt_lower_bound(passes->sizes, passes->size_count, sizeof *passes->sizes, &next, compare_sizes);
+    uint64_t size = count ? passes->sizes[count - 1] : 0;
+    return bytes - size <= (size > VT_TORCH_SMALL_BYTES ? VT_TORCH_SMALL_BYTES : VT_TORCH_ROUND_BYTES) ? size
+                                                                                                       : 0;
 }
 
 static bool is_made_with_node(const struct passes *passes, uint32_t index)
@@ -82,14 +99,27 @@ static void find_starts(struct passes *passes)
             passes->starts[passes->count++] = i;
 }
 
-/* What comes before a pass without a node is its input. */
+/* The first allocation of a pass that begins at `start`, which is after `before`: the one after the last
+ * value that the script made itself of the pass before; without any, what comes without a node is its input.
+ */
+static uint32_t first_of_pass(const struct passes *passes, uint32_t start, uint32_t before)
+{
+    uint32_t index = start;
+    while (--index > before)
+        if (is_made_with_node(passes, index) &&
+            !(vt_forward_traits(passes->adviser, index) & VT_TRAIT(MODULE)))
+            return index + 1;
+    for (index = start; index > before + 1 && !is_made_with_node(passes, index - 1);)
+        index--;
+    return index;
+}
+
 static void find_cuts(struct passes *passes)
 {
-    for (uint32_t k = 0; k < passes->count; k++) {
-        uint32_t index = passes->starts[k];
-        while (k && index > passes->starts[k - 1] + 1 && !is_made_with_node(passes, index - 1))
-            index--;
+    for (uint32_t k = 1; k < passes->count; k++) {
+        uint32_t index = first_of_pass(passes, passes->starts[k], passes->starts[k - 1]);
         passes->cuts[k] = block_at(passes, index)->alloc_event;
+        passes->numbers[k] = block_at(passes, index - 1)->sequence | 1;
     }
 }
 
@@ -98,7 +128,7 @@ static uint32_t pass_of_node(const struct passes *passes, uint32_t index)
 {
     uint64_t number = block_at(passes, index)->sequence;
     uint32_t pass = passes->count - 1;
-    while (pass > 0 && number < block_at(passes, passes->starts[pass])->sequence)
+    while (pass > 0 && number <= passes->numbers[pass])
         pass--;
     return pass;
 }
@@ -126,24 +156,23 @@ static bool find_turns(const struct passes *passes, uint32_t *turns)
 }
 
 /* Whether something other than a parameter's gradient lives from one pass to the next, in backward. Each pass
- * makes such a gradient, at the same line. */
+ * makes such a gradient, at the same line, and those of two passes are added up. */
 static bool are_joined(const struct passes *passes, const uint32_t *turns)
 {
-    struct vt_index made = {0}; /* line and bytes → the last pass that made it */
+    struct vt_index made = {0}; /* line, size and pass → the first allocation there */
     bool joined = false;
     for (uint32_t i = passes->backward.end; i-- > passes->backward.begin && !joined;) {
         const struct vt_allocation *block = block_at(passes, i);
-        uint64_t bytes = requested_bytes(passes, i), key = vt_mix(vt_line_of(passes->adviser, i) + 1, bytes);
         if (block->bytes <= SMALL_BYTES || !has_number(passes, i) || !is_counted(passes, i))
             continue;
+        uint64_t size = gradient_size(passes, block->bytes),
+                 key = vt_mix(vt_line_of(passes->adviser, i) + 1, size);
         uint32_t pass = pass_of_node(passes, i);
-        bool outlives = pass > 0 && block->free_event > turns[pass - 1];
-        bool is_gradient = passes->adviser->attribution->labels[i].category == VT_CATEGORY_GRADIENT ||
-                           (vt_index_has(&passes->gradient_bytes, bytes) && vt_index_has(&made, key) &&
-                            vt_index_get(&made, key) < pass);
-        joined = outlives && !is_gradient;
-        if (!vt_index_has(&made, key) || vt_index_get(&made, key) > pass)
-            vt_index_put(&made, key, pass);
+        uint32_t other = size && pass ? vt_index_get(&made, vt_mix(key, pass - 1)) : VT_INDEX_NONE;
+        joined = pass > 0 && block->free_event > turns[pass - 1] &&
+                 passes->adviser->attribution->labels[i].category != VT_CATEGORY_GRADIENT &&
+                 (other == VT_INDEX_NONE || block->free_event <= block_at(passes, other)->alloc_event);
+        vt_index_put(&made, vt_mix(key, pass), i);
     }
     vt_index_free(&made);
     return joined;
@@ -200,7 +229,7 @@ void vt_advise_backward_each(struct vt_adviser *adviser)
     struct passes *passes = vt_allocate_zeros(1, sizeof *passes);
     char bytes[24], subject[64];
     passes->adviser = adviser;
-    index_gradients(passes);
+    list_sizes(passes);
     while (vt_next_backward(adviser, &passes->backward))
         read_backward(passes);
     snprintf(subject, sizeof subject, "of the %u forward passes", passes->most);
@@ -211,6 +240,6 @@ void vt_advise_backward_each(struct vt_adviser *adviser)
                   "One backward pass follows %u forward passes, none of which uses another: all but the last "
                   "keep %s until then",
                   passes->most, vt_format_bytes(passes->kept, bytes));
-    vt_index_free(&passes->gradient_bytes);
+    free(passes->sizes);
     free(passes);
 }
