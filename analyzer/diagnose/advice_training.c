@@ -122,6 +122,9 @@ static void drop_graph(struct evaluation *evaluation, const struct graph_block *
         if (i + READERS < count)
             vt_whatif_less(&adviser->whatif, allocations[blocks[i + READERS].allocation].alloc_event,
                            block->free_event, block->bytes);
+        else if (i + 1 < count) /* the result's reader is not known, its own input is gone with the call */
+            vt_whatif_less(&adviser->whatif, allocations[blocks[count - 1].allocation].alloc_event + 1,
+                           block->free_event, block->bytes);
     }
     *stack_id = *stack_id ? *stack_id : allocations[blocks[0].allocation].stack_id;
 }
