@@ -391,6 +391,5 @@ void vt_advise_foreach(struct vt_adviser *adviser)
     }
     vt_advise(adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif),
               (struct vt_advice_subject){.stack_id = stack_id}, &vt_remedy_not_foreach,
-              "foreach=True allocates temporaries for all parameters at once (%s)",
-              vt_format_bytes(most, bytes));
+              "The step allocates temporaries for all parameters at once (%s)", vt_format_bytes(most, bytes));
 }

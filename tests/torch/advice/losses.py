@@ -21,8 +21,8 @@ tokens = functools.partial(torch.randint, device="cuda")
 class Encoder(nn.Module):
     def __init__(self, width, heads, follow):
         super().__init__()
-        self.attention, self.norm, self.mlp = nn.MultiheadAttention(width, heads, batch_first=True), nn.LayerNorm(width), nn.Linear(width, width)
-        self.follow = follow
+        self.attention, self.norm = nn.MultiheadAttention(width, heads, batch_first=True), nn.LayerNorm(width)
+        self.mlp, self.follow = nn.Linear(width, width), follow
 
     def forward(self, x):
         y = self.norm(x)
@@ -131,7 +131,8 @@ def list_of_losses(follow):
 class Tasks(nn.Module):
     def __init__(self):
         super().__init__()
-        self.trunk, self.heads = perceptron(128, 128), nn.ModuleDict({"a": nn.Linear(128, 8), "b": nn.Linear(128, 512), "c": nn.Linear(128, 1)})
+        self.trunk = perceptron(128, 128)
+        self.heads = nn.ModuleDict({"a": nn.Linear(128, 8), "b": nn.Linear(128, 512), "c": nn.Linear(128, 1)})
 
     def forward(self, x, task):
         return self.heads[task](self.trunk(x))

@@ -1,4 +1,4 @@
-"""Scripts for test_advice.py that look like those of losses.py, as in scripts.py: the advice would be wrong, or is the same for another reason.
+"""Scripts for test_advice.py that look like those of losses.py: the advice would be wrong, or is right for another reason.
 
     unlike.py NAME 0|1"""
 import functools
