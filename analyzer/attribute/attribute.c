@@ -22,6 +22,7 @@
 #include "base/index.h"
 #include "base/progress.h"
 #include "base/task.h"
+#include "format/allocator.h"
 
 #define PARTS 8u /* of the work, for its progress */
 
@@ -325,6 +326,26 @@ static void find_lives(struct vt_attribution *attribution, uint64_t *lives)
     free(beside.lives);
 }
 
+/* Autocast makes a weight in half of its precision, or more of what else has that size. */
+static void find_half_copies(struct vt_attribution *attribution)
+{
+    const struct vt_replay *replay = attribution->replay;
+    struct vt_label *labels = attribution->tables->labels;
+    struct vt_index halves = {0};
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (labels[i].category == VT_CATEGORY_PARAMETER)
+            vt_index_put(&halves,
+                         (replay->allocations[i].bytes / 2 + VT_TORCH_ROUND_BYTES - 1) /
+                             VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES,
+                         1);
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        labels[i].is_half_copy =
+            attribution->tables->sites.items[replay->allocations[i].stack_id].traits & VT_TRAIT(AUTOCAST) &&
+            labels[i].category == VT_CATEGORY_ACTIVATION &&
+            vt_index_has(&halves, replay->allocations[i].bytes);
+    vt_index_free(&halves);
+}
+
 static void attribute(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
@@ -353,6 +374,7 @@ static void attribute(struct vt_attribution *attribution)
     set_names(attribution, lives);
     vt_identities_check(attribution, &tables->sites, &tables->phases, tables->labels);
     vt_join_callers(replay, &tables->sites, &tables->phases, tables->labels);
+    find_half_copies(attribution);
     vt_matcher_free(matcher);
     free(lives);
 }

@@ -25,6 +25,7 @@ struct vt_label {
     uint8_t evidence;          /* enum vt_evidence */
     uint8_t phase;             /* enum vt_phase that made it */
     bool gathered;             /* a whole copy of sharded parameters, made while they are used */
+    bool is_half_copy;         /* a weight in half precision, as autocast keeps it */
     bool is_copy; /* one of a set that was copied or read from a file at once, of all parameters' sizes */
 };
 

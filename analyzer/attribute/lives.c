@@ -34,6 +34,37 @@ static void find_optimizers(struct lives *lives)
                 : phases->spans[i].phase != VT_PHASE_BACKWARD && lives->before_optimizer[i];
 }
 
+/* Whether an optimizer dropped the gradients of the last pass, before or in each span. */
+static void find_dropped(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    uint64_t *freed = vt_allocate_zeros(phases->span_count + 1, sizeof *freed), made = 0, sum = 0;
+    uint64_t *left = vt_allocate_zeros(phases->pass_count + 1, sizeof *left);
+    long last = -1;
+    lives->dropped = vt_allocate_zeros(phases->span_count + 1, 1);
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        long pass = vt_pass_before(phases, block->alloc_event);
+        if (pass < 0 || !vt_lives_holds(lives, block) ||
+            block->alloc_event > phases->passes[pass].last_event ||
+            block->free_event <= phases->passes[pass].last_event)
+            continue;
+        left[pass] += block->bytes;
+        if (block->free_event != VT_NEVER && vt_pass_before(phases, block->free_event) == pass)
+            freed[vt_span_index(phases, block->free_event)] += block->bytes;
+    }
+    for (size_t i = 0; i < phases->span_count; i++) {
+        long pass = vt_pass_before(phases, phases->spans[i].first_event);
+        made = pass >= 0 ? left[pass] : 0;
+        sum = pass == last ? sum : 0;
+        sum += phases->spans[i].phase == VT_PHASE_OPTIMIZER ? freed[i] : 0;
+        lives->dropped[i] = made && sum * 2 >= made;
+        last = pass;
+    }
+    free(freed);
+    free(left);
+}
+
 static bool has_phases(const struct vt_phases *phases)
 {
     for (size_t i = 0; i < phases->span_count; i++)
@@ -151,6 +182,8 @@ static bool is_computed_after_backward(const struct lives *lives, const struct v
                             VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) |
                             VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
     bool in_optimizer = span->phase == VT_PHASE_OPTIMIZER || vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER));
+    if (lives->dropped[span - lives->phases->spans] && vt_lives_has(lives, block, VT_TRAIT(COPY)))
+        return false; /* a copy of something else */
     return (in_optimizer ? bits & VT_LIFE(OUTLIVES_STEP)
                          : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
@@ -238,6 +271,7 @@ void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_sta
     struct lives lives = {
         .replay = replay, .phases = phases, .sites = sites, .bits = bits, .has_phases = has_phases(phases)};
     find_optimizers(&lives);
+    find_dropped(&lives);
     count_blocks(&lives);
     for (size_t i = 0; i < replay->allocation_count; i++)
         bits[i] = life_of(&lives, &replay->allocations[i]);
@@ -245,6 +279,7 @@ void vt_lives_find(const struct vt_replay *replay, const struct vt_traits_by_sta
     vt_cohorts_find(&lives);
     free(lives.after_optimizer);
     free(lives.before_optimizer);
+    free(lives.dropped);
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);

@@ -17,6 +17,7 @@ struct lives {
     uint64_t *bits;
     uint8_t *after_optimizer;         /* by span: an optimizer's step came since the last pass */
     uint8_t *before_optimizer;        /* by span: an optimizer's step comes before the next pass */
+    uint8_t *dropped;                 /* by span: an optimizer dropped the last pass's gradients */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
     uint32_t *last_passes;            /* by pass: the last pass of its step */

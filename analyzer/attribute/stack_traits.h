@@ -44,7 +44,15 @@
     X(PRODUCT, "product")                                                                                    \
     X(CONCATENATION, "concatenation")                                                                        \
     X(FOREACH, "foreach")                                                                                    \
-    X(IN_PLACE, "in-place")
+    X(IN_PLACE, "in-place")                                                                                  \
+    X(ATTENTION_WEIGHTS, "attention-weights")                                                                \
+    X(ATTENTION_PRODUCT, "attention-product")                                                                \
+    X(ATTENTION_AVERAGE, "attention-average")                                                                \
+    X(CLASS_LOSS, "class-loss")                                                                              \
+    X(LINEAR, "linear")                                                                                      \
+    X(INPUT_FREE, "input-free")                                                                              \
+    X(FACTOR, "factor")                                                                                      \
+    X(KEEPS_RESULT, "keeps-result")
 enum vt_own_trait {
 #define X(id, name) VT_TRAIT_BIT_##id,
     VT_OWN_TRAITS(X)

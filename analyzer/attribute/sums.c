@@ -22,6 +22,8 @@ static void change(void *context, uint32_t index, bool begins)
     walk->sums.categories[label->category] += begins ? bytes : 0 - bytes;
     if (label->gathered && label->category == VT_CATEGORY_PARAMETER)
         walk->sums.gathered_bytes += begins ? bytes : 0 - bytes;
+    if (label->is_half_copy)
+        walk->sums.half_copy_bytes += begins ? bytes : 0 - bytes;
     walk->sums.rounding_bytes += begins ? label->rounding_bytes : 0 - label->rounding_bytes;
 }
 

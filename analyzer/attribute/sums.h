@@ -9,6 +9,7 @@ struct vt_sums {
     struct vt_counts counts;
     uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, without host_pinned */
     uint64_t gathered_bytes;                /* of the parameters: whole copies of sharded ones */
+    uint64_t half_copy_bytes;               /* of the activations: weights in half precision */
     uint64_t rounding_bytes;                /* of the categories: more than requested, where that is known */
 };
 

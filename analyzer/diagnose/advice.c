@@ -1,7 +1,6 @@
 #include "diagnose/advice.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/allocate.h"
@@ -54,25 +53,27 @@ void vt_advise_leak(struct vt_adviser *adviser)
                 vt_whatif_less(&adviser->whatif, ends[adviser->attribution->labels[leak->kept[k]].step],
                                block->free_event, block->bytes);
         }
-        vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif), leak->stack_id, "",
-                  leak->remedy, "A leak (%s) holds it at the peak", leak->name);
+        const struct vt_remedy remedy = {vt_remedy_leak.what, leak->remedy};
+        vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif),
+                  (struct vt_advice_subject){.stack_id = leak->stack_id, .subject = leak->name}, &remedy,
+                  "Kept alive by a leak (%s)", leak->name);
     }
     free(ends);
 }
 
-/* Only what the cache held in empty segments: frag reports free bytes beside blocks in use, which no setting
- * is sure to return. */
-void vt_advise_empty_cache(struct vt_adviser *adviser)
+struct vt_reserved_unused vt_reserved_unused_at(const struct vt_report *report, int device_index,
+                                                uint32_t event_index)
 {
     struct vt_fragmentation found =
-        vt_fragmentation_find(adviser->replay, adviser->whatif.device_index, adviser->whatif.peak_event);
-    char what[96];
-    snprintf(what, sizeof what, "%s before the peak", found.release ? found.release : "");
-    vt_advise(
-        adviser, VT_ADVICE_EMPTY_CACHE, found.returnable_bytes, 0, "", what,
-        "That much of the cache was in empty segments at the peak. It returns to the card; memory in use "
-        "stays");
+        vt_fragmentation_find(report->attribution->replay, device_index, event_index);
+    struct vt_reserved_unused unused = {0};
+    if (found.returnable_bytes && found.returnable_bytes >= found.reserved_bytes / 100)
+        unused = (struct vt_reserved_unused){.bytes = found.returnable_bytes,
+                                             .share = (double)found.returnable_bytes /
+                                                      (double)found.reserved_bytes,
+                                             .remedy = found.release};
     vt_fragmentation_free(&found);
+    return unused;
 }
 
 static void (*const finders[])(struct vt_adviser *) = {

@@ -2,8 +2,9 @@
 #ifndef VT_DIAGNOSE_ADVICE_H
 #define VT_DIAGNOSE_ADVICE_H
 
+#include "report/findings.h"
+
 struct vt_report;
-struct vt_advices;
 
 /* As far as the trace itself shows it; none under 1 % of the peak.
  *
@@ -16,5 +17,10 @@ struct vt_advice_search;
 struct vt_advice_search *vt_advice_begin(const struct vt_report *report, int device_index,
                                          struct vt_advices *advices);
 void vt_advice_end(struct vt_advice_search *search);
+
+/* Only what was in empty segments then, if it is 1 % or more: frag reports free bytes beside blocks in use,
+ * which no setting is sure to return. */
+struct vt_reserved_unused vt_reserved_unused_at(const struct vt_report *report, int device_index,
+                                                uint32_t event_index);
 
 #endif

@@ -373,11 +373,13 @@ void vt_advise_zero_grad(struct vt_adviser *adviser)
     }
     drop_all_pairs(&search);
     drop_in_passes(&search);
-    vt_advise(adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
-              vt_clear_of(adviser->replay->trace, stack_id),
-              "%llu gradients of a step (%s) stay alive from the optimizer's step through the next forward "
-              "pass, which does not use them",
-              (unsigned long long)most.count, vt_format_bytes(most.bytes, text));
+    vt_advise(
+        adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif),
+        (struct vt_advice_subject){.stack_id = stack_id,
+                                   .subject = vt_clear_of(adviser->replay->trace, stack_id)},
+        &vt_remedy_zero_grad,
+        "%llu gradients of a step (%s) are kept through the next forward pass, which does not need them",
+        (unsigned long long)most.count, vt_format_bytes(most.bytes, text));
     free(of_step);
     free(search.passes);
     free(search.waits);

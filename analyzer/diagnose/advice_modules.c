@@ -7,7 +7,6 @@
 #include "base/module_names.h"
 #include "base/sort.h"
 #include "diagnose/adviser.h"
-#include "format/allocator.h"
 
 /* ---- In place ---- */
 
@@ -36,7 +35,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
 {
     uint64_t most = 0;
     uint32_t stack_id = 0;
-    char bytes[24], what[192];
+    char bytes[24];
 
     for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *output = &adviser->replay->allocations[i], *input;
@@ -59,12 +58,13 @@ void vt_advise_in_place(struct vt_adviser *adviser)
     }
     if (most == 0)
         return;
-    snprintf(what, sizeof what, "%s %s", vt_operator_of(adviser->attribution, stack_id), vt_remedy_in_place);
-    vt_advise(
-        adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif), stack_id, "", what,
-        "The operator keeps its output (up to %s) beside an input of the same size. One of them is enough if "
-        "nothing else needs the input",
-        vt_format_bytes(most, bytes));
+    vt_advise(adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif),
+              (struct vt_advice_subject){.stack_id = stack_id,
+                                         .subject = vt_operator_of(adviser->attribution, stack_id)},
+              &vt_remedy_in_place,
+              "The operator allocates an output of the same size as its input (up to %s). Use it in place if "
+              "the input is not needed afterwards",
+              vt_format_bytes(most, bytes));
 }
 
 /* ---- Checkpoints ---- */
@@ -101,33 +101,12 @@ struct share {
     size_t *begin; /* by member, and one more */
 };
 
-/* By size: what a parameter would have in half of its precision. */
-static void index_halves(const struct vt_adviser *adviser, struct vt_index *halves)
-{
-    for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
-        const uint64_t bytes = adviser->replay->allocations[i].bytes / 2;
-
-        if (adviser->attribution->labels[i].category == VT_CATEGORY_PARAMETER)
-            vt_index_put(halves,
-                         (bytes + VT_TORCH_ROUND_BYTES - 1) / VT_TORCH_ROUND_BYTES * VT_TORCH_ROUND_BYTES, 1);
-    }
-}
-
-/* A half-precision copy of a parameter stays in autocast's cache, whatever is made again. */
-static bool is_half_copy(const struct vt_adviser *adviser, const struct vt_index *halves,
-                         const struct vt_allocation *block)
-{
-    return vt_stack_traits_of(adviser->attribution, block->stack_id)->traits & VT_TRAIT(AUTOCAST) &&
-           vt_index_has(halves, block->bytes);
-}
-
 /* Kept by forward for its backward. */
-static bool is_kept(const struct vt_adviser *adviser, const struct vt_index *halves,
-                    const struct vt_allocation *block)
+static bool is_kept(const struct vt_adviser *adviser, const struct vt_allocation *block)
 {
     const struct vt_label *label = vt_label_of(adviser->attribution, block);
 
-    return !is_half_copy(adviser, halves, block) && label->category == VT_CATEGORY_ACTIVATION &&
+    return !label->is_half_copy && label->category == VT_CATEGORY_ACTIVATION &&
            label->phase == VT_PHASE_FORWARD && label->module && vt_whatif_counts(&adviser->whatif, block) &&
            block->free_event != VT_NEVER &&
            adviser->passes[block->free_event] > adviser->passes[block->alloc_event];
@@ -204,8 +183,7 @@ static void drop_member(struct vt_adviser *adviser, const struct piece **kept, s
             vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i]->allocation].bytes);
 }
 
-static void list_pieces(const struct vt_adviser *adviser, const struct vt_index *halves,
-                        struct pieces *pieces)
+static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
 {
     const struct vt_replay *replay = adviser->replay;
     struct vt_index known = {0}; /* name, by its address → number */
@@ -218,7 +196,7 @@ static void list_pieces(const struct vt_adviser *adviser, const struct vt_index 
 
         if (!label->module)
             continue;
-        piece.kept = is_kept(adviser, halves, block);
+        piece.kept = is_kept(adviser, block);
         if (!piece.kept && (label->phase != VT_PHASE_BACKWARD || !label->forward_stack_id))
             continue;
         piece.module = vt_index_add(&known, (uintptr_t)label->module, (uint32_t)pieces->name_count);
@@ -323,14 +301,17 @@ static int by_saves(const void *left, const void *right)
 
 static void advise_family(struct vt_adviser *adviser, const struct family *family)
 {
-    bool several = family->members > 1;
-    char bytes[24], what[192];
-    snprintf(what, sizeof what, "checkpoint %s%.140s", several ? "each " : "", family->pattern);
-    vt_advise(adviser, VT_ADVICE_CHECKPOINT, family->saves, 0, family->pattern, what,
-              "%llu module%s %s for backward at the peak. With checkpoints only their inputs stay; backward "
-              "computes the rest again, one module at a time, by a second forward pass",
-              (unsigned long long)family->members, several ? "s keep" : " keeps",
-              vt_format_bytes(family->kept, bytes));
+    char bytes[24], subject[200];
+    int used = snprintf(subject, sizeof subject, "%.160s", family->pattern);
+    if (family->members > 1)
+        snprintf(subject + used, sizeof subject - (size_t)used, " (%llu modules)",
+                 (unsigned long long)family->members);
+    vt_advise(
+        adviser, VT_ADVICE_CHECKPOINT, family->saves,
+        (struct vt_advice_subject){.module = family->pattern, .subject = subject}, &vt_remedy_checkpoint,
+        "%s is kept for backward at the peak. With activation checkpointing only the inputs stay, at the "
+        "cost of a second forward pass",
+        vt_format_bytes(family->kept, bytes));
 }
 
 void vt_advise_checkpoint(struct vt_adviser *adviser)
@@ -339,20 +320,17 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
     struct pieces pieces = {0};
     size_t count = 0, shown = 0;
 
-    struct vt_index halves = {0};
-    index_halves(adviser, &halves);
-    list_pieces(adviser, &halves, &pieces);
+    list_pieces(adviser, &pieces);
     memset(families, 0, sizeof families);
     for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *block = &adviser->replay->allocations[i];
 
-        if (is_kept(adviser, &halves, block) && vt_alive_at(block, adviser->whatif.peak_event))
+        if (is_kept(adviser, block) && vt_alive_at(block, adviser->whatif.peak_event))
             count_families(families, &count, block, adviser->attribution->labels[i].module);
     }
     for (size_t i = 0; i < count; i++)
         if (families[i].kept * 100 >= adviser->whatif.peak_bytes)
             weigh_family(adviser, &pieces, &families[i]);
-    vt_index_free(&halves);
     free(pieces.items);
     free(pieces.names);
     vt_sort(families, count, sizeof *families, by_saves);

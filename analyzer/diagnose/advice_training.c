@@ -122,6 +122,9 @@ static void drop_graph(struct evaluation *evaluation, const struct graph_block *
         if (i + READERS < count)
             vt_whatif_less(&adviser->whatif, allocations[blocks[i + READERS].allocation].alloc_event,
                            block->free_event, block->bytes);
+        else if (i + 1 < count) /* the result's reader is not known, its own input is gone with the call */
+            vt_whatif_less(&adviser->whatif, allocations[blocks[count - 1].allocation].alloc_event + 1,
+                           block->free_event, block->bytes);
     }
     *stack_id = *stack_id ? *stack_id : allocations[blocks[0].allocation].stack_id;
 }
@@ -156,8 +159,9 @@ void vt_advise_no_grad(struct vt_adviser *adviser)
     free(evaluation.runs);
     free(evaluation.stacks);
     free(evaluation.blocks);
-    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", vt_remedy_no_grad,
-              "The forward pass keeps what a backward pass would need, but none follows");
+    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, (struct vt_advice_subject){.stack_id = stack_id},
+              &vt_remedy_no_grad,
+              "This forward pass saves activations for a backward pass that never happens");
 }
 
 /* ---- Copies of the weights that stay on the GPU ---- */
@@ -205,10 +209,10 @@ void vt_advise_copies(struct vt_adviser *adviser)
     uint32_t stack_id = replay->allocations[chosen].stack_id;
     bool loaded = vt_stack_traits_of(attribution, stack_id)->traits & VT_TRAIT(LOADED);
     vt_advise(
-        adviser, VT_ADVICE_COPIES, saved, stack_id, "",
-        loaded ? vt_remedy_load_on_host : vt_remedy_copy_on_host,
-        "A copy of all parameters%s%.200s takes %s at the peak beside the model. It is needed there only if "
-        "each step reads it (an average, an anchor)",
+        adviser, VT_ADVICE_COPIES, saved, (struct vt_advice_subject){.stack_id = stack_id},
+        loaded ? &vt_remedy_load_on_host : &vt_remedy_copy_on_host,
+        "A copy of all parameters%s%.200s takes %s of GPU memory at the peak. The GPU needs it only if every "
+        "step reads it (EMA, anchor)",
         holder ? ", kept by " : "", holder ? holder->holder : "", vt_format_bytes(at_peak, bytes));
 }
 
@@ -346,10 +350,12 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     else if (ratio > 0.9 * defined && ratio < 1.1 * defined)
         snprintf(text, sizeof text, ", %.1f bytes per four bytes of parameters (%u by definition)", ratio,
                  optimizers[known].bytes);
-    vt_advise(adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "", vt_remedy_fewer_states,
-              "%.*s keeps %s at the peak%s. One state takes half of that, an optimizer with 8-bit states a "
-              "quarter. Either changes the training",
-              (int)strcspn(name, "."), name, vt_format_bytes(state, bytes), text);
+    vt_advise(
+        adviser, VT_ADVICE_OPTIMIZER, saved, (struct vt_advice_subject){.stack_id = stack_id},
+        &vt_remedy_fewer_states,
+        "%.*s holds 2 states per parameter: %s at the peak%s. One-state optimizers need half, 8-bit ones "
+        "a quarter. Both change training results",
+        (int)strcspn(name, "."), name, vt_format_bytes(state, bytes), text);
 }
 
 /* A step that works on all parameters at once needs its temporaries for all of them at once. */
@@ -383,9 +389,7 @@ void vt_advise_foreach(struct vt_adviser *adviser)
         vt_whatif_less(&adviser->whatif, span->first_event, span->last_event + 1, 0 - largest * 2);
         most = all > most ? all : most;
     }
-    vt_advise(
-        adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif), stack_id, "", vt_remedy_not_foreach,
-        "Its step makes %s of temporaries for all parameters at once; those of one parameter at a time are "
-        "enough",
-        vt_format_bytes(most, bytes));
+    vt_advise(adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif),
+              (struct vt_advice_subject){.stack_id = stack_id}, &vt_remedy_not_foreach,
+              "The step allocates temporaries for all parameters at once (%s)", vt_format_bytes(most, bytes));
 }

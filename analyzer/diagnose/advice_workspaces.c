@@ -26,7 +26,7 @@ void vt_advise_workspaces(struct vt_adviser *adviser)
     uint64_t count = 0, bytes = 0;
     uint32_t streams = 0, stack_id = 0;
     char all[24];
-    if (!trace->event_places || vt_setting_in_force(trace, vt_remedy_small_workspaces))
+    if (!trace->event_places || vt_setting_in_force(trace, vt_remedy_small_workspaces.how))
         return;
     uint8_t *seen = vt_allocate_zeros(trace->place_count, sizeof *seen);
     for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
@@ -48,7 +48,8 @@ void vt_advise_workspaces(struct vt_adviser *adviser)
     free(seen);
     const uint64_t saved = vt_whatif_saves(&adviser->whatif);
     if (streams >= LEAST_STREAMS)
-        vt_advise(adviser, VT_ADVICE_WORKSPACES, saved, stack_id, "", vt_remedy_small_workspaces,
+        vt_advise(adviser, VT_ADVICE_WORKSPACES, saved, (struct vt_advice_subject){.stack_id = stack_id},
+                  &vt_remedy_small_workspaces,
                   "%" PRIu64 " workspaces of cuBLAS on %" PRIu32
                   " streams hold %s at the peak: each stream keeps its "
                   "own. Fewer streams need fewer; smaller workspaces may make products slower",

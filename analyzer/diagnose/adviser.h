@@ -10,7 +10,8 @@
 #include "diagnose/whatif.h"
 #include "report/report.h"
 
-#define VT_ADVICE_LIMIT 16 /* pieces */
+#define VT_ADVICE_LIMIT 16   /* pieces */
+#define VT_ADVICE_COLUMNS 60 /* of what to do */
 
 /* Two threads may find advice at one time: each with a copy, in which `advices` and `whatif.changes` are its
  * own. */
@@ -21,6 +22,12 @@ struct vt_adviser {
     struct vt_whatif whatif;
     struct vt_advices *advices; /* of the kind that is searched for */
     uint32_t *passes;           /* by event: how many backward passes have begun */
+    uint32_t *lines;            /* by stack: the first stack with its Python frames; itself without any */
+    uint64_t *line_traits;      /* by such a stack: what all with its Python frames show */
+};
+
+struct vt_remedy {
+    const char *what, *how; /* as in remedies.def */
 };
 
 enum vt_advice_kind {
@@ -28,11 +35,23 @@ enum vt_advice_kind {
 #include "diagnose/remedies.def"
 };
 #define VT_ADVICE(id, name, find) void find(struct vt_adviser *adviser);
-#define VT_REMEDY(id, text) extern const char vt_remedy_##id[];
+#define VT_REMEDY(id, what, how) extern const struct vt_remedy vt_remedy_##id;
 #include "diagnose/remedies.def"
 
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
+/* The line (vt_adviser.lines) that an allocation belongs to; in backward, that of its forward operator. A
+ * node shows Python frames only. */
+uint32_t vt_line_of(const struct vt_adviser *adviser, uint32_t allocation);
+/* What the stack of an allocation shows; in backward, what shows at the line of its forward operator. */
+uint64_t vt_forward_traits(const struct vt_adviser *adviser, uint32_t allocation);
+/* The allocations of a backward pass and of the forward before it, by index. vt_next_backward goes to the
+ * next pass; false if there is none. Start with zeros. */
+struct vt_backward {
+    const struct vt_span *span;
+    uint32_t first, begin, end; /* of forward, of backward, and after it */
+};
+bool vt_next_backward(const struct vt_adviser *adviser, struct vt_backward *backward);
 /* 1 % of the peak or more. */
 bool vt_is_worth_advice(const struct vt_advices *advices, uint64_t bytes);
 /* Adds advice, if it is worth it and there is space for it; else NULL. The caller frees the items. */
@@ -42,9 +61,14 @@ struct vt_advice *vt_advice_add(struct vt_advices *advices, const char *kind, ui
 /* Leaks first, then the largest. */
 void vt_advices_sort(struct vt_advices *advices);
 /* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that
- * is 0, about `module`. `why` and the rest say why. */
-void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
-               const char *module, const char *what, const char *why, ...)
-    __attribute__((format(printf, 7, 8)));
+ * is 0, about `module`. `subject`: for the remedy's sentence; its beginning goes where it is too long. `why`
+ * and the rest say why. */
+struct vt_advice_subject {
+    uint32_t stack_id;
+    const char *module, *subject;
+};
+void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes,
+               struct vt_advice_subject about, const struct vt_remedy *remedy, const char *why, ...)
+    __attribute__((format(printf, 6, 7)));
 
 #endif

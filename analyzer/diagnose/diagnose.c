@@ -35,6 +35,8 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
     drop_forecasts(report, device);
     if (advice) {
         vt_advice_end(advice);
+        device->reserved_unused =
+            vt_reserved_unused_at(report, device->index, device->peak.state.event_index);
         device->inference = vt_inference_find(report, device);
     }
     if (wanted & VT_FIND_FRAGMENTATION) {

@@ -107,14 +107,13 @@ struct vt_holder_table {
 /* ---- Advice ---- */
 
 struct vt_advice {
-    const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
-                         "foreach", "in_place", "workspaces", "empty_cache"; of the GPU: gpu_advice.c */
+    const char *kind; /* as in diagnose/remedies.def; of the GPU: gpu_advice.c */
     char what[192], why[400];
+    const char *how;   /* the code for it, "" = `what` has it */
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
     uint32_t stack_id; /* 0 = none */
-    uint64_t bytes;    /* how much lower the peak would be; for empty_cache, the driver's bytes then; for the
-                          GPU, see gpu_advice.c */
+    uint64_t bytes;    /* how much lower the peak would be; for the GPU, see gpu_advice.c */
     double share;      /* of the peak; of the GPU's bytes in use */
 };
 
@@ -122,6 +121,13 @@ struct vt_advices {
     struct vt_advice *items; /* leaks first, then the largest */
     size_t count;
     uint64_t peak_bytes; /* for the GPU: in use on it */
+};
+
+/* What the allocator kept in empty segments at the peak. */
+struct vt_reserved_unused {
+    uint64_t bytes;     /* that the remedy returns to the GPU; 0 = none, or no remedy is known */
+    double share;       /* of the reserved bytes then */
+    const char *remedy; /* a call of the framework; NULL = none */
 };
 
 /* ---- Every byte of a GPU ---- */

@@ -33,6 +33,7 @@ struct vt_state {
     uint64_t unseen_bytes; /* of block_bytes and used_bytes: of blocks that are left out, in no category */
     uint64_t segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
     uint64_t gathered_bytes;                /* of the parameters: whole copies of sharded ones */
+    uint64_t half_copy_bytes;               /* of the activations: weights in half precision, for autocast */
     uint64_t rounding_bytes;                /* of the categories' bytes: more than was requested */
     uint64_t categories[VT_CATEGORY_COUNT]; /* with unseen_bytes they sum to driver_bytes, host_pinned
                                                aside */

@@ -22,6 +22,7 @@ void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt
     state->context_bytes = sums->counts.context_bytes;
     state->host_pinned_bytes = sums->counts.host_pinned_bytes;
     state->gathered_bytes = sums->gathered_bytes;
+    state->half_copy_bytes = sums->half_copy_bytes;
     state->rounding_bytes = sums->rounding_bytes;
     memcpy(state->categories, sums->categories, sizeof state->categories);
 }

@@ -31,6 +31,7 @@ struct vt_device_report {
     struct vt_leaks leaks;
     struct vt_holder_table holders; /* near what is shown; with VT_FIND_HOLDERS */
     struct vt_advices advices;
+    struct vt_reserved_unused reserved_unused; /* at the peak; found with the advice */
     struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */
     const char *cache_release;             /* returns empty segments to the GPU; NULL = not known */
