@@ -39,7 +39,7 @@ export function growth(context) {
         pen.fillRect(Math.round(x), 0, 1.5, height);
         pen.font = "11px system-ui, sans-serif";
         pen.textBaseline = "top";
-        pen.fillText(`${format.bytes(most)} at most; grey: cached`, 4, 1);
+        pen.fillText(`peak ${format.bytes(most)}; grey: cached`, 4, 1);
     }
     return {
         element: canvas.element,
