@@ -101,7 +101,7 @@ static void add_dropped(struct vt_trace_facts *facts)
     snprintf(
         loss->detail, sizeof loss->detail,
         " (the buffer was full, or a signal handler interrupted another event). The numbers below may be "
-        "off by that much. A larger buffer helps: vramtrace run --ring 64MiB.");
+        "wrong by that much. A larger buffer helps: see vramtrace run --help.");
 }
 
 static void add_damage(struct vt_trace_facts *facts)
@@ -113,7 +113,7 @@ static void add_damage(struct vt_trace_facts *facts)
         return;
     loss = add_loss(facts, VT_LOSS_DAMAGE, facts->damaged_bytes, "the file is damaged");
     snprintf(loss->headline, sizeof loss->headline, "The file is damaged:");
-    snprintf(loss->detail, sizeof loss->detail, " %s could not be read and are missing.",
+    snprintf(loss->detail, sizeof loss->detail, " %s could not be read; what they held is missing below.",
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
@@ -129,18 +129,20 @@ static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trac
     struct vt_loss *loss = add_loss(facts, VT_LOSS_UNKEPT, trace->unkept_events,
                                     "%s of %s events were not kept", events, recorded);
     if (trace->unseen_passes)
-        snprintf(steps, sizeof steps, " Step numbers leave out %s backward passes that are not shown.",
+        snprintf(steps, sizeof steps, " Steps are counted without %s backward passes that are not shown.",
                  vt_format_count(trace->unseen_passes, number));
     if (trace->gap_refusals)
-        snprintf(refusals, sizeof refusals,
-                 " For %s of the failed requests, what was alive is incomplete: they lie in between.",
-                 vt_format_count(trace->gap_refusals, number));
-    snprintf(
-        loss->detail, sizeof loss->detail,
-        "Flight mode kept %s stretches of the run in full; in between, %s of %s events were left out "
-        "(short-lived blocks). The peaks, the end and what stays alive are complete; the chart, the list "
-        "of steps and counts by line cover only these stretches.%s%s",
-        vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
+        snprintf(
+            refusals, sizeof refusals,
+            " What was alive when %s of the requests were refused is not complete: they lie between them.",
+            vt_format_count(trace->gap_refusals, number));
+    snprintf(loss->detail, sizeof loss->detail,
+             "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks "
+             "that came "
+             "and went there. The peaks, the end, and what stays alive are complete, and so is what is shown "
+             "of these "
+             "stretches; the chart, the list of steps and counts by line are those of them.%s%s",
+             vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
 }
 
 /* Not lost, but not examined. */
@@ -154,12 +156,13 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
     vt_format_count(omitted_events, events);
     vt_format_count(trace->recorded_events, recorded);
     struct vt_loss *loss = add_loss(facts, VT_LOSS_OMITTED, omitted_events,
-                                    "%s of %s events were not read one by one", events, recorded);
+                                    "%s of %s events were not looked at one by one", events, recorded);
     snprintf(
         loss->detail, sizeof loss->detail,
-        "%s of %s events were not read one by one: blocks that were alive at none of %s examined moments. "
-        "The peak, the end, out-of-memory errors and what stays alive are complete; the chart, the "
-        "largest temporaries and estimates (what remedies save, what would be freed next) come from these "
+        "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+        "the run. "
+        "The peak, the end, out of memory and what stays alive are complete; the chart, the "
+        "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
         "moments.",
         events, recorded, vt_format_count(trace->window_count, moments));
 }
@@ -184,16 +187,17 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
     } else if (state == VT_STATE_RECORDING && facts->ring_missing) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was %s. At most 0.1 s is missing at the end: the buffer with the newest events "
-                 "is gone.",
+                 "The process was %s. At most 0.1 s is missing at the end, since the buffer of the newest "
+                 "events is not there.",
                  how);
     } else if (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was %s", how);
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was %s. All events up to then are included%s%s%s.%s", how, killed ? "" : ", ",
-                 killed ? "" : vt_format_count(facts->ring_events, count),
-                 killed ? "" : " of them from the buffer in memory",
-                 facts->unfinished_records ? " Calls in progress are missing." : "");
+                 "The process was %s. Everything that it recorded until then is here%s%s%s.%s", how,
+                 killed ? "" : ", ", killed ? "" : vt_format_count(facts->ring_events, count),
+                 killed ? "" : " events of it from the ring",
+                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
+                                           : "");
     }
 }
 
@@ -207,10 +211,9 @@ static void add_without_stack(struct vt_trace_facts *facts)
     loss = add_loss(facts, VT_LOSS_STACKS, facts->events_without_stack, "%s events have no stack",
                     vt_format_count(facts->events_without_stack, count));
     snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
-    snprintf(
-        loss->detail, sizeof loss->detail,
-        ": the limit of about 2 million different stacks was reached. Their bytes are right; their lines "
-        "and owners are unknown.");
+    snprintf(loss->detail, sizeof loss->detail,
+             ": the trace keeps about 2 million different stacks. The bytes of these events are right; their "
+             "lines and owners are unknown.");
 }
 
 /* Not a loss: someone wanted it so. */
@@ -221,8 +224,8 @@ static void set_paused(struct vt_trace_facts *facts)
     if (facts->paused_ns || facts->paused_events)
         snprintf(
             facts->paused_text, sizeof facts->paused_text,
-            "Recording was paused for %s: %s events have no stacks. All bytes are counted, but allocations "
-            "from then have no line, and no category unless an inspection saw them later.",
+            "Recording was paused for %s: the %s events of that time have no stacks. All bytes are counted; "
+            "what was made then has no line, and is unknown unless an inspection saw it later.",
             vt_format_duration(facts->paused_ns, time), vt_format_count(facts->paused_events, count));
 }
 

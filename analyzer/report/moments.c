@@ -164,7 +164,7 @@ static int find_step(const struct vt_report *report, const char *text, struct vt
     if (attribution->step_count)
         return vt_fail(reason, "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)",
                        step, attribution->step_count);
-    return vt_fail(reason, "no step %lu in the trace: no training steps were found", step);
+    return vt_fail(reason, "no step %lu in the trace: no training steps were recognised in it", step);
 }
 
 /* "3.2s", "150ms", "2min", "1.5 h" since recording began. */
@@ -233,7 +233,7 @@ static int find_refusal(const struct vt_report *report, const char *at, size_t *
     if (!count)
         return vt_fail(reason, "the trace has no out-of-memory event");
     if (!number || number > count)
-        return vt_fail(reason, "the trace has %zu out-of-memory error%s: there is no %.64s", count,
+        return vt_fail(reason, "memory ran out %zu time%s in the trace: there is no %.64s", count,
                        count > 1 ? "s" : "", at);
     *index = (size_t)number - 1;
     return 0;
@@ -249,8 +249,8 @@ static int parse_moment(const struct vt_report *report, const char *at, struct v
         .peak = !strcmp(at, "peak"), .end = !strcmp(at, "end"), .reserved = !strcmp(at, "reserved")};
     *label = moment->peak       ? "the peak"
              : moment->end      ? "the end"
-             : moment->reserved ? "the moment when most memory was reserved"
-                                : "the chosen moment";
+             : moment->reserved ? "the moment with the most reserved"
+                                : "the moment asked for";
     if (moment->peak || moment->end || moment->reserved)
         return 0;
     if (!strcmp(at, "oom") || !strncmp(at, "oom#", 4)) {
@@ -263,7 +263,7 @@ static int parse_moment(const struct vt_report *report, const char *at, struct v
     if (!strncmp(at, "mark:", 5))
         return find_mark(report, at + 5, moment, reason);
     if (!strncmp(at, "step:", 5)) {
-        *label = "the step's peak";
+        *label = "the step's largest moment";
         return find_step(report, at + 5, moment, reason);
     }
     if (!strncmp(at, "event:", 6)) {
@@ -292,8 +292,8 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     if (moment.peak || moment.end || moment.reserved)
         return vt_fail(
             reason,
-            "no out-of-memory error there; use oom#2, step:N, mark:NAME, event:N or a time; for that moment: "
-            "vramtrace report --at %s",
+            "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
+            "that moment: vramtrace report --at %s",
             at);
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
@@ -308,8 +308,8 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     *index = chosen;
     if (chosen < count)
         return 0;
-    return vt_fail(reason, "no out-of-memory error %s %.64s; the trace has %zu: vramtrace oom lists them",
-                   moment.largest ? "in" : "after", at, count);
+    return vt_fail(reason, "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
+                   moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
 }
 
 /* ---- The moment shown ---- */

@@ -272,9 +272,10 @@ static int make_axis(const struct vt_report *report, int device_index, unsigned 
         return 0;
     }
     if (axis == VT_AXIS_STEPS && !report->step_count)
-        return vt_fail(reason, "no training steps were found in the trace: use --axis time or --axis events");
+        return vt_fail(reason,
+                       "no training steps were recognised in the trace: use --axis time or --axis events");
     if (none || !report->trace->event_count)
-        return vt_fail(reason, "no event between --from and --to: use --axis time");
+        return vt_fail(reason, "no event lies between --from and --to: use --axis time");
     if (axis == VT_AXIS_STEPS)
         make_steps(report, timeline);
     else
@@ -311,9 +312,9 @@ static int set_range(const struct vt_report *report, const struct vt_range *rang
         (timeline->first_event <= timeline->last_event || from->timed || to->timed))
         return 0;
     if (from->peak || to->peak)
-        return vt_fail(reason, "the peak of GPU %d is %s: nothing is between --from and --to", device->index,
-                       from->peak ? "after --to" : "before --from");
-    return vt_fail(reason, "--from is later than --to");
+        return vt_fail(reason, "the peak of GPU %d is %s: nothing lies between --from and --to",
+                       device->index, from->peak ? "after --to" : "before --from");
+    return vt_fail(reason, "--from is after --to: nothing lies between them");
 }
 
 /* ---- The columns ---- */

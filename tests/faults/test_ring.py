@@ -180,7 +180,7 @@ def test_killed(tmp_path, pause):
     process.kill()
     assert allocations(tmp_path / "x.vrt") == 200
     assert info(tmp_path / "x.vrt")["trace"]["ring_missing"] is False
-    assert "All events up to then are included" in said(tmp_path / "x.vrt")
+    assert "Everything that it recorded until then is here" in said(tmp_path / "x.vrt")
     ring.unlink()
 
 

@@ -113,10 +113,10 @@ def test_text_says_what_its_axis_is(trace):
 
 
 @pytest.mark.parametrize("options,part", [
-    (["--axis", "steps"], "no training steps were found in the trace: use --axis time or --axis events"),
+    (["--axis", "steps"], "no training steps were recognised in the trace: use --axis time or --axis events"),
     (["--axis", "bytes"], "--axis takes time, events, steps or auto, not 'bytes'"),
-    (["--from", "9s", "--to", "6s"], "--from is later than --to"),
-    (["--from", "6s", "--to", "9s", "--axis", "events"], "no event between --from and --to: use --axis time"),
+    (["--from", "9s", "--to", "6s"], "--from is after --to: nothing lies between them"),
+    (["--from", "6s", "--to", "9s", "--axis", "events"], "no event lies between --from and --to: use --axis time"),
     (["--from", "mark:other"], "no mark 'other' in the trace; it has 'burst'"), (["--to", "soon"], "'soon' is not a moment"),
     (["--from", "peak", "--to", "mark:burst"], "the peak of GPU 0 is after --to")], ids=str)
 def test_wrong_axes(options, part, trace):

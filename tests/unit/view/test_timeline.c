@@ -183,10 +183,10 @@ Test(timeline, covers_what_is_asked_for)
         cr_expect_eq(timeline->to_ns / 1000000, cases[i].to_ms, "case %zu", i);
         cr_expect_eq(timeline->categories[timeline->columns - 1][VT_CATEGORY_PARAMETER], 10 * MIB);
     }
-    refuse(fake, VT_AXIS_TIME, "step:2", "step:1", "--from is later than --to");
+    refuse(fake, VT_AXIS_TIME, "step:2", "step:1", "--from is after --to");
     refuse(fake, VT_AXIS_TIME, NULL, "mark:x", "no marks at all");
     refuse(fake, VT_AXIS_TIME, "peak", "step:1", "the peak of GPU 0 is after --to");
-    refuse(fake, VT_AXIS_EVENTS, "12s", "13s", "no event between");
+    refuse(fake, VT_AXIS_EVENTS, "12s", "13s", "no event lies between");
     fake_free(fake);
 }
 
@@ -195,6 +195,6 @@ Test(timeline, steps_need_steps)
     struct fake *fake = fake_make(10);
 
     fake_alloc(fake, 5, VT_ALLOCATION_DRIVER, VT_CATEGORY_PARAMETER, MIB);
-    refuse(fake, VT_AXIS_STEPS, NULL, NULL, "no training steps were found");
+    refuse(fake, VT_AXIS_STEPS, NULL, NULL, "no training steps were recognised");
     fake_free(fake);
 }

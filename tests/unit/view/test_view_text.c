@@ -218,7 +218,7 @@ Test(text, says_what_is_missing)
     fake->trace.ring_events = 12;
     text = write_text(fake, vt_text_report, style, NULL);
     cr_expect(strstr(text, " · incomplete: killed or still running · 1,234 EVENTS LOST · pid "), "%s", text);
-    cr_expect(strstr(text, "12 of them from the buffer in memory"));
+    cr_expect(strstr(text, "12 events of it from the ring"));
     cr_expect(strstr(text, "By line (events lost)"));
     cr_expect(strstr(text, "1,234 events were lost."));
     free(text);
