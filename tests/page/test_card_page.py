@@ -45,7 +45,7 @@ def test_numbers_are_the_books(driver, look, page):  # noqa: F811
         assert [size for what, size in found.items() if what.startswith(f"process {other['pid']}: ")] == [other["own"]]
         assert sum(size for what, size in found.items() if "CUDA context" in what) == books["context"]
         assert sum(size for what, size in found.items() if what.startswith("kernels and modules")) == books["module"]
-        assert [(what, int(re.sub(r"\D", "", exact))) for what, exact, _ in beside] == [("page-locked host memory", books["host"])]
+        assert [(what, int(re.sub(r"\D", "", exact))) for what, exact, _ in beside] == [("pinned host memory", books["host"])]
         assert figure.endswith("of 16.00 GiB in use")
     advice = {article[0]: article[1] for article in articles if article not in (peak, last)}
     figures = [f"−{size / MIB:.2f} MiB" for size in (other["own"], books["context"] - 300 * MIB)]

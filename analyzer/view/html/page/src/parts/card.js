@@ -5,33 +5,33 @@ import { documentPart, emptyState, showButton, card, codePlace, factList } from 
 import { column, smallTable } from "./table.js";
 
 const KINDS = {
-    library: (row) => `allocated by ${row.name} itself`,
+    library: (row) => `${row.name}, for itself`,
     cached: () => "cached",
     modules: (row) => `kernels and modules${row.name ? ` of ${row.name}` : ""}`,
     graphs: () => "CUDA graphs",
     graph_memory: () => "memory of CUDA graphs",
     streams: () => "streams",
     settings: () => "limits and other settings",
-    context: (row) => (row.name ? `another CUDA context (${row.name})` : "CUDA context"),
+    context: (row) => (row.name ? `another CUDA context, of ${row.name}` : "CUDA context"),
     context_and_processes: () => "CUDA context and other processes",
     process: (row) => `process ${row.pid}${row.command ? `: ${row.command.replace(/^\S*\//, "")}` : ""}`,
-    unlisted: () => "not in any process that NVML lists",
+    unlisted: () => "of no process that NVML lists",
     unexplained: () => "unexplained",
-    foreign: () => "memory of other processes, mapped here",
-    host: () => "page-locked host memory",
-    reserved: () => "reserved by the driver"
+    foreign: () => "shared by other processes",
+    host: () => "pinned host memory",
+    reserved: () => "reserved by the driver for itself"
 };
 const REASONS = {
     no_nvml: "NVML was not available",
     not_listed: "NVML did not list processes (no permission?)",
-    without_this: "this process could not be identified in NVML (a container?)",
-    without_bytes: "NVML does not report memory by process here (WSL, virtual GPUs)",
-    do_not_fit: "NVML's value for this process does not match"
+    without_this: "it is not clear which NVML process is this one (a container?)",
+    without_bytes: "NVML does not report memory per process here (WSL, vGPU)",
+    do_not_fit: "NVML's figures do not match this process"
 };
 
 function title(model, row) {
     if (row.kind === "category")
-        return row.name ? categoryLabel(model, row.name) : "unknown category";
+        return row.name ? categoryLabel(model, row.name) : "uncategorised";
     return KINDS[row.kind] ? KINDS[row.kind](row) : row.kind;
 }
 

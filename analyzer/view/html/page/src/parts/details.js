@@ -6,8 +6,8 @@ import { blockEntry, ownersOf } from "./groups.js";
 
 const EVIDENCE = {
     exact: "exact (read from the live object)",
-    strong: "strong (two independent witnesses)",
-    weak: "weak (one witness)"
+    strong: "strong (two independent signals)",
+    weak: "weak (one signal)"
 };
 
 /** Source lines around a line, as far as the page has them; null if it has none. */
