@@ -7,9 +7,9 @@
 struct vt_arguments;
 struct vt_output;
 
-/* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder stands
- * for the traces in it), JOB (traces and folders as a whole), TWO and FILE (a trace and a source file): the
- * newest trace of the folder stands in for a missing one. PATHS: traces and folders. */
+/* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder means
+ * the traces in it), JOB (traces and folders as a whole), TWO and FILE (a trace and a source file): a missing
+ * trace is the newest in the folder. PATHS: traces and folders. */
 enum vt_takes {
     VT_TAKES_WORDS,
     VT_TAKES_NOTHING,
