@@ -22,7 +22,7 @@ enum vt_takes {
 
 /* As help shows the commands: one group after the other. */
 #define VT_COMMAND_GROUPS(X)                                                                                 \
-    X(RECORD, "Record") X(LOOK, "Look") X(COMPARE, "Compare") X(INTEGRATE, "Integrate")
+    X(RECORD, "Record") X(LOOK, "Analyze") X(COMPARE, "Compare") X(INTEGRATE, "Integrate")
 enum vt_command_group {
 #define X(id, title) VT_GROUP_##id,
     VT_COMMAND_GROUPS(X)

@@ -269,7 +269,7 @@ static void ask_recorder(struct shown *shown, enum vt_control_command what, cons
                  process ? "The process has ended." : "No process is selected.");
         return;
     }
-    snprintf(shown->message, sizeof shown->message, "Asking process %" PRIu32 " …", process->pid);
+    snprintf(shown->message, sizeof shown->message, "Waiting for process %" PRIu32 " …", process->pid);
     vt_screen_draw(&shown->screen, &live->top, &live->style);
     char *error = vt_control_ask(what, text, recorder);
     if (error)
