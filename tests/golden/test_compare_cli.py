@@ -296,4 +296,5 @@ def test_html_without_a_browser(command, status, browser, used, tmp_path):
     command = command.replace("BROWSER", str(browser))
     result = run("html", "--open", "-o", tmp_path / "x.html", used, env={"BROWSER": command, "BROWSER_STATUS": status})
     assert result.returncode == 0  # the page is there
-    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER, or open it yourself"]
+    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER, "
+                                              "or open it yourself"]
