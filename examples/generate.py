@@ -1,4 +1,4 @@
-"""Inference with a cache of keys and values: a small GPT writes token after token.
+"""Inference with a KV cache: a small GPT generates tokens one by one.
 
     vramtrace run examples/generate.py
 """

@@ -1,4 +1,4 @@
-"""Trains a small transformer with AdamW under bf16 autocast: an ordinary script that knows nothing of vramtrace.
+"""Trains a small transformer with AdamW under bf16 autocast: an ordinary script without any vramtrace code.
 
     vramtrace run examples/train.py [--steps N]
 """

@@ -272,7 +272,7 @@ static int check_witnesses(const struct parser *parser)
     return fail(
         parser,
         "rule '%s' has %s%s: strong takes two of stack, life, sizes, object, autograd, kind; else write weak",
-        parser->clause->name, found ? "only the witness " : "no witness", found ? witness_names[only] : "");
+        parser->clause->name, found ? "only the signal " : "no signal", found ? witness_names[only] : "");
 }
 
 /* A rule without lines that has the name of one in the table read before: it only removes that. */

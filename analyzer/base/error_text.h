@@ -1,4 +1,4 @@
-/* Why something that was asked for is wrong, in a sentence for people. */
+/* Why a request is wrong, in a sentence for people. */
 #ifndef VT_ERROR_TEXT_H
 #define VT_ERROR_TEXT_H
 

@@ -43,7 +43,7 @@ static inline uint32_t vt_index_get(const struct vt_index *index, uint64_t key)
     }
 }
 
-/* Begins to fetch what vt_index_get will look at. */
+/* Prefetches what vt_index_get will read. */
 static inline void vt_index_prefetch(const struct vt_index *index, uint64_t key)
 {
     if (index->capacity > 0)

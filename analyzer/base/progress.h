@@ -27,7 +27,7 @@ typedef void vt_progress_listener(const struct vt_progress *progress);
 void vt_progress_listen(vt_progress_listener *listener);
 void vt_progress_tell(enum vt_work work, uint64_t done, uint64_t whole);
 
-/* For loops over events: tells the first and every 65536th. */
+/* For loops over events: reports the first and every 65536th. */
 static inline void vt_progress_at(enum vt_work work, uint64_t done, uint64_t whole)
 {
     if (!(done & 0xffff))

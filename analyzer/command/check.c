@@ -73,7 +73,7 @@ static void put_measured(const struct vt_checks *checks, const struct vt_limits 
         if (w == 3 && limits->max_leak.form == VT_AMOUNT_PER_STEP)
             fputs(" per step", out);
         if (w == 4)
-            fputs(" that the baseline allows", out);
+            fputs(" allowed by the baseline", out);
         before = ", ";
     }
     if (*before == ':')
@@ -88,7 +88,7 @@ static void say_passed(const struct vt_limits *limits, const char *path, const s
 
     put_measured(checks, limits, out);
     fclose(out);
-    vt_say("%s: all limits hold%s", path, text);
+    vt_say("%s: all limits are met%s", path, text);
     free(text);
 }
 

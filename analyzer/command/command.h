@@ -7,9 +7,9 @@
 struct vt_arguments;
 struct vt_output;
 
-/* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder stands
- * for the traces in it), JOB (traces and folders as a whole), TWO and FILE (a trace and a source file): the
- * newest trace of the folder stands in for a missing one. PATHS: traces and folders. */
+/* What follows a command's options. WORDS: the command parses its own command line. TRACES (a folder means
+ * the traces in it), JOB (traces and folders as a whole), TWO and FILE (a trace and a source file): a missing
+ * trace is the newest in the folder. PATHS: traces and folders. */
 enum vt_takes {
     VT_TAKES_WORDS,
     VT_TAKES_NOTHING,
@@ -22,7 +22,7 @@ enum vt_takes {
 
 /* As help shows the commands: one group after the other. */
 #define VT_COMMAND_GROUPS(X)                                                                                 \
-    X(RECORD, "Record") X(LOOK, "Look") X(COMPARE, "Compare") X(INTEGRATE, "Integrate")
+    X(RECORD, "Record") X(LOOK, "Analyze") X(COMPARE, "Compare") X(INTEGRATE, "Integrate")
 enum vt_command_group {
 #define X(id, title) VT_GROUP_##id,
     VT_COMMAND_GROUPS(X)

@@ -22,8 +22,8 @@ static const struct action {
     const char *takes; /* a name for the word that may follow, NULL = none does */
 } actions[] = {
     {"start", "", "recording resumed, with stacks", VT_CONTROL_START, NULL},
-    {"stop", "", "recorded without stacks; vramtrace ctl PID start ends that", VT_CONTROL_STOP, NULL},
-    {"mark", "mark", "marked", VT_CONTROL_MARK, "TEXT"},
+    {"stop", "", "paused: bytes are still counted, without stacks", VT_CONTROL_STOP, NULL},
+    {"mark", "mark", "mark set", VT_CONTROL_MARK, "TEXT"},
     {"inspect", "inspect", "mark set; an inspection runs at the next safe point of the main thread",
      VT_CONTROL_INSPECT, "TEXT"},
     {"snapshot", "snapshot", "", VT_CONTROL_INSPECT, "FILE"},
@@ -56,7 +56,7 @@ static int list_recorders(struct vt_output *output)
     if (count)
         fprintf(output->stream, "%8s  %-9s%12s  %s\n", "PID", "STATE", "ALLOCATED", "TRACE");
     else
-        fputs("No process here records at this moment.\n", output->stream);
+        fputs("No process is being recorded.\n", output->stream);
     for (size_t i = 0; i < count; i++)
         put_recorder(&recorders[i], output->stream);
     free(recorders);
@@ -93,15 +93,14 @@ char *vt_control_ask(enum vt_control_command what, const char *text, const struc
     int result = vt_recorder_ask(recorder, what, text, ANSWER_MS, &recorded);
 
     if (result == -ETIMEDOUT)
-        return vt_print_text(
-            "process %" PRIu32
-            " does not answer: it is stopped, very busy, or ends; what was asked is done once it goes on",
-            pid);
+        return vt_print_text("process %" PRIu32
+                             ": no answer (it is stopped, very busy or exiting); the request stays queued",
+                             pid);
     if (result)
         return vt_print_text("process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
     return recorded ? NULL
                     : vt_print_text("process %" PRIu32
-                                    ": not done: recording has ended, or its buffer was full; try again",
+                                    ": not done: recording has ended, or its buffer is full; try again",
                                     pid);
 }
 
@@ -177,6 +176,8 @@ static int do_one(const struct action *action, const char *word, const struct vt
     if (status)
         return status;
     fprintf(out, "%" PRIu32 ": %s\n", recorder->header.process.pid, action->done);
+    if (action->command == VT_CONTROL_STOP)
+        fprintf(out, "resume: vramtrace ctl %" PRIu32 " start\n", recorder->header.process.pid);
     if (action->takes)
         put_next("--at 'mark:", text, recorder->header.trace_path, out);
     return 0;

@@ -106,7 +106,7 @@ static void open_page(const char *path)
     int ended = -1;
 
     if (full && (vt_temporary_run((char *[]){"sh", "-c", script, "sh", full, NULL}, &ended) || ended))
-        vt_say("%s could not open %s; set BROWSER to a browser, or open it yourself", program, path);
+        vt_say("%s could not open %s; set BROWSER, or open it yourself", program, path);
     free(script);
     free(full);
 }

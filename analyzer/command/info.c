@@ -46,11 +46,11 @@ static int verify_trace(const struct vt_loaded *loaded, struct vt_output *output
     }
     vt_put_clean(loaded->trace->path, output->stream);
     fprintf(output->stream,
-            ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s",
+            ": %s events checked, %" PRIu64 " errors: the categories %s to the driver's bytes%s",
             vt_format_count(check.events, count), verification.breaches,
             check.breaches ? "do not sum" : "sum", check.breaches ? "" : " at every one");
     if (loaded->trace->omitted_events)
-        fprintf(output->stream, "; %s events were not looked at one by one",
+        fprintf(output->stream, "; %s events were not read one by one",
                 vt_format_count(loaded->trace->omitted_events, count));
     fputc('\n', output->stream);
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;

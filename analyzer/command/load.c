@@ -20,7 +20,7 @@ static const char *advice_for(int error)
     case -EACCES:
         return "; only the user who recorded it may read it: chmod +r as that user";
     case -ENODATA:
-        return "; run it again and look at its last line";
+        return "; run it again and read its last line";
     default:
         return "";
     }

@@ -246,7 +246,7 @@ int vt_output_end(struct vt_output *output, int status)
 
 static int cannot_make(const char *path, int error)
 {
-    const char *advice = error == ENOENT ? "; create the folder that it is in first"
+    const char *advice = error == ENOENT ? "; create its parent folder first"
                          : error == ENOSPC || error == EDQUOT
                              ? "; free some space, or write elsewhere with -o FOLDER"
                          : error == EEXIST ? "; remove it, or give another folder with -o FOLDER"

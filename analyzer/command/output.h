@@ -46,10 +46,10 @@ struct vt_folder {
     const char *path; /* as given */
     char *temporary;  /* its name until then; NULL = none */
 };
-/* Makes an empty folder. An exit status, with a line on stderr if it is not 0: so if PATH is there and not an
- * empty folder. */
+/* Makes an empty folder. An exit status, with a line on stderr if it is not 0, as when PATH exists and is not
+ * an empty folder. */
 int vt_folder_begin(const char *path, struct vt_folder *folder);
-/* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on
+/* Gives the folder its name if `status` and `result` (0 or -errno) are 0; else removes it, with a line on
  * stderr for `result`. The exit status. */
 int vt_folder_end(struct vt_folder *folder, int status, int result);
 

@@ -134,7 +134,7 @@ void vt_print_run_help(FILE *out)
         "not an option, or after --.\n\n"
         "  -o PATH   the same as --out\n"
         "  --help    this help\n\n"
-        "Settings of the recorder; each is an environment variable too (--ring is VRAMTRACE_RING), and a "
+        "Recorder settings; each is also an environment variable (--ring is VRAMTRACE_RING), and a "
         "SWITCH\n"
         "without a value is 1:\n\n",
         out);

@@ -72,14 +72,13 @@ static int say_why_not(const char *word)
         vt_say("no such process %s (in a container, run vramtrace top there)", word);
     } else if (user_id != geteuid() && geteuid()) {
         user = getpwuid(user_id);
-        vt_say("process %s is of user %s: only that user and root can see what it records", word,
+        vt_say("process %s belongs to user %s: only that user and root can see it", word,
                user ? user->pw_name : "another");
     } else {
-        vt_say("process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
-               "yet, or "
-               "has no "
-               "ring in memory (--ring of vramtrace run); vramtrace ctl lists those that do",
-               word);
+        vt_say(
+            "process %s is not being recorded: it was started without vramtrace run, has not used CUDA "
+            "yet, or has no buffer in memory (--ring of vramtrace run); vramtrace ctl lists those that are",
+            word);
     }
     return VT_EXIT_UNREADABLE;
 }
@@ -270,7 +269,7 @@ static void ask_recorder(struct shown *shown, enum vt_control_command what, cons
                  process ? "The process has ended." : "No process is selected.");
         return;
     }
-    snprintf(shown->message, sizeof shown->message, "Asking process %" PRIu32 " …", process->pid);
+    snprintf(shown->message, sizeof shown->message, "Waiting for process %" PRIu32 " …", process->pid);
     vt_screen_draw(&shown->screen, &live->top, &live->style);
     char *error = vt_control_ask(what, text, recorder);
     if (error)
@@ -348,7 +347,7 @@ static void obey_key(struct shown *shown, int key)
         live->reverse = !live->reverse;
         break;
     case 'm':
-        screen->question = "name of the mark: ";
+        screen->question = "mark name: ";
         shown->typed[0] = 0;
         break;
     case 'i':

@@ -129,11 +129,11 @@ static const char *describe_clock(struct vt_job_maker *maker)
             continue;
         text = vt_job_print(
             &maker->arena, "%s%s%s's was %s %s, within %s",
-            text ? text : "each node's own clock of the time of day, corrected by when steps began",
-            text ? ", " : ": ", node->host, vt_format_duration(size_of(node->clock_ahead_ns), ahead),
+            text ? text : "each node's wall clock, aligned by step starts", text ? ", " : ": ", node->host,
+            vt_format_duration(size_of(node->clock_ahead_ns), ahead),
             node->clock_ahead_ns > 0 ? "ahead" : "behind", vt_format_duration(node->clock_within_ns, within));
     }
-    return text ? text : "each node's own clock of the time of day: those of different nodes may differ";
+    return text ? text : "each node's wall clock: those of different nodes may differ";
 }
 
 void vt_job_fit_clocks(struct vt_job_maker *maker)

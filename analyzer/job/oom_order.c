@@ -199,7 +199,7 @@ static void find_same_gpu(struct vt_job *job)
     }
 }
 
-/* Those that do the same work as the first that fell, and were there. */
+/* Those that do the same work as the first that failed, and were running. */
 static void find_neighbours(struct vt_job_maker *maker)
 {
     struct vt_job *job = &maker->job;

@@ -5,12 +5,12 @@
 struct vt_job;
 struct vt_job_maker;
 
-/* Until when each process was there. */
+/* Finds when each process ended. */
 void vt_job_find_ends(struct vt_job_maker *maker);
 void vt_job_find_oom_order(struct vt_job_maker *maker);
 
-/* After an out of memory: compares the first that fell with its neighbours at that moment. The caller has
- * read each job->neighbours[i].then, of a report that shows own_ns; those without an owner are taken out. */
+/* After an out-of-memory error: compares the first process that failed with its neighbours at that moment. The
+ * caller has read each job->neighbours[i].then, from a report at own_ns; those without an owner are removed. */
 void vt_job_compare_first(struct vt_job *job);
 
 #endif

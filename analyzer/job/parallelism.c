@@ -283,7 +283,7 @@ static size_t count_common(const struct vt_job *job, const struct vt_job_group *
     return common;
 }
 
-/* "; rank 0 has 43 more; no inspection saw those of rank 3", or "". */
+/* "; rank 0 has 43 more; not inspected: rank 3", or "". */
 static const char *describe_rest(struct vt_job_maker *maker, const struct vt_job_group *group, size_t common)
 {
     const struct vt_job_process *most = NULL, *unseen = NULL;
@@ -302,9 +302,9 @@ static const char *describe_rest(struct vt_job_maker *maker, const struct vt_job
     if (most)
         text = vt_job_print(&maker->arena, "; %s has %zu more", most->label, most->parameter_count - common);
     if (more > 1)
-        text = vt_job_print(&maker->arena, "%s, and others have more too", text);
+        text = vt_job_print(&maker->arena, "%s, and others have more", text);
     if (unseen)
-        text = vt_job_print(&maker->arena, "%s; no inspection saw those of %s", text, unseen->label);
+        text = vt_job_print(&maker->arena, "%s; not inspected: %s", text, unseen->label);
     if (unseen_count > 1)
         text = vt_job_print(&maker->arena, "%s and %zu more", text, unseen_count - 1);
     return text;
@@ -333,8 +333,8 @@ static const char *describe_copies(struct vt_job_maker *maker, const struct vt_j
     const char *rest = describe_rest(maker, group, common);
 
     return vt_job_print(&maker->arena,
-                        "%s%zu parameters have the same names and shapes on each rank; copies, or "
-                        "parts of one size%s%s",
+                        "%s%zu parameters have the same names and shapes on each rank: replicas, or "
+                        "equal shards%s%s",
                         *rest ? "" : "all ", common, rest, describe_state(maker, group));
 }
 
@@ -345,8 +345,8 @@ static void judge_apart(struct vt_job_maker *maker, struct vt_job_group *group,
     group->layout = VT_LAYOUT_UNKNOWN;
     group->basis =
         vt_job_print(&maker->arena,
-                     "they have %zu parameters of the same names, but nothing says that they train "
-                     "one model together",
+                     "they have %zu parameters with the same names, but there is no evidence that they "
+                     "train one model together",
                      count_common(&maker->job, group, first));
 }
 
@@ -365,22 +365,21 @@ static void judge_group(struct vt_job_maker *maker, const struct vt_job_run *run
         compare_shapes(job, first_index, group->members[i], &shards);
     if (part) {
         part_text = vt_job_print(&maker->arena,
-                                 "%zu of %zu parameters are parts of distributed tensors (%s: %s of %s)",
+                                 "%zu of %zu parameters are shards of distributed tensors (%s: %s of %s)",
                                  parts, first->parameter_count, part->name, part->shape, part->whole_shape);
     } else if (shards.one) {
         part_text = vt_job_print(
             &maker->arena,
-            "%zu of %zu parameters have one name and different shapes (%s: %s on %s, %s on %s)", shards.count,
-            first->parameter_count, shards.one->name, shards.one->shape, job->processes[shards.of_one].label,
-            shards.other->shape, job->processes[shards.of_other].label);
+            "%zu of %zu parameters have the same name but different shapes (%s: %s on %s, %s on %s)",
+            shards.count, first->parameter_count, shards.one->name, shards.one->shape,
+            job->processes[shards.of_one].label, shards.other->shape, job->processes[shards.of_other].label);
     }
     if (!run->has_ranks && !part && !any_gathers(job, group)) {
         judge_apart(maker, group, first);
     } else if (any_gathers(job, group)) {
         group->layout = VT_LAYOUT_SHARDED;
-        group->basis =
-            vt_job_print(&maker->arena, "%s%swhole copies of parameters are gathered while they are used",
-                         part_text, part_text[0] ? ", and " : "");
+        group->basis = vt_job_print(&maker->arena, "%s%sfull parameters are gathered while they are used",
+                                    part_text, part_text[0] ? ", and " : "");
     } else if (part || shards.one) {
         group->layout = VT_LAYOUT_TENSOR;
         group->basis = vt_job_print(&maker->arena, "%s, and none is gathered", part_text);
@@ -405,7 +404,7 @@ static void describe_group(struct vt_job_maker *maker, const struct vt_job_run *
         return;
     }
     group->layout = VT_LAYOUT_UNKNOWN;
-    group->basis = "no inspection saw the parameters of these processes, so all are taken for alike";
+    group->basis = "their parameters were never inspected; they are assumed to be alike";
 }
 
 static void fill_groups(struct vt_job_maker *maker, struct vt_job_run *run, const struct clusters *clusters,
@@ -435,7 +434,7 @@ static void describe_run(struct vt_job_maker *maker, struct vt_job_run *run)
     run->basis_of_layout = run->groups[0].basis;
     if (group_count > 1) {
         run->layout = VT_LAYOUT_PIPELINE;
-        run->basis_of_layout = "the ranks have parameters of different modules";
+        run->basis_of_layout = "the ranks have parameters in different modules";
     }
 }
 

@@ -200,13 +200,14 @@ static void find_missing(struct vt_job_maker *maker, struct vt_job_run *run)
 static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_process *first, size_t count)
 {
     if (first->by_group)
-        return "PyTorch's default group of processes, as inspections saw it";
+        return "PyTorch's default process group, as inspections saw it";
     if (first->rank >= 0)
         return vt_job_print(&maker->arena, "the variables that %s set",
                             !strcmp(first->launcher, "environment") ? "the environment had"
                                                                     : first->launcher);
     if (count > 1)
-        return vt_job_print(&maker->arena, "process %u started them with one command, but for numbers",
+        return vt_job_print(&maker->arena,
+                            "process %u started them, with commands that differ only in numbers",
                             first->parent_pid);
     return "";
 }

@@ -95,7 +95,7 @@ struct vt_event_facts {
     char address_text[24];                          /* "0x…" */
     const char *top_functions[VT_EVENT_TOP_FRAMES]; /* innermost first */
     uint32_t top_count;
-    struct vt_frame at; /* that a person would name */
+    struct vt_frame at; /* the user's line */
     bool has_at;
     const struct vt_frame *frames; /* all; NULL = not requested */
     size_t frame_count;

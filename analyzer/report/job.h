@@ -70,7 +70,7 @@ struct vt_job_device {
     const char *leak_line;   /* of the largest; "" = none, or not known */
     struct vt_level *levels; /* in order */
     size_t level_count;
-    bool levels_are_coarse;       /* too many: of each few the largest */
+    bool levels_are_coarse;       /* too many: only the largest of every few */
     struct vt_level *card_levels; /* what the driver reported as in use on the whole GPU; in order */
     size_t card_level_count;
     uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
@@ -158,7 +158,7 @@ struct vt_job_odd {
 };
 
 enum vt_job_layout {
-    VT_LAYOUT_UNKNOWN,  /* nothing tells */
+    VT_LAYOUT_UNKNOWN,  /* no evidence */
     VT_LAYOUT_SINGLE,   /* one process */
     VT_LAYOUT_DATA,     /* the same parameters in each */
     VT_LAYOUT_SHARDED,  /* ... each rank has a part, and gathers the rest */
@@ -184,7 +184,7 @@ struct vt_job_group {
     uint64_t median_bytes, most_bytes; /* of the peaks in use, of the largest device of each */
     uint32_t most_process;
     double imbalance;       /* most / median; 0 = no median */
-    struct vt_job_odd *odd; /* the oddest first */
+    struct vt_job_odd *odd; /* outliers, the largest first */
     size_t odd_count;
 };
 
@@ -283,10 +283,10 @@ struct vt_job_fall {
     bool killed;                          /* it did not end in order: t_ns is that of its last event */
     bool same_card;                       /* its request failed on the same GPU as the first one */
     uint64_t t_ns;                        /* of the failed request, else of its end */
-    int64_t after_ns;                     /* since the first fell */
+    int64_t after_ns;                     /* since the first failed */
 };
 
-/* One that did the same work as the first that fell, at the moment when that fell. */
+/* One with the same work as the first that failed, at the moment of that failure. */
 struct vt_job_neighbour {
     uint32_t process;
     uint64_t own_ns;            /* that moment, since its process began to record */
@@ -317,9 +317,9 @@ struct vt_job {
     size_t unread_count, copy_count; /* copies are among the unread */
     struct vt_job_fall *falls;       /* in order */
     size_t fall_count;
-    struct vt_job_neighbour *neighbours; /* of the first that fell; vt_job_compare_first has read them */
+    struct vt_job_neighbour *neighbours; /* of the first that failed; vt_job_compare_first has read them */
     size_t neighbour_count;
-    struct vt_job_odd *first_odd; /* the first that fell against these; NULL = none fell, or it has none */
+    struct vt_job_odd *first_odd; /* the first that failed, compared with these; NULL = none */
     size_t first_odd_count;
     struct vt_job_card *first_card; /* its GPU at that moment: NULL = none ran out, or it is not known */
     size_t first_card_count;

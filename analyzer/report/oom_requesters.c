@@ -165,7 +165,7 @@ static const char *name_asker(struct vt_places *places, const struct vt_oom *ref
     bool node;
 
     if (refusal->asker_stack == refusal->stack_id || !forward)
-        return user ? user->name : "a call without a recorded stack";
+        return user ? user->name : "a call without a stack";
     /* Other functions of the engine mean nothing to the reader. */
     node = user && user->frame.kind == VT_FRAME_NATIVE && vt_is_node(user->frame.function);
     snprintf(text, sizeof text, "%.64s%sthe backward of %.180s%s", node ? user->frame.function : "",

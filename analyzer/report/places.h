@@ -7,7 +7,7 @@
 
 #include "base/frame.h"
 
-/* The frame that a person would name for a stack. Lives as long as the report. */
+/* The frame of a stack that matters to a user. Lives as long as the report. */
 struct vt_place {
     const char *name; /* "model.py:141 forward"; without a file "main (program)" */
     struct vt_frame frame;

@@ -80,7 +80,7 @@ struct vt_allocation_row {
 /* A frame of a stack: the stack's depth-th, from 0 = innermost. */
 struct vt_stack_row {
     uint32_t stack_id, depth, frame; /* frame: id in `frames` */
-    bool is_place;                   /* the frame that a person would name for the stack */
+    bool is_place;                   /* the frame of the stack that matters to a user */
 };
 
 struct vt_frame_row {

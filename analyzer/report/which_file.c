@@ -77,8 +77,8 @@ static int no_file(const struct vt_file_search *search, struct vt_error_text rea
 
     list_files(search, NULL, 0, text, sizeof text);
     return vt_fail(reason,
-                   text[0] ? "nothing was allocated in or through a file '%.200s'; most is from %s"
-                           : "no file '%.200s' in the trace: it names no source file for any allocation%s",
+                   text[0] ? "no allocation came from or through a file '%.200s'; most came from %s"
+                           : "no file '%.200s' in the trace: it has no source file for any allocation%s",
                    search->asked, text);
 }
 

@@ -15,7 +15,7 @@ struct vt_chain;
 struct vt_chain *vt_chain_make(void);
 void vt_chain_free(struct vt_chain *chain);
 
-/* Whether a header that is all read makes sense by itself. */
+/* Whether a header is consistent in itself. */
 bool vt_chain_is_plausible(const struct vt_chunk_header *head);
 /* Whether the stored bytes are those that the header was written for. */
 bool vt_chain_is_whole(const struct vt_chunk_header *head, const uint8_t *stored);

@@ -243,7 +243,8 @@ static int read_once(const char *path, int file, const struct vt_reading *readin
     error = read_events(trace, file, reading);
     if (error)
         return fail(message, error, "%s",
-                    error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
+                    error == -E2BIG ? "too many events (over 4,294,967,294); record with --mode flight"
+                                    : strerror(-error));
     vt_definitions_finish(trace);
     settle_events(trace);
     vt_places_settle(trace);
@@ -282,7 +283,7 @@ int vt_trace_open(const char *path, const struct vt_reading *reading, struct vt_
     }
     if (moved)
         error = fail(&message, -EAGAIN,
-                     "its process makes room in it again and again; vramtrace ctl %u snapshot copies it",
+                     "it is being rewritten (flight mode): take a copy with vramtrace ctl %u snapshot",
                      (*trace)->header.pid);
     close(file);
     if (error) {

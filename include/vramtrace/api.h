@@ -16,15 +16,14 @@ extern "C" {
  * moment: `vramtrace report --at mark:NAME`. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_mark(const char *name);
 
-/* The same, and requests an inspection of the live Python objects, with a census of the CUDA tensors that they hold: the
- * tensors' names, and which name keeps each alive. It runs when the interpreter's main thread next reaches a safe point,
- * however long it takes. Returns 1 if recorded, else 0. */
+/* The same, and requests an inspection of the live Python objects: names of CUDA tensors, and which name keeps each alive.
+ * It runs at the main thread's next safe point, without a time limit. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_inspect(const char *name);
 
-/* Between stop and start events get no stacks, and objects are inspected only by vramtrace_inspect. That costs next to
- * nothing, and every byte is still counted. Blocks made in between have a size and a lifetime, but no line; the
+/* Between stop and start, events have no stacks, and objects are inspected only by vramtrace_inspect. That costs next to
+ * nothing, and every byte is still counted. Allocations from then have a size and a lifetime, but no line; the
  * inspection after start names those still alive. Return 1 if recording is now started or stopped, else 0 (not recording
- * yet, or no longer). VRAMTRACE_START=manual begins as if stopped. */
+ * yet, or no longer). VRAMTRACE_START=manual starts paused. */
 __attribute__((weak)) int vramtrace_start(void);
 __attribute__((weak)) int vramtrace_stop(void);
 
@@ -34,8 +33,8 @@ __attribute__((weak)) int vramtrace_range_push(const char *name);
 __attribute__((weak)) int vramtrace_range_pop(void);
 
 #define VRAMTRACE_MARK(name) (vramtrace_mark ? vramtrace_mark(name) : 0)
-/* Call this once per training step (or request), always at the same place. If a program has these marks, they decide
- * what a step is. */
+/* Call this once per training step (or request), always at the same place. If a program calls it, only these calls count
+ * as steps. */
 #define VRAMTRACE_STEP() VRAMTRACE_MARK("vramtrace.step")
 #define VRAMTRACE_INSPECT(name) (vramtrace_inspect ? vramtrace_inspect(name) : 0)
 #define VRAMTRACE_START() (vramtrace_start ? vramtrace_start() : 0)

@@ -1,4 +1,4 @@
-/* Digests: what a trace keeps of its chains for readers that do not read their events. A part of the trace file, format.h. */
+/* Digests: summaries of a trace's chains, for readers that do not read their events. A part of the trace file, format.h. */
 #ifndef VRAMTRACE_DIGESTS_H
 #define VRAMTRACE_DIGESTS_H
 
@@ -7,20 +7,19 @@
 #define VT_DIGESTS_IN_ONE 64u      /* digests of one level that a digest of the next level sums up */
 #define VT_DIGEST_LEVELS 8u
 
-/* What stays of a chain when its events are left out follows the chain: a digest of level 1, whose events
- * are those between VT_EVENT_GAP_BEGIN and VT_EVENT_GAP_END. A reader may take it in the chain's place: it has
- * everything that is alive at the chain's end and was not at its begin, the end of what was, and the chain's
- * rare events. After VT_DIGESTS_IN_ONE digests of a level comes one of the next level, in the place of all these. So any
- * moment is at most VT_DIGESTS_IN_ONE digests of each level away, and the chain that it lies in. The chain
- * at the end has no digest, nor have those of a process that was adopted.
+/* Each chain is followed by a digest of level 1, whose events are those between VT_EVENT_GAP_BEGIN and VT_EVENT_GAP_END. A
+ * reader may read it instead of the chain: it has the allocations made in the chain that are alive at its end, the frees of
+ * those that were alive at its begin, and the chain's rare events. VT_DIGESTS_IN_ONE digests of a level are followed by one
+ * of the next level, which replaces them. So any moment is at most VT_DIGESTS_IN_ONE digests of each level and one chain
+ * away. The last chain has no digest, nor have those of a process that was adopted.
  *
  * A digest is a chain of its own (place 0, and more if it has more than VT_CHUNK_EVENTS). In its chunks' headers
  * `chain` is that of the first chain which it is of, and ring_position that of the last one's last chunk. Their
  * stored bytes begin with packed_definitions_bytes of a struct vt_digest_summary, unpacked; they have no definitions.
  *
- * Its events are allocations, frees and rare events as they were, and landmarks, from which steps remain recognisable. A landmark
- * shows that a block was made here (thread, stack, sequence) and left out. Its bytes are those of the device's blocks before
- * it, its address the most of them since the device's landmark before:
+ * Its events are allocations, frees and rare events as recorded, and landmarks, which keep steps recognisable. A landmark
+ * shows that a block was allocated here (thread, stack, sequence) and left out. Its bytes are those of the device's blocks
+ * before it, its address their peak since the device's previous landmark:
  *   VT_EVENT_RAN     of a backward pass the last node before it, its first block, and the first block after it; at the ends those
  *                    that belong to a pass outside
  *   VT_EVENT_AFTER   the first block outside of the optimizer, or whatever module ran first after a pass: a step may begin
@@ -33,10 +32,10 @@
  * of the thread's event before it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence, or, made
  * in a backward pass, the stack with which the node that made it was made itself. */
 
-/* What a digest is of. */
+/* What a digest covers. */
 struct vt_digest_summary {
     uint64_t first_event; /* how many events the trace has before it */
-    uint64_t events;      /* that it is of */
+    uint64_t events;      /* that it covers */
     uint64_t begin_ns, end_ns;
     uint32_t chains;
     uint32_t device_count, kind_count;

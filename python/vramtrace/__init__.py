@@ -1,7 +1,7 @@
 """vramtrace from inside a Python program: marks, regions, steps and inspections in its own trace.
 
-Everything here may stay in a program: where the recorder is not loaded (the program does not run under ``vramtrace run``),
-each call does nothing and returns False. No call raises, blocks or takes a lock; all may be made from any thread.
+You can leave the calls in: without ``vramtrace run`` they do nothing and return False. No call raises, blocks or takes a lock; all
+work from any thread.
 
     import vramtrace
 
@@ -12,7 +12,7 @@ each call does nothing and returns False. No call raises, blocks or takes a lock
         evaluate()
     vramtrace.mark("after evaluation")       # vramtrace report --at "mark:after evaluation"
 
-``report()`` reads a trace, of any process, into a dict. ``%load_ext vramtrace`` gives notebooks a ``%vramtrace`` magic.
+``report()`` reads any trace into a dict. ``%load_ext vramtrace`` gives notebooks a ``%vramtrace`` magic.
 """
 import ctypes
 import json
@@ -58,12 +58,12 @@ def _bytes(name: object) -> bytes:
 
 
 def loaded() -> bool:
-    """True if the recorder is in this process."""
+    """True if this process is being recorded."""
     return _mark is not None
 
 
 def mark(name: str) -> bool:
-    """Puts an instant named `name` into the trace: ``vramtrace report --at mark:NAME``.
+    """Gives this moment a name: ``vramtrace report --at mark:NAME``.
 
     At most 1023 bytes of the name are kept. True if it was recorded.
     """
@@ -71,27 +71,27 @@ def mark(name: str) -> bool:
 
 
 def inspect(name: str = "inspect") -> bool:
-    """A mark that also asks for an inspection: which tensors live then, what they are called, and who holds them.
+    """A mark, and an inspection: which tensors are alive, their names, and what keeps them alive.
 
-    It runs at the main thread's next safe point, however long it takes. True if the mark was recorded.
+    It runs at the main thread's next safe point, without a time limit. True if the mark was recorded.
     """
     return _inspect is not None and _inspect(_bytes(name)) == 1
 
 
 def start() -> bool:
-    """Ends a pause: from here on events have stacks again. True if it is so now."""
+    """Resumes recording stacks. True if stacks are recorded now."""
     return _start is not None and _start() == 1
 
 
 def stop() -> bool:
-    """Begins a pause: bytes are counted, at next to no cost, but without stacks and inspections. True if it is so now."""
+    """Pauses: bytes are still counted, at next to no cost, without stacks and inspections. True if paused now."""
     return _stop is not None and _stop() == 1
 
 
 def step() -> bool:
-    """Says that a training iteration (or a request) ends here, or begins: one call in each, always at the same place.
+    """Marks an iteration (or request): one call in each, always at the same place, its beginning or its end.
 
-    vramtrace finds the steps of most trainings by itself. If a program calls this, its calls decide. True if it was
+    vramtrace finds the steps of most training loops without it. If a program calls it, only these calls count. True if it was
     recorded.
     """
     return _mark is not None and _mark(_STEP) == 1
@@ -119,7 +119,7 @@ class region(ContextDecorator):
 
 
 def trace_path() -> Optional[str]:
-    """The trace that this process is writing; None if there is none (yet: it begins with the first CUDA call)."""
+    """The trace that this process is writing; None before the first CUDA call, or if it is not being recorded."""
     try:
         descriptors = os.listdir("/proc/self/fd")
     except OSError:
@@ -139,7 +139,7 @@ def trace_path() -> Optional[str]:
 
 
 def program() -> str:
-    """The path of the command `vramtrace`: the one that was installed with this module, else the one of PATH."""
+    """The path of the command `vramtrace`: the one installed with this module, else the one in PATH."""
     import importlib.metadata
     import shutil
 
@@ -154,14 +154,14 @@ def program() -> str:
                 return path
     found = shutil.which("vramtrace")
     if not found:
-        raise Error("the command vramtrace is neither installed with this module nor on PATH")
+        raise Error("the vramtrace command was not found")
     return found
 
 
 def report(trace: Optional[str] = None, *arguments: str) -> Dict[str, Any]:
-    """What ``vramtrace report --json`` says of a trace, as a dict; of this folder's newest trace if none is named.
+    """The dict of ``vramtrace report --json`` for a trace (default: the newest in this folder).
 
-    `arguments` are more options, for example ``"--at", "end"``. Raises Error with the command's own message.
+    `arguments` are more options, for example ``"--at", "end"``. Raises Error with the command's message.
     """
     words: List[str] = [program(), "report", "--json", *arguments]
     if trace is not None:

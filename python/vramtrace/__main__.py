@@ -1,7 +1,7 @@
 """python -m vramtrace: the command vramtrace, with this Python for scripts.
 
-    python -m vramtrace run train.py         traces train.py, run by this Python; also run -m MODULE
-    python -m vramtrace kernel install       a Jupyter kernel that runs under the recorder
+    python -m vramtrace run train.py         runs and records train.py with this Python; also run -m MODULE
+    python -m vramtrace kernel install       installs a Jupyter kernel that records its GPU memory
     python -m vramtrace COMMAND...           the same as vramtrace COMMAND...
 """
 import os

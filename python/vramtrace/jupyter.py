@@ -1,11 +1,11 @@
 """Magics for notebooks (%load_ext vramtrace).
 
     %vramtrace html [TRACE] [OPTIONS]      the page of a trace, in the notebook; --height PIXELS (default 800)
-    %vramtrace COMMAND [OPTIONS]           what the command prints: %vramtrace report --at end
-    %%vramtrace [OPTIONS of run]           runs the cell as a program of its own under the recorder, then shows its report
+    %vramtrace COMMAND [OPTIONS]           the output of a command: %vramtrace report --at end
+    %%vramtrace [OPTIONS of run]           records the cell in a separate process and shows its report
 
-Without a TRACE, the trace is the notebook's own if its kernel runs under the recorder (python -m vramtrace kernel install),
-else that of the last %%vramtrace cell, else the newest of the folder.
+Without a TRACE, the trace is the notebook's own if its kernel is recorded (python -m vramtrace kernel install),
+else that of the last %%vramtrace cell, else the newest in the folder.
 """
 import html
 import os
@@ -26,7 +26,7 @@ def _run(words: List[str], **options: Any) -> "subprocess.CompletedProcess[bytes
 
 
 def _with_trace(words: List[str]) -> List[str]:
-    """Adds the trace that is meant where none is named."""
+    """Adds the default trace if none is named."""
     named = any(os.path.isfile(word.split("@", 1)[0]) or word.endswith(".vrt") for word in words[1:])
     known = trace_path() or _last
     return words if named or not known or words[0] not in _READERS else [*words, known]

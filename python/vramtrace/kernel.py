@@ -1,4 +1,4 @@
-"""python -m vramtrace kernel install: a Jupyter kernel whose process runs under the recorder."""
+"""python -m vramtrace kernel install: a Jupyter kernel whose process is recorded."""
 import argparse
 import json
 import os
@@ -31,17 +31,17 @@ def _install(arguments: argparse.Namespace) -> str:
 
 def main(words: List[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m vramtrace kernel", description="Installs a Jupyter kernel that runs under the recorder, with this "
-        "Python. In a notebook of it, `%load_ext vramtrace` and then `%vramtrace report` show the notebook's own memory.")
+        prog="python -m vramtrace kernel", description="Installs a Jupyter kernel with this Python that records its own GPU "
+        "memory. In its notebooks, `%load_ext vramtrace` and then `%vramtrace report` show it.")
     parser.add_argument("action", choices=["install"])
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--user", action="store_true", help="in the user's Jupyter folder (this is the default)")
-    where.add_argument("--prefix", metavar="FOLDER", help="in FOLDER/share/jupyter")
-    where.add_argument("--sys-prefix", dest="prefix", action="store_const", const=sys.prefix, help="in this environment")
-    parser.add_argument("--name", default="vramtrace", help="of the kernel's folder; default: vramtrace")
+    where.add_argument("--user", action="store_true", help="install in the user's Jupyter folder (the default)")
+    where.add_argument("--prefix", metavar="FOLDER", help="install in FOLDER/share/jupyter")
+    where.add_argument("--sys-prefix", dest="prefix", action="store_const", const=sys.prefix, help="install in this environment")
+    parser.add_argument("--name", default="vramtrace", help="name of the kernel's folder (default: vramtrace)")
     parser.add_argument("--display-name", metavar="TEXT", default="Python %d.%d (vramtrace)" % sys.version_info[:2],
-                        help="what Jupyter shows")
-    parser.add_argument("-o", "--out", metavar="PATH", help="where traces go; default: the notebook's folder")
+                        help="name shown in Jupyter")
+    parser.add_argument("-o", "--out", metavar="PATH", help="folder or file for traces (default: the notebook's folder)")
     try:
         print(_install(parser.parse_args(words)))
     except (Error, OSError) as error:

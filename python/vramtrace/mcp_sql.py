@@ -79,7 +79,7 @@ def cell(value: Any, letters: int) -> tuple[str, Any]:
 def select(database: sqlite3.Connection, query: str, most: int, letters: int) -> tuple[str, dict[str, Any]]:
     cursor = database.execute(query)
     if cursor.description is None:
-        raise Failure("this is no query: give one SELECT")
+        raise Failure("not a query: give one SELECT")
     titles = [clean(column[0], DATA_CELL) for column in cursor.description]
     lines = [" | ".join(clean(title, TEXT_CELL) for title in titles)]
     rows: list[list[Any]] = []
@@ -92,7 +92,7 @@ def select(database: sqlite3.Connection, query: str, most: int, letters: int) ->
         lines.append(" | ".join(text for text, _ in cells))
         rows.append([data for _, data in cells])
         size += sum(8 + len(data.encode()) if isinstance(data, str) else 8 for _, data in cells)
-    lines += ["… there are more rows: LIMIT and OFFSET choose"] if more else [] if rows else ["no rows"]
+    lines += ["… more rows: use LIMIT and OFFSET"] if more else [] if rows else ["no rows"]
     return "\n".join(lines) + "\n", {"columns": titles, "rows": rows, "more": more}
 
 
@@ -103,10 +103,10 @@ def run_query(database: sqlite3.Connection, query: str | None, most: int, letter
     try:
         return select(database, LIST_OF_TABLES if query is None else query, most, letters or (LIST_CELL if query is None else TEXT_CELL))
     except (MemoryError, sqlite3.DataError):
-        raise Failure("the query needs too much memory: make it narrower") from None
+        raise Failure("the query needs too much memory: narrow it down") from None
     except (sqlite3.Error, sqlite3.Warning) as error:
         if time.monotonic() > deadline:
-            raise Failure(f"the query took longer than {SQL_SECONDS} s and was stopped: make it narrower") from None
+            raise Failure(f"the query timed out after {SQL_SECONDS} s: narrow it down") from None
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH:
             raise Failure(f"only SELECT is allowed here: {error}") from None
         if "one statement at a time" in str(error):

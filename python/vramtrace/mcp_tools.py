@@ -39,14 +39,14 @@ class Program:
         try:
             done = subprocess.run([self.path, *words], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         except (OSError, ValueError) as error:  # an argument that is too long, or has a letter that none may have
-            raise Failure(f"vramtrace cannot be asked that: {error}") from None
+            raise Failure(f"vramtrace cannot be called with that: {error}") from None
         text = done.stdout.decode("utf-8", "replace")
         if not done.returncode or (some and text):
             return text
         lines = done.stderr.decode("utf-8", "replace").splitlines()
         if done.returncode < 0 or done.returncode == OUT_OF_MEMORY or not lines:
-            raise Failure(f"this takes more than {bytes_text(MEMORY_BYTES)} of memory, the limit of an answer: choose another trace or "
-                          "tool, or give the server more with VRAMTRACE_MCP_MEMORY=BYTES")
+            raise Failure(f"this needs more than {bytes_text(MEMORY_BYTES)} of memory, the limit of an answer: choose another trace or "
+                          "tool, or raise the limit with VRAMTRACE_MCP_MEMORY=BYTES")
         reason = lines[-1].removeprefix(f"vramtrace {words[0]}: ")
         raise Failure(functools.reduce(lambda said, trace: said.removeprefix(f"{trace.path}: "), traces, reason))
 
@@ -73,11 +73,11 @@ class Tools:
     def open(self, name: str | None, whole: bool = False) -> Trace:
         path = self.traces.find(name)
         if not os.path.isfile(path):
-            raise Failure(f"{path} is no file")
+            raise Failure(f"{path} is not a file")
         trace = read_trace(path, self.traces.name(path))
         if trace and whole and trace.events > MAX_WHOLE_EVENTS:
-            raise Failure(f"the trace has {trace.events:,} events, too many to look at each here: vramtrace annotate and vramtrace "
-                          "export --format sqlite do, where there is memory")
+            raise Failure(f"the trace has {trace.events:,} events, too many for this tool: use vramtrace annotate or vramtrace "
+                          "export --format sqlite on a machine with enough memory")
         return trace or Trace(path, self.traces.name(path), 0, 0, 0, 0, True, ())  # vramtrace says why
 
     def ask(self, trace: Trace, words: list[str], call: Call, few: int, *operands: str, data: bool = False) -> Answer:
@@ -88,27 +88,27 @@ class Tools:
         return f"{clean(trace.name)}\n{text}", json.loads(document)
 
     def summary(self, call: Call) -> Answer:
-        """Begin here: what ran, out of memory, leaks, the peak and what filled it."""
+        """Start here: what ran, out-of-memory errors, leaks, the peak and what filled it."""
         return self.ask(self.open(call.get("trace")), ["report", "--summary"], call, FEW, data=True)
 
     def report(self, call: Call) -> Answer:
-        """What GPU memory held at a moment (the peak by default), by module, line and stack; what would lower the peak."""
+        """GPU memory at a moment (default: the peak) by module, line and stack; what would lower the peak."""
         return self.ask(self.open(call.get("trace")), ["report"], call, FEW)
 
     def leaks(self, call: Call) -> Answer:
-        """What grows with every step: evidence, lines to check, the Python name that holds it, remedy."""
+        """Memory that grows every step: evidence, lines to check, the Python name that keeps it alive, remedy."""
         return self.ask(self.open(call.get("trace")), ["leaks"], call, FEW, data=True)
 
     def oom(self, call: Call) -> Answer:
-        """Why memory ran out: who asked for what, what filled the card, leaks, remedies."""
+        """Why memory ran out: the failed request, what filled the GPU, causes, remedies."""
         return self.ask(self.open(call.get("trace")), ["oom"], call, FEW, data=True)
 
     def frag(self, call: Call) -> Answer:
-        """The allocator's segments, their free space, and the lines whose blocks keep them."""
+        """The allocator's segments, their free space, and the lines that pin segments."""
         return self.ask(self.open(call.get("trace")), ["frag"], call, FEW)
 
     def explain(self, call: Call) -> Answer:
-        """Why something counts as what it does: rules, inspections, stacks."""
+        """Why memory was put in its category: rules, inspections, stacks."""
         return self.ask(self.open(call.get("trace")), ["report", f"--explain={call['what']}"], call, FEW)
 
     def annotate(self, call: Call) -> Answer:
@@ -172,7 +172,7 @@ class Tools:
     def list_traces(self, call: Call) -> Answer:
         """The traces, newest first: command, outcome, peak."""
         found, top, events = self.traces.list(), call.get("top") or FEW_TRACES, 0
-        text = f"{len(found.traces)} trace{'' if len(found.traces) == 1 else 's'}, the newest first\n"
+        text = f"{len(found.traces)} trace{'' if len(found.traces) == 1 else 's'}, newest first\n"
         items = []
         for trace in found.traces[:top]:
             began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(trace.start_ns // 1_000_000_000))
@@ -188,24 +188,24 @@ class Tools:
                 told = f"{bytes_text(trace.size)}, not read here"
             text += f"{began}  {trace.name}: {told}\n"
         if len(found.traces) > top:
-            text += f"… {len(found.traces) - top} more: `top` shows them\n"
+            text += f"… {len(found.traces) - top} more: raise `top` to see them\n"
         text += self.forbidden_text(found)
         if found.is_cut:
-            text += f"Only the first {MAX_FILES} files of the folders were looked at: name a folder with fewer.\n"
+            text += f"Only the first {MAX_FILES} files of the folders were read: name a folder with fewer.\n"
         return text, {"traces": items, "count": len(found.traces), "cut": found.is_cut, "forbidden": found.forbidden}
 
     @staticmethod
     def forbidden_text(found: Found) -> str:
-        return f"{found.forbidden} more here may not be read by this user.\n" if found.forbidden else ""
+        return f"{found.forbidden} more here are not readable by this user.\n" if found.forbidden else ""
 
     # ---- job ----
 
     def job(self, call: Call) -> Answer:
-        """All ranks and processes of a trace's job: peaks, who stands out and why, who holds what of each card."""
+        """All ranks and processes of a trace's job: peaks, outliers and why, what each holds on its GPU."""
         path = self.traces.find(call.get("trace"))
         named = read_trace(path, self.traces.name(path))
         if not named:
-            raise Failure(f"{self.traces.name(path)} is no trace")
+            raise Failure(f"{self.traces.name(path)} is not a trace")
         found = self.traces.list()
         near = sorted((trace for trace in found.traces
                        if trace.start_ns <= named.end_ns + SLACK_NS and named.start_ns <= trace.end_ns + SLACK_NS),
@@ -223,7 +223,7 @@ class Tools:
         document, text = text.split("\n", 1)
         data = json.loads(document)
         left_out = len(near) - len(members) if near else 0
-        head = f"{left_out} more traces of that time are too large to be read here with these.\n" if left_out else ""
+        head = f"{left_out} more traces of that time were left out: together they are too large.\n" if left_out else ""
         return head + self.forbidden_text(found) + text, data
 
     # ---- sql ----
@@ -239,7 +239,7 @@ class Tools:
             try:
                 database = open_database(path)
             except (MemoryError, sqlite3.Error):
-                raise Failure("the tables need too much memory") from None
+                raise Failure("not enough memory for the tables") from None
             finally:
                 os.unlink(path)
         self.databases[trace.path] = trace.file, database

@@ -160,8 +160,8 @@ class Traces:
             raise Failure(f"no trace '{name[:300]}' here: only traces below the server's folder can be opened; the tool `traces` "
                           "lists them")
         if found.forbidden:
-            raise Failure(f"there is no trace here that this user may read: {found.forbidden} may not be read")
-        raise Failure("there is no trace here; `vramtrace run COMMAND` makes one")
+            raise Failure(f"no trace here is readable by this user ({found.forbidden} are not)")
+        raise Failure("no traces here; record one with `vramtrace run COMMAND`")
 
     def place(self, path: str) -> tuple[str, str]:
         """A folder to ask in, and what the trace is called there: so answers have its short name."""

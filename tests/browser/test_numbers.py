@@ -21,7 +21,7 @@ def wanted(state, labels, card):
     table["in use"] = sum(size for name, size in categories.items() if name not in APART)
     table["from driver"] = state["driver_bytes"]
     if card:
-        table["card"] = card
+        table["GPU size"] = card
     return table
 
 
@@ -89,7 +89,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     assert shown["bytes"] == tables[0]
     for label, difference in shown["differences"].items():
         assert difference == tables[1].get(label, 0) - tables[0][label], label
-    assert set(shown["differences"]) == set(tables[0]) - {"card"}
+    assert set(shown["differences"]) == set(tables[0]) - {"GPU size"}
     # The rows below: the same of each module.
     browser.tab("who")
     browser.script("((s) => { s.value = 'category'; s.dispatchEvent(new Event('change')); })(document.querySelector('.vp-who select'))")
@@ -100,7 +100,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
         assert columns["A"] == tables[0].get(label, 0) and columns["B"] == tables[1].get(label, 0), label
         assert columns["B − A"] == columns["B"] - columns["A"]
     assert set(found) == {label for table in tables for label, size in table.items()
-                          if size} - {"in use", "from driver", "card", *(labels[name] for name in APART)}
+                          if size} - {"in use", "from driver", "GPU size", *(labels[name] for name in APART)}
     browser.keep("transformer-compared")
 
 

@@ -21,7 +21,7 @@ def test_every_tab_of_every_trace(browser, page_of, traces, name):
     for theme in ("light", "dark") if LONG or name == "transformer" else ("light",):
         if empty:
             browser.driver.get(f"file://{path}#theme={theme}")
-            browser.wait("document.getElementById('facts').textContent.includes('no device')")
+            browser.wait("document.getElementById('facts').textContent.includes('no GPU')")
             browser.keep(f"{name}-{theme}")
             continue
         browser.open(path, theme=theme)
@@ -212,11 +212,11 @@ def test_devices_beside_each_other(browser, page_of, traces):
     browser.tab("ranks")
     devices = helpers.report(traces["two_devices"])["devices"]
     rows = browser.rows()
-    assert [exact_bytes(cells["Most given by the driver, without context"][1]) for _, _, cells in rows] == \
+    assert [exact_bytes(cells["Driver peak, without context"][1]) for _, _, cells in rows] == \
         [device["peak"]["driver_bytes"] - device["peak"]["context_bytes"] for device in devices]
     for (_, _, cells), device in zip(rows, devices):
         used = sum(size for name, size in device["peak"]["categories"].items() if name not in ("cached", "context", "host_pinned"))
-        assert exact_bytes(cells["Most in use"][1]) == used
+        assert exact_bytes(cells["Peak in use"][1]) == used
     browser.find_all("#panels button.vp-row")[1].click()
     browser.wait("document.body.dataset.ready === 'yes' && vramtrace.model.device.index === 1")
 

@@ -22,9 +22,9 @@ WRONG_AT_MOST, STEPS = 0.005, 6  # of the allocated bytes; of each trainer
 def layout_of(name):
     """The job's layout, and a part of what it rests on."""
     if name == "megatron_tensor":
-        return "tensor_parallel", "are parts of distributed tensors"
+        return "tensor_parallel", "are shards of distributed tensors"
     if name in ("replicas", "lightning_replicas", "zero1_offloaded", "zero2_offloaded"):  # nothing on the GPU is a part of something
-        return "data_parallel", "parts of one size"
+        return "data_parallel", "equal shards"
     if name.startswith(("zero1", "zero2", "megatron")):
         return "data_parallel", "each has 1/2 of the optimizer's state"
     return "sharded_data_parallel", "are gathered while they are used"

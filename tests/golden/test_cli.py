@@ -296,7 +296,7 @@ def test_help_lists_commands(arguments):
     assert len(lines) <= 30 and all(len(line) <= 80 for line in lines)
     listed = [re.match(r"(\w*) +([a-z]+)  +\w", line) for line in lines[2:lines.index("", 2)]]
     assert [match[2] for match in listed] == COMMANDS
-    assert [match[1] for match in listed if match[1]] == ["Record", "Look", "Compare", "Integrate"]
+    assert [match[1] for match in listed if match[1]] == ["Record", "Analyze", "Compare", "Integrate"]
     examples = re.findall(r"vramtrace (\w+)", "\n".join(lines[lines.index("", 2):]))
     assert {"run", "report", "diff", "export"} <= set(examples)
 

@@ -41,7 +41,7 @@ def test_the_newest_is_read(command, tmp_path):
     named = run(*least(command), "mine.vrt", cwd=tmp_path)
     assert result.stdout == named.stdout
     assert result.stderr == f"vramtrace {command}: reading mine.vrt, the newest trace in this folder\n" + named.stderr
-    assert named.stderr == ("" if command != "check" else "vramtrace check: mine.vrt: all limits hold; no GPU memory was recorded\n")
+    assert named.stderr == ("" if command != "check" else "vramtrace check: mine.vrt: all limits are met; no GPU memory was recorded\n")
 
 
 def test_the_trace_before_its_snapshots(tmp_path):

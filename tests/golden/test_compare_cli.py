@@ -32,7 +32,7 @@ COMMANDS = ["steps", "diff", "check"]
 @pytest.mark.parametrize("command", COMMANDS)
 def test_trace_without_events(command, trace):
     result = run(*words(command, trace))
-    told = f"vramtrace check: {trace}: all limits hold; no GPU memory was recorded\n" if command == "check" else ""
+    told = f"vramtrace check: {trace}: all limits are met; no GPU memory was recorded\n" if command == "check" else ""
     assert (result.returncode, result.stderr) == (0, told)
     assert json.loads(run(*words(command, trace), "--json").stdout)["format"] == f"vramtrace.{command}/1"
     assert run(*words(command, trace), env={"LC_ALL": "C"}).stdout.isascii()
@@ -152,7 +152,7 @@ def test_check_all_and_the_worst(trace, killed, tmp_path):
     assert result.returncode == 3
     assert len(result.stdout.splitlines()) == 1
     assert ["none.vrt: No such file" in line for line in result.stderr.splitlines()] == [True, False]
-    assert result.stderr.endswith(f"{trace}: all limits hold; no GPU memory was recorded\n")
+    assert result.stderr.endswith(f"{trace}: all limits are met; no GPU memory was recorded\n")
     check_refused(run("check", "--baseline", tmp_path / "none.vrt", trace), 3, "none.vrt")
 
 
@@ -181,10 +181,10 @@ def used(tmp_path):
 def test_check_says_that_all_limits_hold(used, tmp_path):
     result = run("check", "--max-peak", "80MiB", "--max-unknown", "100%", used)
     assert (result.returncode, result.stdout) == (0, "")
-    assert result.stderr == (f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits hold: peak 64 MiB of 80 MiB, "
+    assert result.stderr == (f"vramtrace check: {str(used).replace(chr(27), '?')}: all limits are met: peak 64 MiB of 80 MiB, "
                              "unknown 64 MiB of 64 MiB\n")
     result = run("check", "--baseline", used, "--tolerance", "1MiB", used)
-    assert result.stderr.endswith(": all limits hold: peak 64 MiB of 65 MiB that the baseline allows\n")
+    assert result.stderr.endswith(": all limits are met: peak 64 MiB of 65 MiB allowed by the baseline\n")
     assert run("check", "--json", "--max-peak", "80MiB", used).stderr == ""
     assert run("check", "--max-peak", "1MiB", used).stderr == ""
 
@@ -296,5 +296,5 @@ def test_html_without_a_browser(command, status, browser, used, tmp_path):
     command = command.replace("BROWSER", str(browser))
     result = run("html", "--open", "-o", tmp_path / "x.html", used, env={"BROWSER": command, "BROWSER_STATUS": status})
     assert result.returncode == 0  # the page is there
-    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER to a browser, "
+    assert result.stderr.splitlines()[1:] == [f"vramtrace html: {command} could not open {tmp_path}/x.html; set BROWSER, "
                                               "or open it yourself"]

@@ -150,7 +150,7 @@ def check_forbidden(program, command, job):
     text = subprocess.run([sys.executable, "-c", ASK_AS_NOBODY, pathlib.Path(__file__).parents[2] / "python", program, job],
                           capture_output=True, text=True, check=True,
                           timeout=60).stdout
-    assert text.startswith("1 more here may not be read by this user.\n3 processes")
+    assert text.startswith("1 more here are not readable by this user.\n3 processes")
 
 
 def cut_off(path):

@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     result = run("list", cwd=tmp_path)
     assert result.returncode == 3
     assert sorted(result.stderr.splitlines()) == [
-        "vramtrace list: empty.vrt: empty: the process ended before anything was recorded; run it again and look at its last line",
+        "vramtrace list: empty.vrt: empty: the process ended before anything was recorded; run it again and read its last line",
         "vramtrace list: notes.vrt: not a vramtrace trace (record one with: vramtrace run COMMAND)"]
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["Trace", "good.vrt"]
     (tmp_path / "good.vrt").unlink()

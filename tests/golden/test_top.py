@@ -78,7 +78,7 @@ def test_by_folder(start_host, tmp_path):
     (tmp_path / "other").mkdir()
     assert [process["pid"] for process in told(tmp_path)["processes"]] == [int(host.pid)]
     assert told(tmp_path / "other")["processes"] == []
-    assert top("--once", tmp_path / "other").stdout.endswith("No process here records at this moment.\n")
+    assert top("--once", tmp_path / "other").stdout.endswith("No process is being recorded. Start one with: vramtrace run COMMAND\n")
 
 
 def test_one_that_stands_still_is_not_settled(tmp_path):
@@ -304,12 +304,12 @@ def quit_screen(terminal):
                                                       (80, 24, "vt100", "C"), (60, 10, "linux", "C.UTF-8")])
 def test_the_screen(busy, columns, rows, term, locale):
     terminal = Terminal(["top", busy], rows, columns, TERM=term, LC_ALL=locale)
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     seen = plain(terminal.seen)
     assert "vramtrace top" in seen and f"{os.getpid()}" in seen and "paused" in seen and "BLOCKS" in seen
     assert ("▾" in seen) == (locale != "C")
     terminal.press(b"?")
-    terminal.wait_for(b"Any key goes back")
+    terminal.wait_for(b"Press any key to return")
     terminal.press(b"?")
     quit_screen(terminal)
 
@@ -319,7 +319,7 @@ def test_the_screen_is_resized(busy):
     import struct
     import termios
     terminal = Terminal(["top", "--interval", "3600", busy], LINES="24", COLUMNS="80")  # what a shell once exported
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 9, 40, 0, 0))
     terminal.wait_for(b"Too small: 40x9; needs 60x10")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
@@ -331,7 +331,7 @@ def test_the_screen_is_resized(busy):
                                                           (["--color=always"], {"NO_COLOR": "1"}, True)])
 def test_colours(busy, options, environment, coloured):
     terminal = Terminal(["top", *options, busy], TERM="xterm-256color", **environment)
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     assert bool(re.search(r"\x1b\[(\d+;)*3[1-7]m", quit_screen(terminal))) == coloured
 
 
@@ -339,9 +339,9 @@ def test_marks_and_inspections_from_the_screen(start_host):
     host = start_host()
     host.do("allocate 4096")
     terminal = Terminal(["top", host.pid], columns=80)  # the mark's name is not cut off
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     terminal.press(b"m")
-    terminal.wait_for(b"name of the mark")
+    terminal.wait_for(b"mark name")
     terminal.press("größe".encode() + b"x\x7f\r")
     terminal.wait_for("mark:größe'".encode())
     terminal.press(b"i")
@@ -355,10 +355,10 @@ def test_a_process_that_ends_is_shown_once_more(start_host, tmp_path):
     host = start_host()
     host.do("allocate 4096")
     terminal = Terminal(["top", tmp_path])
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     host.end()
     terminal.wait_for(b"ended")
-    terminal.wait_for(b"No process here records")
+    terminal.wait_for(b"No process is being recorded")
     quit_screen(terminal)
 
 
@@ -366,7 +366,7 @@ def test_the_screen_ends_with_the_named_process(start_host):
     host = start_host()
     host.do("allocate 4096")
     terminal = Terminal(["top", host.pid])
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     host.end()
     text, status = terminal.end()
     assert status == 0 and text.rstrip().endswith(f"the process has ended; next: vramtrace report {host.trace}")
@@ -380,7 +380,7 @@ def test_a_terminal_that_cannot(busy, term):
 
 def test_ctrl_c_gives_the_terminal_back(busy):
     terminal = Terminal(["top", busy], TERM="xterm-256color")
-    terminal.wait_for(b"hold")
+    terminal.wait_for(b"space pause")
     terminal.press(b"\x03")
     text, status = terminal.end()
     assert status == 0 and "\x1b[?1049l" in text
@@ -417,4 +417,4 @@ def test_another_users_process(start_host):
     with open(PROGRAM) as program:  # whose folder that user may not enter
         said = subprocess.run([f"/proc/self/fd/{program.fileno()}", "top", host.pid], capture_output=True, text=True, env=ENVIRONMENT,
                               user="nobody", cwd="/", pass_fds=[program.fileno()], timeout=60)
-    assert said.returncode == 3 and "is of user root: only that user and root can see" in said.stderr
+    assert said.returncode == 3 and "belongs to user root: only that user and root can see" in said.stderr

@@ -114,7 +114,7 @@ def test_numbers_of_a_moment_are_true(driver, look, make):
         shown = moment(driver)
         assert shown.pop("from driver") == row["driver"]
         in_use = shown.pop("in use")
-        shown.pop("card")
+        shown.pop("GPU size")
         assert shown == {labels.get(name, name): size for name, size in row["categories"].items() if size}
         assert in_use == sum(size for name, size in row["categories"].items() if name not in ("cached", "context", "host_pinned"))
 
@@ -324,7 +324,7 @@ def test_gaps_are_hatched_and_said(driver, look, make):
     look(page, "#axis=event")
     settle(driver)
     legend = "[vramtrace.timeline.legend.hidden, vramtrace.timeline.legend.textContent]"
-    assert driver.execute_script(f"return {legend}") == [False, "events not shown one by one"]
+    assert driver.execute_script(f"return {legend}") == [False, "events not shown individually"]
     tip = "[vramtrace.timeline.tip.hidden, vramtrace.timeline.tip.textContent, vramtrace.store.get().hover]"
 
     def at(share):
@@ -336,7 +336,7 @@ def test_gaps_are_hatched_and_said(driver, look, make):
         return driver.execute_script(f"return {tip}")
 
     hidden, text, hover = at(0.5)
-    assert not hidden and text == "1,000 events not shown one by one" and hover is None
+    assert not hidden and text == "1,000 events not shown individually" and hover is None
     hidden, _, hover = at(0.1)
     assert hidden and hover is not None
     points = driver.execute_script("""const t = vramtrace.timeline, c = t.base.getContext("2d"), {left, top, width, height} = t.area;
@@ -349,7 +349,7 @@ def test_gaps_are_hatched_and_said(driver, look, make):
 
 def test_a_trace_without_a_device(driver, look, make):
     assert look(make("empty", empty=True)) == "yes"
-    assert "no allocation was recorded" in driver.find_element("id", "panels").text
+    assert "contains no GPU allocations" in driver.find_element("id", "panels").text
     assert complaints(driver) == []
 
 

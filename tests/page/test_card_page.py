@@ -35,7 +35,7 @@ def test_numbers_are_the_books(driver, look, page):  # noqa: F811
     assert look(path, "#tab=card") == "yes"
     settle(driver)
     articles = driver.execute_script(SCRIPT)
-    peak, last = articles[0], [article for article in articles if article[0] == "When it was told last"][0]
+    peak, last = articles[0], [article for article in articles if article[0] == "At the last reading"][0]
     for _, figure, (rows, beside) in (peak, last):
         found = {}
         for what, exact, _ in rows:
@@ -45,7 +45,7 @@ def test_numbers_are_the_books(driver, look, page):  # noqa: F811
         assert [size for what, size in found.items() if what.startswith(f"process {other['pid']}: ")] == [other["own"]]
         assert sum(size for what, size in found.items() if "CUDA context" in what) == books["context"]
         assert sum(size for what, size in found.items() if what.startswith("kernels and modules")) == books["module"]
-        assert [(what, int(re.sub(r"\D", "", exact))) for what, exact, _ in beside] == [("page-locked, on the host", books["host"])]
+        assert [(what, int(re.sub(r"\D", "", exact))) for what, exact, _ in beside] == [("pinned host memory", books["host"])]
         assert figure.endswith("of 16 GiB in use")
     advice = {article[0]: article[1] for article in articles if article not in (peak, last)}
     figures = [f"−{size / MIB:.2f} MiB" for size in (other["own"], books["context"] - 300 * MIB)]
@@ -60,7 +60,7 @@ def test_a_context_without_memory(driver, look, tmp_path):  # noqa: F811
     assert look(tmp_path / "page.html", "#tab=card") == "yes"
     settle(driver)
     (bare,) = [article for article in driver.execute_script(SCRIPT) if article[0].startswith("GPU ")]
-    assert bare[0] == "GPU 1: a context, and never any memory"
+    assert bare[0] == "GPU 1: only a CUDA context"
     assert bare[1] == f"{json.loads(books.read_text())['own'] / MIB:.2f} MiB"
     assert "card.py:" in driver.execute_script("return document.querySelector('#panels').textContent")
     assert complaints(driver) == []

@@ -116,7 +116,7 @@ def test_fsdp(tmp_path):
     told = merged(tmp_path)
     check_counters(told, counted)
     group = only_group(told, "sharded_data_parallel")
-    assert group["processes"] == list(range(8)) and group["odd"] == [] and "32 of 32 parameters are parts" in group["basis"]
+    assert group["processes"] == list(range(8)) and group["odd"] == [] and "32 of 32 parameters are shards" in group["basis"]
 
 
 def test_tensor_parallel(tmp_path):
@@ -220,7 +220,7 @@ def test_a_rank_that_no_inspection_saw(tmp_path):
         VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
     group = only_group(merged(tmp_path), "data_parallel")
     (odd,) = group["odd"]
-    assert group["processes"] == [0, 1, 2] and group["basis"].endswith("no inspection saw those of rank 1")
+    assert group["processes"] == [0, 1, 2] and group["basis"].endswith("not inspected: rank 1")
     # Its peak is later in its life, and at the same place of a step; with one of another phase the text says so.
     phases = {process["devices"][0]["peak"]["phase"] for process in merged(tmp_path)["processes"]}
     assert ("; its peak is in " in vramtrace("report", "--full", tmp_path).stdout.replace("\n  ", " ")) == (len(phases) > 1)
@@ -248,7 +248,7 @@ def test_a_search_over_settings_is_no_job_of_ranks(tmp_path):
     script = " & ".join(f"{PYTHON} {program} {width}" for width in (256, 512)) + " & wait"
     run(["sh", "-c", script], trace=tmp_path / "%p.vrt")
     (run_told,) = merged(tmp_path)["runs"]
-    assert run_told["layout"] == "unknown" and "nothing says that they train one model together" in run_told["layout_basis"]
+    assert run_told["layout"] == "unknown" and "there is no evidence that they train one model together" in run_told["layout_basis"]
 
 
 def test_the_example(tmp_path):

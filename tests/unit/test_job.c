@@ -590,7 +590,7 @@ Test(job, the_same_parameters_are_data_parallel)
 
 Test(job, parts_of_the_optimizers_state_are_told)
 {
-    static const char *const told = "parts of one size, and each has 1/2 of the optimizer's state";
+    static const char *const told = "equal shards, and each has 1/2 of the optimizer's state";
 
     for (uint64_t state = 16; state <= 32; state += 16) {
         struct made made = {0};
@@ -673,8 +673,8 @@ Test(job, one_without_names_is_no_stage)
     cr_assert_str_eq(job->runs[0].groups[0].modules, "layers.0");
     cr_assert_str_eq(
         job->runs[0].basis_of_layout,
-        "1 parameters have the same names and shapes on each rank; copies, or parts of one size; no "
-        "inspection saw those of rank 2");
+        "1 parameters have the same names and shapes on each rank: replicas, or equal shards; not "
+        "inspected: rank 2");
     vt_job_free(job);
 }
 
@@ -706,7 +706,7 @@ Test(job, what_one_rank_has_more_is_not_said_of_all)
     cr_assert_eq(job->runs[0].layout, VT_LAYOUT_DATA);
     cr_assert_str_eq(
         job->runs[0].basis_of_layout,
-        "2 parameters have the same names and shapes on each rank; copies, or parts of one size; rank 0 "
+        "2 parameters have the same names and shapes on each rank: replicas, or equal shards; rank 0 "
         "has 1 more");
     vt_job_free(job);
 }

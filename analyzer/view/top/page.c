@@ -89,7 +89,7 @@ static void put_titles(const struct column *columns, size_t count, int marked, b
 static const struct column gpu_columns[] = {
     {"GPU", 4, 4, true, false, -1},      {"PROCS", 5, 5, false, false, -1},
     {"DRIVER", 6, 10, false, false, -1}, {"SEGMENTS", 8, 10, false, false, -1},
-    {"BLOCKS", 6, 10, false, false, -1}, {"CARD USED", 9, 10, false, false, -1},
+    {"BLOCKS", 6, 10, false, false, -1}, {"GPU USED", 9, 10, false, false, -1},
     {"OF", 6, 10, false, false, -1},     {"AGO", 4, 4, false, false, -1},
     {"NAME", 0, 0, true, false, -1},
 };
@@ -240,7 +240,7 @@ void vt_top_text(const struct vt_top *top, const struct vt_view_style *style, en
     if (top->row_count)
         put_titles(row_columns, ROW_COLUMNS, (int)marked, ranks, style->width, print.stream);
     else
-        fputs("No process here records at this moment.\n", print.stream);
+        fputs("No process is being recorded. Start one with: vramtrace run COMMAND\n", print.stream);
     for (size_t i = 0; i < top->row_count; i++)
         put_row(&top->rows[i], ranks, style, print.stream);
     vt_print_finish(&print, out);

@@ -117,21 +117,21 @@ static void put_help(const struct vt_screen *screen, const struct vt_view_style 
         "q, Ctrl-C       quit",
         "↑ ↓, j k        select a process; also Page Up and Down, Home, End",
         "← →, < >        sort by another column; r reverses",
-        "space           hold the display; again: go on",
-        "m               put a mark into the selected process's trace",
-        "i               have its live objects inspected",
+        "space           pause or resume the display",
+        "m               set a mark in the selected process's trace",
+        "i               set a mark and inspect its live objects (names of tensors)",
         "",
-        "DRIVER    live memory from the CUDA driver, without contexts",
-        "SEGM      what the framework's allocator holds of it (reserved)",
-        "BLOCKS    what the framework has handed out (allocated)",
-        "PEAK      the most of BLOCKS so far; without a framework, of DRIVER",
+        "DRIVER    memory from the CUDA driver, without contexts",
+        "SEGM      reserved by the framework's allocator",
+        "BLOCKS    in tensors (allocated)",
+        "PEAK      peak of BLOCKS; without a framework, of DRIVER",
         "EV/s      recorded events per second; ALLOC/s allocated bytes per second",
-        "HISTORY   BLOCKS compared with PEAK, since top began",
-        "CARD USED by all processes, as the driver said AGO",
+        "HISTORY   BLOCKS as a fraction of PEAK",
+        "GPU USED  by all processes, as the driver last reported it (AGO)",
         "K, M, G are 1024, 1024², 1024³ bytes.",
     };
     char title[80];
-    snprintf(title, sizeof title, "vramtrace top: every %u s. Any key goes back.", screen->interval_s);
+    snprintf(title, sizeof title, "vramtrace top: every %u s. Press any key to return.", screen->interval_s);
     put_text(0, A_BOLD, style, title);
     for (int i = 0; i < (int)(sizeof lines / sizeof *lines) && i + 2 < LINES; i++)
         put_text(i + 2, A_NORMAL, style, lines[i]);
@@ -139,14 +139,14 @@ static void put_help(const struct vt_screen *screen, const struct vt_view_style 
 
 static void put_foot(const struct vt_screen *screen, const struct vt_view_style *style)
 {
-    static const char keys[] = "q quit  ? help  ↑↓ select  ←→ sort  r reverse  space hold  m mark  i inspect";
+    static const char keys[] = "q quit  ? help  ↑↓ select  ←→ sort  r reverse  space pause  m mark  i inspect";
     char *text = NULL;
     if (screen->question)
-        text = vt_print_text("%s%s_   (Enter: do it, Esc: leave it)", screen->question, screen->typed);
+        text = vt_print_text("%s%s_   (Enter to confirm, Esc to cancel)", screen->question, screen->typed);
     put_text(LINES - 1, A_REVERSE, style,
              text                 ? text
              : screen->message[0] ? screen->message
-             : screen->paused     ? "The display is held; space goes on.  q quit  ? help"
+             : screen->paused     ? "Paused; press space to resume.  q quit  ? help"
                                   : keys);
     free(text);
 }

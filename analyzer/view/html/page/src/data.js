@@ -16,12 +16,12 @@ export function fromBase64(text) {
             bytes[i] = binary.charCodeAt(i);
         return bytes;
     } catch {
-        throw new DataError("The data in this page is damaged: it is not base64. Make the page again with “vramtrace html”.");
+        throw new DataError("The data in this page is damaged: it is not base64. Write the page again with “vramtrace html”.");
     }
 }
 
 function damaged(name, what) {
-    return new DataError(`The data in this page is damaged: “${name}” ${what}. Copy the file again, or make it again with “vramtrace html”.`);
+    return new DataError(`The data in this page is damaged: “${name}” ${what}. Copy the file again, or write it again with “vramtrace html”.`);
 }
 
 export async function inflate(all, blob, name) {

@@ -15,11 +15,11 @@ export function showHeading(head, trace, traceNumber, device) {
     fill(byId("trace"), head.traces.map((t, i) => [i, visible(t.name)]), traceNumber);
     fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
     clear(byId("facts"), ...[
-        !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
+        !device ? "no GPU" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
         `${format.count(trace.events)} events`,
     ].filter(Boolean).map((text) => el("span", {}, text)));
     clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
-    const losses = [...trace.losses, ...(head.left_out ?? []).map((path) => `${path} is of this job, but could not be read: it is not in this page.`)];
+    const losses = [...trace.losses, ...(head.left_out ?? []).map((path) => `${path} belongs to this job but could not be read.`)];
     clear(byId("losses"), ...losses.map((text) => el("p", {}, visible(text))));
     byId("losses").hidden = !losses.length;
 }

@@ -52,8 +52,8 @@ export class Instant {
         const b = state.pinB === null ? null : model.state(state.pinB);
         const isPeak = change === model.peak;
         this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
-        this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}${now.partial ? " · not looked at: more was alive then than is shown" : ""}`;
-        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of use"));
+        this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}${now.partial ? " · not examined: more was alive than is shown" : ""}`;
+        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of in use"));
         const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
             .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
         clear(this.body, ...rows);
@@ -66,7 +66,7 @@ export class Instant {
         clear(this.foot, put("in use", now.used_bytes, b && b.used_bytes),
             ...apart.filter((c) => c !== host).map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], 0, b && b.categories[c])),
             put("from driver", now.driver_bytes, b && b.driver_bytes),
-            model.device.total_bytes ? put("card", model.device.total_bytes, null) : null,
+            model.device.total_bytes ? put("GPU size", model.device.total_bytes, null) : null,
             ...apart.filter((c) => c === host).map((c) => this.put("host_pinned", model.categories[c].label, now.categories[c], 0, b && b.categories[c])));
         this.showBetween(state, model, change, b);
         this.peak.hidden = false;
@@ -87,7 +87,7 @@ export class Instant {
 
     showBetween(state, model, change, b) {
         if (!b || b.change === change) {
-            this.between.textContent = b ? "B is this very moment. Click elsewhere to compare." : "";
+            this.between.textContent = b ? "This is moment B. Click elsewhere to compare." : "";
             return;
         }
         const [from, to] = [Math.min(b.change, change), Math.max(b.change, change)];

@@ -4,14 +4,14 @@ import { zoomAround } from "./state.js";
 import { AXES } from "./axis.js";
 
 export const KEYS = [
-    { keys: ["ArrowLeft", "ArrowRight"], shown: "← →", about: "one change back or on", run: (page, event) => page.move((event.key === "ArrowRight" ? 1 : -1) * (event.altKey ? 100 : 1)) },
-    { keys: ["ArrowLeft", "ArrowRight"], shift: true, shown: "Shift ← →", about: "one step back or on", run: (page, event) => page.moveStep(event.key === "ArrowRight" ? 1 : -1) },
+    { keys: ["ArrowLeft", "ArrowRight"], shown: "← →", about: "previous / next change", run: (page, event) => page.move((event.key === "ArrowRight" ? 1 : -1) * (event.altKey ? 100 : 1)) },
+    { keys: ["ArrowLeft", "ArrowRight"], shift: true, shown: "Shift ← →", about: "previous / next step", run: (page, event) => page.moveStep(event.key === "ArrowRight" ? 1 : -1) },
     { keys: ["Home", "End"], shown: "Home End", about: "first or last change", run: (page, event) => page.pin(event.key === "Home" ? 0 : page.model.changes - 1) },
     { keys: ["["], shown: "[", about: "zoom out", run: (page) => zoom(page, 1.6) },
     { keys: ["]"], shown: "]", about: "zoom in", run: (page) => zoom(page, 1 / 1.6) },
     { keys: ["0"], shown: "0", about: "show the whole run", run: (page) => page.whole() },
     { keys: ["p"], shown: "p", about: "go to the peak", run: (page) => page.toPeak() },
-    { keys: ["b"], shown: "b", about: "pin this moment as B, to compare; again: clear B", run: (page) => page.toggleB() },
+    { keys: ["b"], shown: "b", about: "pin this moment as B to compare (again: clear B)", run: (page) => page.toggleB() },
     { keys: ["x"], shown: "x", about: "axis: time, events, steps", run: (page) => page.setAxis(AXES[(AXES.indexOf(page.store.get().axis) + 1) % AXES.length]) },
     { keys: ["/"], shown: "/", about: "search", run: (page) => page.focusSearch() },
     { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 – 9", about: "open a tab", run: (page, event) => page.openTab(Number(event.key) - 1) },
@@ -21,8 +21,8 @@ export const KEYS = [
 export const MOUSE = [
     { shown: "Wheel, pinch", about: "zoom at the pointer" },
     { shown: "Drag, Shift + wheel", about: "move along the run" },
-    { shown: "Shift + drag", about: "zoom to what is marked" },
-    { shown: "Click", about: "pin this moment as A; all numbers below are of A" },
+    { shown: "Shift + drag", about: "zoom to the selection" },
+    { shown: "Click", about: "pin this moment as A: the numbers below are for A" },
     { shown: "Shift + click", about: "pin as B: numbers show the difference" },
     { shown: "Double click", about: "show the whole run" },
 ];

@@ -69,7 +69,7 @@ class Page {
         const { trace: index } = this.store.get();
         if (!this.device) {
             this.progress(1);
-            clear(byId("panels"), el("p", { class: "nothing" }, "This trace holds no memory of a device: no allocation was recorded."));
+            clear(byId("panels"), el("p", { class: "nothing" }, "This trace contains no GPU allocations."));
             document.body.dataset.ready = "yes";
             return;
         }
@@ -265,7 +265,7 @@ class Page {
         const theme = byId("theme");
         theme.textContent = { auto: "◐", light: "☀", dark: "☾" }[state.theme];
         theme.setAttribute("aria-label", `Colours: ${state.theme}. Change`);
-        theme.title = `Colours: ${state.theme === "auto" ? "as the system" : state.theme}`;
+        theme.title = `Colours: ${state.theme === "auto" ? "system" : state.theme}`;
         byId("patterns").setAttribute("aria-pressed", String(state.patterns));
         byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
         byId("scale").value = state.scale;
@@ -379,14 +379,14 @@ function start() {
     try {
         const head = JSON.parse(byId("vramtrace-page").textContent);
         if (head.format !== "vramtrace.page/2")
-            throw new DataError("This page's data is of another version than its program. Make it again with “vramtrace html”.");
+            throw new DataError("The versions of this page's data and program differ. Write it again with “vramtrace html”.");
         const data = byId("vramtrace-data");
         const base64 = data.textContent;
         data.remove(); // the text is not needed twice
         window.vramtrace = new Page(head, base64, source);
     } catch (error) {
         showTrouble(error instanceof DataError ? error.message
-            : `The data in this page is damaged or incomplete (${error.message}). Copy the file again, or make it again with “vramtrace html”.`);
+            : `The data in this page is damaged or incomplete (${error.message}). Copy the file again, or write it again with “vramtrace html”.`);
     }
 }
 

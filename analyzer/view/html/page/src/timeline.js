@@ -18,7 +18,7 @@ export class Timeline {
         this.base = el("canvas", { "aria-hidden": "true" });
         this.overlay = el("canvas", { "aria-hidden": "true" });
         this.root = root;
-        this.legend = el("p", { class: "gap-legend", hidden: true }, el("span", { class: "gap-swatch", "aria-hidden": "true" }), "events not shown one by one");
+        this.legend = el("p", { class: "gap-legend", hidden: true }, el("span", { class: "gap-swatch", "aria-hidden": "true" }), "events not shown individually");
         this.tip = el("p", { class: "gap-tip", role: "tooltip", hidden: true });
         root.append(this.base, this.overlay, this.legend, this.tip);
         followPointer(root, this);
@@ -203,7 +203,7 @@ export class Timeline {
         context.globalAlpha = 1;
         if (driver <= scale)
             this.drawDriverLine(context, bytesOf, wide);
-        this.outlined(context, `${format.bytes(driver)} at most`, area.left + area.width - 4, top + LANE / 2 + 1);
+        this.outlined(context, `peak ${format.bytes(driver)}`, area.left + area.width - 4, top + LANE / 2 + 1);
     }
 
     drawDriverLine(context, bytesOf, wide) {
@@ -312,7 +312,7 @@ export class Timeline {
         const [lo, hi] = this.store.get().zoom;
         const wide = (hi - lo) / picture.count;
         const { events, count } = source.gaps.among(this.axis.gaps, lo + column * wide, lo + (column + 1) * wide);
-        this.tip.textContent = `${format.count(events)} events ${count > 1 ? `in ${format.count(count)} gaps ` : ""}not shown one by one`;
+        this.tip.textContent = `${format.count(events)} events ${count > 1 ? `in ${format.count(count)} gaps ` : ""}not shown individually`;
         this.tip.style.left = `${Math.max(0, Math.min(x + 12, this.width - this.tip.offsetWidth - 4))}px`;
         this.tip.style.top = `${Math.max(0, y - 30)}px`;
     }

@@ -6,10 +6,10 @@ import { documentPart, emptyState, showButton, card, factList } from "./findings
 function draw(root, document, context) {
     const { format, model } = context, advice = deviceOf(document, model)?.advice || [];
     if (!advice.length)
-        return void root.append(emptyState("Nothing that vramtrace knows of would lower the peak by 1 % or more."));
+        return void root.append(emptyState("No suggestion would lower the peak by 1 % or more."));
     const event = model.eventOf(peakOf(model));
     root.append(h("p", { class: "vp-muted" },
-                    "By how much the peak would have been lower, each item by itself: savings do not add up."),
+                    "Estimated reduction of the peak. Savings do not add up."),
         ...advice.map((item) => card({
             heading: name(item.what, "vp-wrap"),
             figure: `−${format.bytes(item.bytes)} · ${format.percent(item.share, 1)}`,
@@ -33,6 +33,6 @@ export const part = documentPart({
     id: "advice",
     title: "Advice",
     read: (model) => model.document("report"),
-    absent: "The page was made without the report.",
+    absent: "This page does not include the report.",
     draw
 });

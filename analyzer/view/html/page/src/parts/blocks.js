@@ -10,7 +10,7 @@ import { draw, axisAt, bandUnder, plotHeight, plotWidth, textOf } from "./blocks
 import { greatest } from "../greatest.js";
 
 const MOST_COLUMNS = 1600;
-const LABEL = "Blocks over time. Up and down choose a block at the instant; left and right move the instant.";
+const LABEL = "Blocks over time. Up and down choose a block; left and right change the moment.";
 
 /* ---- Gathering ---- */
 
@@ -66,11 +66,11 @@ function gatherer(scene, store, ready) {
 function summary(scene) {
     const { format, found, picture } = scene, { seen, unseen } = found;
     const singles = picture.bands.filter((band) => band.allocation >= 0).length;
-    const low = seen > singles ? `, ${format.count(seen - singles)} lower than half a pixel are summed on top` : "";
-    const text = found.single ? `${format.count(singles)} blocks one by one${low}`
+    const low = seen > singles ? `, ${format.count(seen - singles)} too small to draw are summed on top` : "";
+    const text = found.single ? `${format.count(singles)} blocks, each drawn${low}`
                               : `${format.count(seen)} blocks as ${
-                                    format.count(picture.bands.length)} bands of equal blocks: zoom in to see each`;
-    return `${text}${unseen ? `; ${format.count(unseen)} live between two columns` : ""}.`;
+                                    format.count(picture.bands.length)} bands of similar blocks: zoom in to see each`;
+    return `${text}${unseen ? `; ${format.count(unseen)} too short-lived to draw` : ""}.`;
 }
 
 /* ---- Pointer and keys ---- */
@@ -149,7 +149,7 @@ function create(root, context) {
         status.textContent = summary(scene);
         canvas.redraw();
     });
-    const details = createDetails(context, "Choose a block or a band to see who made it.");
+    const details = createDetails(context, "Choose a block or a band to see who allocated it.");
     const ways = toggle("Height", [["stacked", "Stacked"], ["address", "Address"]], scene.way, (value) => {
         scene.way = value;
         canvas.redraw();

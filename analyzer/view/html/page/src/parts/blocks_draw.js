@@ -228,7 +228,7 @@ function drawLife(pen, scene) {
     pen.stroke();
     pen.setLineDash([]);
     pen.textBaseline = "bottom";
-    const made = `made in ${phaseText(model, model.begin[chosen])}`;
+    const made = `allocated in ${phaseText(model, model.begin[chosen])}`;
     const end = freed ? `freed in ${phaseText(model, model.end[chosen])}` : "";
     const within = (text, x) => Math.max(LEFT + 2, Math.min(x, right - pen.measureText(text).width - 2));
     pen.textAlign = "left";

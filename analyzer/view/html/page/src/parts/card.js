@@ -1,4 +1,4 @@
-// Every byte in use on the card, of all processes, and what could be done about it.
+// Every byte in use on the GPU, by all processes, and advice about it.
 import { h, name, swatch } from "../dom.js";
 import { categoryLabel, deviceOf } from "./view.js";
 import { documentPart, emptyState, showButton, card, codePlace, factList } from "./findings.js";
@@ -17,21 +17,21 @@ const KINDS = {
     process: (row) => `process ${row.pid}${row.command ? `: ${row.command.replace(/^\S*\//, "")}` : ""}`,
     unlisted: () => "of no process that NVML lists",
     unexplained: () => "unexplained",
-    foreign: () => "of others, mapped here",
-    host: () => "page-locked, on the host",
+    foreign: () => "shared by other processes",
+    host: () => "pinned host memory",
     reserved: () => "reserved by the driver for itself"
 };
 const REASONS = {
-    no_nvml: "there was no NVML",
+    no_nvml: "NVML was not available",
     not_listed: "NVML did not list processes (no permission?)",
-    without_this: "none of the processes that NVML lists is surely this one (a container?)",
-    without_bytes: "NVML does not tell the bytes of processes here (WSL, virtual GPUs)",
-    do_not_fit: "what NVML tells of processes does not fit this one"
+    without_this: "it is not clear which NVML process is this one (a container?)",
+    without_bytes: "NVML does not report memory per process here (WSL, vGPU)",
+    do_not_fit: "NVML's figures do not match this process"
 };
 
 function title(model, row) {
     if (row.kind === "category")
-        return row.name ? categoryLabel(model, row.name) : "of no known category";
+        return row.name ? categoryLabel(model, row.name) : "uncategorised";
     return KINDS[row.kind] ? KINDS[row.kind](row) : row.kind;
 }
 
@@ -47,21 +47,21 @@ function tableOf(context, caption, rows, whole) {
                     name(title(model, row), "vp-wrap"))
             }),
             column("bytes", "Bytes", "bytes", (row) => row.bytes, {
-                cell: (row) => h("span", {}, row.bytes === null ? "not told" : format.bytes(row.bytes))
+                cell: (row) => h("span", {}, row.bytes === null ? "unknown" : format.bytes(row.bytes))
             }),
-            whole ? column("share", "of what is in use", "share", (row) => (row.bytes >= 0 ? row.bytes / whole : null)) : null
+            whole ? column("share", "of GPU in use", "share", (row) => (row.bytes >= 0 ? row.bytes / whole : null)) : null
         ].filter(Boolean)
     }, rows);
 }
 
 function sentences(table, format) {
     const apart = table.measured_t_ns - table.t_ns, own = table.moved_bytes;
-    const text = [`${table.source === "nvml" ? "NVML" : "The driver"} told the bytes in use ${
+    const text = [`${table.source === "nvml" ? "NVML" : "The driver"} reported the bytes in use ${
         format.duration(Math.abs(apart))} ${apart < 0 ? "before" : "after"} that moment${
         own ? `; this process then had ${format.bytes(Math.abs(own))} ${own < 0 ? "more" : "less"}` : ""}${
         table.steady ? "" : "; its memory changed meanwhile"}.`];
     if (REASONS[table.processes])
-        text.push(`Other processes cannot be told from this one's context: ${REASONS[table.processes]}.`);
+        text.push(`Other processes and this one's context cannot be separated: ${REASONS[table.processes]}.`);
     else if (table.nested)
         text.push("NVML may not list processes outside of this container.");
     return text.join(" ");
@@ -84,24 +84,23 @@ function moment(root, context, heading, table) {
             figure: `${format.bytes(table.device_bytes)} of ${format.bytes(table.total_bytes)} in use`,
             button: showButton(context, { event: table.event })
         },
-            tableOf(context, `In use on the card, ${heading.toLowerCase()}`, table.rows, table.device_bytes),
+            tableOf(context, `In use on the GPU, ${heading.toLowerCase()}`, table.rows, table.device_bytes),
             table.told?.length ? tableOf(context, `Not counted, ${heading.toLowerCase()}`, table.told, 0) : null,
             h("p", { class: "vp-muted" }, sentences(table, format))),
         ...(table.advice || []).map((advice) => adviceCard(advice, format)));
 }
 
-/** A device on which the process has a context alone. */
+/** A GPU on which the process has only a context. */
 function bareContext(bare, format) {
     const { line } = bare, ended = bare.end_t_ns === null ? "" : `, ended at ${format.duration(bare.end_t_ns)}`;
     return card({
-        heading: `GPU ${bare.device}: a context, and never any memory`,
-        figure: bare.bytes === null ? "its bytes are not told" : format.bytes(bare.bytes)
+        heading: `GPU ${bare.device}: only a CUDA context`,
+        figure: bare.bytes === null ? "size unknown" : format.bytes(bare.bytes)
     },
         factList([
-            ["Made", `at ${format.duration(bare.t_ns)}${ended}`],
+            ["Created", `at ${format.duration(bare.t_ns)}${ended}`],
             ["By", line ? codePlace(line.file, line.line, line.function) || line.function : null],
-            ["What to do", `CUDA was called for it before, or beside, the choice of a device: choose it first, or let the process see
-                no other (CUDA_VISIBLE_DEVICES).`]
+            ["Remedy", "CUDA was called for this GPU without need: choose the device before the first CUDA call, or hide other GPUs (CUDA_VISIBLE_DEVICES)."]
         ]));
 }
 
@@ -110,16 +109,16 @@ function draw(root, document, context) {
     if (device?.card)
         moment(root, context, "At the peak", device.card);
     if (device?.last_card)
-        moment(root, context, "When it was told last", device.last_card);
+        moment(root, context, "At the last reading", device.last_card);
     if (!device?.card && !device?.last_card)
-        root.append(emptyState("Nobody told what is in use on the whole card."));
+        root.append(emptyState("Whole-GPU usage was not measured."));
     root.append(...(document?.contexts_without_memory || []).map((bare) => bareContext(bare, context.format)));
 }
 
 export const part = documentPart({
     id: "card",
-    title: "Card",
+    title: "GPU",
     read: (model) => model.document("report"),
-    absent: "The page was made without the report.",
+    absent: "This page does not include the report.",
     draw
 });

@@ -6,8 +6,8 @@ import { blockEntry, ownersOf } from "./groups.js";
 
 const EVIDENCE = {
     exact: "exact (read from the live object)",
-    strong: "strong (two witnesses agree)",
-    weak: "weak (one witness)"
+    strong: "strong (two independent signals)",
+    weak: "weak (one signal)"
 };
 
 /** Source lines around a line, as far as the page has them; null if it has none. */
@@ -32,7 +32,7 @@ export function stackList(frames, label) {
     const list = (some) => h("ol", { class: "vp-stack", "aria-label": label },
         some.map((frame) => h("li", { class: isPython(frame) ? null : "vp-native" }, name(frameName(frame)))));
     return h("section", {}, h("h4", {}, label), list(telling),
-        rest ? h("details", {}, h("summary", {}, `All ${frames.length} frames, native ones too`), list(frames)) : null);
+        rest ? h("details", {}, h("summary", {}, `All ${frames.length} frames, with native ones`), list(frames)) : null);
 }
 
 /** A stack that is closed at first. */
@@ -46,7 +46,7 @@ function facts(context, entry, allocation) {
         ["Category", h("span", {}, swatch(klass.category), categoryLabel(context.model, klass.category))],
         ["Evidence", EVIDENCE[klass.evidence] || klass.evidence],
         ["Module", klass.module && name(klass.module_class ? `${klass.module} (${klass.module_class})` : klass.module)],
-        ["Operator", klass.operator && name(klass.operator)], ["Made in", klass.phase],
+        ["Operator", klass.operator && name(klass.operator)], ["Allocated in", klass.phase],
         ["Rule", klass.rule && name(klass.rule)], ["Kind", klass.kind]
     ];
     if (allocation !== null) {
@@ -55,10 +55,10 @@ function facts(context, entry, allocation) {
             ["Block", `${format.bytes(model.bytes(allocation))} (${format.count(model.bytes(allocation))} bytes)`]);
         if (model.address(allocation))
             rows.push(["Address", h("code", {}, format.address(model.address(allocation)))]);
-        rows.push(["Made", whenText(context, begin)], [
+        rows.push(["Allocated", whenText(context, begin)], [
             "Freed",
             end === NEVER
-                ? "never, in this trace"
+                ? "not in this trace"
                 : `${whenText(context, end)}: lived ${format.duration(model.timeOf(end) - model.timeOf(begin))}`
         ]);
     } else {
@@ -81,7 +81,7 @@ function tensors(context, entry) {
     const parts = ownersOf(entry).filter((part) => part.name);
     if (!parts.length)
         return null;
-    return h("section", {}, h("h4", {}, parts.length === 1 ? "Owner" : `${parts.length} owners share it`),
+    return h("section", {}, h("h4", {}, parts.length === 1 ? "Owner" : `${parts.length} owners`),
         h("ul", { class: "vp-owners" },
             parts.slice(0, 50).map(
                 (part) => h("li", {}, name(part.name),
@@ -118,7 +118,7 @@ export function createDetails(context, hint) {
                           h("p", {}, name(place.name),
                               place.file ? h("span", { class: "vp-muted" }, name(place.file)) : null),
                           sourceLines(context.names, place.file, place.line) ||
-                              h("p", { class: "vp-muted" }, "The page holds no source of this line."))
+                              h("p", { class: "vp-muted" }, "Source not included."))
                     : null,
                 stackList(klass.stack, "Stack, innermost first") ||
                     h("p", { class: "vp-muted" }, "No stack was recorded."),

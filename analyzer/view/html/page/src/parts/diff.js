@@ -42,7 +42,7 @@ function verdict(format, device) {
     if (!device.differs)
         return `no difference, ${format.bytes(a)} in use.`;
     if (a === b)
-        return `${format.bytes(a)} in use in both, made up differently.`;
+        return `${format.bytes(a)} in use in both, but differently made up.`;
     return `${format.bytes(a)} in use in A, ${format.bytes(b)} in B: ${format.change(b - a)}${
         a ? `, ${b > a ? "+" : "−"}${format.percent(Math.abs(b - a), a)}` : ""}.`;
 }
@@ -50,7 +50,7 @@ function verdict(format, device) {
 function deviceSection(context, device) {
     const box = h("div"), table = createTable({
         context,
-        caption: `What differs on GPU ${device.index}`,
+        caption: `Differences on GPU ${device.index}`,
         columns: columns(context, "lines"),
         key: (row) => row.name,
         empty: "No difference."
@@ -58,7 +58,7 @@ function deviceSection(context, device) {
     let way = WAYS.some(([id]) => id === "lines" && device[id]?.length) ? "lines" : "categories";
     const show = () => {
         table.columns(columns(context, way), [null, false]);
-        table.set(device[way] || [], `What differs on GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}`);
+        table.set(device[way] || [], `Differences on GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}`);
     };
     table.element.querySelector(".vp-tools").prepend(select("by", WAYS, way, (value) => {
         way = value;
@@ -75,7 +75,7 @@ function draw(root, document, context) {
         h("span", { class: "vp-muted" }, ` at ${one?.moment ?? ""}`));
     root.append(side("A", document.a), side("B", document.b));
     if (!document.devices?.length)
-        root.append(emptyState("Neither trace holds memory of a device."));
+        root.append(emptyState("Neither trace contains GPU allocations."));
     root.append(...(document.devices || []).map((device) => deviceSection(context, device)));
 }
 
@@ -83,6 +83,6 @@ export const part = documentPart({
     id: "diff",
     title: "Diff",
     read: (model) => model.diff(),
-    absent: "This page compares nothing: it was not made of two traces.",
+    absent: "This page has no comparison: it was not written with --diff.",
     draw
 });

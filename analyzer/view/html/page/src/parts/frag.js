@@ -12,10 +12,10 @@ function create(root, context) {
     const summary = h("div"), details = createDetails(context, "Choose a line to see the block that pins a segment.");
     const table = createTable({
         context,
-        caption: "Lines whose blocks keep segments from being returned",
+        caption: "Lines whose blocks pin segments",
         sort: ["kept", true],
         key: (line) => line.key,
-        empty: "No block keeps a segment with free memory.",
+        empty: "No block pins a segment with free memory.",
         choose(line) {
             table.select(line.key);
             details.showBlock(line.pin.allocation);
@@ -23,8 +23,8 @@ function create(root, context) {
         },
         columns: [
             column("line", "Line", "name", (line) => line.name || "no line known"),
-            column("kept", "Keeps free", "bytes", (line) => line.kept,
-                { sum: true, about: "Free bytes of the segments that its blocks pin" }),
+            column("kept", "Pins free", "bytes", (line) => line.kept,
+                { sum: true, about: "Free memory in the segments that its blocks pin" }),
             column("bytes", "By blocks of", "bytes", (line) => line.bytes, { sum: true }),
             column("segments", "Segments", "count", (line) => line.segments, { sum: true }),
             categoryColumn(context, "Category", (line) => line.pin.klass.category),
@@ -45,14 +45,14 @@ function create(root, context) {
               share = (bytes) => `${format.bytes(bytes)} (${format.percent(bytes, found.reserved)})`;
         clear(summary);
         if (!found.segments.length)
-            summary.append(emptyState("No segment is reserved at this instant: no framework's cache was seen."));
+            summary.append(emptyState("No memory is reserved by a framework at this moment."));
         else
             summary.append(h("p", { class: "vp-heading" }, h("strong", {}, share(found.holeBytes)),
                                ` of ${format.bytes(found.reserved)} reserved are free ${momentText(context, at)}`),
                 factList([
                     ["In blocks", format.bytes(found.blockBytes)],
                     ["In empty segments", `${format.bytes(found.emptyBytes)}${release ? `; ${release} would return them` : ""}`],
-                    ["Between blocks", `${format.bytes(found.keptBytes)}, kept by blocks in use`],
+                    ["Between blocks", `${format.bytes(found.keptBytes)}, pinned by blocks in use`],
                     ["Largest hole", format.bytes(found.largestHole)]
                 ]));
         table.set(pinsOf(found));

@@ -39,7 +39,7 @@ export function growth(context) {
         pen.fillRect(Math.round(x), 0, 1.5, height);
         pen.font = "11px system-ui, sans-serif";
         pen.textBaseline = "top";
-        pen.fillText(`${format.bytes(most)} at most; grey: cached`, 4, 1);
+        pen.fillText(`peak ${format.bytes(most)}; grey: cached`, 4, 1);
     }
     return {
         element: canvas.element,
@@ -48,7 +48,7 @@ export function growth(context) {
             at = change;
             const state = model.state(change);
             canvas.element.setAttribute("aria-label",
-                `Memory given by the driver over the run: ${format.bytes(state.driver_bytes)} at the instant shown${
+                `Driver memory over the run: ${format.bytes(state.driver_bytes)} at the moment shown${
                     overview ? `, ${format.bytes(Math.max(0, ...overview.driver_bytes))} at most` : ""}`);
             canvas.redraw();
         },

@@ -33,7 +33,7 @@ function lines(context, leak) {
     const found = (leak.lines || []).filter((line) => line.file);
     if (!found.length)
         return null;
-    return h("section", {}, h("h4", {}, "Look at"),
+    return h("section", {}, h("h4", {}, "Check these lines"),
         h("ol", { class: "vp-lines" },
             found.map((line) => h("li", {}, codePlace(line.file, line.line, line.function),
                           sourceLines(context.names, line.file, line.line)))));
@@ -79,15 +79,15 @@ function remaining(context, rows) {
 
 function leakCard(context, leak) {
     const { format } = context;
-    return card({ heading: `${leak.leak ? "Leak" : "Growth, but no leak"}: ${leak.verdict}`, figure: `${format.bytes(leak.bytes_per_step)} per step`, tone: leak.leak ? "alarm" : null, button: button(context, leak) },
+    return card({ heading: `${leak.leak ? "Leak" : "Growth, not a leak"}: ${leak.verdict}`, figure: `${format.bytes(leak.bytes_per_step)} per step`, tone: leak.leak ? "alarm" : null, button: button(context, leak) },
     factList([
       ["Since", `step ${format.count(leak.since_step)}`],
-      ["Now", leak.leak ? `${format.bytes(leak.bytes)} in ${format.count(leak.blocks)} ${plural(leak.blocks, "block")}` : `${format.bytes(leak.bytes)} reserved and not in use`],
+      ["Now", leak.leak ? `${format.bytes(leak.bytes)} in ${format.count(leak.blocks)} ${plural(leak.blocks, "allocation")}` : `${format.bytes(leak.bytes)} reserved but unused`],
       ["Out of memory", leak.forecast_step ? `at about step ${format.count(leak.forecast_step)}` : null],
       ["Category", h("span", {}, swatch(leak.category), categoryLabel(context.model, leak.category))],
       ["Owner", leak.owner ? name(leak.owner) : null], ["Module", leak.module ? name(leak.module) : null],
       ["Held by", holder(context, leak)],
-      ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its blocks`] : null],
+      ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its allocations`] : null],
       ["Why", leak.why ? name(leak.why, "vp-wrap") : null], ["Remedy", leak.remedy ? h("strong", {}, leak.remedy) : null]]),
     lines(context, leak), parts(context, leak),
     foldedStack(leak.stack));
@@ -113,6 +113,6 @@ export const part = documentPart({
     id: "leaks",
     title: "Leaks",
     read: (model) => model.document("leaks"),
-    absent: "The page was made without the search for leaks.",
+    absent: "This page does not include leaks.",
     draw
 });

@@ -47,7 +47,7 @@ function create(root, context) {
         sort: ["address", false],
         key: (segment) => String(segment.address),
         choose: chooseSegment,
-        empty: "No segment is reserved at this instant.",
+        empty: "No memory is reserved by a framework at this moment.",
         columns: [
             column("address", "Address", "text", (segment) => format.address(segment.address), byAddress),
             column("bytes", "Size", "bytes", (segment) => segment.bytes, { sum: true }),
@@ -59,7 +59,7 @@ function create(root, context) {
                 (segment) => (segment.pin
                         ? segment.pin.klass.owner || segment.pin.klass.place?.name || segment.pin.klass.category
                         : ""),
-                { about: "The block that stays longest: the segment cannot be returned before it is freed" })
+                { about: "Longest-lived block: the segment cannot be returned before it is freed" })
         ]
     });
     const blocks = createTable({
@@ -90,7 +90,7 @@ function create(root, context) {
                         scale = value;
                         canvas.redraw();
                     })),
-            scroller, hint, h("h3", {}, "Given by the driver, over time"), grown.element),
+            scroller, hint, h("h3", {}, "Driver memory over time"), grown.element),
         h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {
@@ -173,7 +173,7 @@ function create(root, context) {
             hint.append(name(under.block.klass.owner || under.block.klass.place?.name || under.block.klass.category),
                 ` ${format.bytes(under.block.bytes)} (${format.exact(under.block.bytes)}) at ${
                     format.address(under.block.address)}${
-                    under.block === under.segment.pin ? " · stays longest in this segment" : ""}`);
+                    under.block === under.segment.pin ? " · longest-lived in this segment" : ""}`);
         else if (under?.hole)
             hint.append(`free: ${format.bytes(under.hole.bytes)} (${format.exact(under.hole.bytes)}) at ${
                 format.address(under.hole.address)}`);

@@ -1,4 +1,4 @@
-// Out of memory: what was asked, what the card held, why the cache did not help, what would have been freed next.
+// Out of memory: the request, what filled the GPU, why the cache did not help, what would have been freed next.
 import { h, name, swatch } from "../dom.js";
 import { categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
@@ -15,7 +15,7 @@ function refusalCard(context, refusal, number) {
     const { format } = context, asked = refusal.asked_by || {};
     return card({
         heading: `Out of memory ${number}`,
-        figure: `${format.bytes(refusal.asked_bytes)} asked for`,
+        figure: `${format.bytes(refusal.asked_bytes)} requested`,
         tone: "alarm",
         button: showButton(context, { event: refusal.event })
     },
@@ -25,18 +25,18 @@ function refusalCard(context, refusal, number) {
                 `at ${format.duration(refusal.t_ns)}${refusal.step ? `, step ${format.count(refusal.step)}` : ""}, ${
                     refusal.phase}`
             ],
-            ["Asked by", asked.name ? name(asked.name) : null],
+            ["Requested by", asked.name ? name(asked.name) : null],
             ["Operator", asked.operator ? name(`${asked.operator}${asked.module ? ` in ${asked.module}` : ""}`) : null],
-            ["The card had free", freeText(refusal, format)],
+            ["Free on the GPU", freeText(refusal, format)],
             [
-                "Refused by",
+                "Failed in",
                 refusal.driver_tries
                     ? `the driver, ${format.count(refusal.driver_tries)} ${plural(refusal.driver_tries, "time")}`
                     : refusal.layer === "framework"
-                    ? "the framework, without asking the driver: it has a limit of its own"
+                    ? "the framework, which has a limit of its own (the driver was not called)"
                     : refusal.layer
             ],
-            ["Then", refusal.ends_run ? "nothing was allocated any more" : "the process went on"]
+            ["Then", refusal.ends_run ? "nothing more was allocated" : "the process continued"]
         ]),
         asked.file ? sourceLines(context.names, asked.file, asked.line) : null,
         foldedStack(refusal.stack));
@@ -47,12 +47,12 @@ function cardBar(context, card) {
     const pieces = [
         ...Object.entries(card.categories).map(([category,
             bytes]) => ({ category, title: categoryLabel(model, category), bytes })),
-        { category: "", title: "other processes, or not seen", bytes: card.other_bytes || 0 },
+        { category: "", title: "other processes, or not recorded", bytes: card.other_bytes || 0 },
         { category: "free", title: "free", bytes: card.free_bytes || 0 }
     ].filter((piece) => piece.bytes > 0);
     return smallTable({
         context,
-        caption: "What the card held",
+        caption: "What filled the GPU",
         sort: ["bytes", true],
         columns: [
             column("what", "What", "text", (piece) => piece.title, {
@@ -60,7 +60,7 @@ function cardBar(context, card) {
                     piece.category && piece.category !== "free" ? swatch(piece.category) : null, piece.title)
             }),
             column("bytes", "Bytes", "bytes", (piece) => piece.bytes),
-            column("share", "of card", "share", (piece) => (card.total_bytes ? piece.bytes / card.total_bytes : null))
+            column("share", "of GPU", "share", (piece) => (card.total_bytes ? piece.bytes / card.total_bytes : null))
         ]
     }, pieces);
 }
@@ -72,9 +72,9 @@ function cacheText(context, last, refusal) {
     const parts = [`The cache held ${format.bytes(cache.bytes)}; the largest free piece was ${
         format.bytes(cache.largest_hole_bytes)}.`];
     if (refusal && cache.bytes >= refusal.asked_bytes && cache.largest_hole_bytes < refusal.asked_bytes)
-        parts.push("That would have been enough, but not in one piece: fragmentation.");
+        parts.push("Enough was free, but not in one piece: fragmentation.");
     if (cache.empty_bytes)
-        parts.push(`${format.bytes(cache.empty_bytes)} of it are empty segments${cache.release ? `; ${cache.release} would return ${
+        parts.push(`${format.bytes(cache.empty_bytes)} of it were in empty segments${cache.release ? `; ${cache.release} would return ${
             cache.returnable_bytes === cache.empty_bytes ? "them" : format.bytes(cache.returnable_bytes)}` : ""}.`);
     return parts.join(" ");
 }
@@ -84,8 +84,8 @@ function freedNext(context, last) {
         return null;
     return smallTable({
         context,
-        caption: last.freed_next_happened ? "Freed next, as it happened"
-                                          : "Would have been freed next, by the lives of such blocks before",
+        caption: last.freed_next_happened ? "Freed next"
+                                          : "Would have been freed next (estimated)",
         sort: ["after", false],
         columns: [
             column("line", "Line", "text", (row) => `${row.file}:${row.line}`,
@@ -105,21 +105,21 @@ function draw(root, document, context) {
     if (!refusals.length)
         root.append(emptyState(
             document.untold_limit
-                ? `The driver refused nothing. What the framework refused by a limit of its own is not recorded (${
+                ? `No request to the driver failed. Errors from the framework's own limit are not recorded (${
                       document.untold_limit}).`
-                : "Memory never ran out."));
+                : "No out-of-memory errors."));
     if (survived.times)
         root.append(h("p", { class: "vp-warning" },
-            `The driver refused ${format.count(survived.times)} ${plural(survived.times, "request")} at first (up to ${
-                format.bytes(survived.largest_bytes)}), ${
-                survived.emptied_cache ? `and granted ${survived.times === 1 ? "it" : "them"} after the framework had emptied its cache, which takes time`
-                                       : "and the framework found another way"}.`));
+            `${format.count(survived.times)} ${plural(survived.times, "request")} to the driver (up to ${
+                format.bytes(survived.largest_bytes)}) failed at first; ${
+                survived.emptied_cache ? "the framework emptied its cache and retried, which takes time"
+                                       : "the framework found another way"}.`));
     const last = document.last, shown = last ? refusals[last.number - 1] : null;
     refusals.slice(0, 100).forEach((refusal, i) => {
         const element = refusalCard(context, refusal, refusals.length > 1 ? `${i + 1} of ${refusals.length}` : "");
         if (refusal === shown) {
             if (last.missing_bytes)
-                element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} were missing.`)));
+                element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
             element.append(h("p", {}, cacheText(context, last, refusal)));
             if (last.card)
                 element.append(cardBar(context, last.card));
@@ -138,6 +138,6 @@ export const part = documentPart({
     id: "oom",
     title: "OOM",
     read: (model) => model.document("oom"),
-    absent: "The page was made without the facts about running out of memory.",
+    absent: "This page does not include out-of-memory errors.",
     draw
 });

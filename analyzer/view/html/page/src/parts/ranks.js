@@ -56,14 +56,14 @@ function create(root, context) {
         };
     }));
     if (rows.length < 2) {
-        root.append(emptyState("One trace of one device: there is nothing to put beside it."));
+        root.append(emptyState("Only one trace of one GPU: nothing to compare."));
         return {};
     }
     const most = greatest(rows.map((row) => row.peak || 0), 1),
           low = Math.min(...rows.map((row) => row.peak ?? Infinity));
     const table = createTable({
         context,
-        caption: "Traces; all small pictures have one scale. Choose one to show it",
+        caption: "Traces; all charts use the same scale. Choose one to show it",
         sort: null,
         key: (row) => row.key,
         choose(row) {
@@ -73,9 +73,9 @@ function create(root, context) {
         columns: [
             column("name", "Trace", "name", (row) => row.trace.name),
             column("device", "GPU", "text", (row) => `${row.device.index} ${row.device.name || ""}`),
-            column("peak", "Most in use", "bytes", (row) => row.peak),
-            column("over", "above the least", "change", (row) => (row.peak === null ? null : row.peak - low)),
-            column("driver", "Most given by the driver, without context", "bytes", (row) => row.driver),
+            column("peak", "Peak in use", "bytes", (row) => row.peak),
+            column("over", "Above lowest", "change", (row) => (row.peak === null ? null : row.peak - low)),
+            column("driver", "Driver peak, without context", "bytes", (row) => row.driver),
             column("steps", "Steps", "count", (row) => row.trace.steps),
             column("time", "Time", "duration", (row) => row.trace.duration_ns),
             column("oom", "Out of memory", "count",

@@ -50,11 +50,11 @@ function create(root, context) {
         sort: ["bytes", true],
         key: (file) => file.file,
         choose: (file) => show(file),
-        empty: "Nothing is in use at this instant.",
+        empty: "Nothing is in use at this moment.",
         columns: [
             column("file", "File", "name", (file) => file.file || "no line known"),
             column("bytes", "Bytes", "bytes", (file) => file.bytes, { sum: true }),
-            column("share", "of all", "share", (file) => (whole ? file.bytes / whole : null), { sum: true }),
+            column("share", "of in use", "share", (file) => (whole ? file.bytes / whole : null), { sum: true }),
             column("lines", "Lines", "count", (file) => file.lines.size),
             column("blocks", "Blocks", "count", (file) => file.blocks, { sum: true })
         ]
@@ -69,13 +69,13 @@ function create(root, context) {
             return;
         if (!file.file)
             return void code.append(emptyState(
-                "No line is known for these blocks: no stack was recorded, or it has no line that a person would name."));
+                "No line known: no stack was recorded, or it has no line of user code."));
         const most = greatest([...file.lines.values()].map((line) => line.bytes)),
               lines = listing(context.names, file);
         code.append(h("h3", {}, name(file.file)));
         if (!lines.some((line) => line.text !== null))
             code.append(h("p", { class: "vp-muted" },
-                "The page holds no source of this file: it was not there when the page was made, or is newer than the trace."));
+                "Source not included: the file was missing when the page was written, or newer than the trace."));
         code.append(
             h("table", { class: "vp-listing" }, h("caption", { class: "hidden" }, "Source with bytes by line"),
                 h("thead", {}, h("tr", {}, ["Bytes", "Blocks", "Category", "Line",

@@ -1,4 +1,4 @@
-// Steps, and which of them stand out.
+// Steps, and the outliers among them.
 import { h } from "../dom.js";
 import { showInTimeline } from "./view.js";
 import { column, createTable } from "./table.js";
@@ -15,7 +15,7 @@ function outliers(step) {
 function create(root, context) {
     const { model, format } = context, { steps, device } = model;
     if (!steps.length) {
-        root.append(emptyState(`No steps were found: no modules, no backward passes, no optimizer. ${MARKS}`));
+        root.append(emptyState(`No steps found: no modules, backward passes or optimizer. ${MARKS}`));
         return {};
     }
     const real = steps.filter((step) => step.step > 0), many = real.filter(outliers);
@@ -24,19 +24,19 @@ function create(root, context) {
     root.append(
         h("p", { class: "vp-heading" }, `${format.count(real.length)} ${real.length === 1 ? "step" : "steps"}. `,
             medianPeak ? `Median peak ${format.bytes(medianPeak)}, median time ${format.duration(medianTime)}. ${
-                             many.length ? `${format.count(many.length)} stand out.` : "None stands out."}`
-                                         : "Too few to say which stand out."));
+                             many.length ? `${format.count(many.length)} ${many.length === 1 ? "outlier" : "outliers"}.` : "No outliers."}`
+                                         : "Too few to find outliers."));
     const columns = [
         column("step", "Step", "count", (step) => step.step,
             { cell: (step) => (step.step ? format.count(step.step) : "before") }),
         column("peak", "Peak", "bytes", (step) => step.peak_used_bytes),
-        medianPeak ? column("over", "to median", "change", (step) => step.peak_used_bytes - medianPeak) : null,
-        column("end", "At its end", "bytes", (step) => step.end_used_bytes),
+        medianPeak ? column("over", "Over median", "change", (step) => step.peak_used_bytes - medianPeak) : null,
+        column("end", "At end", "bytes", (step) => step.end_used_bytes),
         column("change", "Grew", "change",
             (step) => (before.get(step) === null ? null : step.end_used_bytes - before.get(step)),
-            { about: "What is in use at its end, less that at the end of the step before" }),
+            { about: "In use at the end, minus the end of the step before" }),
         column("time", "Time", "duration", (step) => step.duration_ns),
-        column("out", "Stands out by", "text", outliers),
+        column("out", "Outlier by", "text", outliers),
         column("events", "Events", "count", (step) => step.last_event - step.first_event + 1, { sum: true })
     ].filter(Boolean);
     const table = createTable({
@@ -69,7 +69,7 @@ function bars(context, steps, choose) {
         class: outliers(step) ? "vp-out" : null,
         style: `height:${(100 * step.peak_used_bytes) / most}%`,
         title: `${group > 1 ? `largest of ${group}: ` : ""}step ${step.step}: ${format.bytes(step.peak_used_bytes)}, ${
-            format.duration(step.duration_ns)}${outliers(step) ? `, stands out by ${outliers(step)}` : ""}`,
+            format.duration(step.duration_ns)}${outliers(step) ? `, outlier by ${outliers(step)}` : ""}`,
         onclick: () => choose(step)
     })));
 }

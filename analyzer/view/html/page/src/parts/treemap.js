@@ -87,7 +87,7 @@ export function createTreemap(options) {
         box.style.setProperty("--high", `${height}px`); // on paper it is as on the screen: nothing draws it again
         const picked = pick(node, view.sizeOf, way === "icicle" ? 4 : 3);
         if (!picked.children.length) {
-            box.append(h("p", { class: "vp-muted" }, "Nothing is in use at this instant."));
+            box.append(h("p", { class: "vp-muted" }, "Nothing is in use at this moment."));
             return;
         }
         box.append(...layout(picked, way, width, height).map((tile, i) => tileOf(tile, i, view)));

@@ -48,7 +48,7 @@ function create(root, context) {
         key: (row) => row.key,
         choose: pickRow,
         search: false, // the page's own box
-        empty: "Nothing is in use at this instant."
+        empty: "Nothing is in use at this moment."
     });
     const aside = h("p", { class: "vp-muted vp-aside" });
 
@@ -86,16 +86,16 @@ function create(root, context) {
             list.push(column("b", "B", "bytes", (row) => row.b, { sum: true }),
                 column("change", "B − A", "change", (row) => row.change, { sum: true }));
         else
-            list.push(column("share", at === peakOf(model) ? "of peak" : "of instant", "share",
+            list.push(column("share", at === peakOf(model) ? "of peak" : "of in use", "share",
                 (row) => (whole ? row.bytes / whole : null), { sum: true }));
         if (by !== "block")
             list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks),
-                { about: "A block of several tensors counts in each of its owners" }));
+                { about: "An allocation with several tensors counts for each owner" }));
         if (by !== "category")
             list.push(categoryColumn(
                 context, by === "block" || by === "owner" ? "Category" : "Mostly", (row) => mostly(row.categories)));
         if (by === "line" || by === "block")
-            list.push(column("phase", "Made in", "text", (row) => row.entry.klass.phase));
+            list.push(column("phase", "Allocated in", "text", (row) => row.entry.klass.phase));
         if (by === "block")
             list.push(column("step", "Step", "count", (row) => model.stepOf(model.begin[row.entry.allocation])),
                 column("line", "Line", "text", (row) => row.entry.klass.place?.name));
