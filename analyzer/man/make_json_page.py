@@ -34,7 +34,7 @@ Events, devices and other items are numbered from 0, steps from 1; step 0 is bef
 The categories of a moment sum to its
 .Va driver_bytes .
 .Sh DOCUMENTS
-.Bl -tag -width "vramtrace.job_oom_summary/1" -compact
+.Bl -tag -width "vramtrace.job_oom_summary/2" -compact
 """
 
 

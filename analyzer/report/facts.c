@@ -162,7 +162,7 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
              "moments. "
              "Peak, end, out-of-memory errors and leaks are exact; the chart, temporaries and estimates come "
              "from these "
-             "moments..",
+             "moments.",
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 

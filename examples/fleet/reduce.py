@@ -48,8 +48,8 @@ RESULTS = {
     "leaks": ("Leaks", """SELECT label, job, verdict, place_name AS line, holder, count(*) AS traces,
         max(l.bytes_per_step) AS most_per_step_bytes FROM leaks l JOIN runs USING (trace) WHERE is_leak
         GROUP BY ALL ORDER BY most_per_step_bytes DESC"""),
-    "out_of_memory": ("Out of memory", """SELECT label, job, rank, asked_bytes, o.phase, asked_by, trace FROM out_of_memory o
-        JOIN runs USING (trace) WHERE ends_run ORDER BY asked_bytes DESC, trace"""),
+    "out_of_memory": ("Out of memory", """SELECT label, job, rank, requested_bytes, o.phase, requested_by, trace FROM out_of_memory o
+        JOIN runs USING (trace) WHERE ends_run ORDER BY requested_bytes DESC, trace"""),
     "losses": ("Traces that something is missing of: their figures are lower limits",
         "SELECT trace, loss FROM runs WHERE loss IS NOT NULL ORDER BY trace"),
     "unread": ("Not read", "SELECT trace, reason FROM files WHERE NOT read ORDER BY trace"),

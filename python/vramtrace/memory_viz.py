@@ -212,7 +212,7 @@ class Snapshot:
         for event, what, number in self.actions(device["index"], device["event"]):
             if what == OUT_OF_MEMORY:
                 failed = self.failed[number]
-                entries.append(self.entry("oom", self.shown["free_bytes"][number], int(failed["asked_bytes"]), int(failed["t_ns"]),
+                entries.append(self.entry("oom", self.shown["free_bytes"][number], int(failed["requested_bytes"]), int(failed["t_ns"]),
                                           self.event_stacks[event], "", None))
             else:
                 entries += self.entries_of(what, self.memory[number])

@@ -192,7 +192,7 @@ def size(_rounds, folder):
             trace, = pathlib.Path(folder).glob("*.vrt")
             told = json.loads(subprocess.check_output([PROGRAM, "info", "--json", trace]))
             events, on_disk = told["trace"]["events"], trace.stat().st_blocks * 512
-            looks = told["looks"]
+            looks = told["inspections"]
             lines.append(f"| {title} | {steps} | {events:,} | {on_disk / 2**20:.2f} | {on_disk / events:.2f} | {looks['count']} "
                          f"| {looks['duration_ns'] / 1e7 / seconds:.2f} % |")
             trace.unlink()

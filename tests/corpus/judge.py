@@ -265,7 +265,7 @@ def oom(trace):
 
 def requests_in(shown):
     """Bytes of each failed request. PyTorch tells the size of the segment that it wanted."""
-    return [each.get("tried_bytes", each["asked_bytes"]) for each in shown["out_of_memory"]]
+    return [each.get("tried_bytes", each["requested_bytes"]) for each in shown["out_of_memory"]]
 
 
 def judge_oom(folder, name, codes):

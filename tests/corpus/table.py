@@ -209,7 +209,7 @@ def name_rows(folder, found):
     shares = []
     for result in found:
         trace, (named, asked) = folder / f"{result.name}.vrt", result.named()
-        seconds, looks = seconds_lived(trace), info(trace)["looks"]["each"]
+        seconds, looks = seconds_lived(trace), info(trace)["inspections"]["each"]
         processor_ns = sum(each["processor_ns"] for each in looks)
         if seconds >= LONG_LIFE_SECONDS and asked:
             shares.append(named / asked)

@@ -94,15 +94,15 @@ def test_who_asked_for_what(runs, name):
     trace, facts, _ = runs[name]
     expected, shown = PROGRAMS[name].expected, oom(trace)
     assert requests_in(shown) == [fact["asked"] for fact in facts]
-    assert all(refusal["asked_bytes"] <= fact["asked"] for refusal, fact in zip(shown["out_of_memory"], facts))
+    assert all(refusal["requested_bytes"] <= fact["asked"] for refusal, fact in zip(shown["out_of_memory"], facts))
     last = shown["out_of_memory"][-1]
-    assert pathlib.Path(last["asked_by"]["file"]).name == f"{name}.py"
-    assert last["asked_by"]["line"] == asking_line(name)
+    assert pathlib.Path(last["requested_by"]["file"]).name == f"{name}.py"
+    assert last["requested_by"]["line"] == asking_line(name)
     assert last["layer"] == expected.get("refused by", "framework") and last["ends_run"] == ends_run(name)
     assert expected.get("phase") in (None, last["phase"]) and (last["phase"] == "backward") == facts[-1]["backward"]
     if facts[-1]["backward"]:
         forward = r"the backward of \S+\.py:\d+ [^,()]+"
-        assert re.fullmatch(rf"{forward}|\w+Backward\d \({forward}\)", last["asked_by"]["name"])
+        assert re.fullmatch(rf"{forward}|\w+Backward\d \({forward}\)", last["requested_by"]["name"])
     assert (last["driver_tries"] == 0) == (name == "fraction")
 
 
@@ -110,7 +110,7 @@ def test_who_asked_for_what(runs, name):
 def test_the_whole_card(runs, name):
     trace, facts, _ = runs[name]
     last, fact = oom(trace)["last"], facts[-1]
-    card = last["card"]
+    card = last["gpu"]
     assert card["total_bytes"] == GPU_BYTES
     assert sum(card["categories"].values()) == card["driver_bytes"] == fact["driver"]
     assert card["free_bytes"] == GPU_BYTES - fact["driver"] - fact["other"]

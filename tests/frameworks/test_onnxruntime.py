@@ -30,7 +30,7 @@ def test_the_card_has_the_programs_categories(recorded):
     """ONNX Runtime asks CUDA itself, but for the program: the weights are a row of their own, and no row is the library's."""
     trace, truth = recorded
     for mark, in_use in truth.items():
-        rows = report(trace, "--at", f"mark:{mark}")["devices"][0]["card"]["rows"]
+        rows = report(trace, "--at", f"mark:{mark}")["devices"][0]["gpu"]["rows"]
         assert not [row for row in rows if row["kind"] == "library"], rows
         found = {row["name"]: row["bytes"] for row in rows if row["kind"] == "category"}
         assert found.get("parameter", 0) == (0 if mark == "closed" else MODEL_BYTES)

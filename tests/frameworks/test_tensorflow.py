@@ -60,9 +60,9 @@ def test_running_out_of_memory(tmp_path):
     truth = tensorflow.run("tensorflow_memory_script.py", trace, VRAMTRACE_STANDIN_MEMORY="2GiB")
     found = json.loads(vramtrace("oom", "--json", trace).stdout)
     (refusal,) = found["out_of_memory"]
-    assert refusal["layer"] == "framework" and refusal["asked_bytes"] == 4 * 4096 * 8192 and truth["message"]
+    assert refusal["layer"] == "framework" and refusal["requested_bytes"] == 4 * 4096 * 8192 and truth["message"]
     at = report(trace, "--at", "oom")["devices"][0]["at"]
-    assert abs(at["block_bytes"] - truth["in_use"]) <= refusal["asked_bytes"] and truth["kept"] > 6
+    assert abs(at["block_bytes"] - truth["in_use"]) <= refusal["requested_bytes"] and truth["kept"] > 6
     assert found["last"]["causes"][0]["kind"] == "leak"
     text = "".join(vramtrace(command, trace).stdout for command in ("report", "oom", "leaks", "frag"))
     assert "memory_limit" in text
@@ -81,5 +81,5 @@ def test_running_out_of_memory_without_segments(tmp_path):
     assert len(failed) == 2 and {event["function"] for event in failed} == {"cuMemAllocFromPoolAsync"}
     found = json.loads(vramtrace("oom", "--json", trace).stdout)
     (refusal,) = found["out_of_memory"]
-    assert (refusal["asked_bytes"], refusal["driver_tries"]) == (4 * 4096 * 8192, 2)
+    assert (refusal["requested_bytes"], refusal["driver_tries"]) == (4 * 4096 * 8192, 2)
     assert found["last"]["causes"] and "failed_try" not in {cause["kind"] for cause in found["last"]["causes"]}

@@ -66,7 +66,7 @@ def test_users_of_a_jobs_card(tmp_path):
     finish(stray, holder)
     books, told = json.loads(books.read_text()), merged(folder)
     assert books["own"] == 100 * MIB + CONTEXT and books["others"] == CONTEXT
-    card = next(card for card in told["cards"] if card["number"] == 1)
+    card = next(card for card in told["gpus"] if card["number"] == 1)
     by_file = {process["file"].rpartition("/")[2]: number for number, process in enumerate(told["processes"])}
     assert [(one["process"], one["bytes"]) for one in card["processes"]] == [(by_file["holder.vrt"], 100 * MIB)]
     (context,) = card["contexts_without_memory"]

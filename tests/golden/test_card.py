@@ -14,7 +14,7 @@ def test_one_process(tmp_path):
                  f"truth:{books}", VRAMTRACE_STANDIN_RESERVED=str(500 * MIB)))
     books = json.loads(books.read_text())
     device = read(trace)
-    for table in (device["card"], device["last_card"]):
+    for table in (device["gpu"], device["last_gpu"]):
         assert table["source"] == "nvml" and table["steady"] and table["processes_known"] and not table["moved_bytes"]
         assert table["device_bytes"] == books["own"] and table["total_bytes"] == (16 << 30) + 500 * MIB
         assert rows(table) == {"category": 100 * MIB, "modules": 6 * MIB, "settings": 12 * MIB, "context": 300 * MIB,
@@ -28,7 +28,7 @@ def test_memory_of_graphs(tmp_path):
     """Of nodes that allocate: what the driver's books have as a pool's, since the program has none of its own."""
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "alloc:40", "graph:24", PAUSE, f"truth:{books}"))
-    books, table = json.loads(books.read_text()), read(trace)["last_card"]
+    books, table = json.loads(books.read_text()), read(trace)["last_gpu"]
     found = rows(table)
     assert table["device_bytes"] == books["own"] and found["graph_memory"] == books["pool"] >= 24 * MIB
     assert found["category"] == 40 * MIB and found["unexplained"] == 0
@@ -53,7 +53,7 @@ def test_streams(tmp_path):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "alloc:40", *["stream"] * 5, "unstream", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_STREAM=str(2 * MIB)))
     books = json.loads(books.read_text())
-    assert rows(read(trace)["last_card"]) == {"category": 40 * MIB, "streams": books["stream"], "context": 300 * MIB, "unexplained": 0}
+    assert rows(read(trace)["last_gpu"]) == {"category": 40 * MIB, "streams": books["stream"], "context": 300 * MIB, "unexplained": 0}
     assert books["stream"] == 8 * MIB
 
 
@@ -62,10 +62,10 @@ def test_what_the_driver_holds_for_no_process(tmp_path):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "alloc:40", PAUSE, "module", "alloc:5", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_UNLISTED=str(9 * MIB)))
     books, device = json.loads(books.read_text()), read(trace)
-    assert rows(device["last_card"]) == {"category": 45 * MIB, "modules": 3 * MIB, "context": books["context"],
+    assert rows(device["last_gpu"]) == {"category": 45 * MIB, "modules": 3 * MIB, "context": books["context"],
                                          "unlisted": books["others"], "unexplained": 0}
-    assert device["last_card"]["device_bytes"] == books["own"] + 9 * MIB and books["others"] == 9 * MIB
-    assert device["last_card"]["own_unexplained_bytes"] == 0
+    assert device["last_gpu"]["device_bytes"] == books["own"] + 9 * MIB and books["others"] == 9 * MIB
+    assert device["last_gpu"]["own_unexplained_bytes"] == 0
     text = subprocess.check_output([ANALYZER, "report", "--full", trace], text=True)
     assert "of no process that NVML lists" in text
 
@@ -74,7 +74,7 @@ def test_a_part_of_a_card(tmp_path):
     """MIG: NVML knows it by a UUID of its own."""
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "alloc:40", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_NVML="mig"))
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert table["source"] == "nvml" and table["device_bytes"] == json.loads(books.read_text())["own"]
     assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
 
@@ -85,7 +85,7 @@ def test_a_card_by_another_number(tmp_path):
     trace, books, other, end = (tmp_path / name for name in ("a.vrt", "books", "other", "end"))
     beside = start(None, "alloc:100", f"truth:{other}", f"wait:{end}", **shared)
     finish(start(trace, f"wait:{other}", "alloc:40", PAUSE, f"truth:{books}", f"ready:{end}", **shared, CUDA_VISIBLE_DEVICES="1"), beside)
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert table["device_bytes"] == json.loads(books.read_text())["own"] == 340 * MIB
     assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
 
@@ -94,7 +94,7 @@ def test_killed_before_nvml_told(tmp_path):
     """Then it is what the driver said."""
     trace = tmp_path / "a.vrt"
     start(trace, "alloc:40", "die").wait(60)
-    table = read(trace)["card"]
+    table = read(trace)["gpu"]
     assert (table["source"], table["processes"], table["steady"]) == ("driver", "no_nvml", True)
     assert rows(table) == {"category": 40 * MIB, "context_and_processes": 300 * MIB, "unexplained": 0}
 
@@ -111,15 +111,15 @@ def test_a_further_context(tmp_path, how, early, nvml):
     during, after = (json.loads(path.read_text()) for path in books)
     device = read(trace)
     base = "context" if nvml == "1" else "context_and_processes"
-    (other,) = [row for row in device["card"]["rows"] if row["kind"] == "context" and row["name"]]
+    (other,) = [row for row in device["gpu"]["rows"] if row["kind"] == "context" and row["name"]]
     assert other["bytes"] == during["context"] - 300 * MIB == 300 * MIB
-    found = rows(device["card"])
-    assert device["card"]["device_bytes"] == during["own"] and found["unexplained"] == 0
+    found = rows(device["gpu"])
+    assert device["gpu"]["device_bytes"] == during["own"] and found["unexplained"] == 0
     assert found["context"] + found.get("context_and_processes", 0) == during["context"]
     assert (found["category"], found["modules"], found.get("settings", 0)) == (
         during["allocation"], during["module"], during["limit"])
     # what was made with the context is gone; what the primary one owns is not
-    table = device["last_card"]
+    table = device["last_gpu"]
     assert table["device_bytes"] == after["own"] and rows(table) == {
         "category": after["allocation"], "modules": 3 * MIB, base: after["context"], "unexplained": 0}
     assert after["context"] == 300 * MIB and after["module"] == 3 * MIB and after["limit"] == 0
@@ -128,7 +128,7 @@ def test_a_further_context(tmp_path, how, early, nvml):
 def test_a_primary_context_beside_another(tmp_path):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "release", "context", "alloc:8", "retain", PAUSE, f"truth:{books}"))
-    books, table = json.loads(books.read_text()), read(trace)["last_card"]
+    books, table = json.loads(books.read_text()), read(trace)["last_gpu"]
     assert rows(table) == {"category": 8 * MIB, "context": books["context"], "unexplained": 0} and books["context"] == 600 * MIB
     assert [row["bytes"] for row in table["rows"] if row["kind"] == "context"] == [300 * MIB] * 2
 
@@ -155,7 +155,7 @@ def test_memory_that_libraries_take(tmp_path):
     finish(start(trace, "alloc:40", *(f"library:{library}" for library in (*libraries, libraries[0])), PAUSE,
                  f"truth:{books}"))
     books = json.loads(books.read_text())
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert [(row["kind"], row["name"], row["bytes"] // MIB) for row in table["rows"]] == [
         ("library", "NCCL", 18), ("library", "cuBLAS", 9), ("category", "unknown", 49), ("modules", "NCCL", 6),
         ("modules", "cuBLAS", 3), ("modules", "libmine.so", 3), ("context", None, 300), ("unexplained", None, 0)]
@@ -179,7 +179,7 @@ def test_two_traced_processes_and_one_that_is_not(tmp_path):
     books = [json.loads(path.read_text()) for path in books]
     for mine, other, trace in ((books[0], books[3], traces[0]), (books[1], books[0], traces[1])):
         whole = books[2]["own"] + mine["own"] + other["own"]
-        tables = read(trace)["card"], read(trace)["last_card"]
+        tables = read(trace)["gpu"], read(trace)["last_gpu"]
         found = rows(tables[0])
         assert tables[0]["device_bytes"] == whole
         assert found == {"category": mine["allocation"], **({"modules": mine["module"]} if mine["module"] else {}),
@@ -205,7 +205,7 @@ def test_a_job_beside_what_came_later(tmp_path):
            start(None, "alloc:160", f"truth:{books['c']}", f"wait:{books['a']}", **shared))
     books = {name: json.loads(path.read_text()) for name, path in books.items()}
     job = json.loads(subprocess.check_output([ANALYZER, "report", "--json", *traces]))
-    assert [(card["number"], card["most_bytes"], card["context_bytes"]) for card in job["cards"]] == [
+    assert [(card["number"], card["most_bytes"], card["context_bytes"]) for card in job["gpus"]] == [
         (0, books["a"]["own"] + books["a"]["others"], books["a"]["context"] + books["a"]["others"]),
         (1, books["b"]["own"], books["b"]["context"])]
     assert books["a"]["others"] == 300 * MIB + books["c"]["own"]
@@ -236,7 +236,7 @@ def test_without_nvml(tmp_path, without):
                 PAUSE, f"truth:{books}", **shared, **without)
     finish(one, *others)
     books = json.loads(books.read_text())
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert table["source"] == ("nvml" if without.get("VRAMTRACE_STANDIN_NVML") == "no-permission" else "driver")
     assert table["processes_known"] is False and table["device_bytes"] == books["own"] + books["others"]
     assert rows(table) == {"category": 90 * MIB, "context_and_processes": 3 * 300 * MIB + 10 * MIB, "unexplained": 20 * MIB}
@@ -245,7 +245,7 @@ def test_without_nvml(tmp_path, without):
 def test_old_nvml(tmp_path):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "alloc:40", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_NVML="old"))
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert table["device_bytes"] == json.loads(books.read_text())["own"] == 340 * MIB
     assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0} and table["processes_known"]
 
@@ -255,7 +255,7 @@ def test_beside_a_host_that_uses_nvml(tmp_path):
     trace = tmp_path / "a.vrt"
     (output,) = finish(start(trace, "alloc:40", "nvml:0.4", "alloc:3", "nvml:0.4", "alloc:3", "nvml:0.4"))
     assert "nvml copies True" in output
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert table["source"] == "nvml" and rows(table)["unexplained"] == 0
 
 
@@ -331,10 +331,10 @@ def test_after_all_contexts_have_ended(tmp_path):
     finish(start(trace, f"wait:{early}", "alloc:40", "module", PAUSE, "release", PAUSE, f"truth:{books}", **shared), beside)
     books, other = json.loads(books.read_text()), json.loads(other.read_text())
     device = read(trace, "--at", "end")
-    for table in (device["card"], device["last_card"]):
+    for table in (device["gpu"], device["last_gpu"]):
         assert table["processes"] == "told" and table["device_bytes"] == books["others"] == other["own"]
         assert rows(table) == {other["pid"]: other["own"], "unexplained": 0}
-    found = rows(read(trace)["card"])
+    found = rows(read(trace)["gpu"])
     assert found == {"category": 40 * MIB, "modules": 3 * MIB, "context": 300 * MIB, other["pid"]: other["own"], "unexplained": 0}
 
 
@@ -346,7 +346,7 @@ def test_before_the_device_was_used(tmp_path, nvml):
     beside = start(None, "device:1", "alloc:100", f"truth:{other}", f"ready:{early}", f"wait:{books}", **shared)
     finish(start(trace, f"wait:{early}", "alloc:40", "sleep:0.5", "device:1", "alloc:20", PAUSE, f"truth:{books}", **shared), beside)
     books, other = json.loads(books.read_text()), json.loads(other.read_text())
-    then, later = (of_device(trace, 1, "--at", at).get("card") for at in ("event:2", "end"))
+    then, later = (of_device(trace, 1, "--at", at).get("gpu") for at in ("event:2", "end"))
     assert later["device_bytes"] == books["own"] + other["own"]
     if nvml == "0":
         assert then is None  # nobody told it, and what others had is not told apart
@@ -359,7 +359,7 @@ def test_memory_before_a_context(tmp_path):
     """Physical memory needs none; the context that comes later is told by what NVML says from then on."""
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "alloc:8", PAUSE, "release", "create:4", PAUSE, "context", "alloc:2", PAUSE, f"truth:{books}"))
-    books, table = json.loads(books.read_text()), read(trace, "--at", "end")["card"]
+    books, table = json.loads(books.read_text()), read(trace, "--at", "end")["gpu"]
     assert table["device_bytes"] == books["own"] == 306 * MIB
     assert rows(table) == {"category": books["allocation"] + books["physical"], "context": 300 * MIB, "unexplained": 0}
 
@@ -369,10 +369,10 @@ def test_what_a_pool_gave_back(tmp_path):
     trace, full, books = tmp_path / "a.vrt", tmp_path / "full", tmp_path / "books"
     finish(start(trace, "alloc:40", "pooled:800", PAUSE, f"truth:{full}", "unpool", "synchronize", PAUSE, f"truth:{books}"))
     full, books = json.loads(full.read_text()), json.loads(books.read_text())
-    at_peak, after = read(trace)["card"], read(trace, "--at", "end")
+    at_peak, after = read(trace)["gpu"], read(trace, "--at", "end")
     assert at_peak["device_bytes"] == full["own"] == 1140 * MIB
     assert rows(at_peak) == {"category": 840 * MIB, "context": 300 * MIB, "unexplained": 0}
-    for table in (after["card"], after["last_card"]):
+    for table in (after["gpu"], after["last_gpu"]):
         found = rows(table)
         assert table["device_bytes"] == books["own"] == 340 * MIB and table["processes"] == "told"
         assert found.pop("cached", 0) == 0 and found == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0}
@@ -387,7 +387,7 @@ def test_what_a_pool_gave_back_is_not_beside_what_came_then(tmp_path, step):
     finish(start(trace, "alloc:40", "pooled:800", "unpool", "synchronize", step, f"truth:{books}"))
     job = json.loads(subprocess.check_output([ANALYZER, "report", "--json", tmp_path]))
     (device,) = job["processes"][0]["devices"]
-    assert device["driver_peak_bytes"] == 840 * MIB and job["cards"][0]["most_bytes"] == 1140 * MIB
+    assert device["driver_peak_bytes"] == 840 * MIB and job["gpus"][0]["most_bytes"] == 1140 * MIB
     assert device["end"]["driver_bytes"] == json.loads(books.read_text())["own"] - 300 * MIB == 540 * MIB
 
 
@@ -395,6 +395,6 @@ def test_code_before_the_first_memory(tmp_path):
     """NVML tells of the process long before it has memory of its own."""
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, "module", "sleep:1.6", "alloc:40", PAUSE, f"truth:{books}"))
-    table = read(trace)["card"]
+    table = read(trace)["gpu"]
     assert table["device_bytes"] == json.loads(books.read_text())["own"] == 343 * MIB
     assert rows(table) == {"category": 40 * MIB, "modules": 3 * MIB, "context": 300 * MIB, "unexplained": 0}

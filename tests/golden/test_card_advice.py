@@ -24,7 +24,7 @@ def advice_of(table):
 def alone(tmp_path, *steps, **settings):
     trace, books = tmp_path / "a.vrt", tmp_path / "books"
     finish(start(trace, *steps, PAUSE, f"truth:{books}", **settings))
-    return advice_of(read(trace)["last_card"]), json.loads(books.read_text())
+    return advice_of(read(trace)["last_gpu"]), json.loads(books.read_text())
 
 
 def test_nothing_to_say(tmp_path):
@@ -40,7 +40,7 @@ def test_other_processes(tmp_path):
     waits = [f"wait:{tmp_path / name}" for name in names]
     finish(start(tmp_path / "x.vrt", *waits, "alloc:40", PAUSE, f"ready:{end}", **shared), *others)
     books = [json.loads((tmp_path / name).read_text()) for name in names]
-    found = advice_of(read(tmp_path / "x.vrt")["card"])
+    found = advice_of(read(tmp_path / "x.vrt")["gpu"])
     assert list(found) == ["other_processes"]
     advice = found["other_processes"]
     assert advice["bytes"] == sum(book["own"] for book in books)
@@ -57,7 +57,7 @@ def test_one_other_process(tmp_path):
     beside = start(None, "alloc:100", f"truth:{other}", f"wait:{end}", **shared)
     finish(start(tmp_path / "x.vrt", f"wait:{other}", "alloc:40", PAUSE, f"ready:{end}", **shared), beside)
     book = json.loads(other.read_text())
-    advice = advice_of(read(tmp_path / "x.vrt")["card"])["other_processes"]
+    advice = advice_of(read(tmp_path / "x.vrt")["gpu"])["other_processes"]
     assert advice["bytes"] == book["own"] and advice["what"].startswith(f"process {book['pid']} (")
 
 
@@ -93,6 +93,6 @@ def test_unexplained(tmp_path):
                  f"ready:{end}",
                  VRAMTRACE_NVML="0", **shared), other)
     book = json.loads((tmp_path / "other").read_text())
-    advice = advice_of(read(tmp_path / "x.vrt")["last_card"])["unexplained"]
+    advice = advice_of(read(tmp_path / "x.vrt")["last_gpu"])["unexplained"]
     assert advice["bytes"] == book["allocation"] - 1 * MIB == 500 * MIB
     assert "without NVML" in advice["why"]

@@ -39,6 +39,6 @@ def test_of_onnx_runtime(tmp_path):
     expected = {}
     for _, size, row in TAKEN:
         expected[row] = expected.get(row, 0) + size
-    rows = {(row["kind"], row.get("name")): row["bytes"] for row in device["card"]["rows"]}
+    rows = {(row["kind"], row.get("name")): row["bytes"] for row in device["gpu"]["rows"]}
     assert {key: size for key, size in rows.items() if key[0] in ("category", "library")} == expected
     assert sum(rows.values()) == used and rows["unexplained", None] == 0

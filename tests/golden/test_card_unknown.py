@@ -26,12 +26,12 @@ def beside_another(tmp_path, *steps, **settings):
 def test_processes_that_are_not_told(tmp_path, mode, why):
     """Then its context and the others are one row; whoever is listed stands beside the sum."""
     device, mine, other = beside_another(tmp_path, VRAMTRACE_STANDIN_NVML=mode)
-    table = device["last_card"]
+    table = device["last_gpu"]
     assert (table["processes_known"], table["processes"], table["own_unexplained_bytes"]) == (False, why, None)
     assert table["device_bytes"] == mine["own"] + other["own"]
     assert rows(table) == {"category": mine["allocation"], "context_and_processes": mine["context"] + other["own"],
                            "unexplained": 0}
-    listed = [(row["pid"], row["bytes"], row["command"]) for row in table["told"] if row["kind"] == "process"]
+    listed = [(row["pid"], row["bytes"], row["command"]) for row in table["not_counted"] if row["kind"] == "process"]
     shift = 3000000 if mode == "host-pids" else 0
     assert sorted(pid for pid, *_ in listed) == sorted(
         pid + shift for pid in {"empty": (), "no-permission": (), "without-us": (other["pid"],)}.get(
@@ -45,10 +45,10 @@ def test_processes_that_are_not_told(tmp_path, mode, why):
 
 def test_one_whose_bytes_are_not_told(tmp_path):
     device, mine, other = beside_another(tmp_path, VRAMTRACE_STANDIN_NVML="no-bytes-of-others")
-    table = device["last_card"]
+    table = device["last_gpu"]
     assert table["processes_known"] and rows(table) == {"category": mine["allocation"], "context": mine["context"],
                                                         "unexplained": other["own"]}
-    assert [(row["pid"], row["bytes"]) for row in table["told"]] == [(other["pid"], None)]
+    assert [(row["pid"], row["bytes"]) for row in table["not_counted"]] == [(other["pid"], None)]
     assert table["own_unexplained_bytes"] == 0
     (advice,) = table["advice"]
     assert advice["kind"] == "unexplained" and advice["bytes"] == other["own"]
@@ -71,7 +71,7 @@ def test_in_a_pid_namespace_of_its_own(tmp_path, mode):
     finish(start(trace, *mine, before=NAMESPACE, together=other, VRAMTRACE_STANDIN_SHARED=tmp_path / "shared",
                  **({"VRAMTRACE_STANDIN_NVML": mode} if mode else {})))
     books, others = json.loads(books.read_text()), json.loads((tmp_path / "other").read_text())
-    table = read(trace)["last_card"]
+    table = read(trace)["last_gpu"]
     assert books["pid"] < 100 and table["nested"]
     assert table["device_bytes"] == books["own"] + others["own"]
     if mode is None:
@@ -104,7 +104,7 @@ def test_a_moment_without_a_reading_of_its_own(tmp_path):
         trace.event(ALLOC, DRIVER, 0x8000000, 60 * MIB, after_ns=60_000_000)
         trace.event(FREE, DRIVER, 0x8000000, after_ns=60_000_000)
     device = made(tmp_path, fill)
-    for table, moved in ((device["card"], 60 * MIB), (device["last_card"], 0)):
+    for table, moved in ((device["gpu"], 60 * MIB), (device["last_gpu"], 0)):
         assert table["moved_bytes"] == moved and table["device_bytes"] == 450 * MIB + moved and table["steady"]
         assert rows(table) == {"category": 40 * MIB + moved, "context": 300 * MIB, 8: 110 * MIB, "unexplained": 0}
 
@@ -115,7 +115,7 @@ def test_unexplained_of_this_process_and_of_others(tmp_path):
         trace.card_use(400 * MIB, [(7, 340 * MIB, b"me"), (8, (1 << 64) - 1, b"other")], own=0)
         trace.event(MARK)
         trace.card_use(600 * MIB, [(7, 390 * MIB, b"me"), (8, (1 << 64) - 1, b"other")], own=0)
-    table = made(tmp_path, fill)["last_card"]
+    table = made(tmp_path, fill)["last_gpu"]
     (advice,) = [advice for advice in table["advice"] if advice["kind"] == "unexplained"]
     assert table["own_unexplained_bytes"] == 50 * MIB and rows(table)["unexplained"] == advice["bytes"] == 260 * MIB
     assert "50 MiB of it" in advice["why"] and "bytes of all processes" in advice["why"]
@@ -129,10 +129,10 @@ def test_a_reading_while_memory_changes(tmp_path):
         if len(steady) > 1:
             trace.card_use(345 * MIB, [(7, 345 * MIB, b"me")], own=0)
     steady = []
-    table = made(tmp_path, fill)["card"]
+    table = made(tmp_path, fill)["gpu"]
     assert not table["steady"] and table["device_bytes"] == 440 * MIB and table["processes_known"]
     assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unlisted": 100 * MIB, "unexplained": 0}
-    table = made(tmp_path, fill)["card"]
+    table = made(tmp_path, fill)["gpu"]
     assert table["steady"] and table["device_bytes"] == 345 * MIB
     assert rows(table) == {"category": 40 * MIB, "context": 305 * MIB, "unexplained": 0}
 
@@ -142,7 +142,7 @@ def test_more_is_known_than_was_in_use(tmp_path):
     def fill(trace):
         trace.card_use(440 * MIB, [(7, 340 * MIB, b"me"), (8, 100 * MIB, b"")], own=0)
         trace.card_use(420 * MIB, [(7, 340 * MIB, b"me"), (8, 100 * MIB, b"")], own=0, begin_ns=trace.t_ns + 90_000_000)
-    table = made(tmp_path, fill)["last_card"]
+    table = made(tmp_path, fill)["last_gpu"]
     assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, 8: 100 * MIB, "unexplained": -20 * MIB}
     assert table["rows"][-1]["kind"] == "unexplained" and [row["command"] for row in table["rows"] if row["kind"] == "process"] == [None]
 
@@ -153,7 +153,7 @@ def test_an_allocation_that_is_recorded_late(tmp_path):
         trace.card_use(360 * MIB, [(7, 360 * MIB, b"me")], own=0)
         trace.event(ALLOC, DRIVER, 0x8000000, 20 * MIB, after_ns=60_000_000)
         trace.card_use(360 * MIB, [(7, 360 * MIB, b"me")], own=0, begin_ns=trace.t_ns + 60_000_000)
-    table = made(tmp_path, fill)["last_card"]
+    table = made(tmp_path, fill)["last_gpu"]
     assert rows(table) == {"category": 60 * MIB, "context": 300 * MIB, "unexplained": 0}
 
 
@@ -164,8 +164,8 @@ def test_no_more_than_the_card_has(tmp_path):
         trace.event(ALLOC, DRIVER, 0x8000000, late, after_ns=60_000_000)
     for late, known in ((9 * GIB, False), (GIB, True)):
         device = made(tmp_path, functools.partial(fill, late=late))
-        assert bool(device.get("card")) == known
-        assert not known or device["card"]["device_bytes"] <= 16 * GIB
+        assert bool(device.get("gpu")) == known
+        assert not known or device["gpu"]["device_bytes"] <= 16 * GIB
 
 
 def test_a_list_that_is_not_ours(tmp_path):
@@ -173,13 +173,13 @@ def test_a_list_that_is_not_ours(tmp_path):
     def fill(trace, own):
         trace.card_use(440 * MIB, [(7, 340 * MIB, b""), (8, 100 * MIB, b"")], own=own)
     for own in (0xffffffff, 2):
-        table = made(tmp_path, functools.partial(fill, own=own))["card"]
+        table = made(tmp_path, functools.partial(fill, own=own))["gpu"]
         assert not table["processes_known"]
         assert rows(table) == {"category": 40 * MIB, "context_and_processes": 400 * MIB, "unexplained": 0}
 
     def less(trace):
         trace.card_use(440 * MIB, [(8, 400 * MIB, b""), (7, 39 * MIB, b"")], own=1)
-    assert not made(tmp_path, less)["card"]["processes_known"]
+    assert not made(tmp_path, less)["gpu"]["processes_known"]
 
 
 def test_hostile_records(tmp_path):
@@ -194,10 +194,10 @@ def test_hostile_records(tmp_path):
         trace.card_use(440 * MIB, [(7, NOT_TOLD, b"me"), (0, NOT_TOLD, b"x" * 5000)], own=0, begin_ns=NOT_TOLD, end_ns=NOT_TOLD,
                        total=NOT_TOLD, reserved=NOT_TOLD, text=b"\x1b[31mred")
     device = made(tmp_path, fill)
-    for table in (device["card"], device["last_card"]):
+    for table in (device["gpu"], device["last_gpu"]):
         rows(table)
         assert table["device_bytes"] == 440 * MIB and not table["processes_known"]
-        assert {row["kind"] for row in table["told"]} <= {"process"}
+        assert {row["kind"] for row in table["not_counted"]} <= {"process"}
     text = subprocess.check_output([ANALYZER, "report", "--full", tmp_path / "made.vrt"], text=True)
     assert "unexplained" in text and "\x1b" not in text
 
@@ -216,5 +216,5 @@ def test_equal_answers_are_left_out(tmp_path):
     trace.event(MARK, after_ns=1_000_000_000)
     trace.write(tmp_path / "a.vrt")
     for event, expected in ((90, 340), (100, 340), (101, 450), (102, 450)):
-        table = read(tmp_path / "a.vrt", "--at", f"event:{event}")["card"]
+        table = read(tmp_path / "a.vrt", "--at", f"event:{event}")["gpu"]
         assert table["device_bytes"] == expected * MIB and sum(rows(table).values()) == expected * MIB, event

@@ -122,7 +122,7 @@ def test_output_file_of_lib(tmp_path):
 def test_output_file_of_several_traces(trace, tmp_path):
     run("report", "--each", "--json", trace, trace, "-o", "out", cwd=tmp_path)
     lines = (tmp_path / "out").read_text().splitlines()
-    assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/1"] * 2
+    assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/2"] * 2
 
 
 def test_output_file_has_usual_rights(trace, tmp_path):
@@ -232,5 +232,5 @@ def test_no_colour_in_a_file(trace, tmp_path):
 
 def test_timeline_json(trace):
     seen = json.loads(run("timeline", "--json", trace).stdout)
-    assert seen["format"] == "vramtrace.timeline/1"
+    assert seen["format"] == "vramtrace.timeline/2"
     assert seen["trace"]["pid"] == 4711 and seen["devices"] == [] and seen["marks"] == []

@@ -182,7 +182,7 @@ def test_which_time_memory_ran_out(at, number, refusals):
     assert ("last" in seen) != ("chosen" in seen)
     assert seen[key]["number"] == number
     assert seen[key]["at"]["block_bytes"] == number * MIB
-    assert seen[key]["card"]["categories"]["cached"] == (64 - number) * MIB
+    assert seen[key]["gpu"]["categories"]["cached"] == (64 - number) * MIB
     assert len(seen["out_of_memory"]) == 3
     text = " ".join(run(*arguments, "--full").stdout.split())
     assert f"{number * 64} GiB requested" in text

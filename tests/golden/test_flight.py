@@ -114,7 +114,7 @@ def test_the_peak_and_the_refusal_are_those_of_the_whole_trace(tmp_path):
         peak = report(tmp_path / f"{name}.vrt")["devices"][0]["peak"]
         oom = json.loads(vramtrace("oom", "--json", tmp_path / f"{name}.vrt").stdout)
         mark = report(tmp_path / f"{name}.vrt", "--at", "mark:refused")["devices"][0]["at"]
-        told.append([peak["driver_bytes"], [one["asked_bytes"] for one in oom["out_of_memory"]], oom["last"]["at"]["driver_bytes"],
+        told.append([peak["driver_bytes"], [one["requested_bytes"] for one in oom["out_of_memory"]], oom["last"]["at"]["driver_bytes"],
                      oom["last"]["missing_bytes"], mark["driver_bytes"]])
     assert told[0] == told[1] and len(told[0][1]) == 1
 

@@ -35,7 +35,7 @@ def test_contexts_and_code_count_while_they_are_there(tmp_path, folder):
     finish(start(folder / "a.vrt", f"wait:{there}", "alloc:400", "context", PAUSE, f"truth:{books}", "destroy", "free", PAUSE,
                  *["module"] * 9, PAUSE,
                  "release", PAUSE, f"ready:{full}", **shared), beside)
-    books, (card,) = json.loads(books.read_text()), merged(folder)["cards"]
+    books, (card,) = json.loads(books.read_text()), merged(folder)["gpus"]
     assert together(books) == (100 + 400) * MIB + 3 * CONTEXT
     assert (card["most_bytes"], card["context_bytes"]) == (together(books), 3 * CONTEXT)
 
@@ -47,7 +47,7 @@ def test_code_that_is_loaded_after_the_most(tmp_path, folder):
     finish(start(folder / "a.vrt", f"wait:{there}", "alloc:400", PAUSE, f"truth:{books}", "free", PAUSE, *["module"] * 9, PAUSE,
                  f"ready:{full}",
                  **shared), beside)
-    (card,) = merged(folder)["cards"]
+    (card,) = merged(folder)["gpus"]
     assert card["most_bytes"] == together(json.loads(books.read_text())) == 500 * MIB + 2 * CONTEXT
 
 
@@ -61,7 +61,7 @@ def test_one_that_waits_and_is_killed(tmp_path, folder):
                  **shared))
     assert killed.wait(60) == -9
     job, books = merged(folder), json.loads(books.read_text())
-    (card,), (owner,) = job["cards"], [number for number, process in enumerate(job["processes"]) if process["pid"] == killed.pid]
+    (card,), (owner,) = job["gpus"], [number for number, process in enumerate(job["processes"]) if process["pid"] == killed.pid]
     assert card["most_bytes"] == together(books) == 507 * MIB + 2 * CONTEXT
     assert [(row["owner"], row["bytes"]) for row in job["shared"]] == [(owner, 7 * MIB)]
 
@@ -94,7 +94,7 @@ def test_numbers_of_another_namespace(folder):
     """In containers: each knows itself by a small number, NVML tells the host's."""
     for number in (7, 8):
         write_user(folder / f"{number}.vrt", number, [{5007: 301, 5008: 301, 6000: 50}, {5007: 302, 5008: 302, 6000: 50}])
-    (card,) = merged(folder)["cards"]
+    (card,) = merged(folder)["gpus"]
     assert (card["most_bytes"], card["context_bytes"]) == ((302 * 2 + 50) * MIB, 650 * MIB)
 
 

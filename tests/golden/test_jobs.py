@@ -57,12 +57,12 @@ def merged(*arguments, status=0, command="report"):
 
 def test_a_folder_is_a_job(job):
     told = merged(job)
-    assert told["format"] == "vramtrace.job/1"
+    assert told["format"] == "vramtrace.job/2"
     assert [process["rank"] for process in told["processes"]] == [0, 1, 2, 3]
     assert [process["devices"][0]["peak"]["used_bytes"] // MIB for process in told["processes"]] == [64, 64, 128, 64]
     (run_told,) = told["runs"]
     assert run_told["launcher"] == "torchrun" and run_told["missing_ranks"] == [] and run_told["imbalance"] == 2
-    assert [odd["process"] for odd in run_told["groups"][0]["odd"]] == [2]
+    assert [odd["process"] for odd in run_told["groups"][0]["outliers"]] == [2]
     assert told["unread"] == []
 
 
@@ -239,7 +239,7 @@ def test_options_for_one_trace(job, option):
 
 def test_each_by_itself(job):
     lines = run("report", "--each", "--json", job).stdout.splitlines()
-    assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/1"] * 4
+    assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/2"] * 4
     assert run("report", "--each", "--by", "category", job).stdout.count("vramtrace · python") == 4
     path = job / "x.0.vrt"
     assert run("report", "--each", path).stdout == run("report", path).stdout
@@ -295,7 +295,7 @@ def test_cards(tmp_path):
     for rank, visible in enumerate(["0", "1", "1"]):
         write_rank(tmp_path / f"{rank}.vrt", rank, world=3, sizes=[(rank + 1) * MIB], uuid=bytes([65 + int(visible)] * 16), pid=50 + rank,
                    CUDA_VISIBLE_DEVICES=visible)
-    cards = merged(tmp_path)["cards"]
+    cards = merged(tmp_path)["gpus"]
     assert [(card["number"], card["known_by_uuid"], len(card["processes"])) for card in cards] == [(0, True, 1), (1, True, 2)]
     assert [holder["bytes"] for holder in cards[1]["processes"]] == [3 * MIB, 2 * MIB]
     assert cards[1]["uuid"] == "GPU-42424242-4242-4242-4242-424242424242"
@@ -305,20 +305,20 @@ def test_old_traces_have_neither_ranks_nor_uuids(tmp_path):
     for number in range(2):
         write_rank(tmp_path / f"{number}.vrt", None, pid=50 + number)
     told = merged(tmp_path)
-    assert [process["rank"] for process in told["processes"]] == [-1, -1] and not told["cards"][0]["known_by_uuid"]
+    assert [process["rank"] for process in told["processes"]] == [-1, -1] and not told["gpus"][0]["known_by_uuid"]
     assert "matched by number" in run("report", "--full", tmp_path).stdout
 
 
 def test_oom_of_a_job_that_did_not_run_out(job):
     told = merged(job, command="oom")
-    assert told["format"] == "vramtrace.job_oom/1" and told["falls"] == [] and told["first_differs"] == []
+    assert told["format"] == "vramtrace.job_oom/2" and told["failures"] == [] and told["first_differs"] == []
     assert "No process ran out of memory" in run("oom", job).stdout
 
 
 def test_top_shortens_tables(job):
     text = run("report", "--full", "--top", "2", job).stdout
     assert "2 more" in text
-    assert len(merged("--top", "1", job)["runs"][0]["groups"][0]["odd"][0]["categories"]) == 1
+    assert len(merged("--top", "1", job)["runs"][0]["groups"][0]["outliers"][0]["categories"]) == 1
 
 
 def test_a_thousand_traces(tmp_path):
@@ -372,7 +372,7 @@ def test_ray_without_ranks(tmp_path):
     assert [(run_told["launcher"], run_told["world_size"]) for run_told in told["runs"]] == [("Ray", -1)] * 2
     assert sorted(sum(process["run"] == number for process in told["processes"]) for number in range(2)) == [1, 3]
     assert {process["command"] for process in told["processes"]} == {"ray::Actor.work", "ray::task"}
-    assert [(card["number"], len(card["processes"])) for card in told["cards"]] == [(0, 3), (1, 1)]
+    assert [(card["number"], len(card["processes"])) for card in told["gpus"]] == [(0, 3), (1, 1)]
     text = run("report", "--full", tmp_path).stdout
     assert "Ray: 3 processes (process 9 started them" in text and "pid 60: ray::task\n" in text and "GPU-" not in text
 
@@ -418,8 +418,8 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
     told = merged(tmp_path)
     (run_told,) = told["runs"]
     assert run_told["launcher"] == launcher and run_told["world_size"] == 3 and run_told["missing_ranks"] == []
-    assert [card["number"] for card in told["cards"]] == [0, 1] and len({card["uuid"] for card in told["cards"]}) == 2
-    assert [len(card["processes"]) for card in told["cards"]] == [2, 1]
+    assert [card["number"] for card in told["gpus"]] == [0, 1] and len({card["uuid"] for card in told["gpus"]}) == 2
+    assert [len(card["processes"]) for card in told["gpus"]] == [2, 1]
     if launcher == "Slurm":
         assert run_told["name"] == "77"
 

@@ -47,7 +47,7 @@ def rows(*arguments, status=0, env=None, cwd=None):
     result = run("list", "--json", *arguments, env=env, cwd=cwd)
     assert result.returncode == status, result.stderr
     told = json.loads(result.stdout)
-    assert told["format"] == "vramtrace.list/1"
+    assert told["format"] == "vramtrace.list/2"
     return told["rows"]
 
 

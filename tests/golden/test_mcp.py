@@ -396,7 +396,7 @@ def test_a_job(ranks):
     assert {process["label"]: (process["trace"], process["devices"][0]["peak_used_bytes"]) for process in data["processes"]} == {
         f"rank {rank}": (f"node{rank % 2}/{rank}.vrt", (208 if rank == 2 else 148) * MIB) for rank in range(4)}
     (group,) = data["runs"][0]["groups"]
-    (odd,) = group["odd"]
+    (odd,) = group["outliers"]
     assert (odd["process"], odd["bytes"], odd["usual_bytes"]) == (2, 208 * MIB, 148 * MIB)
     assert odd["lines"][0]["file"].endswith("f1.py") and odd["lines"][0]["difference_bytes"] == 60 * MIB
     assert "Rank 2 peaks at 208 MiB" in job["text"] and "Details: `job` with oom=true" in " ".join(job["text"].split())
@@ -404,7 +404,7 @@ def test_a_job(ranks):
     (differs,) = oom["data"]["first_differs"]
     assert (differs["process"], differs["bytes"], differs["usual_bytes"],
             differs["usual_peak_bytes"]) == (2, 208 * MIB, 48 * MIB, 148 * MIB)
-    assert (oom["data"]["falls"][0]["process"], oom["data"]["falls"][0]["refusal"]["asked_bytes"]) == (2, 600 * MIB)
+    assert (oom["data"]["failures"][0]["process"], oom["data"]["failures"][0]["failed_request"]["requested_bytes"]) == (2, 600 * MIB)
     assert "first in rank 2 (node0/2.vrt)" in oom["text"] and "f1.py:7" in oom["text"]
     for answer in (job, oom, one):
         assert "vramtrace " not in answer["text"] and str(ranks) not in answer["text"]
@@ -481,7 +481,7 @@ def test_tables_columns_and_cells(folder):
     used = ask([folder], *[["sql", {"query": f"SELECT * FROM {name} LIMIT 0"}] for name in sorted(names)])[1:]
     for name, answer in zip(sorted(names), used):
         assert sorted(answer["data"]["columns"]) == sorted(column for table, column in columns["data"]["rows"] if table == name)
-    card = json.loads(run("oom", "--json", folder / "b.vrt").stdout)["last"]["card"]
+    card = json.loads(run("oom", "--json", folder / "b.vrt").stdout)["last"]["gpu"]
     assert views["data"]["rows"] == [[card["driver_bytes"], 0]]
     assert len(cut["text"]) < 250 < 900 < len(whole["text"]) < 1000 and "…" in whole["text"]
     assert more["failed"] and "from 1 to" in more["text"]

@@ -154,7 +154,7 @@ def check_page(path, folder, instants=20):
     for name, command in (("report", ["report"]), ("leaks", ["leaks"]), ("oom", ["oom"])):
         if name in trace.head["blobs"]:
             check_document(trace.document(name), json.loads(run(*command, "--json", path).stdout))
-    assert ("oom" in trace.head["blobs"]) == bool(trace.head["refusals"])
+    assert ("oom" in trace.head["blobs"]) == bool(trace.head["failed_requests"])
     return head, trace
 
 

@@ -65,7 +65,7 @@ def run_program(tmp_path, minor, program):
     for surroundings in (environment(None), environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt", VRAMTRACE_QUIET="1")):
         done = subprocess.run([FOUND[minor], LOOKED_AT, program], text=True, capture_output=True, timeout=120, env=surroundings)
         said.append((done.returncode, done.stdout, done.stderr))
-    return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
+    return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["inspections"]
 
 
 @pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts",
@@ -164,7 +164,7 @@ def test_free_threaded(tmp_path, fake_interpreter, minor):
     frames = [frame for frame in event["stack"] if frame["kind"] == "python"]
     assert [(frame["function"], frame["file"]) for frame in frames] == [("Layer1.forward", "/tmp/generated 1.py")] * 3
     information = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"]))
-    assert information["trace"]["python_free_threaded"] == 1 and information["looks"]["count"] == 0
+    assert information["trace"]["python_free_threaded"] == 1 and information["inspections"]["count"] == 0
     text = subprocess.check_output([PROGRAM, "info", tmp_path / "run.vrt"], text=True)
     assert f"3.{minor}.10 free-threaded (its objects are not inspected" in text
 

@@ -46,7 +46,7 @@ def write(path, *refused, between=()):
 
 def refusals(trace):
     found = json.loads(vramtrace("oom", "--json", trace).stdout)
-    return [(refusal["asked_bytes"], refusal["driver_tries"]) for refusal in found["out_of_memory"]], \
+    return [(refusal["requested_bytes"], refusal["driver_tries"]) for refusal in found["out_of_memory"]], \
         {cause["kind"] for cause in found["last"]["causes"]}
 
 

@@ -39,7 +39,7 @@ def test_judges(tmp_path, name):
 def test_every_byte_of_the_card(tmp_path):
     """NVML's own sums: this process's rows, and what belongs to no process. cuMemAlloc takes whole 2 MiB."""
     trace, truth = judged(tmp_path, "training")
-    table, point = report(trace, "--at", "mark:end")["devices"][0]["card"], truth["points"][-1]
+    table, point = report(trace, "--at", "mark:end")["devices"][0]["gpu"], truth["points"][-1]
     rows = {row["kind"]: 0 for row in table["rows"]}
     for row in table["rows"]:
         rows[row["kind"]] += row["bytes"]

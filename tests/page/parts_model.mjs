@@ -18,7 +18,7 @@ export function makeModel(classes, allocations, more = {}) {
         stacked: [0, 1, 3, 2, 5, 4, 6, 7, 8, 12],
         names: { sources: more.sources || {} },
         traces: more.traces || [],
-        trace: { refusals: [], marks: [], ...more.trace },
+        trace: { failed_requests: [], marks: [], ...more.trace },
         axis: () => ({
             name: "event",
             lo: 0,

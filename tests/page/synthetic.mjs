@@ -184,7 +184,7 @@ function headOf(trace, blobs, documents) {
         devices: [{ index: trace.device, name: "Simulated GPU", total_bytes: 80 * 2 ** 30, peak_change: states.peak, end_change: changes.length - 1, has_blocks: true, median_peak_bytes: 0, median_duration_ns: 0,
             overview: states.overview }],
         categories: CATEGORIES.map((name) => ({ name, label: LABELS[name] ?? name })),
-        marks: trace.marks ?? [], refusals: trace.refusals ?? [], blobs: {},
+        marks: trace.marks ?? [], failed_requests: trace.failed_requests ?? [], blobs: {},
     };
     const column = (encoding, rows, pick) => [encoding, rows.map(pick)];
     // A table of rows that have their columns by name; the encoding is chosen by what they have.

@@ -17,7 +17,7 @@ def card(trace, *options, **settings):
     told = subprocess.run([PROGRAM, "report", "--json", *options, trace], env={**ENVIRONMENT, **settings}, check=True,
                           capture_output=True, text=True).stdout
     (device,) = json.loads(told)["devices"]
-    return device["card"], device["last_card"]
+    return device["gpu"], device["last_gpu"]
 
 
 def by_kind(table):

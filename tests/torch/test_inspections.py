@@ -51,7 +51,7 @@ def test_cost(tmp_path):
     began = time.monotonic()
     run([PYTHON, SCRIPT, "long"], tmp_path / "long.vrt")
     life_ns = (time.monotonic() - began) * 1e9
-    each = info(tmp_path / "long.vrt")["looks"]["each"]
+    each = info(tmp_path / "long.vrt")["inspections"]["each"]
     assert all(0 < look["processor_ns"] <= look["duration_ns"] for look in each), each
     assert sum(look["processor_ns"] for look in each) <= life_ns / 100, (life_ns, each)
     overloaded = os.getloadavg()[0] > os.cpu_count()
@@ -62,7 +62,7 @@ def test_cost(tmp_path):
 def test_large_containers(tmp_path):
     """One container of a million objects does not keep the program waiting for longer than many small ones."""
     said = run([PYTHON, SCRIPT, "large"], tmp_path / "large.vrt").stdout
-    each = info(tmp_path / "large.vrt")["looks"]["each"]
+    each = info(tmp_path / "large.vrt")["inspections"]["each"]
     assert float(said.split()[0]) < 0.5, (said, each)
     assert any("census_ended" in look for look in each), each
 
@@ -83,7 +83,7 @@ main()
 def test_short_inference(tmp_path):
     """What calls without backward keep is seen while they last, a fraction of a second; at exit it is gone."""
     run([PYTHON, "-c", SERVER], tmp_path / "server.vrt")
-    each = info(tmp_path / "server.vrt")["looks"]["each"]
+    each = info(tmp_path / "server.vrt")["inspections"]["each"]
     assert any(look["reasons"] == "peak" and look.get("holders", 0) > 2 for look in each), each
 
 
@@ -112,14 +112,14 @@ main(13)
 def test_after_the_optimizer(tmp_path):
     """An optimizer's state is seen however late its first step is, and where inspections are too expensive but for those promised."""
     run([PYTHON, "-c", ACCUMULATED], tmp_path / "accumulated.vrt")
-    each = info(tmp_path / "accumulated.vrt")["looks"]["each"]
+    each = info(tmp_path / "accumulated.vrt")["inspections"]["each"]
     assert each[-1]["tensors"] >= 3 * 2400, each  # parameters, gradients, momentum
 
 
 def test_failures_end(tmp_path):
     """An inspection that fails says so in the trace, and after three nobody looks any more."""
     run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")
-    told = info(tmp_path / "broken.vrt")["looks"]
+    told = info(tmp_path / "broken.vrt")["inspections"]
     failed = [bool(each["failure"]) for each in told["each"]]  # those before it broke torch did not
     assert failed == sorted(failed) and looks(tmp_path / "broken.vrt") == len(failed)
     assert told["failed"] == 3 and "'NoneType' object is not callable" in told["failure"]

@@ -68,11 +68,11 @@ def test_runs(ray):
 def test_cards(ray):
     """Ray says which card a worker has when that runs already."""
     told, counted, _ = ray
-    assert [card["number"] for card in told["cards"]] == [0, 1] and all(card["known_by_uuid"] for card in told["cards"])
+    assert [card["number"] for card in told["gpus"]] == [0, 1] and all(card["known_by_uuid"] for card in told["gpus"])
     for process in told["processes"]:
         truth = counted[process["pid"]]
         for device in process["devices"]:
-            assert told["cards"][device["card"]]["number"] == int(truth["visible"].split(",")[device["index"]])
+            assert told["gpus"][device["gpu"]]["number"] == int(truth["visible"].split(",")[device["index"]])
 
 
 def test_titles(ray):

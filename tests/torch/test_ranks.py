@@ -38,11 +38,11 @@ def check_counters(told, counted):
     for process, truth in zip(told["processes"], counted):
         (device,) = process["devices"]
         assert process["pid"] == truth["pid"] and process["complete"] and process["dropped"] == 0
-        assert device["index"] == truth["device"] == told["cards"][device["card"]]["number"]
+        assert device["index"] == truth["device"] == told["gpus"][device["gpu"]]["number"]
         assert device["peak"]["block_bytes"] == truth["allocated_peak"]
         assert device["reserved_peak_bytes"] == truth["reserved_peak"]
         assert device["end"]["segment_bytes"] == truth["reserved"]
-    for card in told["cards"]:
+    for card in told["gpus"]:
         mine = {process: told["processes"][process] for process in (holder["process"] for holder in card["processes"])}
         used = {truth["card_used"] for truth in counted if truth["device"] == card["number"]}
         assert card["known_by_uuid"] and len(mine) == len(counted) // 2
@@ -68,7 +68,7 @@ def test_ddp_with_three_that_differ(tmp_path):
     check_counters(told, counted)
     group = only_group(told, "data_parallel")
     assert "8 parameters have the same names and shapes on each rank" in group["basis"] and "rank 0 has 32 more" in group["basis"]
-    by_process = {odd["process"]: odd for odd in group["odd"]}
+    by_process = {odd["process"]: odd for odd in group["outliers"]}
     large, keeping, two_models = (by_process.pop(process) for process in (3, 5, 0))
     assert not by_process
     # Its own model's modules differ in nobody's name, and hold no more; the second one's hold what its parameters have.
@@ -116,7 +116,7 @@ def test_fsdp(tmp_path):
     told = merged(tmp_path)
     check_counters(told, counted)
     group = only_group(told, "sharded_data_parallel")
-    assert group["processes"] == list(range(8)) and group["odd"] == [] and "32 of 32 parameters are shards" in group["basis"]
+    assert group["processes"] == list(range(8)) and group["outliers"] == [] and "32 of 32 parameters are shards" in group["basis"]
 
 
 def test_tensor_parallel(tmp_path):
@@ -171,10 +171,10 @@ def test_the_first_that_runs_out(tmp_path):
     launch(tmp_path, "ddp", "--fill", 2, "--late", 0, ranks=4, check=False, VRAMTRACE_STANDIN_MEMORY="8GiB")
     told = merged(tmp_path, "oom")
     fell, still = counters(tmp_path, "fell"), counters(tmp_path, "still")
-    first, *others = told["falls"]
-    assert first["process"] == 2 and first["refusal"]["asked_bytes"] == 1 << 30 and first["refusal"]["line"] == line_of("fills the card")
-    (late,) = [fall for fall in others if fall["refusal"]]
-    assert (late["process"], late["same_card"], late["refusal"]["line"]) == (0, True, line_of("is too late"))
+    first, *others = told["failures"]
+    assert first["process"] == 2 and first["failed_request"]["requested_bytes"] == 1 << 30 and first["failed_request"]["line"] == line_of("fills the card")
+    (late,) = [fall for fall in others if fall["failed_request"]]
+    assert (late["process"], late["same_gpu"], late["failed_request"]["line"]) == (0, True, line_of("is too late"))
     assert sorted(fall["process"] for fall in others) == [0, 1, 3]
     for fall in (first, late):  # on the common clock
         assert fell[fall["process"]]["asked_ns"] <= told["start_realtime_ns"] + fall["t_ns"] <= fell[fall["process"]]["refused_ns"]
@@ -194,7 +194,7 @@ def test_the_first_that_runs_out(tmp_path):
         assert (most["bytes"], most["usual_bytes"]) == (fell[2]["kept"], 0)
     assert sum(category["difference_bytes"] for category in differs["categories"]) == fell[2]["kept"]
     # The card at that moment, by the driver.
-    (card,) = told["first_card"]
+    (card,) = told["first_gpu"]
     assert {holder["process"]: holder["bytes"] for holder in card["processes"]} == {2: fell[2]["reserved"], 0: still[0]["reserved"]}
     assert (card["bytes"], card["total_bytes"] - card["bytes"]) == (fell[2]["card_used"], fell[2]["card_free"])
     assert card["context_bytes"] % CONTEXT == 0
@@ -203,7 +203,7 @@ def test_the_first_that_runs_out(tmp_path):
     assert "Memory ran out in rank 0 too, later and on the same card." in text
     # Its own page: its own context, and not what the other ranks had when it came.
     assert "300 MiB of CUDA context" in text
-    report = json.loads(vramtrace("oom", "--json", told["processes"][2]["file"]).stdout)["last"]["card"]
+    report = json.loads(vramtrace("oom", "--json", told["processes"][2]["file"]).stdout)["last"]["gpu"]
     assert report["categories"]["context"] == CONTEXT and report["driver_bytes"] == fell[2]["reserved"] + CONTEXT
     assert report["other_bytes"] == fell[2]["card_used"] - fell[2]["reserved"] - CONTEXT
     killed = [process["rank"] for process in told["processes"] if not process["complete"]]
@@ -219,7 +219,7 @@ def test_a_rank_that_no_inspection_saw(tmp_path):
     run([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 3, "--no-python", "sh", "-c", record], preload=False,
         VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
     group = only_group(merged(tmp_path), "data_parallel")
-    (odd,) = group["odd"]
+    (odd,) = group["outliers"]
     assert group["processes"] == [0, 1, 2] and group["basis"].endswith("not inspected: rank 1")
     # Its peak is later in its life, and at the same place of a step; with one of another phase the text says so.
     phases = {process["devices"][0]["peak"]["phase"] for process in merged(tmp_path)["processes"]}
@@ -292,7 +292,7 @@ def test_two_trainings_on_one_card(tmp_path):
     run(["sh", "-c", script], trace=tmp_path / "%p.vrt", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
     told = merged(tmp_path)
     assert [run_told["launcher"] for run_told in told["runs"]] == [None, None]
-    (card,) = told["cards"]
+    (card,) = told["gpus"]
     assert [holder["bytes"] >> 20 for holder in card["processes"]] == [300, 100] and card["context_bytes"] == 2 * CONTEXT
     assert card["most_bytes"] == int((tmp_path / "used100").read_text()) == int((tmp_path / "used300").read_text())
     text = vramtrace("report", "--full", tmp_path).stdout

@@ -20,5 +20,5 @@ def test_all_parts_of_a_large_inspection_arrive(tmp_path):
     run([PYTHON, "-c", PROGRAM], tmp_path / "x.vrt", VRAMTRACE_RING="256KiB")
     seen = info(tmp_path / "x.vrt")
     assert seen["trace"]["dropped_definitions"] == 0
-    assert seen["looks"]["lost"] == 0
-    assert seen["looks"]["tensors"] >= 6000
+    assert seen["inspections"]["lost"] == 0
+    assert seen["inspections"]["tensors"] >= 6000

@@ -42,7 +42,7 @@ EXCEPTIONS = [
     ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between whole chains have no category"),
     ("steps", r"\.(peak|end)\.(event|t_ns)$|\.end\.phase$", "of a step between whole chains, the event before that is kept"),
     ("steps frag", r"\.(first|last|freed|made)_event$", "between whole chains, the nearest event that is kept"),
-    ("report", r"\.last_card\.", "of the last reading at a moment in a whole chain"),
+    ("report", r"\.last_gpu\.", "of the last reading at a moment in a whole chain"),
     ("info", r"\.total_mismatches$", "the framework's counter is compared at events in whole chains"),
 ]
 # Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.

@@ -253,7 +253,7 @@ static void put_marks(struct writer *writer)
     for (size_t i = 0; i < writer->report->refusal_count; i++) {
         const struct vt_oom *refusal = &writer->report->refusals[i];
 
-        vt_note_number(packets, "asked_bytes", refusal->asked_bytes);
+        vt_note_number(packets, "requested_bytes", refusal->asked_bytes);
         if (refusal->free_known)
             vt_note_number(packets, "free_bytes", refusal->free_bytes);
         vt_note_number(packets, "step", refusal->step);

@@ -206,7 +206,7 @@ def first_allocation(figures, folder):
     needed(run([*program, folder / "bare.json"], folder, name=None))
     needed(run([*program, folder / "truth.json"], folder))
     bare, told = load(folder / "bare.json"), load(folder / "truth.json")
-    table = report(folder / "run.vrt")["devices"][0]["last_card"]
+    table = report(folder / "run.vrt")["devices"][0]["last_gpu"]
     rows = {row["kind"]: row["bytes"] for row in table["rows"] if row["kind"] != "process"}
     figures.within("context (with other processes, where not told apart)", "cuMemGetInfo before the first allocation",
                    told["used_before"], sum(rows.get(kind, 0) for kind in ("context", "context_and_processes", "unlisted"))
@@ -227,6 +227,6 @@ def local_memory(figures, folder):
     figures.equal("bytes that the launches took", "cuMemGetInfo around them", told["taken"],
                   sum(size for function, size in deltas if "Launch" in function))
     figures.told("calls that took memory silently", deltas)
-    table = report(folder / "run.vrt")["devices"][0]["last_card"]
+    table = report(folder / "run.vrt")["devices"][0]["last_gpu"]
     unexplained = sum(row["bytes"] for row in table["rows"] if row["kind"] == "unexplained")
     figures.below("unexplained, share", abs(unexplained) / table["device_bytes"], 0.01)

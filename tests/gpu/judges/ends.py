@@ -30,10 +30,10 @@ def full_card(figures, folder):
         holder.wait(HOLDER_SECONDS)
     whole(figures, trace)
     refusal(figures, trace, truth)
-    table = report(trace)["devices"][0]["card"]
+    table = report(trace)["devices"][0]["gpu"]
     others = sum(row["bytes"] for row in table["rows"] if row["kind"] in ("process", "context_and_processes"))
     figures.holds("the other process is in the table of the card", others >= held, [others, held])
     figures.told("the other process: bytes, with its context", others, "the holder's own tensor", held)
     last = json.loads(vramtrace("oom", "--json", trace).stdout)["last"]
     figures.told("the causes that oom tells", [[cause["what"], cause["bytes"]] for cause in last["causes"]])
-    figures.told("oom: bytes free on the card", last["card"].get("free_bytes"), "cuMemGetInfo after the refusal", truth["told"]["free"])
+    figures.told("oom: bytes free on the card", last["gpu"].get("free_bytes"), "cuMemGetInfo after the refusal", truth["told"]["free"])

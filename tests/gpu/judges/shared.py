@@ -38,7 +38,7 @@ def whole(figures, trace):
     figures.equal("events lost", "none", 0, told["trace"]["dropped"])
     for name, count in told["disagreements"].items():
         figures.equal(name.replace("_", " "), "none", 0, count)
-    looks = told["looks"]
+    looks = told["inspections"]
     figures.equal("inspections that failed", "none", [0, ""], [looks["failed"], looks["failure"]])
     figures.told("events, inspections, ms that the program waited for them",
                  [told["trace"]["events"], looks["count"], round(looks["duration_ns"] / 1e6, 1)])
@@ -67,12 +67,12 @@ def driver_pool(figures, trace, truth):
 def card(figures, trace, truth):
     """Every byte in use on the card: the driver and NVML, asked by the program at its last point, beside the report's table."""
     point = truth["points"][-1]
-    table, nvml = report(trace, "--at", f"mark:{point['name']}")["devices"][0]["card"], point["nvml"]
+    table, nvml = report(trace, "--at", f"mark:{point['name']}")["devices"][0]["gpu"], point["nvml"]
     rows = {}
     for row in table["rows"]:
         figures.told(f"row: {row['kind']} {row['name'] or row.get('command') or ''}".strip(), row["bytes"])
         rows[row["kind"]] = rows.get(row["kind"], 0) + row["bytes"]
-    for row in table["told"]:
+    for row in table["not_counted"]:
         figures.told(f"told: {row['kind']}", row["bytes"])
     figures.told("the table is from", f"{table['source']}, {'steady' if table['steady'] else 'unsteady'}")
     figures.within("in use on the card", "cuMemGetInfo", point["used"], table["device_bytes"], 0.005)

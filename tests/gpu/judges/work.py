@@ -81,7 +81,7 @@ def library(name):
 
     def check(figures, trace, truth):
         before, end = (next((point for point in truth["points"] if point["name"] == which), None) for which in ("before", "end"))
-        rows = report(trace, "--at", "mark:end")["devices"][0]["card"]["rows"]
+        rows = report(trace, "--at", "mark:end")["devices"][0]["gpu"]["rows"]
         own = sum(row["bytes"] for row in rows if row["name"] == name)
         taken = end["used"] - before["used"] - (end["reserved"] - before["reserved"]) if before else None
         figures.told(f"{name}: bytes", own, "cuMemGetInfo around it, less torch's own", taken)
@@ -142,7 +142,7 @@ def lazy_loading(figures, folder):
         before, end = truth["points"]
         whole(figures, trace)
         card(figures, trace, truth)
-        rows = report(trace, "--at", "mark:end")["devices"][0]["card"]["rows"]
+        rows = report(trace, "--at", "mark:end")["devices"][0]["gpu"]["rows"]
         figures.told("modules and kernels", sum(row["bytes"] for row in rows if row["kind"] == "modules"),
                      "cuMemGetInfo around first uses, less torch's own",
                      end["used"] - before["used"] - (end["reserved"] - before["reserved"]))

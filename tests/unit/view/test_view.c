@@ -320,7 +320,7 @@ Test(json, keeps_its_contract)
     text = write_json(report);
     root = cJSON_Parse(text);
     cr_assert_not_null(root);
-    cr_expect_str_eq(cJSON_GetObjectItem(root, "format")->valuestring, "vramtrace.report/1");
+    cr_expect_str_eq(cJSON_GetObjectItem(root, "format")->valuestring, "vramtrace.report/2");
     cr_expect(cJSON_IsTrue(cJSON_GetObjectItem(cJSON_GetObjectItem(root, "trace"), "complete")));
     cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(root, "marks")), 3);
     device = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "devices"), 0);

@@ -133,8 +133,8 @@ export function drawMarks(timeline, context) {
     const bottom = area.top + area.height;
     if (source.changes)
         put(timeline.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / timeline.scale) * area.height);
-    for (const refusal of source.trace.refusals.filter((r) => r.device === source.device.index))
-        put(placeOf(timeline, refusal), "✖", `out of memory: ${format.bytes(refusal.asked_bytes)} requested`, "--alarm", bottom);
+    for (const refusal of source.trace.failed_requests.filter((r) => r.device === source.device.index))
+        put(placeOf(timeline, refusal), "✖", `out of memory: ${format.bytes(refusal.requested_bytes)} requested`, "--alarm", bottom);
     const [first, behind] = marksInWindow(timeline);
     const many = behind - first > MOST_LABELS;
     for (let i = first; i < behind; i += Math.max(1, Math.floor((behind - first) / area.width))) {

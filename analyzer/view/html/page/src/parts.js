@@ -14,7 +14,7 @@ const BADGES = {
         return (device?.leaks ?? []).filter(({ leak }) => leak).length;
     },
     async oom(model) {
-        return model.trace.refusals.filter(({ device }) => device === model.device.index).length;
+        return model.trace.failed_requests.filter(({ device }) => device === model.device.index).length;
     },
 };
 

@@ -85,7 +85,7 @@ function moment(root, context, heading, table) {
             button: showButton(context, { event: table.event })
         },
             tableOf(context, `In use on the GPU, ${heading.toLowerCase()}`, table.rows, table.device_bytes),
-            table.told?.length ? tableOf(context, `Not counted, ${heading.toLowerCase()}`, table.told, 0) : null,
+            table.not_counted?.length ? tableOf(context, `Not counted, ${heading.toLowerCase()}`, table.not_counted, 0) : null,
             h("p", { class: "vp-muted" }, sentences(table, format))),
         ...(table.advice || []).map((advice) => adviceCard(advice, format)));
 }
@@ -106,11 +106,11 @@ function bareContext(bare, format) {
 
 function draw(root, document, context) {
     const device = deviceOf(document, context.model);
-    if (device?.card)
-        moment(root, context, "At the peak", device.card);
-    if (device?.last_card)
-        moment(root, context, "At the last reading", device.last_card);
-    if (!device?.card && !device?.last_card)
+    if (device?.gpu)
+        moment(root, context, "At the peak", device.gpu);
+    if (device?.last_gpu)
+        moment(root, context, "At the last reading", device.last_gpu);
+    if (!device?.gpu && !device?.last_gpu)
         root.append(emptyState("Whole-GPU usage was not measured."));
     root.append(...(document?.contexts_without_memory || []).map((bare) => bareContext(bare, context.format)));
 }

@@ -8,14 +8,14 @@ import { foldedStack, sourceLines } from "./details.js";
 function freeText(refusal, format) {
     if (refusal.free_bytes === undefined || refusal.free_bytes === null)
         return null;
-    return `${refusal.free_told === false ? "at most " : ""}${format.bytes(refusal.free_bytes)}`;
+    return `${refusal.free_reported === false ? "at most " : ""}${format.bytes(refusal.free_bytes)}`;
 }
 
 function refusalCard(context, refusal, number) {
-    const { format } = context, asked = refusal.asked_by || {};
+    const { format } = context, asked = refusal.requested_by || {};
     return card({
         heading: `Out of memory ${number}`,
-        figure: `${format.bytes(refusal.asked_bytes)} requested`,
+        figure: `${format.bytes(refusal.requested_bytes)} requested`,
         tone: "alarm",
         button: showButton(context, { event: refusal.event })
     },
@@ -71,7 +71,7 @@ function cacheText(context, last, refusal) {
         return "The framework's cache was empty: nothing could be reused.";
     const parts = [`The cache held ${format.bytes(cache.bytes)}; the largest free piece was ${
         format.bytes(cache.largest_hole_bytes)}.`];
-    if (refusal && cache.bytes >= refusal.asked_bytes && cache.largest_hole_bytes < refusal.asked_bytes)
+    if (refusal && cache.bytes >= refusal.requested_bytes && cache.largest_hole_bytes < refusal.requested_bytes)
         parts.push("Enough was free, but not in one piece: fragmentation.");
     if (cache.empty_bytes)
         parts.push(`${format.bytes(cache.empty_bytes)} of it were in empty segments${cache.release ? `; ${cache.release} would return ${
@@ -104,9 +104,9 @@ function draw(root, document, context) {
     const { format } = context, refusals = document.out_of_memory || [], survived = document.survived || { times: 0 };
     if (!refusals.length)
         root.append(emptyState(
-            document.untold_limit
+            document.unseen_limit
                 ? `No request to the driver failed. Errors from the framework's own limit are not recorded (${
-                      document.untold_limit}).`
+                      document.unseen_limit}).`
                 : "No out-of-memory errors."));
     if (survived.times)
         root.append(h("p", { class: "vp-warning" },
@@ -121,8 +121,8 @@ function draw(root, document, context) {
             if (last.missing_bytes)
                 element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
             element.append(h("p", {}, cacheText(context, last, refusal)));
-            if (last.card)
-                element.append(cardBar(context, last.card));
+            if (last.gpu)
+                element.append(cardBar(context, last.gpu));
             const next = freedNext(context, last);
             if (next)
                 element.append(next);

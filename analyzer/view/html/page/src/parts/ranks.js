@@ -79,7 +79,7 @@ function create(root, context) {
             column("steps", "Steps", "count", (row) => row.trace.steps),
             column("time", "Time", "duration", (row) => row.trace.duration_ns),
             column("oom", "Out of memory", "count",
-                (row) => row.trace.refusals.filter((one) => one.device === row.device.index).length),
+                (row) => row.trace.failed_requests.filter((one) => one.device === row.device.index).length),
             column("state", "Recording", "text",
                 (row) => (row.trace.complete ? row.trace.losses?.[0] || "complete" : "incomplete")),
             column("spark", "Over time", "text", () => null, { cell: (row) => sparkline(row.used, most) })
