@@ -56,10 +56,11 @@ struct vt_build_handle {
     bool in_use;           /* referred to, mapped or bound */
 };
 
-/* An allocation node of a graph. */
+/* An allocation node of a graph (graph_nodes.c). */
 struct vt_build_node {
-    uint64_t bytes; /* 0 = its memory is known */
-    uint32_t stack_id, capture;
+    uint64_t bytes;             /* 0 = its memory is there */
+    uint64_t graph, executable; /* addresses; 0 = none yet, 1 = gone */
+    uint32_t stack_id, thread_id;
     int device_index;
 };
 
@@ -99,9 +100,9 @@ struct vt_build {
     struct vt_index share_index; /* identity → the latest of its shares */
     size_t share_capacity;
     struct vt_index graph_memory; /* addresses of graphs' allocation nodes */
-    struct vt_build_node *nodes;  /* graph_nodes.c; those of a capture follow each other */
+    struct vt_build_node *nodes;
     size_t node_count, node_capacity;
-    uint32_t captures;          /* so far */
+    uint32_t captures;          /* that have not ended */
     struct vt_index balances;   /* allocation → memory.c */
     struct vt_index free_index; /* thread → its place in `frees` */
     struct vt_build_free *frees;

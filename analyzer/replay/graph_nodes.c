@@ -3,57 +3,54 @@
 #include "base/allocate.h"
 
 #define MOST_NODES 4096u /* that are searched: with more, all memory is of the launches */
+#define LAUNCH_AHEAD 16u /* events: a launch is recorded after the growth that it made */
 
-void vt_graph_nodes_begin(struct vt_build *build, const struct vt_event *event)
-{
-    (void)event;
-    build->captures++;
-}
-
+/* Captured nodes get their graph at the end of the capture; those made by hand come with it. */
 void vt_graph_nodes_add(struct vt_build *build, const struct vt_event *event)
 {
-    if (build->node_count == MOST_NODES)
-        return;
-    VT_APPEND(build->nodes, build->node_count, build->node_capacity,
-              (struct vt_build_node){.stack_id = event->stack_id,
-                                     .capture = build->captures,
-                                     .device_index = event->device_index,
-                                     .bytes = event->bytes});
+    if (build->node_count < MOST_NODES)
+        VT_APPEND(build->nodes, build->node_count, build->node_capacity,
+                  (struct vt_build_node){.stack_id = event->stack_id,
+                                         .thread_id = event->thread_id,
+                                         .graph = build->captures ? 0 : event->detail,
+                                         .device_index = event->device_index,
+                                         .bytes = event->bytes});
 }
 
-static bool waits(const struct vt_build_node *node, int device_index)
+/* At the end of a capture its thread's nodes get a graph, and where that becomes executable, they do. A
+ * graph's address may be that of an earlier one. */
+void vt_graph_nodes_capture(struct vt_build *build, const struct vt_event *event)
 {
-    return node->device_index == device_index && node->bytes;
-}
-
-/* The capture whose nodes have as many bytes; VT_NEVER = none, or several have. */
-static uint32_t capture_with(const struct vt_build *build, int device_index, uint64_t bytes)
-{
-    uint32_t found = VT_NEVER;
-    for (size_t i = 0, end; i < build->node_count; i = end) {
-        const uint32_t capture = build->nodes[i].capture;
-        uint64_t sum = 0;
-        for (end = i; end < build->node_count && build->nodes[end].capture == capture; end++)
-            sum += waits(&build->nodes[end], device_index) ? build->nodes[end].bytes : 0;
-        if (sum == bytes && found != VT_NEVER)
-            return VT_NEVER;
-        found = sum == bytes ? capture : found;
-    }
-    return found;
-}
-
-/* Whether all nodes that wait come from one stack. */
-static bool are_of_one_stack(const struct vt_build *build, int device_index, uint32_t *stack_id)
-{
-    *stack_id = 0;
+    const bool ends = event->kind == VT_EVENT_CAPTURE_END;
+    build->captures += event->kind == VT_EVENT_CAPTURE;
+    build->captures -= ends && build->captures;
     for (size_t i = 0; i < build->node_count; i++) {
-        if (!waits(&build->nodes[i], device_index))
-            continue;
-        if (*stack_id && build->nodes[i].stack_id != *stack_id)
-            return false;
-        *stack_id = build->nodes[i].stack_id;
+        struct vt_build_node *node = &build->nodes[i];
+        if (ends && !node->graph && node->thread_id == event->thread_id)
+            node->graph = event->detail;
+        else if (ends && node->graph == event->detail)
+            node->graph = 1; /* gone */
+        else if (event->kind == VT_EVENT_GRAPH && node->graph == event->detail && !node->executable)
+            node->executable = event->address;
+        else if (event->kind == VT_EVENT_GRAPH && node->executable == event->address)
+            node->executable = 1;
     }
-    return *stack_id != 0;
+}
+
+/* The executable graph that the thread of the event launches next; 0 = not known. */
+static uint64_t launched_by(const struct vt_build *build, const struct vt_event *event)
+{
+    const struct vt_trace *trace = build->replay->trace;
+    for (uint32_t i = build->event_index + 1;
+         i < trace->event_count && i <= build->event_index + LAUNCH_AHEAD; i++)
+        if (trace->events[i].thread_id == event->thread_id)
+            return trace->events[i].kind == VT_EVENT_GRAPH_LAUNCH ? trace->events[i].address : 0;
+    return 0;
+}
+
+static bool is_of(const struct vt_build_node *node, int device_index, uint64_t executable)
+{
+    return node->device_index == device_index && node->executable == executable && node->bytes;
 }
 
 static void grow_from(struct vt_build *build, int device_index, uint64_t bytes, uint32_t stack_id)
@@ -65,33 +62,40 @@ static void grow_from(struct vt_build *build, int device_index, uint64_t bytes, 
         vt_build_allocation(build, growth->made.items[count])->stack_id = stack_id;
 }
 
-/* Nodes of one stack in one capture, of which the first is at `index`. */
-static uint64_t take_nodes(struct vt_build *build, size_t index)
+/* From here on the bytes of the graph's nodes are known. */
+static void divide(struct vt_build *build, int device_index, uint64_t executable, uint64_t more)
 {
-    const struct vt_build_node first = build->nodes[index];
-    uint64_t bytes = 0;
-    for (size_t i = index; i < build->node_count && build->nodes[i].capture == first.capture; i++) {
-        struct vt_build_node *node = &build->nodes[i];
-        if (node->stack_id != first.stack_id || node->device_index != first.device_index)
+    uint64_t sum = 0;
+    uint32_t stack_id = 0;
+    bool several = false;
+    for (size_t i = 0; i < build->node_count; i++) {
+        const struct vt_build_node *node = &build->nodes[i];
+        if (!is_of(node, device_index, executable))
             continue;
-        bytes += node->bytes;
+        several |= sum && node->stack_id != stack_id;
+        stack_id = node->stack_id;
+        sum += node->bytes;
+    }
+    for (size_t i = 0; i < build->node_count; i++) {
+        struct vt_build_node *node = &build->nodes[i];
+        if (!is_of(node, device_index, executable))
+            continue;
+        if (several && sum == more)
+            grow_from(build, device_index, node->bytes, node->stack_id);
         node->bytes = 0;
     }
-    return bytes;
+    if (sum && !several)
+        grow_from(build, device_index, more, stack_id);
 }
 
-void vt_graph_nodes_grow(struct vt_build *build, int device_index, uint64_t bytes)
+void vt_graph_nodes_grow(struct vt_build *build, const struct vt_event *event)
 {
-    const uint64_t before = vt_build_device(build, device_index)->graph.bytes;
-    const uint64_t more = bytes > before && build->node_count < MOST_NODES ? bytes - before : 0;
-    const uint32_t capture = more ? capture_with(build, device_index, more) : VT_NEVER;
-    uint32_t stack_id;
-    for (size_t i = 0; i < build->node_count && capture != VT_NEVER; i++)
-        if (build->nodes[i].capture == capture && waits(&build->nodes[i], device_index)) {
-            stack_id = build->nodes[i].stack_id;
-            grow_from(build, device_index, take_nodes(build, i), stack_id);
-        }
-    if (capture == VT_NEVER && more && are_of_one_stack(build, device_index, &stack_id))
-        grow_from(build, device_index, more, stack_id);
-    vt_build_set_growth(build, VT_ALLOCATION_GRAPH, device_index, bytes);
+    const uint64_t before = vt_build_device(build, event->device_index)->graph.bytes;
+    const uint64_t executable =
+        event->total_bytes > before && build->node_count && build->node_count < MOST_NODES
+            ? launched_by(build, event)
+            : 0;
+    if (executable > 1)
+        divide(build, event->device_index, executable, event->total_bytes - before);
+    vt_build_set_growth(build, VT_ALLOCATION_GRAPH, event->device_index, event->total_bytes);
 }

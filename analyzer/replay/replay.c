@@ -66,7 +66,7 @@ static void pool_event(struct vt_build *build, const struct vt_event *event)
 {
     if (event->flags & VT_FLAG_CAPTURED) {
         if (event->device_index >= 0)
-            vt_graph_nodes_grow(build, event->device_index, event->total_bytes);
+            vt_graph_nodes_grow(build, event);
         return;
     }
     uint32_t index = vt_index_get(&build->pool_index, event->address);
@@ -156,7 +156,9 @@ static void driver_event(struct vt_build *build, const struct vt_event *event)
         [VT_EVENT_FREE_FAILED] = free_failed,
         [VT_EVENT_POOL_DESTROY] = pool_event,
         [VT_EVENT_POOL] = pool_event,
-        [VT_EVENT_CAPTURE] = vt_graph_nodes_begin,
+        [VT_EVENT_CAPTURE] = vt_graph_nodes_capture,
+        [VT_EVENT_CAPTURE_END] = vt_graph_nodes_capture,
+        [VT_EVENT_GRAPH] = vt_graph_nodes_capture,
         [VT_EVENT_EXPORT] = export_event,
         [VT_EVENT_MEMORY_INFO] = memory_info_event,
         [VT_EVENT_DELTA] = delta_event,

@@ -224,11 +224,14 @@ uint32_t builder_code(struct builder *builder, const char *file, const char *nam
     return code.code_id;
 }
 
-uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
-                       uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count)
+uint32_t builder_stack_at(struct builder *builder, uint32_t thread_id, uint32_t place_id,
+                          const uint64_t *native, uint16_t native_count, const struct vt_python_frame *python,
+                          uint16_t python_count)
 {
-    struct vt_stack stack = {
-        .stack_id = ++builder->stacks, .native_frames = native_count, .python_frames = python_count};
+    struct vt_stack stack = {.stack_id = ++builder->stacks,
+                             .place_id = place_id,
+                             .native_frames = native_count,
+                             .python_frames = python_count};
     struct vt_buffer rest = {0};
     put(&rest, native, native_count * sizeof *native);
     put(&rest, python, python_count * sizeof *python);
@@ -238,6 +241,12 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
     builder->threads[builder->stacks] = thread_id;
     free_buffer(&rest);
     return stack.stack_id;
+}
+
+uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
+                       uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count)
+{
+    return builder_stack_at(builder, thread_id, 0, native, native_count, python, python_count);
 }
 
 void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,

@@ -37,6 +37,10 @@ void builder_module(struct builder *builder, uint64_t base, uint64_t end, const 
 uint32_t builder_code(struct builder *builder, const char *file, const char *name, int32_t first_line);
 uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count);
+/* The same of a stack with a place (VT_RECORD_PLACE). */
+uint32_t builder_stack_at(struct builder *builder, uint32_t thread_id, uint32_t place_id,
+                          const uint64_t *native, uint16_t native_count, const struct vt_python_frame *python,
+                          uint16_t python_count);
 /* One part of an inspection's text. */
 void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
                              const char *text);
