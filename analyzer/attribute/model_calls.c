@@ -108,9 +108,9 @@ static bool is_whole(const struct vt_event *event, const struct place *place)
  * another. */
 static bool begins_call(const struct thread *thread, const struct place *place, const struct vt_event *event)
 {
-    if (thread->begun == NONE || is_whole(event, place))
+    if (thread->begun == NONE || event->kind == VT_EVENT_CALL || is_whole(event, place))
         return true;
-    return (thread->begun == place->code && (!place->copies || event->kind == VT_EVENT_CALL)) ||
+    return (thread->begun == place->code && !place->copies) ||
            (place->outer && thread->outer && place->outer != thread->outer);
 }
 
