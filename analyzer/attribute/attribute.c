@@ -363,7 +363,7 @@ static void attribute(struct vt_attribution *attribution)
     attribution->spans = tables->phases.spans;
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
-    attribution->requests = &tables->phases.requests;
+    attribution->requests = tables->phases.requests;
     set_steps(attribution);
     find_lives(attribution, lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);

@@ -91,7 +91,7 @@ struct vt_attribution {
     struct vt_span *spans;         /* in order; they cover all events without gaps */
     size_t span_count;
     uint32_t step_count;
-    const struct vt_requests *requests; /* none if the program goes backward */
+    struct vt_requests requests; /* none if the program goes backward */
     uint32_t concurrent_calls,
         calling_threads;           /* calls of models: most at one time; and the threads that made them */
     const struct vt_owner *owners; /* of one allocation together, by address; allocations may share them */

@@ -108,9 +108,9 @@ static bool is_whole(const struct vt_event *event, const struct place *place)
  * another. */
 static bool begins_call(const struct thread *thread, const struct place *place, const struct vt_event *event)
 {
-    if (thread->begun == NONE || is_whole(event, place))
+    if (thread->begun == NONE || event->kind == VT_EVENT_CALL || is_whole(event, place))
         return true;
-    return (thread->begun == place->code && (!place->copies || event->kind == VT_EVENT_CALL)) ||
+    return (thread->begun == place->code && !place->copies) ||
            (place->outer && thread->outer && place->outer != thread->outer);
 }
 
@@ -252,7 +252,7 @@ static bool is_companion(const struct search *search, const struct kind *kind)
  * again, or with one that has its own input. */
 static void find_passes(struct search *search)
 {
-    uint32_t *round_of_kind = vt_allocate_zeros(search->kind_count + 1, sizeof *round_of_kind);
+    struct vt_index round_of = {0}; /* thread and kind → the round of its last call */
     uint32_t *rounds = vt_allocate_zeros(search->finder->thread_count + 1, sizeof *rounds), latest = 0;
     for (size_t i = 0; i <= search->finder->thread_count; i++)
         search->threads[i].last = NONE;
@@ -260,15 +260,17 @@ static void find_passes(struct search *search)
         struct vt_model_call *call = &search->calls->items[i];
         struct thread *thread = &search->threads[call->thread];
         const struct kind *kind = &search->kinds[call->kind];
+        const uint64_t key = vt_mix(call->thread + 1, call->kind);
         call->is_pass = thread->last == NONE || repeats(search, call->kind) ||
-                        repeats(search, thread->last) || round_of_kind[call->kind] == rounds[call->thread] ||
+                        repeats(search, thread->last) ||
+                        vt_index_get(&round_of, key) == rounds[call->thread] ||
                         (call->has_input && !is_companion(search, kind));
         if (call->is_pass)
             rounds[call->thread] = ++latest;
-        round_of_kind[call->kind] = rounds[call->thread];
+        vt_index_put(&round_of, key, rounds[call->thread]);
         thread->last = call->kind;
     }
-    free(round_of_kind);
+    vt_index_free(&round_of);
     free(rounds);
 }
 

@@ -143,7 +143,7 @@ static void weigh_requests(const struct vt_requests *requests, const struct vt_s
 static void find_requests(const struct vt_attribution *attribution, const struct vt_steps *steps,
                           struct vt_inference *inference)
 {
-    const struct vt_requests *requests = attribution->requests;
+    const struct vt_requests *requests = &attribution->requests;
 
     inference->forward_passes = requests->passes;
     inference->requests_known =
