@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #define ROWS 30
+#define LEAST_BYTES (UINT64_C(1) << 20) /* without --full */
 
 static void print_sentence(struct vt_print *print, const struct vt_host_memory *host)
 {
@@ -74,9 +75,8 @@ void vt_text_host_memory(struct vt_print *print)
     const struct vt_host_memory *host = &print->report->host;
     const size_t rows = print->style->top ? (size_t)print->style->top : ROWS;
 
-    if (!host->peak_bytes)
+    if (!host->peak_bytes || (host->peak_bytes < LEAST_BYTES && !print->style->full))
         return;
-    fputc('\n', print->stream);
     print_sentence(print, host);
     if (print->style->by == VT_BY_LINE && host->shown_bytes)
         print_lines(print, host, rows);

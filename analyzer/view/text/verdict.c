@@ -5,26 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "84.00 MiB parameters, 12.00 MiB KV cache, …": in the order in which a server is planned. */
-static void inference_parts(struct vt_print *print, const struct vt_instant *instant)
-{
-    static const uint8_t order[] = {VT_CATEGORY_PARAMETER,  VT_CATEGORY_BUFFER,        VT_CATEGORY_KV_CACHE,
-                                    VT_CATEGORY_ACTIVATION, VT_CATEGORY_TEMPORARY,     VT_CATEGORY_INPUT,
-                                    VT_CATEGORY_WORKSPACE,  VT_CATEGORY_COMMUNICATION, VT_CATEGORY_OTHER,
-                                    VT_CATEGORY_CACHED,     VT_CATEGORY_CONTEXT};
-    const char *join = "Inference: ";
-
-    for (size_t i = 0; i < sizeof order; i++) {
-        uint64_t bytes = instant->state.categories[order[i]];
-
-        if (!bytes)
-            continue;
-        fprintf(print->paragraph, "%s%s %s", join, VT_BYTES(bytes), vt_category_many(order[i]));
-        join = ", ";
-    }
-    fputc('.', print->paragraph);
-}
-
 /* "generate" of "Model.generate". */
 static const char *own_name(const char *function)
 {
@@ -32,62 +12,80 @@ static const char *own_name(const char *function)
     return dot ? dot + 1 : function;
 }
 
-/* "12 requests (calls of generate()), 701 forward passes; a request takes 8.00 MiB at its largest moment." */
+/* "12 requests (calls of generate()), 701 forward passes on 4 threads, at most 4 at once" */
 static void inference_work(struct vt_print *print, const struct vt_inference *inference)
 {
-    FILE *stream = print->paragraph;
-    const bool by_request = inference->request_bytes > 0;
     const bool marked = inference->steps != inference->forward_passes;
+    const char *join = "";
+    FILE *out = print->paragraph;
 
-    if (inference->requests_known)
-        fprintf(stream, " %s request%s (calls of %s()),", VT_COUNT(inference->requests),
+    if (inference->requests_known) {
+        fprintf(out, "%s request%s (calls of %s())", VT_COUNT(inference->requests),
                 inference->requests == 1 ? "" : "s", own_name(inference->request_function));
-    if (inference->forward_passes)
-        fprintf(stream, " %s forward pass%s%s", VT_COUNT(inference->forward_passes),
-                inference->forward_passes == 1 ? "" : "es", marked ? "," : "");
+        join = ", ";
+    }
+    if (inference->forward_passes) {
+        fprintf(out, "%s%s forward pass%s", join, VT_COUNT(inference->forward_passes),
+                inference->forward_passes == 1 ? "" : "es");
+        join = ", ";
+    }
     if (marked)
-        fprintf(stream, " %s step%s", VT_COUNT(inference->steps), inference->steps == 1 ? "" : "s");
+        fprintf(out, "%s%s step%s", join, VT_COUNT(inference->steps), inference->steps == 1 ? "" : "s");
     if (inference->threads > 1)
-        fprintf(stream, " on %" PRIu32 " threads, at most %" PRIu32 " at a time", inference->threads,
+        fprintf(out, " on %" PRIu32 " threads, at most %" PRIu32 " at once", inference->threads,
                 inference->concurrent);
-    fprintf(stream, "; a %s takes %s at its largest moment (at most %s).",
-            by_request ? "request"
-            : marked   ? "step"
-                       : "pass",
-            VT_BYTES(by_request ? inference->request_bytes : inference->step_bytes),
-            VT_BYTES(by_request ? inference->largest_request_bytes : inference->largest_step_bytes));
+    vt_end_labelled(print, "served");
+}
+
+/* Of a request, else of a marked step, else of a forward pass. */
+static void inference_each(struct vt_print *print, const struct vt_inference *inference)
+{
+    const bool by_request = inference->request_bytes > 0,
+               marked = inference->steps != inference->forward_passes;
+
+    vt_print_labelled(
+        print, "each", "a %s peaks at +%s (largest %s)",
+        by_request ? "request"
+        : marked   ? "step"
+                   : "forward pass",
+        VT_BYTES(by_request ? inference->request_bytes : inference->step_bytes),
+        VT_BYTES(by_request ? inference->largest_request_bytes : inference->largest_step_bytes));
+}
+
+static void inference_cache(struct vt_print *print, const struct vt_inference *inference)
+{
+    FILE *out = print->paragraph;
+
+    fprintf(out, "at most %s", VT_BYTES(inference->cache_bytes));
+    if (inference->sequence_bytes)
+        fprintf(out, ", %s for each of %s sequence%s", VT_BYTES(inference->sequence_bytes),
+                VT_COUNT(inference->sequences), inference->sequences == 1 ? "" : "s");
+    if (inference->cache_bytes_per_call)
+        fprintf(out, ", +%s per forward pass (seen in %s)", VT_BYTES(inference->cache_bytes_per_call),
+                VT_COUNT(inference->growth_calls));
+    if (inference->token_bytes && inference->sequences > 1)
+        fprintf(out, ", %s per token of a sequence", VT_BYTES(inference->token_bytes));
+    vt_end_labelled(print, "KV cache");
 }
 
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_inference *inference = &device->inference;
-    FILE *stream = print->paragraph;
 
     if (!inference->found)
         return;
-    inference_parts(print, device->shown);
     inference_work(print, inference);
+    inference_each(print, inference);
     if (inference->cache_bytes)
-        fprintf(stream, " The KV cache holds up to %s", VT_BYTES(inference->cache_bytes));
-    if (inference->cache_bytes && inference->sequence_bytes)
-        fprintf(stream, ", %s for each of %s sequence%s", VT_BYTES(inference->sequence_bytes),
-                VT_COUNT(inference->sequences), inference->sequences == 1 ? "" : "s");
-    if (inference->cache_bytes)
-        fputc('.', stream);
-    if (inference->cache_bytes_per_call)
-        fprintf(stream, " It grows by %s with each call of the model (seen in %s).",
-                VT_BYTES(inference->cache_bytes_per_call), VT_COUNT(inference->growth_calls));
-    if (inference->token_bytes && inference->sequences > 1)
-        fprintf(stream, " A token of one sequence takes %s.", VT_BYTES(inference->token_bytes));
+        inference_cache(print, inference);
     if (inference->fit) {
-        bool grows = inference->calls_known;
-        const char *how = strcmp(inference->fit, "simulated") != 0 ? inference->fit : "";
+        const bool grows = inference->calls_known, said = strcmp(inference->fit, "simulated") != 0;
 
-        fprintf(stream, " Room: %s free: %s%s%s more %s.", VT_BYTES(inference->room_bytes), how,
-                *how ? " " : "", VT_COUNT(grows ? inference->calls_that_fit : inference->caches_that_fit),
-                grows ? "calls, allowing for fragmentation" : "caches of this size");
+        vt_print_labelled(print, "room", "%s free: %s%s%s more %s", VT_BYTES(inference->room_bytes),
+                          said ? inference->fit : "", said ? " " : "",
+                          VT_COUNT(grows ? inference->calls_that_fit : inference->caches_that_fit),
+                          grows ? "forward passes, allowing for fragmentation" : "caches of this size");
     }
-    vt_end_paragraph(print, 0, 0);
 }
 
 void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device)
