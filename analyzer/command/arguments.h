@@ -3,7 +3,7 @@
 #define VT_COMMAND_ARGUMENTS_H
 
 #include "command/command.h"
-#include "diagnose/check.h"
+#include "findings/check.h"
 
 #include <stdbool.h>
 

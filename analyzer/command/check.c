@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory_stream.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "view/ci/ci.h"
 #include "view/json/json.h"
 #include "view/text/print.h"

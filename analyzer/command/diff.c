@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose/diff.h"
+#include "findings/diff.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 

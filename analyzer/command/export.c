@@ -5,7 +5,7 @@
 #include "command/python.h"
 #include "command/traces.h"
 #include "base/format.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "view/exports.h"
 
 #include <errno.h>

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/format.h"
-#include "diagnose/diagnose.h"
-#include "diagnose/diff.h"
+#include "findings/findings.h"
+#include "findings/diff.h"
 #include "view/html/page.h"
 
 #define FOLDER_PAGE "vramtrace.html" /* in a folder of traces */

@@ -7,7 +7,7 @@
 #include "base/allocate.h"
 #include "base/progress.h"
 #include "base/task.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "job/job.h"
 #include "job/oom_order.h"
 #include "job/process.h"

@@ -4,7 +4,7 @@
 #include "command/output.h"
 #include "command/progress.h"
 #include "command/traces.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 
 #include <errno.h>
 #include <limits.h>

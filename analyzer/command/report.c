@@ -2,7 +2,7 @@
  * or JSON. */
 #include "command/load.h"
 #include "command/pager.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "view/json/json.h"
 #include "view/text/views.h"
 

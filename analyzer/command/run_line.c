@@ -5,7 +5,7 @@
 #include "command/run_wait.h"
 #include "command/traces.h"
 
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Traces measured against limits. Filled by diagnose/check.c. */
+/* Traces measured against limits. Filled by findings/check.c. */
 #ifndef VT_CHECKS_H
 #define VT_CHECKS_H
 

@@ -1,4 +1,4 @@
-/* Two moments side by side, and how they differ. Filled by diagnose/diff.c. */
+/* Two moments side by side, and how they differ. Filled by findings/diff.c. */
 #ifndef VT_DIFF_H
 #define VT_DIFF_H
 

@@ -1,4 +1,4 @@
-/* Findings: what diagnose/ fills in a report. Text that is not owned lives as long as the report. */
+/* Findings: what findings/ fills in a report. Text that is not owned lives as long as the report. */
 #ifndef VT_FINDINGS_H
 #define VT_FINDINGS_H
 
@@ -32,7 +32,7 @@ struct vt_leak_holder {
 };
 
 struct vt_leak {
-    uint8_t verdict;  /* enum vt_leak_verdict of diagnose/leaks/ */
+    uint8_t verdict;  /* enum vt_leak_verdict of findings/leaks/ */
     const char *name; /* of the verdict */
     char remedy[192]; /* the same, or with what the program's own framework has against it */
     bool is_leak;     /* false: it grows, but nothing is lost */
@@ -107,7 +107,7 @@ struct vt_holder_table {
 /* ---- Advice ---- */
 
 struct vt_advice {
-    const char *kind; /* as in diagnose/remedies.def; of the GPU: gpu_advice.c */
+    const char *kind; /* as in findings/findings.def; of the GPU: gpu_advice.c */
     char what[192], why[400];
     const char *how;   /* the code for it, "" = `what` has it */
     char module[160];  /* that it is about, "" = the line of stack_id */
@@ -336,7 +336,9 @@ struct vt_freed_next {
 
 /* What filled the GPU unnecessarily, or simply its size. */
 struct vt_cause {
-    const char *kind;             /* "leak", "failed_try" … (diagnose/remedies.def) */
+    const char *kind;             /* "leak", "failed_try" … (findings/findings.def) */
+    bool certain;                 /* examined; false: an observation */
+    const char *examined;         /* in words */
     const char *remedy;           /* in a sentence */
     char what[256];               /* in words, without its bytes */
     uint64_t bytes;               /* on the GPU then; for a request, what it requested */

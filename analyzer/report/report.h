@@ -1,5 +1,5 @@
 /* The result of an analysis: plain structures that views print. vt_report_make fills all but the findings,
- * vt_diagnose (diagnose/diagnose.h) the findings that are wanted; vt_report_free frees both.
+ * vt_diagnose (findings/findings.h) the findings that are wanted; vt_report_free frees both.
  *
  * Text belongs to the trace, the attribution or the report: it lives as long as these three. */
 #ifndef VT_REPORT_H

@@ -8,7 +8,7 @@ import pytest
 ANALYZER = Path(__file__).parent.parent.parent / "analyzer"
 
 # In the order in which they may include each other: each those before it, and itself.
-ORDER = ["base", "trace", "replay", "attribute", "report", "diagnose", "job", "view", "command"]
+ORDER = ["base", "trace", "replay", "attribute", "report", "findings", "job", "view", "command"]
 # Folders that may include less than that, also through what they include.
 ONLY = {"view": {"base", "report", "view"}}
 # Folders in which files still need each other.

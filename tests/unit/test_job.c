@@ -5,7 +5,7 @@
 
 #include "attribute/attribute.h"
 #include "base/arena.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "job/job.h"
 #include "job/oom_order.h"
 #include "job/process.h"

@@ -1,7 +1,7 @@
 /* What repeats and what does not: series of bytes at the ends of steps. */
 #include <criterion/criterion.h>
 
-#include "diagnose/leaks/growth.h"
+#include "findings/leaks/growth.h"
 
 #define STEPS 30u
 

@@ -1,7 +1,7 @@
 /* What the peak would have been. */
 #include <criterion/criterion.h>
 
-#include "diagnose/whatif.h"
+#include "findings/whatif.h"
 
 #define EVENTS 8
 #define HUGE (UINT64_C(3) << 61)

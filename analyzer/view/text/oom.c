@@ -74,7 +74,9 @@ static void print_causes(struct vt_print *print, const struct vt_shortage *short
             fprintf(out, ", kept alive by %s", cause->holder);
         if (cause->place && cause->place->name[0])
             fprintf(out, ", allocated at %s", cause->place->name);
-        vt_end_labelled(print, i ? "also" : "why");
+        vt_end_labelled(print, i ? "also" : cause->certain ? "why" : "observed");
+        if (print->style->full)
+            vt_print_labelled(print, "examined", "%s", cause->examined);
         if (!i || print->style->full || print->style->brief)
             vt_print_labelled(print, "fix", "%s", cause->remedy);
     }

@@ -1,6 +1,6 @@
 #include "fake.h"
 
-#include "diagnose/leaks/leaks.h"
+#include "findings/leaks/leaks.h"
 #include "replay/walk.h"
 
 #include <criterion/criterion.h>
@@ -343,7 +343,7 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, const struc
     return 0;
 }
 
-/* ---- diagnose/leaks/ ---- */
+/* ---- findings/leaks/ ---- */
 
 void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
                    struct vt_leaks *leaks)

@@ -5,7 +5,7 @@
 
 #include "attribute/stack_traits.h"
 #include "attribute/sums.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define FAKE_EVENTS 4096

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose/diff.h"
+#include "findings/diff.h"
 #include "trace/trace.h"
 
 /* One side: a device with groups of one kind. */

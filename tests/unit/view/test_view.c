@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fake.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "replay/replay.h"
 #include "view/json/json.h"
 #include "view/text/chart.h"

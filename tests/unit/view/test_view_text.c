@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fake.h"
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 #include "replay/replay.h"
 #include "view/text/chart.h"
 #include "view/text/views.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "attribute/failures.h"
-#include "diagnose/advice.h"
-#include "diagnose/fragmentation.h"
-#include "diagnose/whatif.h"
+#include "findings/advice.h"
+#include "findings/fragmentation.h"
+#include "findings/whatif.h"
 #include "fake.h"
 
 static uint32_t refuse(struct fake *fake, double seconds, uint64_t bytes)

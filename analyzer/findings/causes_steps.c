@@ -1,0 +1,224 @@
+/* Causes of an out of memory that lie in the step itself: larger inputs than in the steps before, or results
+ * that an evaluation keeps. */
+#include "findings/causes_steps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "attribute/attribute.h"
+#include "base/allocate.h"
+#include "base/format.h"
+#include "base/index.h"
+#include "base/sort.h"
+
+#define LEAST_KEPT 4u
+#define LARGER_BY 4u /* a part: inputs that vary by less are of one size */
+
+/* ---- Inputs ---- */
+
+/* The largest input that one line made in a step: the step may be made of several batches. */
+struct input {
+    uint64_t bytes;
+    const struct vt_inspection_holder *seen; /* an inspection saw this tensor; NULL = none did */
+};
+
+static const struct vt_allocation *largest_input(const struct vt_cause_search *search)
+{
+    const struct vt_allocation *largest = NULL;
+    for (size_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        const struct vt_label *label = &search->attribution->labels[i];
+        if (block->alloc_event > search->refusal->event_index)
+            break;
+        if (label->category == VT_CATEGORY_INPUT && label->step == search->refusal->step &&
+            block->device_index == search->refusal->device_index &&
+            (!largest || block->bytes > largest->bytes))
+            largest = block;
+    }
+    return largest;
+}
+
+/* By step, up to that of the refusal, the largest input of the line that made `example`. What it made before
+ * the first step began is the first step's. */
+static struct input *list_inputs(const struct vt_cause_search *search, const struct vt_allocation *example)
+{
+    const uint64_t line = vt_trace_own_line_key(search->trace, example->stack_id);
+    struct input *inputs = vt_allocate_zeros((size_t)search->refusal->step + 1, sizeof *inputs);
+    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        const struct vt_label *label = &search->attribution->labels[i];
+        const uint32_t step = label->step ? label->step : 1;
+        if (block->alloc_event > search->refusal->event_index)
+            break;
+        if (label->category != VT_CATEGORY_INPUT || block->device_index != example->device_index ||
+            step > search->refusal->step || vt_trace_own_line_key(search->trace, block->stack_id) != line)
+            continue;
+        const struct vt_inspection_holder *seen = vt_holder_of(search->attribution, i);
+        const bool whole = seen && seen->storage_bytes == seen->bytes && seen->bytes <= block->bytes;
+        const uint64_t bytes = whole ? seen->bytes : block->bytes; /* a large block may be larger than it */
+        if (bytes > inputs[step].bytes)
+            inputs[step] = (struct input){bytes, whole ? seen : NULL};
+    }
+    return inputs;
+}
+
+/* "96.00 KiB", with its shape where an inspection saw that: "96.00 KiB (24x512)". */
+static const char *size_of(const struct input *input, char text[128])
+{
+    char size[24];
+    const bool shaped = input->seen && input->seen->shape[0];
+    snprintf(text, 128, "%s%s%.80s%s", vt_format_bytes(input->bytes, size), shaped ? " (" : "",
+             shaped ? input->seen->shape : "", shaped ? ")" : "");
+    return text;
+}
+
+struct peak_change {
+    uint32_t event;
+    int64_t bytes;
+};
+
+static int compare_changes(const void *left, const void *right)
+{
+    const struct peak_change *a = left, *b = right;
+    return 2 * vt_order(a->event, b->event) + vt_order(a->bytes, b->bytes);
+}
+
+/* The most that a step's activations had at one time. */
+static uint64_t most_activations(const struct vt_cause_search *search, uint32_t step)
+{
+    struct peak_change *changes = NULL;
+    size_t count = 0, capacity = 0;
+    int64_t bytes = 0, most = 0;
+    for (size_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        const struct vt_label *label = &search->attribution->labels[i];
+        if (label->category != VT_CATEGORY_ACTIVATION || label->step != step ||
+            block->device_index != search->refusal->device_index)
+            continue;
+        VT_APPEND(changes, count, capacity, (struct peak_change){block->alloc_event, (int64_t)block->bytes});
+        VT_APPEND(changes, count, capacity, (struct peak_change){block->free_event, -(int64_t)block->bytes});
+    }
+    vt_sort(changes, count, sizeof *changes, compare_changes);
+    for (size_t i = 0; i < count && changes[i].event <= search->refusal->event_index; i++) {
+        bytes += changes[i].bytes;
+        most = bytes > most ? bytes : most;
+    }
+    free(changes);
+    return (uint64_t)most;
+}
+
+static void put_activations(const struct vt_cause_search *search, char *text, size_t bytes)
+{
+    const uint32_t step = search->refusal->step;
+    const uint64_t now = most_activations(search, step), before = most_activations(search, step - 1);
+    char size[24], was[24];
+    if (before && now > before)
+        snprintf(text, bytes,
+                 "; activations %s so far, %s in step %" PRIu32 "; all of the step, with this request",
+                 vt_format_bytes(now, size), vt_format_bytes(before, was), step - 1);
+    else
+        snprintf(text, bytes, "; " VT_STEP_PARTS);
+}
+
+void vt_input_growth(const struct vt_cause_search *search, char *text, size_t bytes)
+{
+    const uint32_t step = search->refusal->step;
+    const struct vt_allocation *example = step > 1 ? largest_input(search) : NULL;
+    text[0] = '\0';
+    if (!example)
+        return;
+    struct input *inputs = list_inputs(search, example);
+    uint32_t first = 0, most = 1;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 1; i < step; i++) {
+        first = inputs[i].bytes && !first ? i : first;
+        most = inputs[i].bytes > inputs[most].bytes ||
+                       (!inputs[most].seen && inputs[i].bytes == inputs[most].bytes)
+                   ? i
+                   : most;
+        least = first && inputs[i].bytes < least ? inputs[i].bytes : least;
+    }
+    /* each earlier step since the first has them from the same line: then they are comparable */
+    if (first && least && inputs[step].bytes >= inputs[most].bytes + inputs[most].bytes / LARGER_BY) {
+        char now[128], was[128], steps[48];
+        snprintf(steps, sizeof steps, first + 1 < step ? "steps %" PRIu32 "–%" PRIu32 : "step %" PRIu32,
+                 first, step - 1);
+        int used = snprintf(text, bytes, ": inputs %s, were %s%s in %s", size_of(&inputs[step], now),
+                            least < inputs[most].bytes ? "at most " : "", size_of(&inputs[most], was), steps);
+        if (used > 0 && (size_t)used < bytes)
+            put_activations(search, text + used, bytes - (size_t)used);
+    }
+    free(inputs);
+}
+
+/* ---- Results that are kept ---- */
+
+/* The last event that computed gradients or made something for them; VT_NEVER = none did. */
+static uint32_t last_with_gradients(const struct vt_cause_search *search)
+{
+    for (uint32_t i = search->refusal->event_index; i-- > 0;) {
+        const uint64_t sequence = search->trace->events[i].sequence;
+        if (sequence > VT_SEQUENCE_NO_NUMBER && (sequence % 2 || vt_made_node(search->attribution, i)))
+            return i;
+    }
+    return VT_NEVER;
+}
+
+struct kept {
+    uint64_t bytes;
+    uint32_t alive, freed, stack_id;
+};
+
+/* What each line made on the device after `begin`: what is still there, and how much is not. */
+static struct kept *list_kept(const struct vt_cause_search *search, uint32_t begin, size_t *count)
+{
+    struct vt_index lines = {0};
+    struct kept *kept = NULL;
+    size_t capacity = 0;
+    *count = 0;
+    for (size_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        const uint8_t category = search->attribution->labels[i].category;
+        if (block->alloc_event > search->refusal->event_index)
+            break;
+        if (block->alloc_event <= begin || block->kind != VT_ALLOCATION_BLOCK ||
+            block->device_index != search->refusal->device_index ||
+            block->stack_id >= search->trace->stack_count ||
+            !(vt_cause_is_passing(category) || category == VT_CATEGORY_UNKNOWN))
+            continue;
+        uint32_t at = vt_index_get(&lines, block->stack_id);
+        if (at == VT_INDEX_NONE) {
+            at = (uint32_t)*count;
+            vt_index_put(&lines, block->stack_id, at);
+            VT_APPEND(kept, *count, capacity, (struct kept){.stack_id = block->stack_id});
+        }
+        const bool alive = vt_alive_at(block, search->refusal->event_index);
+        kept[at].alive += alive;
+        kept[at].freed += !alive;
+        kept[at].bytes += alive ? block->bytes : 0;
+    }
+    vt_index_free(&lines);
+    return kept;
+}
+
+/* After training, without gradients, one call's results are all still there: an evaluation that keeps them.
+ * The latest may be freed: the next pass may replace it. */
+void vt_cause_kept_results(struct vt_cause_search *search)
+{
+    const uint32_t begin = last_with_gradients(search);
+    const struct kept *most = NULL;
+    size_t count;
+    if (begin == VT_NEVER || search->shortage->cause_count)
+        return;
+    struct kept *kept = list_kept(search, begin, &count);
+    for (size_t i = 0; i < count; i++)
+        if (kept[i].alive >= LEAST_KEPT && kept[i].freed <= 1 && (!most || kept[i].bytes > most->bytes))
+            most = &kept[i];
+    if (most && most->bytes >= search->shortage->missing_bytes)
+        vt_cause_add(search, VT_CAUSE_KEPT_RESULTS, most->bytes, most->stack_id,
+                     "results of an evaluation, all still alive: %" PRIu32
+                     " tensors from one line, created without gradients since the last backward pass",
+                     most->alive);
+    free(kept);
+}
