@@ -58,8 +58,7 @@ bool vt_cause_is_passing(uint8_t category)
            category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_OTHER;
 }
 
-/* What cannot be made smaller by freeing: the context, others, and the model with its states. */
-static uint64_t resident_bytes(const struct vt_cause_search *search)
+uint64_t vt_cause_resident_bytes(const struct vt_cause_search *search)
 {
     const uint64_t *categories = search->refusal->categories;
     return search->refusal->other_bytes + categories[VT_CATEGORY_CONTEXT] +
@@ -299,7 +298,7 @@ static void find_earlier_steps(struct vt_cause_search *search)
         cause->remedy = "Release tensors from earlier steps, or keep copies on the CPU.";
 }
 
-static uint64_t passing_bytes(const struct vt_cause_search *search)
+uint64_t vt_cause_passing_bytes(const struct vt_cause_search *search)
 {
     uint64_t bytes = 0;
     for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
@@ -311,8 +310,8 @@ static uint64_t passing_bytes(const struct vt_cause_search *search)
 static void find_kv_cache(struct vt_cause_search *search)
 {
     uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
-    if (!search->shortage->cause_count && bytes > passing_bytes(search) &&
-        bytes * LEAST_CACHE > resident_bytes(search))
+    if (!search->shortage->cause_count && bytes > vt_cause_passing_bytes(search) &&
+        bytes * LEAST_CACHE > vt_cause_resident_bytes(search))
         vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, 0, "the KV cache of the current sequences");
 }
 
@@ -339,43 +338,6 @@ static void find_unknown_use(struct vt_cause_search *search)
     vt_cause_add(search, VT_CAUSE_UNKNOWN_USE, unknown, largest,
                  "memory of unknown use, %s of it from one call", vt_format_bytes(by_stack[largest], most));
     free(by_stack);
-}
-
-/* Whether the program may train: a backward pass ran, or forward made nodes for one. */
-static bool may_train(const struct vt_cause_search *search)
-{
-    bool trains = false;
-    for (size_t i = 0; i < search->attribution->span_count && !trains; i++)
-        trains = search->attribution->spans[i].phase == VT_PHASE_BACKWARD ||
-                 search->attribution->spans[i].phase == VT_PHASE_OPTIMIZER;
-    for (size_t i = 0; i < search->trace->event_count && !trains; i++)
-        trains = search->trace->events[i].sequence != 0;
-    return trains;
-}
-
-/* Nothing is wrong but the size: what the largest categories are. */
-static void find_size(struct vt_cause_search *search)
-{
-    const uint64_t *categories = search->refusal->categories;
-    uint64_t passing = passing_bytes(search) + search->refusal->asked_bytes,
-             model = resident_bytes(search) - categories[VT_CATEGORY_CONTEXT] - search->refusal->other_bytes;
-    if (search->shortage->cause_count)
-        return;
-    const bool trains = may_train(search);
-    char growth[192], step[48] = "too big";
-    vt_input_growth(search, growth, sizeof growth);
-    if (search->refusal->step)
-        snprintf(step, sizeof step, "step %" PRIu32 " is too big", search->refusal->step);
-    struct vt_cause *cause =
-        model > passing ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
-                                       trains ? ", gradients and optimizer state" : "")
-        : growth[0]
-            ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
-            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: " VT_STEP_PARTS,
-                           step);
-    if (cause && !trains)
-        cause->remedy =
-            "Use a smaller batch or shorter inputs; shrink weights with lower precision or sharding.";
 }
 
 static int compare_causes(const void *left, const void *right)

@@ -30,6 +30,11 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
 /* Made by a step for itself: not what stays by its nature. */
 bool vt_cause_is_passing(uint8_t category);
 
+/* What each step makes for itself; and what cannot be made smaller by freeing: the context, others, and the
+ * model with its states. */
+uint64_t vt_cause_passing_bytes(const struct vt_cause_search *search);
+uint64_t vt_cause_resident_bytes(const struct vt_cause_search *search);
+
 /* Why memory ran out. The device's leaks are found before. */
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);
 

@@ -11,7 +11,9 @@
 #include "base/format.h"
 #include "base/index.h"
 #include "base/sort.h"
+#include "findings/causes.h"
 
+#define STEP_PARTS "activations, inputs and temporaries, including the failed request"
 #define LEAST_KEPT 4u
 #define LARGER_BY 4u /* a part: inputs that vary by less are of one size */
 
@@ -118,10 +120,12 @@ static void put_activations(const struct vt_cause_search *search, char *text, si
                  "; activations %s so far, %s in step %" PRIu32 "; all of the step, with this request",
                  vt_format_bytes(now, size), vt_format_bytes(before, was), step - 1);
     else
-        snprintf(text, bytes, "; " VT_STEP_PARTS);
+        snprintf(text, bytes, "; " STEP_PARTS);
 }
 
-void vt_input_growth(const struct vt_cause_search *search, char *text, size_t bytes)
+/* ": inputs 96.00 KiB, were 16.00 KiB in steps 1–3; …" where the line that made the step's inputs made
+ * smaller ones in all earlier steps; else "". */
+static void put_input_growth(const struct vt_cause_search *search, char *text, size_t bytes)
 {
     const uint32_t step = search->refusal->step;
     const struct vt_allocation *example = step > 1 ? largest_input(search) : NULL;
@@ -150,6 +154,46 @@ void vt_input_growth(const struct vt_cause_search *search, char *text, size_t by
             put_activations(search, text + used, bytes - (size_t)used);
     }
     free(inputs);
+}
+
+/* ---- The size of the step ---- */
+
+/* Whether the program may train: a backward pass ran, or forward made nodes for one. */
+static bool may_train(const struct vt_cause_search *search)
+{
+    bool trains = false;
+    for (size_t i = 0; i < search->attribution->span_count && !trains; i++)
+        trains = search->attribution->spans[i].phase == VT_PHASE_BACKWARD ||
+                 search->attribution->spans[i].phase == VT_PHASE_OPTIMIZER;
+    for (size_t i = 0; i < search->trace->event_count && !trains; i++)
+        trains = search->trace->events[i].sequence != 0;
+    return trains;
+}
+
+/* Nothing is wrong but the size: what the largest categories are. */
+void vt_cause_size(struct vt_cause_search *search)
+{
+    const uint64_t *categories = search->refusal->categories;
+    uint64_t passing = vt_cause_passing_bytes(search) + search->refusal->asked_bytes,
+             model = vt_cause_resident_bytes(search) - categories[VT_CATEGORY_CONTEXT] -
+                     search->refusal->other_bytes;
+    if (search->shortage->cause_count)
+        return;
+    const bool trains = may_train(search);
+    char growth[192], step[48] = "too big";
+    put_input_growth(search, growth, sizeof growth);
+    if (search->refusal->step)
+        snprintf(step, sizeof step, "step %" PRIu32 " is too big", search->refusal->step);
+    struct vt_cause *cause =
+        model > passing ? vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights%s",
+                                       trains ? ", gradients and optimizer state" : "")
+        : growth[0]
+            ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
+            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: " STEP_PARTS,
+                           step);
+    if (cause && !trains)
+        cause->remedy =
+            "Use a smaller batch or shorter inputs; shrink weights with lower precision or sharding.";
 }
 
 /* ---- Results that are kept ---- */

@@ -156,7 +156,7 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
                              : ": a full forward graph without a backward pass";
         break;
     case VT_LEAK_CREATE_GRAPH:
-        cause = ", with gradients from backward(create_graph=True)";
+        cause = ", with gradients of a backward pass that made a graph (create_graph=True)";
         break;
     case VT_LEAK_REUSED_GRAPH:
         cause = ": backward ran through their graph and released nothing";
