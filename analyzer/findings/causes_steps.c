@@ -191,6 +191,8 @@ void vt_cause_size(struct vt_cause_search *search)
             ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
             : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: " STEP_PARTS,
                            step);
+    if (cause && growth[0])
+        cause->certain = true;
     if (cause && !trains)
         cause->remedy =
             "Use a smaller batch or shorter inputs; shrink weights with lower precision or sharding.";

@@ -455,7 +455,7 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
         const enum vt_life life = vt_process_life(&header->process);
 
         process->outcome = life == VT_LIFE_RUNS    ? "recording"
-                           : life == VT_LIFE_ENDED ? "ended without exit handlers (killed, or _exit)"
+                           : life == VT_LIFE_ENDED ? "killed, or left by _exit"
                                                    : process->outcome;
     }
 }

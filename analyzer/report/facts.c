@@ -18,7 +18,7 @@ static const struct {
                             "no: incomplete, the process was killed or still runs"},
     [VT_STATE_COMPLETE] = {"complete", NULL, NULL},
     [VT_STATE_STOPPED] = {"stopped", NULL, NULL},
-    [VT_STATE_KILLED] = {"killed", "ended without exit handlers (killed, or _exit)",
+    [VT_STATE_KILLED] = {"killed", "killed, or left by _exit",
                          "no: incomplete, the process was killed, or ended without exit handlers"},
     [VT_STATE_SNAPSHOT] = {"snapshot", "snapshot of a running process",
                            "no: a snapshot, made while the process ran"},

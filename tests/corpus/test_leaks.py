@@ -48,7 +48,7 @@ def test_view(folder):
     """A small view is reported as one, with the storage it keeps: a row of 256 of a batch of 512 rows."""
     for command in ("leaks", "report"):
         text = " ".join(vramtrace(command, folder / "leak_small_view.vrt").stdout.split())
-        assert "; a view of 1 KiB keeps all 512 KiB of its storage: clone() it" in text
+        assert "; a view of 1 KiB keeps all 512 KiB of its storage: copy it" in text
 
 
 def test_names_of_parameters(folder):

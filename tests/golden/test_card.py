@@ -263,7 +263,7 @@ def test_text(tmp_path):
     trace = tmp_path / "a.vrt"
     finish(start(trace, "alloc:40", "module", PAUSE))
     text = subprocess.check_output([ANALYZER, "report", "--full", trace], text=True)
-    table = text[text.index("All of the card"):]
+    table = text[text.index("Whole GPU"):]
     for line in ("unknown", "kernels and modules of ", "CUDA context", "unexplained", "in use"):
         assert line in table
     assert "40 MiB" in table and "343 MiB" in table and "300 MiB" in table

@@ -34,7 +34,7 @@ def test_trace_without_events(command, trace):
     result = run(*words(command, trace))
     told = f"vramtrace check: {trace}: all limits are met; no GPU memory was recorded\n" if command == "check" else ""
     assert (result.returncode, result.stderr) == (0, told)
-    assert json.loads(run(*words(command, trace), "--json").stdout)["format"] == f"vramtrace.{command}/1"
+    assert json.loads(run(*words(command, trace), "--json").stdout)["format"] == f"vramtrace.{command}/2"
     assert run(*words(command, trace), env={"LC_ALL": "C"}).stdout.isascii()
 
 

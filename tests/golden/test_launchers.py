@@ -112,5 +112,5 @@ def test_the_last_line_says_what_to_read(out, rank, names_folder, tmp_path):
     ended = subprocess.run([PROGRAMS / "way_linked"], env=environment, timeout=60, capture_output=True, text=True)
     (trace,) = tmp_path.iterdir()
     expected = f"{tmp_path}/" if names_folder else str(trace)
-    assert ended.stderr == f"vramtrace: peak 6 MiB on GPU 0 · vramtrace report {expected}\n"
+    assert ended.stderr == f"vramtrace: peak 6.00 MiB on GPU 0 · vramtrace report {expected}\n"
     subprocess.run([ANALYZER, "report", expected], check=True, capture_output=True)

@@ -65,7 +65,7 @@ def test_each_run_has_a_row_the_newest_first(tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
     title, first, *_ = result.stdout.splitlines()
     assert title.split() == ["Trace", "began", "ran", "peak", "outcome", "command", "GPU"]
-    assert first.split() == ["new.vrt", "2023-11-14", "7.00", "s", "30.00", "MiB", "complete", "python", "other.py", "Test", "GPU"]
+    assert first.split() == ["new.vrt", "2023-11-14", "7.00", "s", "30", "MiB", "complete", "python", "other.py", "Test", "GPU"]
     assert len(run("list", "-n", "2", cwd=tmp_path).stdout.splitlines()) == 4
     assert len(rows("-n", "2", cwd=tmp_path)) == 2
     for width in (40, 60, 80):
@@ -75,7 +75,7 @@ def test_each_run_has_a_row_the_newest_first(tmp_path):
 @pytest.mark.parametrize("made,outcome", [
     ({}, "complete"), ({"oom_in_step": 4}, "OUT OF MEMORY at step 4"), ({"oom_in_step": 0}, "OUT OF MEMORY"),
     ({"oom_in_step": 4, "goes_on": True}, "complete, ran out of memory but continued"),
-    ({"oom_in_step": 4, "state": 4}, "OUT OF MEMORY at step 4"), ({"state": 4}, "killed/_exit"),
+    ({"oom_in_step": 4, "state": 4}, "OUT OF MEMORY at step 4"), ({"state": 4}, "killed, or left by _exit"),
     ({"state": 1}, "killed, or still running"), ({"state": 3}, "recording stopped")])
 def test_outcomes(made, outcome, tmp_path):
     make(tmp_path / "x.vrt", **made)
@@ -193,5 +193,5 @@ def test_one_that_runs_and_one_that_was_killed(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.wait()
     (row,) = rows(cwd=tmp_path)
-    assert row["outcome"] == "killed/_exit"
+    assert row["outcome"] == "killed, or left by _exit"
     assert row["peak_used_bytes"] == 3 << 20

@@ -259,13 +259,13 @@ def test_children(tmp_path):
     """Of all of them one line, whoever of them used CUDA."""
     program = PROGRAMS / "way_linked"
     one = run("-o", "x.vrt", "sh", "-c", f"{program}; true", cwd=tmp_path)
-    assert one.stderr == "vramtrace: peak 6 MiB on GPU 0 · vramtrace report x.vrt\n"
+    assert one.stderr == "vramtrace: peak 6.00 MiB on GPU 0 · vramtrace report x.vrt\n"
     several = run("-o", "traces/", "sh", "-c", f"{program}; {program} & wait; exit 5", cwd=tmp_path)
     assert several.returncode == 5 and several.stderr == "vramtrace: 2 traces in traces/ · vramtrace report traces/\n"
     ranks = run("-o", "job/", "sh", "-c", f"for RANK in 0 1; do export RANK; '{ANALYZER}' run {program}; done", cwd=tmp_path)
     assert ranks.stderr == "vramtrace: 2 traces in job/ · vramtrace report job/\n"  # those inside leave it to the outer one
     of_one = run("-o", "job/", program, cwd=tmp_path, RANK="2")
-    assert of_one.stderr == "vramtrace: peak 6 MiB on GPU 0 · vramtrace report job/\n"
+    assert of_one.stderr == "vramtrace: peak 6.00 MiB on GPU 0 · vramtrace report job/\n"
     unasked = run("sh", "-c", "exit 0", cwd=tmp_path)
     assert unasked.stderr == "vramtrace: no CUDA call was seen: no trace\n"
 
@@ -290,8 +290,8 @@ def test_preloaded_by_hand(tmp_path):
         (tmp_path / "x.vrt").unlink(missing_ok=True)
         return subprocess.run(python(code), cwd=tmp_path, env=settings, capture_output=True, text=True).stderr
 
-    assert preloaded("begin()") == "vramtrace: peak 3 MiB on GPU 0 · vramtrace report x.vrt\n"
-    assert preloaded(OUT_OF_MEMORY) == "vramtrace: peak 3 MiB on GPU 0 · out of memory seen · vramtrace oom x.vrt\n"
+    assert preloaded("begin()") == "vramtrace: peak 3.00 MiB on GPU 0 · vramtrace report x.vrt\n"
+    assert preloaded(OUT_OF_MEMORY) == "vramtrace: peak 3.00 MiB on GPU 0 · out of memory seen · vramtrace oom x.vrt\n"
     # Of a `run` that is gone nobody reads the list; a path that is another file's by now is left alone.
     other = tmp_path / "other"
     other.touch()
@@ -299,7 +299,7 @@ def test_preloaded_by_hand(tmp_path):
         settings = {"VRAMTRACE_RUN_LIST": f"/proc/{os.getpid()}/fd/{file.fileno()}"}
         result = subprocess.run(python("begin()"), cwd=tmp_path, env=environment(LD_PRELOAD=str(LIBRARIES["trace"]), **settings),
                                 capture_output=True, text=True)
-    assert result.stderr.startswith("vramtrace: peak 3 MiB") and other.read_bytes() == b""
+    assert result.stderr.startswith("vramtrace: peak 3.00 MiB") and other.read_bytes() == b""
 
 
 # ---- Nobody notices ----

@@ -23,7 +23,7 @@ FRAMEWORKS = re.compile(r"\b(?:torch|jax|jnp|tensorflow|tf|paddle|cupy|keras|num
                         r"|\b(?:PYTORCH|XLA|TF|JAX|FLAGS|RMM)_[A-Z]|\blib(?:torch|c10|tensorflow|jax|paddle|phi|onnxruntime|rmm|ggml)"
                         r"|\b(?:no_grad|inference_mode|zero_grad|clear_grad|empty_cache|backward|detach|clone|item|cpu|cuda|state_dict)\("
                         r"|\b(?:map_location|set_to_none|set_to_zero|retain_graph|inplace|foreach|fused)=")
-OTHERS = {"analyzer/findings/leaks/growth.c", "analyzer/view/text/leaks.c"}
+OTHERS = {"analyzer/findings/leaks/growth.c"}
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 COMMENT = re.compile(r"/\*.*?\*/", re.S)

@@ -180,7 +180,7 @@ static void group_lines(struct vt_print *print, const struct vt_job *job, const 
         even_line(print, job, group);
 }
 
-/* "Incomplete traces: ranks 0–2 (killed/_exit), rank 5 (file damaged).": helpers included. */
+/* "Incomplete traces: ranks 0–2 (killed, or left by _exit), rank 5 (file damaged).": helpers included. */
 static void incomplete_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
 {
     const uint32_t index = (uint32_t)(run - job->runs);

@@ -1,5 +1,5 @@
 /* Leaks: a few lines each; and a page of their own. */
-#include "view/text/first_screen.h"
+#include "view/text/short_tables.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
@@ -126,7 +126,7 @@ static void print_holder(struct vt_print *print, const struct vt_leak *leak)
         if (full)
             put_way(print, leak);
         if (holds_view(holder))
-            fprintf(out, "; a view of %s keeps all %s of its storage: clone() it", VT_BYTES(holder->bytes),
+            fprintf(out, "; a view of %s keeps all %s of its storage: copy it", VT_BYTES(holder->bytes),
                     VT_BYTES(holder->storage_bytes));
         vt_end_labelled(print, "kept by");
     } else if (leak->holder_unknown) {

@@ -1,5 +1,5 @@
 /* Out of memory, in words and tables. */
-#include "view/text/first_screen.h"
+#include "view/text/short_tables.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"

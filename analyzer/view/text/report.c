@@ -2,6 +2,7 @@
  * the picture. */
 #include "view/text/chart.h"
 #include "view/text/first_screen.h"
+#include "view/text/short_tables.h"
 #include "view/text/table.h"
 #include "view/text/text.h"
 #include "view/text/views.h"

@@ -32,6 +32,12 @@ void vt_text_page(const struct vt_report *report, const struct vt_view_style *st
 
 /* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device);
+/* The request that failed, why, what to do; and whether a cause of this kind is among them. */
+void vt_text_oom_block(struct vt_print *print);
+bool vt_text_is_cause(const struct vt_report *report, const char *kind);
+/* What leaks, where, what keeps it alive, what to do; at most `count` of them. Or why that cannot be judged.
+ */
+void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device, size_t count);
 void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device);
 /* Every byte of the GPU, if NVML reported it; not on a brief page. */
 bool vt_has_gpu_table(const struct vt_print *print, const struct vt_device_report *device);

@@ -1,0 +1,28 @@
+/* What the first screens are made of. */
+#ifndef VT_SHORT_TABLES_H
+#define VT_SHORT_TABLES_H
+
+#include "view/text/text.h"
+
+/* 1 % or more of the whole: smaller parts are left out. */
+bool vt_text_is_shown(uint64_t part, uint64_t whole);
+/* "step 3, forward" */
+void vt_text_put_moment(FILE *out, const struct vt_report *report, uint64_t t_ns, uint32_t step,
+                        uint8_t phase);
+/* "where    train.py:21 forward  return self.head(…" */
+void vt_text_place(struct vt_print *print, const char *label, const struct vt_place *place);
+
+/* The parts of a whole that are shown, as bars. */
+struct vt_bar {
+    const char *name;
+    unsigned category; /* whose fill it has */
+    uint64_t bytes;
+};
+void vt_text_bars(struct vt_print *print, const struct vt_bar *bars, size_t count, uint64_t whole);
+/* Lines with their source, and modules with everything inside them. */
+void vt_text_short_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows);
+void vt_text_parts(struct vt_print *print, const struct vt_device_report *device, size_t rows);
+/* What to type next; NULL ends the commands. */
+void vt_text_next(struct vt_print *print, const char *const *commands);
+
+#endif
