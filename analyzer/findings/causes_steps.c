@@ -180,7 +180,7 @@ void vt_cause_size(struct vt_cause_search *search)
     if (search->shortage->cause_count)
         return;
     const bool trains = may_train(search);
-    char growth[192], step[48] = "too big";
+    char growth[192], step[48] = "what is in use is too much";
     put_input_growth(search, growth, sizeof growth);
     if (search->refusal->step)
         snprintf(step, sizeof step, "step %" PRIu32 " is too big", search->refusal->step);

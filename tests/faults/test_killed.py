@@ -30,6 +30,6 @@ def test_killed_while_training(tmp_path):
         assert made >= child["allocations"] > 0, trace
         assert report(trace)["devices"][0]["peak"]["block_bytes"] > 0
         text = vramtrace("report", "--full", trace).stdout
-        assert "incomplete" in text.split("\n\n")[0]
+        assert "killed" in text.split("\n\n")[0]
         assert "incomplete" in vramtrace("info", trace).stdout
         vramtrace("info", "--verify", trace)

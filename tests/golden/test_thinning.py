@@ -69,7 +69,7 @@ def test_the_text_says_what_is_missing(traces):
     events, trace = traces("evaluations")
     for command in ("report", "leaks", "timeline"):
         text = " ".join(run(command, trace).split())
-        assert f" of {events:,} events were not looked at one by one" in text
+        assert f" of {events:,} events were not read one by one" in text
         assert "one by one" not in run(command, trace, budget=events)
 
 

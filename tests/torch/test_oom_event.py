@@ -29,7 +29,7 @@ def test_oom(tmp_path):
     script.write_text(SCRIPT)
     result = run([PYTHON, script], tmp_path / "x.vrt", VRAMTRACE_STANDIN_MEMORY="3GiB")
     allocated, reserved, told = json.loads(result.stdout)
-    assert told == "Tried to allocate 32 MiB"
+    assert told == "Tried to allocate 32.00 MiB"
     oom = [event for event in events(tmp_path / "x.vrt") if event["kind"] == "oom"]
     assert [(event["bytes"], event["total_bytes"], event["detail"]) for event in oom] == [(32 << 20, allocated, reserved)]
     line = 1 + SCRIPT.splitlines().index("        kept.append(model(batch))  # the line that asks")
@@ -38,4 +38,4 @@ def test_oom(tmp_path):
     assert view["block_bytes"] == allocated
     assert view["segment_bytes"] == reserved
     first = vramtrace("report", "--full", tmp_path / "x.vrt").stdout
-    assert "Out of memory" in first and f"script.py:{line}" in first.replace("\n", " ")
+    assert "OUT OF MEMORY" in first and f"script.py:{line}" in first.replace("\n", " ")

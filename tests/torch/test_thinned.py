@@ -103,8 +103,8 @@ def promised(document, command):
 
 def paragraphs(text, command):
     """Lines of a text, without the paragraph that says what is missing, and what OF_TEXT names."""
-    text = re.sub(r"(?m)^[\d,]+ of [\d,]+ events were not looked at one by one(.+\n)+\n", "", text)
-    text = re.sub(r"(?m)^not looked at .*\n", "", text)
+    text = re.sub(r"(?m)^[\d,]+ of [\d,]+ events were not read one by one(.+\n)+\n", "", text)
+    text = re.sub(r"(?m)^not read .*\n", "", text)
     text = re.sub(r"; [\d,]+ events were not read one by one.*", "", text)
     if "estimates" in OF_TEXT.get(command, ()):
         text = ESTIMATES.sub("", text)
