@@ -199,8 +199,8 @@ def test_the_first_that_runs_out(tmp_path):
     assert (card["bytes"], card["total_bytes"] - card["bytes"]) == (fell[2]["card_used"], fell[2]["card_free"])
     assert card["context_bytes"] % CONTEXT == 0
     text = " ".join(vramtrace("oom", tmp_path).stdout.split())
-    assert "first in rank 2" in text and " why " in text or " observed " in text and "At that moment ranks 0–1, 3, with the same work, had" in text
-    assert "Memory ran out in rank 0 too, later and on the same card." in text
+    assert "first in rank 2" in text and "At that moment ranks 0–1, 3, with the same work, held" in text
+    assert "rank 0 also ran out of memory, later, on the same GPU." in text
     # Its own page: its own context, and not what the other ranks had when it came.
     assert "300 MiB of CUDA context" in text
     report = json.loads(vramtrace("oom", "--json", told["processes"][2]["file"]).stdout)["last"]["gpu"]

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CATEGORY_ROWS 4 /* without --full */
 #define ROWS 10
 #define BY_ROWS 30
 
@@ -101,7 +102,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
         return;
     fputc('\n', print->stream);
     vt_table_begin(&table, columns, 4);
-    for (size_t i = 0; i < rows->count; i++) {
+    for (size_t i = 0; i < rows->count && i < vt_text_rows(print, CATEGORY_ROWS, rows->count); i++) {
         unsigned c = 0;
 
         while (strcmp(rows->items[i].name, vt_category_name(c)))

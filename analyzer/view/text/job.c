@@ -314,8 +314,13 @@ static bool has_shared_gpu(const struct vt_job *job)
 {
     bool shared = false;
 
-    for (size_t i = 0; i < job->card_count; i++)
-        shared |= job->cards[i].holder_count > 1 || job->cards[i].bare_context_count;
+    for (size_t i = 0; i < job->card_count; i++) {
+        size_t at_once = 0;
+
+        for (size_t k = 0; k < job->cards[i].holder_count; k++)
+            at_once += job->cards[i].holders[k].bytes > 0;
+        shared |= at_once > 1 || job->cards[i].bare_context_count;
+    }
     return shared;
 }
 
@@ -434,7 +439,8 @@ void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FI
             vt_job_verdict(&print, job, &job->runs[i]);
     alone_lines(&print, job);
     process_table(&print, job);
-    print_differences(&print, job);
+    if (style->full || style->brief || style->top)
+        print_differences(&print, job);
     if (!style->brief)
         print_timeline(&print, job);
     if (style->full || style->brief || has_shared_gpu(job))

@@ -18,15 +18,17 @@ static void put_refusal(struct vt_print *print, const struct vt_job *job)
     const struct vt_job_refusal *refusal = fall->refusal;
     FILE *out = print->paragraph;
 
-    fprintf(out, VT_ALARM "Out of memory" VT_RESET " first in " VT_BOLD "%s" VT_RESET " (%s), %s after start",
+    fprintf(out,
+            VT_ALARM "✗ OUT OF MEMORY" VT_RESET " first in " VT_BOLD "%s" VT_RESET " (%s), %s after start",
             process->label, process->path, VT_DURATION(fall->t_ns));
     if (refusal->step)
         fprintf(out, ", at step %u, in %s", refusal->step, vt_phase_name(refusal->phase));
     fputs(": ", out);
     vt_put_clean(refusal->asker, out);
-    fprintf(out, " asked for " VT_BOLD "%s" VT_RESET ".", VT_BYTES(refusal->asked_bytes));
+    fprintf(out, " requested " VT_BOLD "%s" VT_RESET, VT_BYTES(refusal->asked_bytes));
     if (refusal->free_known)
-        fprintf(out, " The card had at most %s free.", VT_BYTES(refusal->free_bytes));
+        fprintf(out, ", at most %s free", VT_BYTES(refusal->free_bytes));
+    fputc('.', out);
     vt_end_paragraph(print, 0, 2);
 }
 
@@ -48,23 +50,21 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     uint64_t apart;
 
     if (!job->first_odd_count) {
-        vt_print_paragraph(
-            print, 0, 2,
-            "No other process of this job did the same work then, so there is nothing to compare it with.");
+        vt_print_paragraph(print, 0, 2, "No comparable process: no other one did the same work then.");
         return;
     }
     apart = vt_distance(odd->bytes, odd->usual_bytes);
-    fprintf(out, "It had %s in use. At that moment ", VT_BYTES(odd->bytes));
+    fprintf(out, "It held %s. At that moment ", VT_BYTES(odd->bytes));
     put_who(out, job);
-    fprintf(out, ", with the same work, had %s", VT_BYTES(odd->usual_bytes));
+    fprintf(out, ", with the same work, held %s", VT_BYTES(odd->usual_bytes));
     if (job->neighbour_count > 1)
         fprintf(out, " (median; at their own peaks %s)", VT_BYTES(odd->usual_peak_bytes));
     else
         fprintf(out, " (at its own peak %s)", VT_BYTES(odd->usual_peak_bytes));
     if (apart * 100 < odd->usual_bytes) {
-        fputs(": it does not differ, and each was as near to the limit.", out);
+        fputs(": no difference, all were equally close to the limit.", out);
     } else {
-        fprintf(out, ". It had ");
+        fprintf(out, ". It held ");
         vt_job_put_why(out, odd);
         fputc('.', out);
     }
@@ -88,12 +88,12 @@ static void put_gpu(struct vt_print *print, const struct vt_job *job)
     for (size_t i = 0; i < holding && i < HOLDERS; i++)
         fprintf(out, "%s%s of %s", i ? " + " : "", VT_BYTES(gpu->holders[i].bytes), gpu->holders[i].label);
     if (holding > HOLDERS)
-        fprintf(out, " + that of %zu more processes", holding - HOLDERS);
+        fprintf(out, " + %zu other processes", holding - HOLDERS);
     if (gpu->context_bytes)
         fprintf(out, " + %s of contexts and other", VT_BYTES(gpu->context_bytes));
     if (gpu->total_bytes) {
         free_bytes = gpu->total_bytes > gpu->most_bytes ? gpu->total_bytes - gpu->most_bytes : 0;
-        fprintf(out, "; %s%s of its %s left", gpu->is_coarse ? "at least " : "", VT_BYTES(free_bytes),
+        fprintf(out, "; %s%s of %s free", gpu->is_coarse ? "at least " : "", VT_BYTES(free_bytes),
                 VT_BYTES(gpu->total_bytes));
     }
     fputc('.', out);
@@ -121,10 +121,10 @@ static int by_process(const void *left, const void *right)
 static void put_others(struct vt_print *print, const struct vt_job *job)
 {
     static const char *const words[KINDS] = {
-        [REFUSED_THERE] = "Memory ran out in %s too, later and on the same card.",
-        [REFUSED] = "Memory ran out in %s too, later, on another card.",
-        [ENDED] = "Of the others %s ended after it without being refused.",
-        [KILLED] = "Of the others %s %s killed without being refused%s."};
+        [REFUSED_THERE] = "%s also ran out of memory, later, on the same GPU.",
+        [REFUSED] = "%s also ran out of memory, later, on another GPU.",
+        [ENDED] = "%s exited afterwards, with no failed allocation.",
+        [KILLED] = "%s %s killed afterwards, with no failed allocation%s."};
     const struct vt_job_process *first = &job->processes[job->falls[0].process];
     uint32_t *members = vt_allocate_zeros(job->fall_count, sizeof *members);
 
@@ -141,7 +141,7 @@ static void put_others(struct vt_print *print, const struct vt_job *job)
         who = VT_JOB_RANKS(job, members, count);
         if (kind == KILLED)
             vt_print_paragraph(print, 0, 2, words[KILLED], who, count == 1 ? "was" : "were",
-                               first->rank >= 0 ? ": launchers end all ranks when one fails" : "");
+                               first->rank >= 0 ? ": launchers stop all ranks when one fails" : "");
         else
             vt_print_paragraph(print, 0, 2, words[kind], who);
     }
@@ -177,7 +177,7 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
         {.title = "In order"},
         {"after", .right = true},
         {"GPU", .right = true},
-        {"asked for", .right = true},
+        {"requested", .right = true},
         {.title = "at", .cut = VT_CUT_PARTS, .minimum = 16},
         {.title = "recording", .cut = VT_CUT_END, .minimum = 10, .drop = 1}};
     size_t limit = print->style->top ? (size_t)print->style->top : ROWS;
@@ -216,10 +216,10 @@ static void print_nothing(struct vt_print *print, const struct vt_job *job)
         incomplete += !job->processes[i].complete;
     }
     vt_print_paragraph(print, 0, 2, "No process ran out of memory%s.",
-                       incomplete ? ", as far as their traces go: not all are complete" : "");
+                       incomplete ? " (some traces are incomplete)" : "");
     if (survived)
-        vt_print_paragraph(print, 0, 2, "%zu of them had requests refused and went on: %s shows them.",
-                           survived, print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
+        vt_print_paragraph(print, 0, 2, "%zu had failed requests and went on: %s shows them.", survived,
+                           print->style->brief ? "`oom` of its trace" : "vramtrace oom TRACE");
 }
 
 void vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)

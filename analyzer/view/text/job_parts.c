@@ -2,6 +2,7 @@
 #include "base/index.h"
 #include "view/text/job_parts.h"
 #include "view/text/table.h"
+#include "view/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -229,7 +230,7 @@ void vt_job_differences(struct vt_print *print, const struct vt_job *job, const 
                                               {.title = job->processes[odd->process].label, .right = true},
                                               {.title = usual, .right = true},
                                               {"difference", .right = true}};
-    size_t rows = print->style->top ? (size_t)print->style->top : ROWS;
+    size_t rows = vt_text_rows(print, ROWS, ROWS);
     struct vt_table table;
 
     snprintf(title, sizeof title, "Why %.60s differs", job->processes[odd->process].label);
