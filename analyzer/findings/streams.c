@@ -31,15 +31,25 @@ static void add_use(struct vt_fragmentation *found, const struct use *use, uint6
         found->stream_kept_bytes = use->kept_bytes;
 }
 
+bool vt_streams_are_many(const struct vt_fragmentation *found, uint64_t bytes)
+{
+    return found->stream_count > FEW_STREAMS && found->side_free_bytes >= bytes;
+}
+
 void vt_streams_find(const struct vt_report *report, int device_index, uint32_t event_index,
                      struct vt_fragmentation *found)
 {
-    const struct vt_trace *trace = report->trace;
+    if (report->trace->event_places)
+        vt_graph_pools_mark(report, device_index, event_index, found);
+    vt_streams_count(report->trace, found);
+}
+
+void vt_streams_count(const struct vt_trace *trace, struct vt_fragmentation *found)
+{
     uint64_t most = 0;
     found->stream_kept_bytes = found->kept_bytes;
     if (!trace->event_places)
         return;
-    vt_graph_pools_mark(report, device_index, event_index, found);
     struct use *uses = vt_allocate_zeros(trace->place_count, sizeof *uses);
     found->stream_kept_bytes = 0;
     for (size_t i = 0; i < found->segment_count; i++) {
@@ -62,7 +72,7 @@ void vt_streams_find(const struct vt_report *report, int device_index, uint32_t 
 void vt_streams_advise(struct vt_fragmentation *found)
 {
     char bytes[24];
-    if (found->stream_count <= FEW_STREAMS || found->side_free_bytes * WORTH_PART <= found->reserved_bytes)
+    if (!vt_streams_are_many(found, found->reserved_bytes / WORTH_PART))
         return;
     found->advice[found->advice_count++] = vt_print_text(
         "Use a few streams again instead of %" PRIu32

@@ -2,9 +2,11 @@
 #include "findings/leaks/cache.h"
 
 #include "base/allocate.h"
+#include "base/format.h"
 #include "findings/fragmentation.h"
 #include "findings/leaks/growth.h"
 #include "findings/leaks/lines.h"
+#include "findings/streams.h"
 #include "replay/walk.h"
 #include "trace/frameworks.h"
 
@@ -62,6 +64,23 @@ static void add_setting(const struct vt_leak_finder *finder, uint32_t stack_id, 
                  cache->setting);
 }
 
+/* Most of what is free serves other streams than the next one. */
+static bool is_of_streams(const struct vt_leak_finder *finder, uint64_t cached, struct vt_leak *leak)
+{
+    struct vt_fragmentation found =
+        vt_fragmentation_find(finder->replay, finder->device_index, finder->last_border);
+    char bytes[24];
+    vt_streams_count(finder->trace, &found);
+    const bool many = vt_streams_are_many(&found, cached / 2);
+    if (many)
+        snprintf(leak->why, sizeof leak->why,
+                 "Reserved memory grows with the number of streams: %" PRIu32
+                 " have some, and %s is free on all but one of them.",
+                 found.stream_count, vt_format_bytes(found.side_free_bytes, bytes));
+    vt_fragmentation_free(&found);
+    return many;
+}
+
 static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
 {
     uint64_t reserved = growth->bytes_per_step, more, blocks = finder->bounded_per_step;
@@ -79,7 +98,10 @@ static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, co
     bool fragments = holes * 2 > grown;
     struct vt_leak *leak = vt_leak_add(finder, fragments ? VT_LEAK_FRAGMENTATION : VT_LEAK_CACHE);
     leak->category = VT_CATEGORY_CACHED;
-    if (fragments)
+    const bool of_streams = fragments && is_of_streams(finder, walk->cached, leak);
+    if (of_streams)
+        vt_leak_set_verdict(leak, VT_LEAK_STREAMS);
+    else if (fragments)
         add_setting(finder, walk->stack_id, leak);
     if (walk->stack_id < finder->trace->stack_count) {
         leak->stack_id = walk->stack_id;
@@ -89,6 +111,8 @@ static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, co
     leak->bytes_per_step = more;
     leak->first_step = growth->first_step;
     leak->last_step = growth->last_step;
+    if (of_streams)
+        return;
     snprintf(leak->why, sizeof leak->why,
              "Reserved memory grows%s. In %" PRIu32 " of %" PRIu32
              " steps in which it grew, enough reserved memory was free, %s.",

@@ -132,6 +132,29 @@ static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak
     snprintf(leak->remedy, sizeof leak->remedy, vt_text_unsettled_gradients);
 }
 
+/* Parameters that grow as their gradients do, and that no Python variable keeps: the graph of the gradients
+ * does. */
+static void settle_parameters(const struct vt_leak_finder *finder, struct vt_leak *leak)
+{
+    const struct vt_leaks *leaks = finder->leaks;
+    if (leak->verdict != VT_LEAK_TENSOR || leak->category != VT_CATEGORY_PARAMETER || leak->holder.name ||
+        how_examined(finder, leak) < NO_CYCLES)
+        return;
+    for (size_t i = 0; i < leaks->count; i++)
+        for (size_t k = 0; leaks->items[i].verdict == VT_LEAK_CREATE_GRAPH && k < leaks->items[i].part_count;
+             k++) {
+            const struct vt_leak_part *part = &leaks->items[i].parts[k];
+            if (part->category != VT_CATEGORY_GRADIENT || part->bytes_per_step != leak->bytes_per_step)
+                continue;
+            vt_leak_set_verdict(leak, VT_LEAK_CREATE_GRAPH);
+            snprintf(
+                leak->why, sizeof leak->why,
+                "The parameters of these gradients: as many bytes per step, and no Python variable refers to "
+                "them. Parameters and gradients keep each other alive.");
+            return;
+        }
+}
+
 /* What each leak keeps; nothing can be left out of a tensor that each step replaces. */
 static void list_kept(const struct vt_leak_finder *finder)
 {
@@ -158,8 +181,10 @@ static void find(struct vt_leak_finder *finder)
         finders[i](finder);
     sum_up(leaks);
     list_kept(finder);
-    for (size_t i = 0; i < leaks->count; i++) {
+    for (size_t i = 0; i < leaks->count; i++)
         settle_gradients(finder, &leaks->items[i]);
+    for (size_t i = 0; i < leaks->count; i++) {
+        settle_parameters(finder, &leaks->items[i]);
         leaks->items[i].holder_unknown = why_unknown(finder, &leaks->items[i]);
     }
     vt_leak_cache_find(finder);

@@ -10,9 +10,9 @@
 #include "view/text/table.h"
 
 #define CHART_ROWS 3
-#define BARS 4u /* beside a finding */
-#define SCREEN_LINES 24
-#define LAST_ROWS 3 /* of each of the last tables */
+#define BARS 4            /* beside a finding */
+#define INFERENCE_LINES 2 /* at least */
+#define LAST_ROWS 3       /* of each of the last tables */
 
 /* ---- Status ---- */
 
@@ -171,23 +171,6 @@ static void print_advice(struct vt_print *print, const struct vt_device_report *
     }
 }
 
-/* The last sections, each of a title and some rows: they share the lines that are left, and lose rows in
- * turn, the longest first; with none left, a section has no title either. */
-static void share_lines(int left, int *rows, int count)
-{
-    for (;;) {
-        int sum = 0, longest = 0;
-
-        for (int i = 0; i < count; i++) {
-            sum += rows[i] ? rows[i] + 1 : 0;
-            longest = rows[i] >= rows[longest] ? i : longest;
-        }
-        if (sum <= left || !rows[longest])
-            return;
-        rows[longest]--;
-    }
-}
-
 static size_t count_advice(const struct vt_advices *advices)
 {
     size_t count = 0;
@@ -202,6 +185,15 @@ static int at_most(size_t count, int most)
     return count < (size_t)most ? (int)count : most;
 }
 
+/* Beside findings: few, and fewer after long ones. */
+static size_t bars_that_fit(struct vt_print *print, const struct vt_device_report *device)
+{
+    const int below = 2 + (device->inference.found ? INFERENCE_LINES : 0);
+    const int left = VT_SCREEN_LINES - vt_print_lines(print) - below;
+
+    return left < 0 ? 0 : left < BARS ? (size_t)left : BARS;
+}
+
 void vt_text_first_screen(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_report *report = print->report;
@@ -212,12 +204,12 @@ void vt_text_first_screen(struct vt_print *print, const struct vt_device_report 
         at_most(count_advice(&device->advices), most),
         vt_has_names(&shown->groups[VT_BY_MODULE]) ? at_most(shown->groups[VT_BY_MODULE].count, most) : 0};
     const bool full = print->style->full || print->style->brief;
+    const bool found = device->leaks.count || report->refusal_count;
 
     if (!vt_text_is_cause(report, "leak"))
         vt_text_leaks(print, device, full ? SIZE_MAX : 2);
     vt_text_peak(print, device);
-    vt_text_category_bars(print, device,
-                          full || !(device->leaks.count || report->refusal_count) ? SIZE_MAX : BARS);
+    vt_text_category_bars(print, device, full || !found ? SIZE_MAX : bars_that_fit(print, device));
     if (!device->peak.state.driver_bytes)
         return;
     if (!full)
@@ -226,10 +218,9 @@ void vt_text_first_screen(struct vt_print *print, const struct vt_device_report 
     if (full) /* larger ones follow */
         return;
     vt_text_host_memory(print);
-    if (SCREEN_LINES - vt_print_lines(print) > CHART_ROWS + 2)
+    if (VT_SCREEN_LINES - vt_print_lines(print) > CHART_ROWS + 2)
         print_chart(print, device);
-    if (!print->style->top)
-        share_lines(SCREEN_LINES - 1 - vt_print_lines(print), rows, 3);
+    vt_text_share_lines(print, rows, 3);
     vt_text_short_lines(print, device, (size_t)rows[0]);
     vt_text_parts(print, device, (size_t)rows[2]);
     print_advice(print, device, (size_t)rows[1]);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TOP_ROWS 8
-#define FIRST_ROWS 4 /* of what decides */
+#define FIRST_ROWS 3 /* on the first screen */
 
 /* The framework refused without asking the driver. */
 static bool is_own_limit(const struct vt_oom *refusal)
@@ -284,19 +284,21 @@ static void print_details(struct vt_print *print, const struct vt_shortage *shor
 static void print_sections(struct vt_print *print)
 {
     const struct vt_shortage *shortage = &print->report->shortage;
-    size_t top = (size_t)print->style->top;
+    const int top = print->style->top;
+    int rows[] = {top ? top : FIRST_ROWS, top ? top : FIRST_ROWS};
 
     if (!shortage->device)
         return;
     if (shortage->device->leaks.leak_count && !vt_text_is_cause(print->report, "leak"))
         vt_text_leaks(print, shortage->device, 1);
     print_filled(print, shortage);
-    vt_text_short_lines(print, shortage->device, top ? top : 3);
-    vt_text_parts(print, shortage->device, top ? top : 3);
+    vt_text_share_lines(print, rows, 2);
+    vt_text_short_lines(print, shortage->device, (size_t)rows[0]);
+    vt_text_parts(print, shortage->device, (size_t)rows[1]);
     if (print->style->full || print->style->brief)
-        print_details(print, shortage, top ? top : TOP_ROWS);
+        print_details(print, shortage, top ? (size_t)top : TOP_ROWS);
     else
-        vt_text_next(print, (const char *const[]){"oom --full", "report --at oom --by block", "html", NULL});
+        vt_text_next(print, (const char *const[]){"oom --full", "report --by block", "html", NULL});
 }
 
 void vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)

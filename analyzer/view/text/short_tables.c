@@ -139,6 +139,10 @@ void vt_text_parts(struct vt_print *print, const struct vt_device_report *device
     if (!rows || !vt_has_names(groups))
         return;
     vt_fold_parts(groups, PARTS, &families);
+    if (!families.count || !vt_text_is_shown(families.items[0].bytes, whole)) {
+        vt_module_families_free(&families);
+        return;
+    }
     vt_table_begin(&table, columns, 4);
     for (size_t i = 0; i < families.count && i < rows && vt_text_is_shown(families.items[i].bytes, whole);
          i++) {
@@ -160,4 +164,23 @@ void vt_text_next(struct vt_print *print, const char *const *commands)
     }
     fprintf(print->paragraph, VT_DIM " %s" VT_RESET, print->report->facts.path);
     vt_end_paragraph(print, 0, 2);
+}
+
+void vt_text_share_lines(struct vt_print *print, int *rows, int count)
+{
+    const int left = VT_SCREEN_LINES - 1 - vt_print_lines(print);
+
+    if (print->style->top || print->style->full || print->style->brief)
+        return;
+    for (;;) {
+        int sum = 0, longest = 0;
+
+        for (int i = 0; i < count; i++) {
+            sum += rows[i] ? rows[i] + 1 : 0;
+            longest = rows[i] >= rows[longest] ? i : longest;
+        }
+        if (sum <= left || !rows[longest])
+            return;
+        rows[longest]--;
+    }
 }
