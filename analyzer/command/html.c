@@ -45,8 +45,9 @@ static int load_trace(const struct vt_arguments *arguments, const char *path, st
                                         .shown_only = true,
                                         .oom = VT_AT_OOM_NEVER,
                                         .timeline_columns = VT_PAGE_COLUMNS};
-    int result = vt_load_report(arguments, path, &options,
-                                VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_STEPS | VT_FIND_CARD, loaded);
+    int result = vt_load_report(
+        arguments, path, &options,
+        VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_FRAGMENTATION | VT_FIND_STEPS | VT_FIND_CARD, loaded);
 
     *oom = NULL;
     if (result || !loaded->report->refusal_count)

@@ -10,15 +10,17 @@ import sys
 
 import pytest
 
-sys.path[:0] = map(str, (pathlib.Path(__file__).resolve().parent, pathlib.Path(__file__).resolve().parents[1]))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = map(str, (HERE, HERE.parent, HERE.parent / "golden"))
 import catalogue  # noqa: E402
 import helpers  # noqa: E402
+import page_data  # noqa: E402
 from judge import GPU_BYTES, failures_in, judge_oom, oom, requests_in, run_oom  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not helpers.RUN, reason="fills the GPU: only over the simulated one, whose size can be set")
 
 READERS = os.environ.get("VRAMTRACE_READERS")
-CLIENT = pathlib.Path(__file__).resolve().parents[1] / "golden" / "mcp_client.py"
+CLIENT = HERE.parent / "golden" / "mcp_client.py"
 PROGRAMS = catalogue.read()
 ALL = catalogue.names("oom")
 FAILING = [name for name in ALL if "no failure" not in PROGRAMS[name].expected]
@@ -214,6 +216,37 @@ def test_an_assistant_reads_what_decides_first(runs):
         text = answer["text"]
         places = [text.find(word) for word in words]
         assert -1 not in places and places == sorted(places) and len(text.encode()) < 2200, text
+
+
+def sentences(trace):
+    """What report, leaks, oom and frag conclude: of leaks, causes, advice and fragmentation."""
+    asked = {command: json.loads(helpers.vramtrace(*command.split(), "--json", trace).stdout)
+             for command in ("report", "leaks", "oom", "frag --at peak")}
+    for device in asked["report"]["devices"]:
+        yield from (advice[key] for advice in device["advice"] for key in ("what", "why"))
+    for device in asked["leaks"]["devices"]:
+        yield from (leak[key] for leak in device["leaks"] for key in ("verdict", "why", "remedy"))
+    yield from (cause[key] for cause in asked["oom"]["last"]["causes"] for key in ("what", "remedy", "examined"))
+    yield from (text for device in asked["frag --at peak"]["devices"] for text in device["advice"])
+
+
+@pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
+@pytest.mark.parametrize("name", ["leak", "fragmentation", "side_stream", "batch"])
+def test_every_view_has_every_finding(runs, name, tmp_path):
+    """Each sentence is in the page's data and in an assistant's answers."""
+    trace, _, _ = runs[name]
+    said = list(sentences(trace))
+    helpers.vramtrace("html", "-o", tmp_path / "page.html", trace)
+    _, (page,) = page_data.read(tmp_path / "page.html")
+    shown = json.dumps([page.head, *(page.document(blob) for blob in ("report", "leaks", "oom"))], ensure_ascii=False)
+    answers = subprocess.run([READERS, CLIENT, helpers.BUILD / "analyzer/vramtrace", "mcp", trace], capture_output=True, text=True,
+                             input='[["report", {}], ["leaks", {}], ["oom", {}], ["frag", {"at": "peak"}]]', timeout=120, check=True,
+                             env={**os.environ, "VRAMTRACE_PYTHON": READERS}).stdout
+    told = json.dumps(json.loads(answers), ensure_ascii=False)
+    for text in said:
+        escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+        assert escaped in shown and (escaped in told or " ".join(text.split()) in " ".join(told.replace("\\n", " ").split())), text
+    assert len(said) >= 3
 
 
 def test_what_keeps_the_segments(runs):

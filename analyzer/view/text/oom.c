@@ -261,6 +261,7 @@ static void oom_table(struct vt_print *print, size_t rows)
 /* Everything after the first screen. */
 static void print_details(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
+    vt_text_advice(print, shortage->device);
     fputc('\n', print->stream);
     if (print->style->brief) {
         freed_table(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
@@ -276,9 +277,6 @@ static void print_details(struct vt_print *print, const struct vt_shortage *shor
         freed_table(print, shortage, rows);
     oom_table(print, rows);
     vt_text_evidence(print, shortage->device);
-    if (shortage->device->advices.count)
-        fputc('\n', print->stream);
-    vt_text_advice(print, shortage->device);
 }
 
 static void print_sections(struct vt_print *print)

@@ -163,6 +163,7 @@ static void details(struct vt_print *print, const struct vt_device_report *devic
 {
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
+    vt_text_advice(print, device); /* an assistant may read only the beginning */
     fputc('\n', print->stream);
     if (!print->style->brief) {
         axis_title(print, device, 2);
@@ -173,9 +174,6 @@ static void details(struct vt_print *print, const struct vt_device_report *devic
     vt_text_gpu_table(print, device);
     vt_text_graph_pools(print, device);
     vt_text_evidence(print, device);
-    if (device->advices.count)
-        fputc('\n', print->stream);
-    vt_text_advice(print, device);
 }
 
 static bool shows_first_screens(const struct vt_print *print)

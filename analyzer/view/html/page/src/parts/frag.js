@@ -55,6 +55,8 @@ function create(root, context) {
                     ["Between blocks", `${format.bytes(found.keptBytes)}, pinned by blocks in use`],
                     ["Largest hole", format.bytes(found.largestHole)]
                 ]));
+        for (const advice of model.device.frag_advice || [])
+            summary.append(h("p", {}, h("strong", {}, "At the peak: "), advice));
         table.set(pinsOf(found));
     }
     return { update };
