@@ -19,9 +19,9 @@ import judge  # noqa: E402
 import test_advice  # noqa: E402
 from helpers import made_here, versions  # noqa: E402
 
-ABOUT = """*right*: what was said is the truth that the program records itself, and its bytes are near the measured ones. *observed*: what is
-there was said with its bytes and line, but no cause, or that it cannot be judged. *wrong*: anything else, also a finding that is missing
-or that is none. *said*, *measured*: bytes of those that are right, added up.
+ABOUT = """*right*: what was said is the truth that the program records itself, and its bytes are near the measured ones.
+*observed*: what is there was said with its bytes and line, but no cause, or that it cannot be judged. *wrong*: anything else, also a
+finding that is missing or that is none. *said*, *measured*: bytes of those that are right, added up.
 """
 HEAD = "| kind | programs | right | observed | wrong | said | measured | |\n|---|--:|--:|--:|--:|--:|--:|---|"
 OUTCOMES = ("right", "observed", "wrong")
@@ -88,10 +88,11 @@ def advice(folder):
         (folder / str(follow)).mkdir(parents=True, exist_ok=True)
         runs.append(test_advice.run_scripts(folder / str(follow), follow, "1"))
     before, after = runs
-    for name, kind in test_advice.KINDS.items():
+    known_wrong = {name: kind for names in test_advice.KNOWN_WRONG.values() for name, kind in names.items()}
+    for name, kind in {**test_advice.KINDS, **known_wrong}.items():
         fell = before[name][1]["peak"] - after[name][1]["peak"]
         said = sum(item["bytes"] for item in test_advice.advice(before[name][0], kind)[:1])
-        table.add(kind, name, "right" if abs(said - fell) <= test_advice.NEAR * fell else "wrong" if said else "observed", said, fell)
+        table.add(kind, name, "right" if abs(said - fell) <= test_advice.NEAR * fell else "wrong", said, fell)
     for names in test_advice.NOT_SAID.values():
         for name, kind in names.items():
             table.add(f"{kind}, where it would not help", name, "wrong" if test_advice.advice(before[name][0], kind) else "right")
