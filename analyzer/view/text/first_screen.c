@@ -12,6 +12,7 @@
 #define CHART_ROWS 3
 #define BARS 4            /* beside a finding */
 #define INFERENCE_LINES 2 /* at least */
+#define MUCH_UNUSED 0.5   /* of the reserved bytes */
 #define LAST_ROWS 3       /* of each of the last tables */
 
 /* ---- Status ---- */
@@ -148,6 +149,13 @@ static void print_gpu(struct vt_print *print, const struct vt_device_report *dev
         join = ", ";
     }
     vt_end_paragraph(print, 0, 2);
+    if (!device->at.state.present && device->reserved_unused.share >= MUCH_UNUSED &&
+        device->reserved_unused.remedy)
+        vt_print_paragraph(
+            print, 0, 2,
+            "! %.0f %% of what is reserved is in empty segments: %s returns %s (vramtrace frag).",
+            100 * device->reserved_unused.share, device->reserved_unused.remedy,
+            VT_BYTES(device->reserved_unused.bytes));
 }
 
 /* ---- What to do ---- */

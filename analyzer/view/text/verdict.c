@@ -95,6 +95,7 @@ void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device)
     uint64_t direct = state->used_bytes > state->block_bytes ? state->used_bytes - state->block_bytes : 0;
     const bool told = device->card.present && device->card.processes_known;
     const uint64_t context_bytes = vt_text_context_bytes(device);
+    const struct vt_reserved_unused *unused = &device->reserved_unused;
     const char *join = " = ";
     const struct {
         uint64_t bytes;
@@ -119,6 +120,13 @@ void vt_text_gpu(struct vt_print *print, const struct vt_device_report *device)
     if (state->rounding_bytes)
         fprintf(print->paragraph, " %s of the tensors is allocator rounding.",
                 VT_BYTES(state->rounding_bytes));
+    if (state->half_copy_bytes)
+        fprintf(print->paragraph, " %s of the activations are half-precision copies of weights (autocast).",
+                VT_BYTES(state->half_copy_bytes));
+    if (unused->bytes && unused->remedy && !device->at.state.present)
+        fprintf(print->paragraph,
+                " %s would return %s of what is reserved but unused (%.0f %% of the reserved).",
+                unused->remedy, VT_BYTES(unused->bytes), 100 * unused->share);
     if (state->gathered_bytes)
         fprintf(print->paragraph, " %s of the parameters are gathered copies of sharded ones.",
                 VT_BYTES(state->gathered_bytes));
@@ -178,6 +186,8 @@ void vt_text_advice(struct vt_print *print, const struct vt_device_report *devic
                            VT_PERCENT(advice->bytes, advices->peak_bytes), advice->what);
         vt_print_paragraph(print, 4, 4, VT_DIM "%s%s%s." VT_RESET, advice->why, named ? "" : ": ",
                            named ? "" : advice->where);
+        if (advice->how && advice->how[0])
+            vt_print_paragraph(print, 4, 4, VT_DIM "%s" VT_RESET, advice->how);
     }
 }
 

@@ -24,7 +24,8 @@ function draw(root, document, context) {
                           }),
                           factList([
                               ["Where", item.where ? name(item.where) : null],
-                              ["Why", item.why ? name(item.why, "vp-wrap") : null]
+                              ["Why", item.why ? name(item.why, "vp-wrap") : null],
+                              ["How", item.how ? name(item.how, "vp-wrap") : null]
                           ]))));
     return undefined;
 }
