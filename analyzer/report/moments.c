@@ -308,7 +308,8 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     *index = chosen;
     if (chosen < count)
         return 0;
-    return vt_fail(reason, "no out-of-memory error %s %.64s; the trace has %zu other%s: vramtrace oom lists them",
+    return vt_fail(reason,
+                   "no out-of-memory error %s %.64s; the trace has %zu other%s: vramtrace oom lists them",
                    moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
 }
 

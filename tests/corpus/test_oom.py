@@ -208,7 +208,8 @@ def test_no_forecast_of_what_happened(runs):
 @pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
 def test_an_assistant_reads_what_decides_first(runs):
     for name, words in (("leak", ["requested", "why", "a leak: ", "fix", "What filled the ", "Lines", "By module"]),
-                        ("fragmentation", ["requested", "why", "fragmentation: ", "fix", "expandable_segments", "What filled the ", "Lines", "By module"])):
+                        ("fragmentation", ["requested", "why", "fragmentation: ", "fix", "expandable_segments", "What filled the ",
+                                          "Lines", "By module"])):
         trace, _, _ = runs[name]
         _, answer = json.loads(subprocess.run([READERS, CLIENT, helpers.BUILD / "analyzer/vramtrace", "mcp", trace], input='[["oom", {}]]',
                                               env={**os.environ, "VRAMTRACE_PYTHON": READERS}, capture_output=True, text=True, timeout=60,

@@ -86,8 +86,9 @@ def check_allocations(trace, events):
         kind = klass["kind"]
         made = events[trace.events[allocation["begin"]]]
         end = None if allocation["end"] is None else trace.events[allocation["end"]]
-        of = [events[index]["stack"] for index in range(made["index"] + 1)] if kind == "graph" else [made["stack"]]  # an earlier line captured it
-        assert trace.frames(klass["stack"]) in [[(frame["function"], frame["file"], frame["line"]) for frame in stack] for stack in of]
+        # memory of a graph is of the earlier line that captured it
+        of = [events[index]["stack"] for index in range(made["index"] + 1)] if kind == "graph" else [made["stack"]]
+        assert trace.frames(klass["stack"]) in [[(one["function"], one["file"], one["line"]) for one in stack] for stack in of]
         if made["kind"] == "alloc" and kind in OF_ONE_CALL:
             assert allocation["address"] == int(made["address"], 16)
             assert allocation["bytes"] == made["bytes"]

@@ -172,7 +172,8 @@ def test_the_first_that_runs_out(tmp_path):
     told = merged(tmp_path, "oom")
     fell, still = counters(tmp_path, "fell"), counters(tmp_path, "still")
     first, *others = told["failures"]
-    assert first["process"] == 2 and first["failed_request"]["requested_bytes"] == 1 << 30 and first["failed_request"]["line"] == line_of("fills the card")
+    failed = first["failed_request"]
+    assert first["process"] == 2 and failed["requested_bytes"] == 1 << 30 and failed["line"] == line_of("fills the card")
     (late,) = [fall for fall in others if fall["failed_request"]]
     assert (late["process"], late["same_gpu"], late["failed_request"]["line"]) == (0, True, line_of("is too late"))
     assert sorted(fall["process"] for fall in others) == [0, 1, 3]
