@@ -42,19 +42,57 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* The nearest whose search went to its end, else the nearest that searched; NULL = none searched. */
-static const struct vt_inspection *choose(const struct vt_trace *trace, uint64_t t_ns)
+static uint64_t sum_of(const struct vt_replay *replay, const struct vt_counted *there,
+                       const uint32_t *alive_at)
 {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < there->count; i++) {
+        const struct vt_allocation *block = &replay->allocations[there->items[i]];
+        bytes += !alive_at || vt_alive_at(block, *alive_at) ? block->bytes : 0;
+    }
+    return bytes;
+}
+
+/* By how many bytes the memory at an inspection differs from that of a moment. One that comes after the work
+ * counts a quarter of them more: then less refers to the same memory. */
+static uint64_t difference(const struct vt_replay *replay, int device_index, uint32_t last_made,
+                           const struct vt_counted *there, uint32_t event)
+{
+    struct vt_counted seen = vt_counted_at(replay, device_index, event);
+    const uint64_t all = sum_of(replay, there, NULL), shared = sum_of(replay, there, &event),
+                   bytes = sum_of(replay, &seen, NULL);
+    free(seen.items);
+    return all + bytes - 2 * shared + (event < last_made ? 0 : all / 4);
+}
+
+/* Of those whose search went to its end, else of all that searched: the one with the memory nearest to the
+ * moment's, of equal ones the nearest in time. NULL = none searched. */
+static const struct vt_inspection *choose(const struct vt_replay *replay, int device_index, uint32_t event)
+{
+    const struct vt_trace *trace = replay->trace;
+    struct vt_counted there = vt_counted_at(replay, device_index, event);
     const struct vt_inspection *best = NULL;
+    uint64_t least = 0;
+    uint32_t last_made = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (replay->allocations[i].device_index == device_index &&
+            replay->allocations[i].alloc_event > last_made)
+            last_made = replay->allocations[i].alloc_event;
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *seen = &trace->inspections[i];
         if (!seen->census || (best && best->census_ended && !seen->census_ended))
             continue;
-        if (!best || (seen->census_ended && !best->census_ended) ||
-            distance(vt_event_time(trace, seen->event_index), t_ns) <
-                distance(vt_event_time(trace, best->event_index), t_ns))
-            best = seen;
+        const uint64_t bytes = difference(replay, device_index, last_made, &there, seen->event_index);
+        const bool nearer =
+            best && distance(vt_event_time(trace, seen->event_index), vt_event_time(trace, event)) <
+                        distance(vt_event_time(trace, best->event_index), vt_event_time(trace, event));
+        if (best && best->census_ended == seen->census_ended &&
+            (bytes > least || (bytes == least && !nearer)))
+            continue;
+        best = seen;
+        least = bytes;
     }
+    free(there.items);
     return best;
 }
 
@@ -294,7 +332,7 @@ struct vt_holder_table vt_holder_table_make(const struct vt_report *report, int 
     struct vt_holder_table table = {.present = true};
     struct maker maker = {.report = report,
                           .attribution = report->attribution,
-                          .inspection = choose(report->trace, t_ns),
+                          .inspection = choose(report->attribution->replay, device_index, event_index),
                           .device_index = device_index,
                           .table = &table};
 

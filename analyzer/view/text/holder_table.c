@@ -50,6 +50,8 @@ void vt_text_holders(struct vt_print *print, const struct vt_device_report *devi
     for (size_t i = 0; i < shown; i++) {
         const struct vt_holder_row *row = &table->rows[i];
 
+        if (!row->bytes)
+            break;
         put_name(&out, row);
         vt_table_cells(&out, VT_COUNT(row->tensors));
         vt_table_size(&out, row->bytes, table->bytes);

@@ -25,7 +25,7 @@ void vt_text_parts(struct vt_print *print, const struct vt_device_report *device
 /* The last tables of a screen, each of a title and some rows, share the lines that are left: they lose rows
  * in turn, the longest first; with none left, a table has no title either. Does nothing with --top or --full.
  */
-#define VT_SCREEN_LINES 24
+#define VT_SCREEN_LINES 23 /* of 24: one is for the prompt */
 void vt_text_share_lines(struct vt_print *print, int *rows, int count);
 /* What to type next; NULL ends the commands. */
 void vt_text_next(struct vt_print *print, const char *const *commands);
