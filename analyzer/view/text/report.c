@@ -17,6 +17,7 @@
 
 #define LEGEND_COLUMNS 36
 #define DEVICE_ROWS 4u
+#define IMBALANCE 2     /* times the least peak */
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
 
 static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
@@ -233,6 +234,24 @@ static void device_table(struct vt_print *print, size_t shown)
     vt_table_print(&table, print);
 }
 
+/* GPUs that share the work should need about the same. */
+static void print_imbalance(struct vt_print *print)
+{
+    const struct vt_report *report = print->report;
+    const struct vt_device_report *most = report->devices, *least = report->devices;
+
+    for (size_t i = 1; i < report->device_count; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+
+        most = device->peak.state.used_bytes > most->peak.state.used_bytes ? device : most;
+        least = device->peak.state.used_bytes < least->peak.state.used_bytes ? device : least;
+    }
+    if (most->peak.state.used_bytes > IMBALANCE * least->peak.state.used_bytes)
+        vt_print_paragraph(print, 0, 2, "! imbalance: GPU %d peaks at %s, GPU %d at %s", most->index,
+                           VT_BYTES(most->peak.state.used_bytes), least->index,
+                           VT_BYTES(least->peak.state.used_bytes));
+}
+
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     vt_text_device(print, device);
@@ -275,6 +294,7 @@ void vt_text_report(const struct vt_report *report, const struct vt_view_style *
     print_nothing(&print);
     if (report->device_count > 1 && shows_first_screens(&print)) {
         device_table(&print, main_device(report));
+        print_imbalance(&print);
         device_section(&print, &report->devices[main_device(report)]);
     } else {
         for (size_t i = 0; i < report->device_count; i++) {
