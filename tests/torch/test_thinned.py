@@ -33,11 +33,13 @@ CHAINS, STEPS_EACH, PART = 20, 3, 2  # in so many chains, but each of some steps
 RECHAIN = BUILD / "tests/unit/rechain"
 # What is not promised: (commands, fields of JSON, why). The table of docs/analysis.md says the same.
 EXCEPTIONS = [
-    ("report leaks oom frag steps diff check info timeline", r"trace\.omitted$", "says that events were not looked at"),
+    ("report leaks oom frag steps diff check info timeline", r"trace\.omitted$", "says that events were not read"),
     ("report", r"\.identities\W", "are checked where every event was read"),
     ("report timeline", r"\.timeline\.", "has only moments in whole chains"),
     ("report oom diff", r"\.temporary_peak_bytes$", "is the most at moments in whole chains"),
     ("report oom", r"\.advice\W", "what a remedy saves is judged by the moments in whole chains"),
+    ("report leaks", r"\.leaks_change_bytes$", "memory at the start of a step is compared between the steps in whole chains"),
+    ("oom", r"\.causes\W.*\.(what|certain)$", "inputs of earlier steps are those of the steps in whole chains"),
     ("oom", r"\.freed_next\W", "what would be freed next is judged by the steps in whole chains"),
     ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between whole chains have no category"),
     ("steps", r"\.(peak|end)\.(event|t_ns)$|\.end\.phase$", "of a step between whole chains, the event before that is kept"),
@@ -47,8 +49,9 @@ EXCEPTIONS = [
 ]
 # Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.
 CHART = re.compile(r"^ +Time( |$)|^ driver ")
-ESTIMATES = re.compile(r"(?ms)^(To lower the peak|Freed next).*?(?=^\S|\Z)")
-OF_TEXT = {"report": ("chart", "at once", "estimates"), "oom": ("at once", "estimates")}
+ESTIMATES = re.compile(r"(?ms)^(To lower the peak|Would have been freed next).*?(?=^\S|\Z)")
+TOO_BIG = re.compile(r"(?ms)^  (why|observed) +step \d+ is too big.*?(?=^  fix)")
+OF_TEXT = {"report": ("chart", "temp. peak", "estimates"), "oom": ("temp. peak", "estimates")}
 
 
 def vramtrace(command, *arguments, above=None, status=(0,)):
@@ -103,18 +106,19 @@ def promised(document, command):
 
 def paragraphs(text, command):
     """Lines of a text, without the paragraph that says what is missing, and what OF_TEXT names."""
-    text = re.sub(r"(?m)^[\d,]+ of [\d,]+ events were not read one by one(.+\n)+\n", "", text)
+    text = re.sub(r"(?m)^Long trace: (.+\n)+\n", "", text)
     text = re.sub(r"(?m)^not read .*\n", "", text)
+    text = re.sub(r"(?m)^(✓ no leak in [\d,]+ steps): memory at the start(.+\n)+", r"\1\n", text)  # if all events were read
     text = re.sub(r"; [\d,]+ events were not read one by one.*", "", text)
     if "estimates" in OF_TEXT.get(command, ()):
-        text = ESTIMATES.sub("", text)
+        text = TOO_BIG.sub("", ESTIMATES.sub("", text))
     lines, column, in_chart = [], None, False
     for line in text.splitlines():
         in_chart = "chart" in OF_TEXT.get(command, ()) and bool(line.strip()) and (in_chart or bool(CHART.search(line)))
         if in_chart:
             continue
-        if "at once" in OF_TEXT.get(command, ()):
-            column = line.index("at once") + len("at once") if "at once" in line else column if line.strip() else None
+        if "temp. peak" in OF_TEXT.get(command, ()):
+            column = line.index("temp. peak") + len("temp. peak") if "temp. peak" in line else column if line.strip() else None
             line = line if column is None else re.sub(r"\S+( \w+)?$", "", line[:column]) + line[column:]
         lines.append(" ".join(line.split()))
     return lines
@@ -129,9 +133,10 @@ def moments(trace):
 
 def pairs(trace, above, command, *arguments, json_too=True, status=(0,)):
     operands = () if command.startswith("diff") else (trace,)
-    for more in ((), ("--json",)) if json_too else ((),):
+    text = ("--full",) if command.split()[0] in ("report", "leaks", "oom", "frag", "diff") else ()  # a screen has what fits it
+    for more in (text, ("--json",)) if json_too else (text,):
         thinned, whole = (vramtrace(command, *more, *arguments, *operands, above=limit, status=status) for limit in (above, None))
-        yield bool(more), thinned, whole
+        yield more == ("--json",), thinned, whole
 
 
 def check(trace, above, command, *arguments, **options):

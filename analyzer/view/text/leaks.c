@@ -218,7 +218,9 @@ static void device_section(struct vt_print *print, const struct vt_device_report
         vt_print_paragraph(print, 0, 0,
                            "%" PRIu64 " events were lost: some leaks may be allocations whose free was lost.",
                            print->report->facts.dropped_events);
-    if (leaks->judged && !leaks->leak_count)
+    if (leaks->judged && !leaks->leak_count && print->report->facts.omitted_events)
+        vt_print_paragraph(print, 0, 0, "✓ no leak in %s steps", VT_COUNT(leaks->step_count));
+    else if (leaks->judged && !leaks->leak_count)
         vt_print_paragraph(
             print, 0, 0,
             "✓ no leak in %s steps: memory at the start of a step, later half against earlier: %s",
