@@ -72,6 +72,15 @@ def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
     return result
 
 
+def shown_bytes(size):
+    """A number of bytes as reports print it: three significant digits, none after the point if it is whole."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= (1024 if units[0] == "B" else 1023.5) and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    digits = 0 if size == int(size) or size >= 99.95 else 1 if size >= 9.995 else 2
+    return f"{size:.{digits}f} {units[0]}"
+
+
 def vramtrace(*arguments, check=True, cwd=None):
     result = subprocess.run([str(PROGRAM), *map(str, arguments)], env=ENVIRONMENT, cwd=cwd, capture_output=True, text=True, timeout=300)
     if check and result.returncode:

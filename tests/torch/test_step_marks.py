@@ -60,7 +60,7 @@ with torch.no_grad():
 """
 
 
-@pytest.mark.parametrize("script, reason", [(LONG_END, "The last step has"), (LONG_BEGIN, "lie in steps")], ids=["end", "begin"])
+@pytest.mark.parametrize("script, reason", [(LONG_END, "The last step has"), (LONG_BEGIN, "are in steps")], ids=["end", "begin"])
 def test_no_leak_is_said_of_steps_only(tmp_path, script, reason):
     """Where most of the run lies outside of steps that compare there is no all-clear. Marks show what grows."""
     (tmp_path / "train.py").write_text(script)
