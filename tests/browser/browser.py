@@ -1,8 +1,10 @@
 """A browser as a person uses it: real moves of the mouse, real keys, and what is seen afterwards."""
 import base64
 import json
+import pathlib
 import re
 import shutil
+import sys
 import time
 
 from selenium import webdriver
@@ -10,6 +12,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import shown_bytes as printed_bytes  # noqa: E402,F401
 
 TABS = ("who", "blocks", "map", "leaks", "oom", "frag", "advice", "card", "steps", "source")
 WAIT_SECONDS = 60
@@ -186,15 +191,3 @@ def exact_bytes(text):
     """ "−1,024 B" or "+1,024 B" as a number."""
     sign, digits = re.fullmatch(r"([+−]?)([\d,]+) B", text).groups()
     return int(digits.replace(",", "")) * (-1 if sign == "−" else 1)
-
-
-def printed_bytes(size):
-    """As the page should print it; by arithmetic on whole numbers."""
-    if size < 1024:
-        return f"{size} B"
-    for power, unit in enumerate(("KiB", "MiB", "GiB", "TiB"), 1):
-        hundredths, rest = divmod(size * 100, 1 << 10 * power)
-        hundredths += 2 * rest + hundredths % 2 > 1 << 10 * power  # ties to the even digit, as printf
-        if hundredths < 102400:
-            return f"{hundredths // 100}.{hundredths % 100:02} {unit}"
-    raise ValueError(size)

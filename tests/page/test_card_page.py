@@ -12,6 +12,7 @@ from test_browser import complaints, driver, look, pytestmark, settle  # noqa: F
 sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
 from card_process import MIB, PAUSE, finish, start  # noqa: E402
 from harness import ANALYZER  # noqa: E402
+from helpers import shown_bytes  # noqa: E402
 
 SCRIPT = """return [...document.querySelectorAll('#panels article')].map(article => [article.querySelector('h3').textContent,
     article.querySelector('.vp-figure').textContent, [...article.querySelectorAll('table')].map(table =>
@@ -48,7 +49,7 @@ def test_numbers_are_the_books(driver, look, page):  # noqa: F811
         assert [(what, int(re.sub(r"\D", "", exact))) for what, exact, _ in beside] == [("pinned host memory", books["host"])]
         assert figure.endswith("of 16 GiB in use")
     advice = {article[0]: article[1] for article in articles if article not in (peak, last)}
-    figures = [f"−{size / MIB:.2f} MiB" for size in (other["own"], books["context"] - 300 * MIB)]
+    figures = [f"−{shown_bytes(size)}" for size in (other["own"], books["context"] - 300 * MIB)]
     assert all(any(figure.startswith(wanted) for figure in advice.values()) for wanted in figures)
     assert complaints(driver) == []
 
@@ -61,6 +62,6 @@ def test_a_context_without_memory(driver, look, tmp_path):  # noqa: F811
     settle(driver)
     (bare,) = [article for article in driver.execute_script(SCRIPT) if article[0].startswith("GPU ")]
     assert bare[0] == "GPU 1: only a CUDA context"
-    assert bare[1] == f"{json.loads(books.read_text())['own'] / MIB:.2f} MiB"
+    assert bare[1] == shown_bytes(json.loads(books.read_text())['own'])
     assert "card.py:" in driver.execute_script("return document.querySelector('#panels').textContent")
     assert complaints(driver) == []
