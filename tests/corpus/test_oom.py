@@ -195,7 +195,7 @@ def test_whose_request_was_granted_later(runs):
     assert shown["survived"]["largest_line"]["line"] == asking_line("hidden") - 2
     assert shown["survived"]["largest_t_ns"] < shown["out_of_memory"][0]["t_ns"]
     text = " ".join(helpers.vramtrace("oom", trace).stdout.split())
-    assert f"hidden.py:{asking_line('hidden') - 2} <module>, at step" in text.split("Besides, one request was refused at first")[1]
+    assert f"hidden.py:{asking_line('hidden') - 2} <module>, at step" in text.split("Besides, one request succeeded only after")[1]
 
 
 def test_no_forecast_of_what_happened(runs):
@@ -207,16 +207,16 @@ def test_no_forecast_of_what_happened(runs):
 
 @pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
 def test_an_assistant_reads_what_decides_first(runs):
-    for name, words in (("leak", ["requested", "why", "a leak: ", "fix", "What filled the ", "Lines", "By module"]),
+    for name, words in (("leak", ["requested", "why", "a leak: ", "fix", "What filled the ", "Lines"]),
                         ("fragmentation", ["requested", "why", "fragmentation: ", "fix", "expandable_segments", "What filled the ",
-                                          "Lines", "By module"])):
+                                          "Lines"])):
         trace, _, _ = runs[name]
         _, answer = json.loads(subprocess.run([READERS, CLIENT, helpers.BUILD / "analyzer/vramtrace", "mcp", trace], input='[["oom", {}]]',
                                               env={**os.environ, "VRAMTRACE_PYTHON": READERS}, capture_output=True, text=True, timeout=60,
                                               check=True).stdout)
         text = answer["text"]
         places = [text.find(word) for word in words]
-        assert -1 not in places and places == sorted(places) and len(text.encode()) < 2200, text
+        assert -1 not in places and places == sorted(places) and len(text.encode()) < 2400, text
 
 
 def sentences(trace):

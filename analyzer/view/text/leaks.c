@@ -48,7 +48,7 @@ static void print_parts(struct vt_print *print, const struct vt_leak *leak)
         {"by", .drop = 3},
         {"allocations", .right = true, .drop = 2},
         {"category", .drop = 1}};
-    size_t rows = print->style->top ? (size_t)print->style->top : PARTS;
+    size_t rows = vt_text_rows(print, 3, PARTS);
     struct vt_table table;
     uint64_t rest = 0;
 
