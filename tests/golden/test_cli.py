@@ -221,7 +221,7 @@ def test_unknown_option(empty_trace):
 @pytest.mark.parametrize(
     "option,value,part",
     [
-        ("--by", "colour", "category, module, kind, owner, line, stack, op or block"),
+        ("--by", "colour", "category, module, kind, owner, line, stack, op, block or holder"),
         ("--color", "sometimes", "auto, always or never"),
         ("--width", "wide", "40 to 1000"),
         ("--width", "3", "40 to 1000"),

@@ -166,7 +166,7 @@ def test_free_threaded(tmp_path, fake_interpreter, minor):
     information = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"]))
     assert information["trace"]["python_free_threaded"] == 1 and information["inspections"]["count"] == 0
     text = subprocess.check_output([PROGRAM, "info", tmp_path / "run.vrt"], text=True)
-    assert f"3.{minor}.10 free-threaded (its objects are not inspected" in text
+    assert f"3.{minor}.10 free-threaded (objects are not inspected" in text
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])

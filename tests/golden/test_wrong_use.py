@@ -37,7 +37,7 @@ TABLE = [
     ("report --top many run.vrt", USE, "vramtrace report: --top must be a number from 1 to 1000000, not 'many'"),
     ("report --top -1 run.vrt", USE, "vramtrace report: --top must be a number from 1 to 1000000, not '-1'"),
     ("report --width 3 run.vrt", USE, "vramtrace report: --width must be a number from 40 to 1000, not '3'"),
-    ("report --by colour run.vrt", USE, "vramtrace report: --by takes category, module, kind, owner, line, stack, op or block, not 'colour'"),
+    ("report --by colour run.vrt", USE, "vramtrace report: --by takes category, module, kind, owner, line, stack, op, block or holder, not 'colour'"),
     ("report --device 7 run.vrt", USE, "vramtrace report: run.vrt: no device 7 in the trace; the highest is 0"),
     ("report --rules none run.vrt", USE, "vramtrace report: --rules: none: No such file or directory"),
     ("report --rules notes.txt run.vrt", USE, "vramtrace report: --rules: notes.txt:1: 'notes': expected 'rule', 'trait' or 'code'"),
