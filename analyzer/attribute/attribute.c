@@ -355,6 +355,7 @@ static void attribute(struct vt_attribution *attribution)
     attribution->labels = tables->labels;
     uint64_t *lives = vt_allocate_zeros(replay->allocation_count + 1, sizeof *lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 0, PARTS);
+    vt_trace_settle_frames(trace);
     struct vt_matcher *matcher = vt_traits_by_stack_make(trace, attribution->rules, &tables->sites);
     tables->names = vt_names_make(trace);
     tables->module_tree = vt_module_tree_make(&tables->sites, tables->names);

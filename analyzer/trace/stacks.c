@@ -50,6 +50,15 @@ int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_pytho
     return line;
 }
 
+void vt_trace_settle_frames(const struct vt_trace *trace)
+{
+    for (uint32_t id = 0; id < trace->stack_count; id++)
+        for (uint32_t i = 0; i < trace->stacks[id].python_count; i++) {
+            vt_trace_code_is_library(trace, trace->stacks[id].python[i].code_id);
+            vt_trace_python_line(trace, &trace->stacks[id].python[i]);
+        }
+}
+
 static void fill_native(const struct vt_trace *trace, uint64_t address, struct vt_frame *frame)
 {
     struct vt_trace_tables *tables = trace->tables;

@@ -72,7 +72,7 @@ struct vt_trace_tables {
     struct vt_compiled_line *compiled; /* by file (by its text) and line once the trace is read */
     size_t compiled_count, compiled_capacity;
 
-    struct vt_index lines;    /* (code, offset) → line + 1 */
+    struct vt_index lines;    /* (code, offset) → line */
     uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */
 };
 

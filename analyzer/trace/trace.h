@@ -256,6 +256,10 @@ const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint
 /* Line of a Python frame, 0 = unknown. */
 int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame);
 
+/* Finds all that vt_trace_python_line and vt_trace_code_is_library otherwise find, and keep, on first use.
+ * After it, any thread may call them. */
+void vt_trace_settle_frames(const struct vt_trace *trace);
+
 /* Frames of a stack, innermost first: native (up to the interpreter), then Python. Returns how many there
  * are, of which at most `capacity` are written. */
 size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames,

@@ -8,6 +8,7 @@
 
 #include "attribute/sums.h"
 #include "replay/walk.h"
+#include "trace/tables.h"
 #include "trace_builder.h"
 
 #define KIB UINT64_C(1024)
@@ -313,6 +314,28 @@ static uint8_t category_of(const struct run *run, uint32_t stack_id)
         if (run->replay->allocations[i].stack_id == stack_id)
             return run->attribution->labels[i].category;
     return VT_CATEGORY_UNKNOWN;
+}
+
+/* What is found beside each other, on threads, reads these tables: nothing may be left that the first reader
+ * adds. */
+Test(attribute, leaves_nothing_to_the_first_reader)
+{
+    struct run run = begin();
+    train_with_own_step(&run, false);
+    const struct vt_trace_tables *tables = run.trace->tables;
+    const size_t lines = tables->lines.count;
+    uint32_t frames = 0;
+    for (size_t id = 0; id < run.trace->stack_count; id++)
+        for (uint32_t i = 0; i < run.trace->stacks[id].python_count; i++, frames++) {
+            const struct vt_python_frame *frame = &run.trace->stacks[id].python[i];
+            cr_expect(frame->code_id >= run.trace->code_count || !run.trace->codes[frame->code_id].file ||
+                      tables->code_is_library[frame->code_id]);
+            vt_trace_python_line(run.trace, frame);
+        }
+    cr_expect_gt(frames, 10);
+    cr_expect_gt(lines, 0);
+    cr_expect_eq(tables->lines.count, lines);
+    end(&run);
 }
 
 Test(attribute, knows_an_optimizer_of_the_scripts_own)
