@@ -10,7 +10,7 @@
 #include "base/allocate.h"
 #include "base/format.h"
 #include "base/index.h"
-#include "base/sort.h"
+#include "base/peak.h"
 #include "findings/causes.h"
 
 #define STEP_PARTS "activations, inputs and temporaries, including the failed request"
@@ -75,39 +75,18 @@ static const char *size_of(const struct input *input, char text[128])
     return text;
 }
 
-struct peak_change {
-    uint32_t event;
-    int64_t bytes;
-};
-
-static int compare_changes(const void *left, const void *right)
-{
-    const struct peak_change *a = left, *b = right;
-    return 2 * vt_order(a->event, b->event) + vt_order(a->bytes, b->bytes);
-}
-
 /* The most that a step's activations had at one time. */
 static uint64_t most_activations(const struct vt_cause_search *search, uint32_t step)
 {
-    struct peak_change *changes = NULL;
-    size_t count = 0, capacity = 0;
-    int64_t bytes = 0, most = 0;
+    struct vt_peak peak = {0};
     for (size_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         const struct vt_label *label = &search->attribution->labels[i];
-        if (label->category != VT_CATEGORY_ACTIVATION || label->step != step ||
-            block->device_index != search->refusal->device_index)
-            continue;
-        VT_APPEND(changes, count, capacity, (struct peak_change){block->alloc_event, (int64_t)block->bytes});
-        VT_APPEND(changes, count, capacity, (struct peak_change){block->free_event, -(int64_t)block->bytes});
+        if (label->category == VT_CATEGORY_ACTIVATION && label->step == step &&
+            block->device_index == search->refusal->device_index)
+            vt_peak_add(&peak, block->alloc_event, block->free_event, block->bytes);
     }
-    vt_sort(changes, count, sizeof *changes, compare_changes);
-    for (size_t i = 0; i < count && changes[i].event <= search->refusal->event_index; i++) {
-        bytes += changes[i].bytes;
-        most = bytes > most ? bytes : most;
-    }
-    free(changes);
-    return (uint64_t)most;
+    return vt_peak_find(&peak, search->refusal->event_index).bytes;
 }
 
 static void put_activations(const struct vt_cause_search *search, char *text, size_t bytes)

@@ -1,6 +1,7 @@
-/* Sorting by a number, and work on other threads. */
+/* Sorting by a number, the most at one time, and work on other threads. */
 #include <criterion/criterion.h>
 
+#include "base/peak.h"
 #include "base/sort.h"
 #include "base/task.h"
 
@@ -55,4 +56,31 @@ Test(task, runs_once)
     cr_assert_eq(vt_task_end(&task), 7, "the result stays");
     cr_assert_eq(count, 1);
     cr_assert(vt_processors() >= 1 && vt_processors() <= VT_PROCESSORS_MAXIMUM);
+}
+
+/* Against the plain sum at each event. One that begins where another ends never adds to it. */
+Test(peak, of_amounts_that_come_and_go)
+{
+    enum { EVENTS = 60, AMOUNTS = 200 };
+    uint64_t random = 88172645463325252u;
+    for (int round = 0; round < 200; round++) {
+        uint64_t there[EVENTS] = {0};
+        struct vt_peak peak = {0};
+        for (int i = 0; i < AMOUNTS; i++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            const uint32_t begin = (uint32_t)(random % EVENTS), length = (uint32_t)(random >> 20 & 15);
+            const uint32_t end = length == 15 ? UINT32_MAX : begin + length;
+            vt_peak_add(&peak, begin, end, random >> 40);
+            for (uint32_t event = begin; event < end && event < EVENTS; event++)
+                there[event] += random >> 40;
+        }
+        const uint32_t last = (uint32_t)(random % EVENTS);
+        uint32_t most = 0;
+        for (uint32_t event = 0; event <= last; event++)
+            most = there[event] > there[most] ? event : most;
+        const struct vt_peak_found found = vt_peak_find(&peak, last);
+        cr_assert_eq(found.bytes, there[most]);
+        cr_assert_eq(found.event, most);
+        cr_assert_eq(found.left, there[last]);
+    }
 }
