@@ -27,7 +27,8 @@ struct place {
 struct function {
     uint32_t passes, requests;
     uint32_t threads, returns; /* that it ran on; how often it came back after its thread was outside of it */
-    uint32_t first;            /* place with which a call begins; NONE = returns tell */
+    uint32_t first;            /* place with which a call begins; NONE = returns tell. Until it is settled: the
+                                * lowest place that it came to more than once, else once */
     bool is_told;
 };
 
@@ -184,21 +185,18 @@ static void go_through(struct search *search, bool is_second)
     }
 }
 
-/* The lowest place of the function that it came to more than once, else once. */
-static uint32_t first_place(const struct search *search, uint32_t function)
+static void find_first_places(struct search *search)
 {
-    uint32_t found = NONE;
+    for (uint32_t i = 0; i < search->finder->trace->code_count; i++)
+        search->functions[i].first = NONE;
     for (uint32_t i = 0; i < search->place_count; i++) {
-        const struct place *place = &search->places[i],
-                           *best = found == NONE ? place : &search->places[found];
-        if (place->function != function)
-            continue;
-        bool is_better =
-            (place->visits > 1) != (best->visits > 1) ? place->visits > 1 : place->offset < best->offset;
-        if (found == NONE || is_better)
-            found = i;
+        const struct place *place = &search->places[i];
+        uint32_t *first = &search->functions[place->function].first;
+        const struct place *best = *first == NONE ? place : &search->places[*first];
+        if (*first == NONE || ((place->visits > 1) != (best->visits > 1) ? place->visits > 1
+                                                                         : place->offset < best->offset))
+            *first = i;
     }
-    return found;
 }
 
 /* A place that passes in a loop do not come to tells the calls of a function. (That of an unnamed one must be
@@ -207,7 +205,7 @@ static uint32_t first_place(const struct search *search, uint32_t function)
 static void settle_function(struct search *search, uint32_t code_id)
 {
     struct function *function = &search->functions[code_id];
-    const uint32_t first = first_place(search, code_id);
+    const uint32_t first = function->first;
     const uint32_t visits = first == NONE ? 0 : search->places[first].visits;
     const bool named = search->requests->are_named;
     const uint32_t entered = function->threads + function->returns;
@@ -228,6 +226,7 @@ static void settle_functions(struct search *search)
 {
     const size_t code_count = search->finder->trace->code_count;
     uint32_t told = 0, most = 0;
+    find_first_places(search);
     for (uint32_t i = 0; i < code_count; i++) {
         if (!search->functions[i].passes)
             continue;

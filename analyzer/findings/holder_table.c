@@ -37,11 +37,6 @@ struct maker {
     struct vt_holder_table *table;
 };
 
-static uint64_t distance(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
 static uint64_t sum_of(const struct vt_replay *replay, const struct vt_counted *there,
                        const uint32_t *alive_at)
 {
@@ -84,8 +79,8 @@ static const struct vt_inspection *choose(const struct vt_replay *replay, int de
             continue;
         const uint64_t bytes = difference(replay, device_index, last_made, &there, seen->event_index);
         const bool nearer =
-            best && distance(vt_event_time(trace, seen->event_index), vt_event_time(trace, event)) <
-                        distance(vt_event_time(trace, best->event_index), vt_event_time(trace, event));
+            best && vt_distance(vt_event_time(trace, seen->event_index), vt_event_time(trace, event)) <
+                        vt_distance(vt_event_time(trace, best->event_index), vt_event_time(trace, event));
         if (best && best->census_ended == seen->census_ended &&
             (bytes > least || (bytes == least && !nearer)))
             continue;
@@ -322,7 +317,7 @@ static void describe(const struct vt_report *report, const struct vt_inspection 
     table->step = span->step;
     table->phase = span->phase;
     table->before = table->t_ns < t_ns;
-    table->distance_ns = distance(table->t_ns, t_ns);
+    table->distance_ns = vt_distance(table->t_ns, t_ns);
 }
 
 struct vt_holder_table vt_holder_table_make(const struct vt_report *report, int device_index,

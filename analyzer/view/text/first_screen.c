@@ -68,16 +68,14 @@ void vt_text_category_bars(struct vt_print *print, const struct vt_device_report
 {
     const struct vt_state *state = &device->shown->state;
     struct vt_bar bars[VT_CATEGORY_COUNT];
-    uint64_t left[VT_CATEGORY_COUNT];
-    size_t count = 0;
+    uint64_t used[VT_CATEGORY_COUNT];
+    size_t count;
 
-    memcpy(left, state->categories, sizeof left);
-    left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
-    for (unsigned c = vt_largest_category(left); left[c] && count < most; c = vt_largest_category(left)) {
-        bars[count++] = (struct vt_bar){vt_category_many(c),
-                                        vt_single_category(device) ? VT_CATEGORY_ACTIVATION : c, left[c]};
-        left[c] = 0;
-    }
+    memcpy(used, state->categories, sizeof used);
+    used[VT_CATEGORY_CACHED] = used[VT_CATEGORY_CONTEXT] = used[VT_CATEGORY_HOST_PINNED] = 0;
+    count = vt_text_bars_of(used, bars, most);
+    for (size_t i = 0; i < count && vt_single_category(device); i++)
+        bars[i].category = VT_CATEGORY_ACTIVATION;
     vt_text_bars(print, bars, count, state->used_bytes);
 }
 

@@ -152,19 +152,38 @@ static void print_leak(struct vt_print *print, const struct vt_device_report *de
     vt_print_labelled(print, "fix", "%s", leak->remedy);
 }
 
-void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device, size_t count)
+/* Why it is said, and the lines and parts of it. */
+static void print_evidence(struct vt_print *print, const struct vt_leak *leak)
+{
+    vt_print_labelled(print, "why", "%s", leak->why);
+    print_lines(print, leak);
+    print_parts(print, leak);
+}
+
+static void print_leaks(struct vt_print *print, const struct vt_device_report *device, size_t count,
+                        bool evidence)
 {
     const struct vt_leaks *leaks = &device->leaks;
-    const uint32_t full = leaks->count ? leaks->items[0].forecast_step : 0;
 
-    if (!leaks->judged && leaks->unjudged[0])
-        vt_print_paragraph(print, 0, 0, "%s", leaks->unjudged);
-    for (size_t i = 0; i < leaks->count && i < count; i++)
+    for (size_t i = 0; i < leaks->count && i < count; i++) {
+        if (evidence && i)
+            fputc('\n', print->stream);
         print_leak(print, device, &leaks->items[i]);
+        if (evidence)
+            print_evidence(print, &leaks->items[i]);
+    }
     if (leaks->count > count)
         vt_print_paragraph(print, 0, 0, "%zu more: vramtrace leaks", leaks->count - count);
-    if (full)
-        vt_print_paragraph(print, 0, 0, "At this rate memory runs out at about step %s.", VT_COUNT(full));
+    if (leaks->count && leaks->items[0].forecast_step)
+        vt_print_paragraph(print, 0, 0, "At this rate memory runs out at about step %s.",
+                           VT_COUNT(leaks->items[0].forecast_step));
+}
+
+void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device, size_t count)
+{
+    if (!device->leaks.judged && device->leaks.unjudged[0])
+        vt_print_paragraph(print, 0, 0, "%s", device->leaks.unjudged);
+    print_leaks(print, device, count, false);
 }
 
 /* Where steps cannot be compared. */
@@ -201,14 +220,6 @@ static void print_remaining(struct vt_print *print, const struct vt_leaks *leaks
     vt_table_print(&table, print);
 }
 
-/* Why it is said, and the lines and parts of it. */
-static void print_evidence(struct vt_print *print, const struct vt_leak *leak)
-{
-    vt_print_labelled(print, "why", "%s", leak->why);
-    print_lines(print, leak);
-    print_parts(print, leak);
-}
-
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_leaks *leaks = &device->leaks;
@@ -225,18 +236,10 @@ static void device_section(struct vt_print *print, const struct vt_device_report
             print, 0, 0,
             "✓ no leak in %s steps: memory at the start of a step, later half against earlier: %s",
             VT_COUNT(leaks->step_count), VT_CHANGE(leaks->early_bytes, leaks->late_bytes));
-    if (full && leaks->count) {
-        for (size_t i = 0; i < leaks->count; i++) {
-            fputs(i ? "\n" : "", print->stream);
-            print_leak(print, device, &leaks->items[i]);
-            print_evidence(print, &leaks->items[i]);
-        }
-        if (leaks->items[0].forecast_step)
-            vt_print_paragraph(print, 0, 0, "At this rate memory runs out at about step %s.",
-                               VT_COUNT(leaks->items[0].forecast_step));
-    } else {
+    if (full && leaks->count)
+        print_leaks(print, device, SIZE_MAX, true);
+    else
         vt_text_leaks(print, device, print->style->top ? (size_t)print->style->top : SHOWN);
-    }
     print_remaining(print, leaks);
 }
 

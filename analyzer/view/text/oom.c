@@ -137,17 +137,14 @@ static void print_survived(struct vt_print *print)
 static void print_filled(struct vt_print *print, const struct vt_shortage *shortage)
 {
     const struct vt_oom *refusal = shortage->refusal;
-    uint64_t left[VT_CATEGORY_COUNT],
-        total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
+    const uint64_t total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
+    uint64_t on_gpu[VT_CATEGORY_COUNT];
     struct vt_bar bars[VT_CATEGORY_COUNT + 2];
-    size_t count = 0;
+    size_t count;
 
-    memcpy(left, refusal->categories, sizeof left);
-    left[VT_CATEGORY_HOST_PINNED] = 0;
-    for (unsigned c = vt_largest_category(left); left[c]; c = vt_largest_category(left)) {
-        bars[count++] = (struct vt_bar){vt_category_many(c), c, left[c]};
-        left[c] = 0;
-    }
+    memcpy(on_gpu, refusal->categories, sizeof on_gpu);
+    on_gpu[VT_CATEGORY_HOST_PINNED] = 0;
+    count = vt_text_bars_of(on_gpu, bars, VT_CATEGORY_COUNT);
     bars[count++] =
         (struct vt_bar){"other processes, or not recorded", VT_CATEGORY_UNKNOWN, refusal->other_bytes};
     if (refusal->free_known)

@@ -138,7 +138,7 @@ static void next_commands(struct vt_print *print)
 
     if (report->refusal_count)
         commands[count++] = "oom";
-    for (size_t i = 0; i < report->device_count && count < 3; i++)
+    for (size_t i = 0; i < report->device_count; i++)
         if (report->devices[i].leaks.count) {
             commands[count++] = "leaks";
             break;

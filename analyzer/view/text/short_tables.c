@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+#include "base/sort.h"
 #include "view/text/table.h"
 
 #define BAR_COLUMNS 25     /* of 100 % */
@@ -49,6 +51,19 @@ static void put_bar_cell(struct vt_print *print, unsigned category)
         vt_put_fill(print->stream, print->style, category, category);
 }
 
+size_t vt_text_bars_of(const uint64_t categories[VT_CATEGORY_COUNT], struct vt_bar *bars, size_t most)
+{
+    uint64_t left[VT_CATEGORY_COUNT];
+    size_t count = 0;
+
+    memcpy(left, categories, sizeof left);
+    for (unsigned c = vt_largest_category(left); left[c] && count < most; c = vt_largest_category(left)) {
+        bars[count++] = (struct vt_bar){vt_category_many(c), c, left[c]};
+        left[c] = 0;
+    }
+    return count;
+}
+
 void vt_text_bars(struct vt_print *print, const struct vt_bar *bars, size_t count, uint64_t whole)
 {
     int names = 0;
@@ -69,29 +84,33 @@ void vt_text_bars(struct vt_print *print, const struct vt_bar *bars, size_t coun
     }
 }
 
-/* Groups of one place as one: what a line made in several phases. Returns how many are left. */
-static size_t merge_lines(const struct vt_groups *groups, struct vt_group *lines)
+static int by_name(const void *left, const void *right)
 {
-    size_t count = 0;
-
-    for (size_t i = 0; i < groups->count; i++) {
-        size_t at = 0;
-
-        while (at < count && strcmp(lines[at].name, groups->items[i].name))
-            at++;
-        if (at == count)
-            lines[count++] = groups->items[i];
-        else
-            lines[at].bytes += groups->items[i].bytes;
-    }
-    return count;
+    return strcmp(((const struct vt_group *)left)->name, ((const struct vt_group *)right)->name);
 }
 
 static int by_bytes(const void *left, const void *right)
 {
     const struct vt_group *a = left, *b = right;
 
-    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : strcmp(a->name, b->name);
+    return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : by_name(a, b);
+}
+
+/* Groups of one place as one: what a line made in several phases; largest first. Returns how many are left. */
+static size_t merge_lines(const struct vt_groups *groups, struct vt_group *lines)
+{
+    size_t count = 0;
+
+    memcpy(lines, groups->items, groups->count * sizeof *lines);
+    vt_sort(lines, groups->count, sizeof *lines, by_name);
+    for (size_t i = 0; i < groups->count; i++) {
+        if (count && !by_name(&lines[count - 1], &lines[i]))
+            lines[count - 1].bytes += lines[i].bytes;
+        else
+            lines[count++] = lines[i];
+    }
+    vt_sort(lines, count, sizeof *lines, by_bytes);
+    return count;
 }
 
 void vt_text_short_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows)
@@ -110,7 +129,6 @@ void vt_text_short_lines(struct vt_print *print, const struct vt_device_report *
         return;
     lines = vt_allocate_zeros(groups->count, sizeof *lines);
     count = merge_lines(groups, lines);
-    qsort(lines, count, sizeof *lines, by_bytes);
     vt_table_begin(&table, columns, 4);
     for (size_t i = 0; i < count && i < rows && vt_text_is_shown(lines[i].bytes, whole); i++) {
         char *source = vt_source_line(print->report->places, lines[i].place);

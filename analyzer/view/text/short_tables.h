@@ -18,6 +18,8 @@ struct vt_bar {
     unsigned category; /* whose fill it has */
     uint64_t bytes;
 };
+/* A bar for each category that has bytes, largest first, at most `most`. Returns how many. */
+size_t vt_text_bars_of(const uint64_t categories[VT_CATEGORY_COUNT], struct vt_bar *bars, size_t most);
 void vt_text_bars(struct vt_print *print, const struct vt_bar *bars, size_t count, uint64_t whole);
 /* Lines with their source, and modules with everything inside them. */
 void vt_text_short_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows);

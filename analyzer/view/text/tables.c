@@ -38,23 +38,20 @@ static void end_table(struct vt_table *table, struct vt_print *print)
     fputc('\n', print->stream);
 }
 
-void vt_text_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+void vt_text_lines_of(struct vt_print *print, const struct vt_groups *groups, const char *title,
+                      const char *whole_title, uint64_t whole, size_t rows, bool categories)
 {
-    const struct vt_groups *groups = &device->shown->groups[VT_BY_LINE];
-    uint64_t whole = device->shown->state.used_bytes;
-    size_t shown = groups->count < rows ? groups->count : rows;
-    const struct vt_print_column columns[] = {
-        {VT_TITLE(print, "By line"), .cut = VT_CUT_PARTS, .minimum = 34},
-        {"", .minimum = 24, .drop = 4},
-        {"", .right = true},
-        {vt_text_whole(device), .right = true},
-        {"mostly", .drop = 1},
-        {"allocated in", .drop = 3}};
+    const bool phases = categories && print->report->step_count;
+    const size_t shown = groups->count < rows ? groups->count : rows;
+    const struct vt_print_column columns[] = {{VT_TITLE(print, title), .cut = VT_CUT_PARTS, .minimum = 34},
+                                              {"", .minimum = 24, .drop = 4},
+                                              {"", .right = true},
+                                              {whole_title, .right = true},
+                                              {"mostly", .drop = 1},
+                                              {"allocated in", .drop = 3}};
     struct vt_table table;
 
-    if (!vt_has_names(groups))
-        return;
-    vt_table_begin(&table, columns, print->report->step_count ? 6 : 5);
+    vt_table_begin(&table, columns, 4 + categories + phases);
     for (size_t i = 0; i < shown; i++) {
         const struct vt_group *group = &groups->items[i];
         char *source = vt_source_line(print->report->places, group->place);
@@ -62,13 +59,25 @@ void vt_text_lines(struct vt_print *print, const struct vt_device_report *device
         vt_table_cells(&table, name_or(group, VT_DIM "no line known" VT_RESET));
         vt_table_cell(&table, VT_DIM "%s" VT_RESET, source);
         vt_table_size(&table, group->bytes, whole);
-        vt_table_category(&table, group->categories);
-        if (print->report->step_count)
+        if (categories)
+            vt_table_category(&table, group->categories);
+        if (phases)
             vt_table_cells(&table, vt_phase_name(group->phase));
         free(source);
     }
     rest_row(&table, groups, shown, whole);
-    end_table(&table, print);
+    vt_table_print(&table, print);
+}
+
+void vt_text_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+{
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_LINE];
+
+    if (!vt_has_names(groups))
+        return;
+    vt_text_lines_of(print, groups, "By line", vt_text_whole(device), device->shown->state.used_bytes, rows,
+                     true);
+    fputc('\n', print->stream);
 }
 
 /* Stacks of one frame repeat the table of lines. */
@@ -80,32 +89,40 @@ static bool has_depth(const struct vt_groups *groups, size_t shown)
     return false;
 }
 
-void vt_text_stacks(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+void vt_text_stacks_of(struct vt_print *print, const struct vt_groups *groups, const char *title,
+                       uint64_t whole, size_t rows, bool categories)
 {
-    const struct vt_groups *groups = &device->shown->groups[VT_BY_STACK];
-    uint64_t whole = device->shown->state.used_bytes, rest = 0;
-    size_t shown = groups->count < rows ? groups->count : rows;
+    uint64_t rest = 0;
 
-    if (!vt_has_names(groups) || (print->style->by < 0 && !has_depth(groups, shown)))
-        return;
-    fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", VT_TITLE(print, "By stack"));
+    fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", VT_TITLE(print, title));
     for (size_t i = 0; i < groups->count; i++) {
         const struct vt_group *group = &groups->items[i];
 
-        if (i >= shown) {
+        if (i >= rows) {
             rest += group->bytes;
             continue;
         }
-        fprintf(print->stream, "%12s  %7s  " VT_LABEL, VT_BYTES(group->bytes),
-                VT_PERCENT(group->bytes, whole), VT_LABEL_OF(vt_largest_category(group->categories)));
-        if (group->blocks > 1)
+        fprintf(print->stream, "%12s  %7s", VT_BYTES(group->bytes), VT_PERCENT(group->bytes, whole));
+        if (categories)
+            fprintf(print->stream, "  " VT_LABEL, VT_LABEL_OF(vt_largest_category(group->categories)));
+        if (categories && group->blocks > 1)
             fprintf(print->stream, ", %" PRIu64 " allocations", group->blocks);
         fputc('\n', print->stream);
         vt_print_paragraph(print, 4, 6, "%s", name_or(group, "no stack recorded"));
     }
-    if (groups->count > shown)
-        fprintf(print->stream, VT_DIM "  … %zu more stacks, %s" VT_RESET "\n", groups->count - shown,
+    if (groups->count > rows)
+        fprintf(print->stream, VT_DIM "  … %zu more stacks, %s" VT_RESET "\n", groups->count - rows,
                 VT_BYTES(rest));
+}
+
+void vt_text_stacks(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+{
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_STACK];
+
+    if (!vt_has_names(groups) ||
+        (print->style->by < 0 && !has_depth(groups, groups->count < rows ? groups->count : rows)))
+        return;
+    vt_text_stacks_of(print, groups, "By stack", device->shown->state.used_bytes, rows, true);
     fputc('\n', print->stream);
 }
 

@@ -62,6 +62,12 @@ void vt_text_tables(struct vt_print *print, const struct vt_device_report *devic
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
 vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks, vt_text_holders;
 
+/* Tables of lines and of stacks, for any groups; `categories`: each with what it mostly is. */
+void vt_text_lines_of(struct vt_print *print, const struct vt_groups *groups, const char *title,
+                      const char *whole_title, uint64_t whole, size_t rows, bool categories);
+void vt_text_stacks_of(struct vt_print *print, const struct vt_groups *groups, const char *title,
+                       uint64_t whole, size_t rows, bool categories);
+
 /* Rows of a table: --top, else few on the first screen, all of `full` with --full. */
 static inline size_t vt_text_rows(const struct vt_print *print, size_t few, size_t full)
 {
