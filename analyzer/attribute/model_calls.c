@@ -14,21 +14,19 @@
 /* Where a stack calls a model. */
 struct place {
     uint64_t outer; /* of the outermost module and the frames outside of it, 0 = not known */
-    uint64_t model; /* the outermost module, or of the code */
+    uint64_t part;  /* of the outermost module and the one that it calls, or of the code */
     uint32_t code;  /* the same for equal code in one module, whatever the thread */
     bool copies;    /* or makes values, as a call may do for each of its layers */
 };
 
-/* What comes before and after a kind of call, on any thread. */
+/* What comes before and after a kind of call, on any thread. Kinds are of one model if a module of it calls
+ * the same part in both. (Slices are made for one call, and may lie where the one before lay.) */
 struct kind {
-    uint32_t stack_id; /* of one of its calls */
-    uint32_t model;
-    uint32_t before, after; /* the kind that always comes before and after it; NONE = none yet */
+    uint32_t stack_id;       /* of one of its calls */
+    uint32_t model;          /* a kind of the same model; its own number in one of them */
+    uint32_t count, repeats; /* calls of the model; those that follow one of them directly */
+    uint32_t before, after;  /* the kind that always comes before and after it; NONE = none yet */
     bool before_differs, after_differs;
-};
-
-struct model {
-    uint32_t count, repeats; /* calls; those that follow one of this model directly */
 };
 
 struct thread {
@@ -47,9 +45,7 @@ struct search {
     struct kind *kinds;
     size_t kind_count, kind_capacity;
     struct vt_index kind_of; /* code, or place and module → kind */
-    struct model *models;
-    size_t model_count, model_capacity;
-    struct vt_index model_of;
+    struct vt_index kind_of_part;
 };
 
 /* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
@@ -68,13 +64,17 @@ static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
     return vt_mix(key, module);
 }
 
-static uint64_t outermost_module(const struct vt_trace_stack *stack)
+static uint64_t part_of(const struct vt_trace_stack *stack)
 {
-    uint64_t module = 0;
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (stack->python[i].self_address)
-            module = stack->python[i].self_address;
-    return module;
+    uint64_t module = 0, inner = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const uint64_t self = stack->python[i].self_address;
+        if (self && self != module) {
+            inner = module;
+            module = self;
+        }
+    }
+    return vt_mix(module, inner);
 }
 
 static void read_places(struct search *search)
@@ -88,10 +88,10 @@ static void read_places(struct search *search)
         if (place->code == VT_INDEX_NONE)
             vt_index_put(&codes, key, place->code = id);
         place->copies = (vt_finder_traits(search->finder, id) & VT_TRAIT(SOURCE)) != 0;
-        place->model = vt_mix(place->code, 1);
+        place->part = vt_mix(place->code, 1);
         if (!(trace->stacks[id].flags & VT_STACK_PYTHON_TRUNCATED) &&
             vt_call_code(search->finder->sites, id, &place->outer))
-            place->model = outermost_module(&trace->stacks[id]);
+            place->part = part_of(&trace->stacks[id]);
         else
             place->outer = 0;
     }
@@ -114,20 +114,26 @@ static bool begins_call(const struct thread *thread, const struct place *place, 
            (place->outer && thread->outer && place->outer != thread->outer);
 }
 
-static uint32_t model_at(struct search *search, uint64_t key)
+static uint32_t model_of(const struct kind *kinds, uint32_t kind)
 {
-    uint32_t model = vt_index_get(&search->model_of, key);
-    if (model == VT_INDEX_NONE) {
-        model = (uint32_t)search->model_count;
-        vt_index_put(&search->model_of, key, model);
-        VT_APPEND(search->models, search->model_count, search->model_capacity, (struct model){0});
-    }
-    return model;
+    while (kinds[kind].model != kind)
+        kind = kinds[kind].model;
+    return kind;
+}
+
+/* The open call of this kind has come to a part. */
+static void note_part(struct search *search, uint32_t kind, uint64_t part)
+{
+    const uint32_t other = vt_index_get(&search->kind_of_part, part);
+    if (other == VT_INDEX_NONE)
+        vt_index_put(&search->kind_of_part, part, kind);
+    else
+        search->kinds[model_of(search->kinds, kind)].model = model_of(search->kinds, other);
 }
 
 /* Calls are of one kind if they begin with the same code, or at the same place with the same model: the first
  * may run other code. */
-static uint32_t kind_at(struct search *search, uint32_t stack_id, bool is_launch)
+static uint32_t kind_at(struct search *search, uint32_t stack_id)
 {
     const struct place *place = &search->places[stack_id];
     const uint64_t by_code = vt_mix(place->code, 1), by_place = vt_mix(place->outer, 2);
@@ -137,10 +143,7 @@ static uint32_t kind_at(struct search *search, uint32_t stack_id, bool is_launch
     if (kind == VT_INDEX_NONE) {
         kind = (uint32_t)search->kind_count;
         VT_APPEND(search->kinds, search->kind_count, search->kind_capacity,
-                  (struct kind){.stack_id = stack_id,
-                                .model = model_at(search, is_launch ? LAUNCHED : place->model),
-                                .before = NONE,
-                                .after = NONE});
+                  (struct kind){.stack_id = stack_id, .model = kind, .before = NONE, .after = NONE});
     }
     vt_index_put(&search->kind_of, by_code, kind);
     if (place->outer)
@@ -161,14 +164,9 @@ static void add_call(struct search *search, uint32_t event, uint32_t number)
 {
     const uint32_t stack_id = search->finder->trace->events[event].stack_id;
     struct thread *thread = &search->threads[number];
-    const bool is_launch = is_whole(&search->finder->trace->events[event], &search->places[stack_id]);
-    const uint32_t kind = kind_at(search, stack_id, is_launch);
-    struct model *model = &search->models[search->kinds[kind].model];
-    model->count++;
-    if (thread->last != NONE) {
-        model->repeats += search->kinds[thread->last].model == search->kinds[kind].model;
+    const uint32_t kind = kind_at(search, stack_id);
+    if (thread->last != NONE)
         note_neighbours(search->kinds, thread->last, kind);
-    }
     VT_APPEND(search->calls->items, search->calls->count, search->calls->capacity,
               (struct vt_model_call){
                   .event = event, .thread = number, .kind = kind, .has_input = thread->has_input});
@@ -182,6 +180,8 @@ static void enter(struct search *search, uint32_t event, uint32_t number)
     const bool begins = begins_call(thread, place, &search->finder->trace->events[event]);
     if (begins)
         add_call(search, event, number);
+    note_part(search, thread->last,
+              is_whole(&search->finder->trace->events[event], place) ? LAUNCHED : place->part);
     if (begins || thread->copies) {
         thread->begun = place->code;
         thread->copies = place->copies;
@@ -235,7 +235,7 @@ static bool are_in_sequence(const struct vt_trace *trace, uint32_t left_id, uint
 
 static bool repeats(const struct search *search, uint32_t kind)
 {
-    const struct model *model = &search->models[search->kinds[kind].model];
+    const struct kind *model = &search->kinds[model_of(search->kinds, kind)];
     return model->repeats > 0 && model->repeats * REPEATS_PART >= model->count;
 }
 
@@ -246,6 +246,19 @@ static bool is_companion(const struct search *search, const struct kind *kind)
         return false;
     const struct kind *before = &search->kinds[kind->before];
     return !before->after_differs && are_in_sequence(search->finder->trace, before->stack_id, kind->stack_id);
+}
+
+static void count_repeats(struct search *search)
+{
+    for (size_t i = 0; i <= search->finder->thread_count; i++)
+        search->threads[i].last = NONE;
+    for (size_t i = 0; i < search->calls->count; i++) {
+        const struct vt_model_call *call = &search->calls->items[i];
+        const uint32_t model = model_of(search->kinds, call->kind);
+        search->kinds[model].count++;
+        search->kinds[model].repeats += search->threads[call->thread].last == model;
+        search->threads[call->thread].last = model;
+    }
 }
 
 /* A pass begins with a model that this round of its thread called already, with one that is called again and
@@ -283,10 +296,10 @@ void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *
         search.threads[i] = (struct thread){.begun = NONE, .last = NONE};
     read_places(&search);
     list_calls(&search);
+    count_repeats(&search);
     find_passes(&search);
     vt_index_free(&search.kind_of);
-    vt_index_free(&search.model_of);
-    free(search.models);
+    vt_index_free(&search.kind_of_part);
     free(search.places);
     free(search.threads);
     free(search.kinds);

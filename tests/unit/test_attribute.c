@@ -601,6 +601,29 @@ Test(attribute, knows_inference)
     end(&run);
 }
 
+/* Two slices of a model, made for one call each: the second lies where the first lay, as it happens. */
+Test(attribute, counts_slices_of_a_model_as_one_pass)
+{
+    struct run run = begin();
+    const char *torch = "/x/site-packages/torch/nn/modules/module.py";
+    uint32_t call = builder_code(run.builder, torch, "Module._call_impl", 2);
+    uint32_t main = builder_code(run.builder, "/home/someone/serve.py", "main", 1);
+    uint32_t parts[2];
+    for (uint64_t i = 0; i < 2; i++)
+        parts[i] =
+            STACK(&run, MAIN, 0, {call, 6, 0xa00 + i * 16}, {call, 8, 0x5000}, {main, 6 + (int32_t)i * 8, 0});
+    make_model(&run);
+    for (int i = 0; i < 4; i++) {
+        uint64_t input = alloc(&run, run.input, INPUT, 0);
+        for (int k = 0; k < 2; k++)
+            release(&run, alloc(&run, parts[k], ACTIVATION, 0), ACTIVATION, run.main_free);
+        release(&run, input, INPUT, run.main_free);
+    }
+    attribute(&run);
+    cr_assert_eq(run.attribution->step_count, 4);
+    end(&run);
+}
+
 /* A module's results beneath a function of a cache (a warm-up) are none of it. */
 Test(attribute, knows_a_cache_from_what_its_code_calls)
 {

@@ -378,6 +378,39 @@ def layers_by_hand(count):
             count.call(model, torch.zeros(4, 16, dtype=torch.long).cuda()).argmax(-1).tolist()
 
 
+def slices_of_a_model(count):
+    """A model in two slices, each made for one call: the second lies where the first lay. Thirty passes."""
+    net = nn.Sequential(mlp(), mlp(), mlp(256, 100))
+
+    def model(x):
+        hidden = net[:2](x)
+        return net[2:](hidden)
+
+    with torch.no_grad():
+        for _ in range(30):
+            count.call(model, torch.randn(32, 256, device="cuda")).argmax(-1).tolist()
+
+
+class Autoencoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = mlp(256, 32), mlp(32, 256)
+
+    def encode(self, x):
+        return self.encoder(x)
+
+    def decode(self, z):
+        return self.decoder(z)
+
+
+def halves_by_method(count):
+    """A model whose two methods are called one after the other: thirty passes."""
+    model = Autoencoder().cuda()
+    with torch.no_grad():
+        for _ in range(30):
+            count.call(lambda x: model.decode(model.encode(x)), torch.randn(32, 256, device="cuda")).sum().item()
+
+
 # --- trained -------------------------------------------------------------------------------------------------------------------
 
 def trials_with_graphs(count):
