@@ -178,7 +178,7 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
         if (library) {
             snprintf(by, sizeof by, ", allocated by %.64s itself", library);
             cause = by;
-            snprintf(leak->remedy, sizeof leak->remedy, vt_text_library_growth);
+            snprintf(leak->remedy, sizeof leak->remedy, "%s", vt_text_library_growth);
         }
         break;
     default:

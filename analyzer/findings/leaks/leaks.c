@@ -129,7 +129,7 @@ static void settle_gradients(const struct vt_leak_finder *finder, struct vt_leak
         return;
     }
     vt_leak_set_verdict(leak, VT_LEAK_GRAPH);
-    snprintf(leak->remedy, sizeof leak->remedy, vt_text_unsettled_gradients);
+    snprintf(leak->remedy, sizeof leak->remedy, "%s", vt_text_unsettled_gradients);
 }
 
 /* Parameters that grow as their gradients do, and that no Python variable keeps: the graph of the gradients
