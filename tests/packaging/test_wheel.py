@@ -197,7 +197,7 @@ def kernel(wheel, tmp_path_factory):
 
 
 def test_kernel_sees_its_own_trace(kernel):
-    assert "5 MiB" in kernel[0]["own"]["text"] and "Peak" in kernel[0]["own"]["text"]
+    assert "5 MiB in use at the end" in kernel[0]["own"]["text"] and "peak 5 MiB" in kernel[0]["own"]["text"]
 
 
 def test_cell_as_a_program(kernel):
