@@ -90,9 +90,10 @@ test("the greatest of more numbers than a call has arguments", () => {
 });
 
 test("why there is no leak", () => {
-    const format = { count: String };
-    assert.equal(noLeakText(40, "", format), "No leak in 40 steps.");
-    assert.equal(noLeakText(1, "1 step: too few.", format), "1 step: too few.");
+    const format = { count: String, change: (bytes) => `+${bytes} B` };
+    assert.equal(noLeakText(40, "", null, format), "No leak in 40 steps.");
+    assert.equal(noLeakText(40, "", 2048, format), "No leak in 40 steps: memory at the start of a step, later half against earlier: +2048 B.");
+    assert.equal(noLeakText(1, "1 step: too few.", null, format), "1 step: too few.");
 });
 
 test("what is in use in an overview leaves out the cache, the context and the host", () => {

@@ -43,6 +43,17 @@ test("nonsense in the address is left out", () => {
     assert.equal(fromFragment("#trace=1", page.head).patch.device, 3);
 });
 
+test("the page opens at the worst that was found, if nobody asks for a tab", () => {
+    const head = (leaks, requests) => ({ ...page.head, traces: [{ ...page.head.traces[0], devices: [{ ...page.head.traces[0].devices[0], leaks }],
+        failed_requests: requests.map((device) => ({ device })) }] });
+    const tab = (fragment, ...found) => fromFragment(fragment, head(...found)).patch.tab;
+    assert.equal(tab("#", 0, []), "who");
+    assert.equal(tab("#", 0, [3]), "who");
+    assert.equal(tab("#", 2, []), "leaks");
+    assert.equal(tab("#", 2, [0]), "oom");
+    assert.equal(tab("#tab=map", 2, [0]), "map");
+});
+
 test("a window stays within the axis and above the least", () => {
     const axis = { lo: 10, hi: 110, least: 5 };
     assert.deepEqual(clampZoom(axis, 0, 50), [10, 60]);
@@ -67,7 +78,7 @@ test("listeners hear of what changed, once", async () => {
 });
 
 test("a trace that is mostly idle opens by event, a long one by time", () => {
-    const trace = (changes, bytes) => ({ changes, devices: [{ index: 0, overview: { columns: bytes.length, driver_bytes: bytes, categories: { parameter: bytes } } }] });
+    const trace = (changes, bytes) => ({ changes, failed_requests: [], devices: [{ index: 0, leaks: 0, overview: { columns: bytes.length, driver_bytes: bytes, categories: { parameter: bytes } } }] });
     const idle = [1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4], busy = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11];
     assert.equal(usualAxis(trace(100, idle)), "event");
     assert.equal(usualAxis(trace(100, busy)), "time");

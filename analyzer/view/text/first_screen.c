@@ -48,7 +48,7 @@ void vt_text_status(struct vt_print *print)
     else if (!any_leak(report))
         fputs("– leaks not judged · ", out);
     if (!report->refusal_count && !report->survived_count)
-        fputs("✓ no out-of-memory error · ", out);
+        fprintf(out, "✓ %s · ", report->untold_limit ? "the driver refused nothing" : "no out-of-memory error");
     else if (!report->refusal_count)
         fprintf(out, "! memory ran short %zu time%s · ", report->survived_count,
                 report->survived_count == 1 ? "" : "s");
@@ -212,7 +212,7 @@ void vt_text_first_screen(struct vt_print *print, const struct vt_device_report 
     const bool full = print->style->full || print->style->brief;
     const bool found = device->leaks.count || report->refusal_count;
 
-    if (!vt_text_is_cause(report, "leak"))
+    if (full || report->shortage.device != device || !vt_text_is_cause(report, "leak"))
         vt_text_leaks(print, device, full ? SIZE_MAX : 2);
     vt_text_peak(print, device);
     vt_text_category_bars(print, device, full || !found ? SIZE_MAX : bars_that_fit(print, device));

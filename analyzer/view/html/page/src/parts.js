@@ -1,4 +1,4 @@
-// Which tabs a page has, and the number that a tab shows beside its title.
+// Which tabs a page has.
 
 import { parts } from "./parts/index.js";
 
@@ -7,21 +7,6 @@ const NEEDED = {
     diff: (head) => Boolean(head.diff),
 };
 
-const BADGES = {
-    async leaks(model) {
-        const document = await model.document("leaks");
-        const device = document?.devices?.find(({ index }) => index === model.device.index);
-        return (device?.leaks ?? []).filter(({ leak }) => leak).length;
-    },
-    async oom(model) {
-        return model.trace.failed_requests.filter(({ device }) => device === model.device.index).length;
-    },
-};
-
 export function partsOf(head) {
     return parts.filter(({ id }) => !NEEDED[id] || NEEDED[id](head));
-}
-
-export async function badgeOf(id, model) {
-    return BADGES[id] ? BADGES[id](model) : 0;
 }

@@ -1,5 +1,7 @@
 // What the page shows, in one place. Everything that is seen follows from it and from the trace.
 
+import { usualTab } from "./badges.js";
+
 export const DEFAULTS = {
     trace: 0, device: 0, axis: "time", zoom: [0, 1], hover: null, pinA: null, pinB: null, tab: "who", selection: null, highlight: null,
     filter: "", theme: "auto", patterns: false, scale: "auto",
@@ -79,7 +81,7 @@ export function toFragment(state, model) {
         put("a", state.pinA === null ? null : model.eventOf(state.pinA), null);
         put("b", state.pinB === null ? null : model.eventOf(state.pinB), null);
     }
-    put("tab", state.tab, "who");
+    put("tab", state.tab, model ? usualTab(model.trace, model.device) : null);
     if (state.selection)
         out.set("selection", `${state.selection.kind}~${state.selection.key}`);
     put("q", state.filter, "");
@@ -100,7 +102,7 @@ export function fromFragment(fragment, head) {
     const device = number(asked.get("device"));
     patch.device = devices.some((d) => d.index === device) ? device : devices[0]?.index ?? 0;
     patch.axis = ["time", "event", "step"].includes(asked.get("axis")) ? asked.get("axis") : usualAxis(head.traces[patch.trace]);
-    patch.tab = asked.get("tab") || "who";
+    patch.tab = asked.get("tab") || usualTab(head.traces[patch.trace], devices.find(({ index }) => index === patch.device));
     patch.filter = asked.get("q") || "";
     patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : "auto";
     patch.patterns = asked.get("patterns") === "1";

@@ -1,7 +1,7 @@
 // The parts below the timeline, one at a time.
 
 import { clear, h as el } from "./dom.js";
-import { badgeOf } from "./parts.js";
+import { badgeOf } from "./badges.js";
 
 const SLOW_MS = 16;
 const REST_MS = 150;
@@ -38,11 +38,8 @@ export class Tabs {
         this.close();
         this.context = context;
         for (const [i, part] of this.parts.entries()) {
-            clear(this.buttons[i], part.title);
-            badgeOf(part.id, context.model).then((count) => {
-                if (count && this.context === context)
-                    clear(this.buttons[i], part.title, el("span", { class: "badge" }, String(count)));
-            }, () => {});
+            const count = badgeOf(part.id, context.model.trace, context.model.device);
+            clear(this.buttons[i], part.title, count ? el("span", { class: "badge" }, String(count)) : "");
         }
         this.update(this.store.get());
     }

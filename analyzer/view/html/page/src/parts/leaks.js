@@ -5,9 +5,10 @@ import { documentPart, emptyState, showButton, card, factList, codePlace, plural
 import { categoryColumn, column, smallTable } from "./table.js";
 import { foldedStack, sourceLines } from "./details.js";
 
-/** Whether there is no leak, or why that cannot be said, in a sentence. */
-export function noLeakText(steps, unjudged, format) {
-    return unjudged || `No leak in ${format.count(steps)} steps.`;
+/** Whether there is no leak and what was compared (null: not every event was), or why that cannot be said, in a sentence. */
+export function noLeakText(steps, unjudged, change, format) {
+    const compared = change === null ? "" : `: memory at the start of a step, later half against earlier: ${format.change(change)}`;
+    return unjudged || `No leak in ${format.count(steps)} steps${compared}.`;
 }
 
 function button(context, leak) {
@@ -103,7 +104,7 @@ function draw(root, document, context) {
                     document.trace
                         .dropped)} events were lost: what looks like a leak may have been freed in a lost event.`));
     if (!leaks.some((leak) => leak.leak))
-        root.append(emptyState(noLeakText(document.steps, unjudged, context.format)));
+        root.append(emptyState(noLeakText(document.steps, unjudged, context.model.gaps.count ? null : device?.leaks_change_bytes ?? null, context.format)));
     root.append(...leaks.map((leak) => leakCard(context, leak)));
     if (device?.remaining?.length)
         root.append(remaining(context, device.remaining));
