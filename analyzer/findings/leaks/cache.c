@@ -9,17 +9,24 @@
 #include "findings/streams.h"
 #include "replay/walk.h"
 #include "trace/frameworks.h"
+#include "format/allocator.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define FAR_STEPS 10000000u /* the limit of a forecast */
+#define EXAMINED 16u        /* steps in which reserved memory grew, the last ones */
+
+struct made {
+    uint32_t event;
+    uint64_t bytes;
+};
 
 struct walk {
     const struct vt_leak_finder *finder;
     struct vt_leak_change *segments, *free_bytes; /* by step: bytes of segments, of the cache, at its end */
-    uint64_t *holes; /* by step: 1 where a segment was made although the cache had enough free bytes */
+    struct made *made;                            /* by step: the segment that was made last */
     uint32_t step;
     uint64_t segment_bytes, cached; /* before this event */
     uint32_t stack_id;              /* that last made a segment */
@@ -43,7 +50,7 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
     if (event > finder->last_border)
         return 1;
     if (counts->segment_bytes > walk->segment_bytes) {
-        walk->holes[walk->step] = walk->cached >= counts->segment_bytes - walk->segment_bytes;
+        walk->made[walk->step] = (struct made){event, counts->segment_bytes - walk->segment_bytes};
         walk->stack_id = finder->trace->events[event].stack_id;
     }
     walk->segment_bytes = walk->segments[walk->step].bytes = counts->segment_bytes;
@@ -62,6 +69,22 @@ static void add_setting(const struct vt_leak_finder *finder, uint32_t stack_id, 
     if (cache && cache->setting)
         snprintf(leak->remedy, sizeof leak->remedy, "Set %s, or pad inputs to fewer distinct sizes.",
                  cache->setting);
+}
+
+/* As many bytes as the new segment has were free before, and could have served what it serves: small requests
+ * and large ones have segments of their own. */
+static bool had_room(const struct vt_leak_finder *finder, const struct made *made)
+{
+    if (!made->event)
+        return false;
+    struct vt_fragmentation found =
+        vt_fragmentation_find(finder->replay, finder->device_index, made->event - 1);
+    const bool small = found.has_pools && made->bytes <= VT_TORCH_SMALL_SEGMENT_BYTES;
+    uint64_t free_bytes = 0;
+    for (size_t i = 0; i < found.segment_count; i++)
+        free_bytes += found.segments[i].small == small ? found.segments[i].free_bytes : 0;
+    vt_fragmentation_free(&found);
+    return free_bytes >= made->bytes;
 }
 
 /* Most of what is free serves other streams than the next one. */
@@ -91,10 +114,11 @@ static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, co
     if (blocks * 5 >= reserved * 4)
         return; /* the blocks need what is reserved */
     more = reserved - blocks;
-    for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
-        grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;
-        holes += walk->segments[step].bytes > walk->segments[step - 1].bytes && walk->holes[step];
-    }
+    for (uint32_t step = finder->step_count - 1; step >= growth->first_step && grown < EXAMINED; step--)
+        if (walk->segments[step].bytes > walk->segments[step - 1].bytes) {
+            grown++;
+            holes += had_room(finder, &walk->made[step]);
+        }
     bool fragments = holes * 2 > grown;
     struct vt_leak *leak = vt_leak_add(finder, fragments ? VT_LEAK_FRAGMENTATION : VT_LEAK_CACHE);
     leak->category = VT_CATEGORY_CACHED;
@@ -114,8 +138,8 @@ static void add_cache(struct vt_leak_finder *finder, const struct walk *walk, co
     if (of_streams)
         return;
     snprintf(leak->why, sizeof leak->why,
-             "Reserved memory grows%s. In %" PRIu32 " of %" PRIu32
-             " steps in which it grew, enough reserved memory was free, %s.",
+             "Reserved memory grows%s. In %" PRIu32 " of the last %" PRIu32
+             " steps in which it grew, enough of it was free, %s.",
              blocks ? " faster than allocated memory" : ", allocated memory does not", holes, grown,
              fragments ? "but not in one piece" : "so most of it was needed at some point");
 }
@@ -151,7 +175,7 @@ void vt_leak_cache_find(struct vt_leak_finder *finder)
     struct vt_growth growth;
     walk.segments = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.segments);
     walk.free_bytes = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.free_bytes);
-    walk.holes = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.holes);
+    walk.made = vt_allocate_zeros((size_t)finder->step_count + 1, sizeof *walk.made);
     vt_replay_walk(finder->replay, finder->device_index, &visitor);
     while (walk.step + 1 < finder->step_count)
         end_step(&walk);
@@ -160,5 +184,5 @@ void vt_leak_cache_find(struct vt_leak_finder *finder)
     forecast(finder, walk.used);
     free(walk.segments);
     free(walk.free_bytes);
-    free(walk.holes);
+    free(walk.made);
 }
