@@ -16,8 +16,9 @@ NAMES = {
     "transformers_generate": True, "translated": True, "generate_in_threads": True, "http_endpoints": False, "two_endpoints": False,
     "endpoints_in_turn": False, "pool_of_endpoints": False, "workers_with_queue": False, "scheduled": False, "reloaded": False,
     "models_evaluated": False, "models_with_few_batches": False, "evaluated_with_gradients": False, "one_batch_again": False,
-    "layers_by_hand": False, "slices_of_a_model": False, "halves_by_method": False, "trials_with_graphs": False, "marks_at_end": False, "marks_at_begin": False, "marks_at_end_plain": False,
-    "marks_at_begin_plain": False, "marks_at_end_training": False, "marks_at_begin_training": False, "drawn": False,
+    "layers_by_hand": False, "slices_of_a_model": False, "halves_by_method": False, "trials_with_graphs": False,
+    "marks_at_end": False, "marks_at_begin": False, "marks_at_end_plain": False, "marks_at_begin_plain": False,
+    "marks_at_end_training": False, "marks_at_begin_training": False, "drawn": False,
     "threads_answer": True, "chats": False, "checkpoints_compared": False, "cells": False, "teacher_and_student": False,
     "tokenless_generate": False, "marks_after_setup": False,
 }

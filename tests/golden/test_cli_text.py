@@ -3,6 +3,7 @@ a terminal's cursor."""
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -151,3 +152,20 @@ def test_long_path_keeps_its_reason(tmp_path):
     path = str(tmp_path) + "/x" * 900
     result = run("report", path)
     assert result.returncode == 3 and "No such file" in result.stderr
+
+
+def test_gpus_that_differ(tmp_path):
+    """Said in every view: which GPU of a process holds much more than another, and of what."""
+    trace = TraceFile()
+    trace.process([b"python", b"train.py"], b"/home", b"/bin/python")
+    for device, size in ((0, 96), (1, 24)):
+        trace.event(ALLOC, DRIVER, address=(1 + device) << 32, size=size * MIB, device=device)
+    trace.write(tmp_path / "two.vrt")
+    said = ("imbalance: GPU 0 peaks at 96 MiB, GPU 1 at 24 MiB; largest difference: unknown, 96 MiB against 24 MiB "
+            "(vramtrace report --device 0)")
+    subprocess.run([PROGRAM, "html", "-o", tmp_path / "page.html", tmp_path / "two.vrt"], check=True, capture_output=True)
+    head = json.loads(re.search(r'id="vramtrace-page"[^>]*>(.*?)</script>', (tmp_path / "page.html").read_text(), re.DOTALL)[1])
+    for text in (run("report", tmp_path / "two.vrt").stdout, *(" ".join(trace["verdict"]) for trace in head["traces"])):
+        assert said in " ".join(text.split())
+    one = run("report", "--device", "0", tmp_path / "two.vrt").stdout
+    assert "imbalance" not in one

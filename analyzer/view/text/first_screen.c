@@ -35,26 +35,42 @@ static bool all_judged(const struct vt_report *report)
     return judged;
 }
 
+/* What stands before the next item of a line. */
+static const char *next(const char **join)
+{
+    const char *before = *join;
+
+    *join = " · ";
+    return before;
+}
+
 void vt_text_status(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
     const struct vt_loss *loss = vt_worst_loss(&report->facts);
+    const char *join = "";
     FILE *out = print->paragraph;
 
     if (!report->device_count)
         return;
     if (!any_leak(report) && all_judged(report))
-        fprintf(out, "✓ no leak in %s steps · ", VT_COUNT(report->step_count));
+        fprintf(out, "%s✓ no leak in %s steps", next(&join), VT_COUNT(report->step_count));
     else if (!any_leak(report))
-        fputs("– leaks not judged · ", out);
+        fprintf(out, "%s– leaks not judged", next(&join));
     if (!report->refusal_count && !report->survived_count)
-        fprintf(out, "✓ %s · ", report->untold_limit ? "the driver refused nothing" : "no out-of-memory error");
+        fprintf(out, "%s✓ %s", next(&join),
+                report->untold_limit ? "the driver refused nothing" : "no out-of-memory error");
     else if (!report->refusal_count)
-        fprintf(out, "! memory ran short %zu time%s · ", report->survived_count,
+        fprintf(out, "%s! memory ran short %zu time%s", next(&join), report->survived_count,
                 report->survived_count == 1 ? "" : "s");
-    fprintf(out, "%s%s" VT_RESET, loss ? VT_ALARM "✗ " : "✓ nothing lost", loss ? loss->text : "");
-    vt_end_paragraph(print, 0, 2);
-    fputc('\n', print->stream);
+    if (!loss)
+        fprintf(out, "%s✓ nothing lost", next(&join));
+    else if (!loss->detail[0]) /* else a sentence above says it */
+        fprintf(out, "%s" VT_ALARM "✗ %s" VT_RESET, next(&join), loss->text);
+    if (*join) {
+        vt_end_paragraph(print, 0, 2);
+        fputc('\n', print->stream);
+    }
 }
 
 /* ---- The peak ---- */

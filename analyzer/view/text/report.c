@@ -234,11 +234,28 @@ static void device_table(struct vt_print *print, size_t shown)
     vt_table_print(&table, print);
 }
 
+/* The category of which one moment has most more than another. */
+static unsigned differs_most(const struct vt_state *more, const struct vt_state *less)
+{
+    unsigned most = 0;
+    int64_t largest = INT64_MIN;
+
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++) {
+        const int64_t apart = (int64_t)(more->categories[c] - less->categories[c]);
+        const bool counts = c != VT_CATEGORY_CACHED && c != VT_CATEGORY_CONTEXT;
+
+        most = counts && apart > largest ? c : most;
+        largest = counts && apart > largest ? apart : largest;
+    }
+    return most;
+}
+
 /* GPUs that share the work should need about the same. */
 static void print_imbalance(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
     const struct vt_device_report *most = report->devices, *least = report->devices;
+    unsigned category;
 
     for (size_t i = 1; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
@@ -246,10 +263,17 @@ static void print_imbalance(struct vt_print *print)
         most = device->peak.state.used_bytes > most->peak.state.used_bytes ? device : most;
         least = device->peak.state.used_bytes < least->peak.state.used_bytes ? device : least;
     }
-    if (most->peak.state.used_bytes > IMBALANCE * least->peak.state.used_bytes)
-        vt_print_paragraph(print, 0, 2, "! imbalance: GPU %d peaks at %s, GPU %d at %s", most->index,
-                           VT_BYTES(most->peak.state.used_bytes), least->index,
-                           VT_BYTES(least->peak.state.used_bytes));
+    if (report->device_count < 2 || most->peak.state.used_bytes <= IMBALANCE * least->peak.state.used_bytes)
+        return;
+    category = differs_most(&most->peak.state, &least->peak.state);
+    vt_print_paragraph(
+        print, 0, 2,
+        "! imbalance: GPU %d peaks at %s, GPU %d at %s; largest difference: %s, %s against %s (vramtrace "
+        "report --device %d)",
+        most->index, VT_BYTES(most->peak.state.used_bytes), least->index,
+        VT_BYTES(least->peak.state.used_bytes), vt_category_label(category),
+        VT_BYTES(most->peak.state.categories[category]), VT_BYTES(least->peak.state.categories[category]),
+        most->index);
 }
 
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
@@ -317,6 +341,7 @@ static void print_summary(struct vt_print *print, bool bars)
     vt_text_status(print);
     vt_text_oom_block(print);
     print_nothing(print);
+    print_imbalance(print);
     for (size_t i = 0; i < print->report->device_count; i++) {
         const struct vt_device_report *device = &print->report->devices[i];
 

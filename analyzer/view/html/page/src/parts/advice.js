@@ -3,10 +3,23 @@ import { h, name } from "../dom.js";
 import { deviceOf, peakOf } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
 
+/* It has a base of its own: what is reserved. */
+function unused(unused, format) {
+    return card({
+        heading: "Reserved but unused at the peak",
+        figure: `${format.bytes(unused.bytes)} · ${format.percent(unused.share, 1)} of what is reserved`
+    },
+                factList([["How", unused.remedy ? name(`${unused.remedy} returns it to the GPU`) : null]]));
+}
+
 function draw(root, document, context) {
-    const { format, model } = context, advice = deviceOf(document, model)?.advice || [];
+    const { format, model } = context, device = deviceOf(document, model), advice = device?.advice || [];
     if (!advice.length)
-        return void root.append(emptyState("No suggestion would lower the peak by 1 % or more."));
+        root.append(emptyState("No suggestion would lower the peak by 1 % or more."));
+    if (device?.reserved_unused)
+        root.append(unused(device.reserved_unused, format));
+    if (!advice.length)
+        return;
     const event = model.eventOf(peakOf(model));
     root.append(h("p", { class: "vp-muted" },
                     "Estimated reduction of the peak. Savings do not add up."),
@@ -27,7 +40,6 @@ function draw(root, document, context) {
                               ["Why", item.why ? name(item.why, "vp-wrap") : null],
                               ["How", item.how ? name(item.how, "vp-wrap") : null]
                           ]))));
-    return undefined;
 }
 
 export const part = documentPart({
