@@ -9,6 +9,7 @@
 #include "trace/compiled_sources.h"
 #include "trace/frameworks.h"
 #include "trace/python_lines.h"
+#include "trace/reloads.h"
 #include "trace/symbols.h"
 #include "trace/tables.h"
 
@@ -273,7 +274,7 @@ static void find_same_stacks(const struct vt_trace *trace, uint32_t *first)
 
 void vt_stacks_join(struct vt_trace *trace)
 {
-    bool any = trace->event_places != NULL;
+    bool any = vt_reloads_join(trace) || trace->event_places != NULL;
     for (size_t id = 1; id < trace->stack_count; id++) {
         struct vt_trace_stack *stack = &trace->stacks[id];
         uint32_t native_count = native_before_loop(trace, stack);

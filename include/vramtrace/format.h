@@ -205,10 +205,7 @@ enum vt_record_kind {
     VT_RECORD_DEVICE_UUID = 27, /* struct vt_device_uuid */
     VT_RECORD_GPU_USE = 28,     /* struct vt_gpu_use, then processes and their commands */
     VT_RECORD_PLACE = 29,       /* struct vt_place_record (places.h) */
-    VT_RECORD_SHAPES = 30,      /* reserved: a step's input shapes */
-    VT_RECORD_UNLOAD = 31,      /* reserved: a library was unloaded; the next generation of loaded libraries begins */
 };
-
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
 
 /* What the fields of an event mean, by kind. A field that is not named is 0. `address` keys an allocation among those of its
@@ -380,6 +377,9 @@ struct vt_gpu_process {
     uint64_t bytes; /* on the GPU, context included */
 };
 
+#define VT_ADDRESS_BITS 48 /* of code; above them, the number of the latest unload of a library there */
+#define VT_ADDRESS_MASK ((UINT64_C(1) << VT_ADDRESS_BITS) - 1)
+
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */
 struct vt_stack {
     struct vt_record_head head;
@@ -390,7 +390,7 @@ struct vt_stack {
     uint16_t native_frames;
     uint16_t python_frames;
     uint32_t flags; /* enum vt_stack_flag */
-    uint32_t generation; /* reserved, 0: of the loaded libraries, when the addresses were read */
+    uint32_t reserved; /* 0 */
     /* native_frames * uint64_t return addresses; python_frames * struct vt_python_frame */
 };
 

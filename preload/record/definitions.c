@@ -12,19 +12,20 @@
 #include "loader/elf_walk.h"
 #include "functions.h"
 #include "memory.h"
+#include "record/libraries.h"
 #include "file_io.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
+#include "stacks/unloads.h"
 
 enum {
     FUNCTION_IDS = 1024,
-    BUILD_ID_MAXIMUM_BYTES = 64,
     SYMBOL_MAXIMUM_BYTES = 16383,
     ARGUMENTS_MAXIMUM_BYTES = 1 << 16,
 };
 
 struct vt_defined {
-    struct vt_address_table addresses, modules;
+    struct vt_address_table addresses;
     bool functions[FUNCTION_IDS];
     bool python;
     size_t arguments_bytes;
@@ -85,87 +86,6 @@ void vt_define_launch(const struct vt_options *options, struct vt_buffer *defini
         memcpy(record + 1, options->launch, bytes);
 }
 
-struct module_search {
-    struct vt_defined *seen;
-    struct vt_buffer *definitions;
-};
-
-/* Tools that rewrite libraries may leave notes outside of all loaded segments. */
-static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && part->p_vaddr >= segment->p_vaddr &&
-            part->p_memsz <= segment->p_filesz &&
-            part->p_vaddr - segment->p_vaddr <= segment->p_filesz - part->p_memsz)
-            return true;
-    }
-    return false;
-}
-
-static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **build_id)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_NOTE || !is_loaded(info, segment))
-            continue;
-        const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
-        const uint8_t *end = note + segment->p_memsz;
-        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last padding may reach further */
-            const ElfW(Nhdr) *head = (const void *)note;
-            const uint8_t *name = note + sizeof *head;
-            const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
-            if (content > end || head->n_descsz > (size_t)(end - content))
-                break;
-            if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
-                *build_id = content;
-                return head->n_descsz < BUILD_ID_MAXIMUM_BYTES ? head->n_descsz : BUILD_ID_MAXIMUM_BYTES;
-            }
-            note = content + ((head->n_descsz + 3u) & ~3u);
-        }
-    }
-    return 0;
-}
-
-static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *context)
-{
-    struct module_search *search = context;
-    uint64_t start = UINT64_MAX, end = 0;
-    (void)info_bytes;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        uint64_t from = info->dlpi_addr + segment->p_vaddr;
-        start = from < start ? from : start;
-        end = from + segment->p_memsz > end ? from + segment->p_memsz : end;
-    }
-    if (start >= end || !is_new(&search->seen->modules, start))
-        return 0;
-    char executable[4096];
-    const char *path = info->dlpi_name;
-    if (!*path) { /* the program itself */
-        ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
-        executable[length > 0 ? length : 0] = 0;
-        path = executable;
-    }
-    const uint8_t *build_id = NULL;
-    size_t build_id_bytes = find_build_id(info, &build_id), path_bytes = strlen(path);
-    struct vt_module *record = vt_buffer_definition(search->definitions, VT_RECORD_MODULE, sizeof *record,
-                                                    build_id_bytes + path_bytes);
-    if (!record)
-        return 1;
-    record->base = info->dlpi_addr;
-    record->start_address = start;
-    record->end_address = end;
-    record->build_id_bytes = (uint32_t)build_id_bytes;
-    record->path_bytes = (uint32_t)path_bytes;
-    if (build_id_bytes)
-        memcpy(record + 1, build_id, build_id_bytes);
-    memcpy((char *)(record + 1) + build_id_bytes, path, path_bytes);
-    return 0;
-}
-
 struct found_symbol {
     uint64_t unloads; /* how many unloads there had been before the search */
     Dl_info information;
@@ -204,11 +124,16 @@ static bool find_symbol(uint64_t address, struct found_symbol *found)
     return false;
 }
 
-static void define_symbol(struct vt_defined *seen, uint64_t address, struct vt_buffer *definitions)
+static void define_symbol(uint64_t address, struct vt_buffer *definitions)
 {
+    const uint64_t plain = address & VT_ADDRESS_MASK;
     struct found_symbol found = {0};
     /* A return address may lie past the end of its function, so the call itself is looked up. */
-    bool known = find_symbol(address - 1, &found);
+    bool known = find_symbol(plain - 1, &found);
+    vt_libraries_note();
+    const uint64_t now = vt_unloads_mark(plain);
+    if (now != plain && now != address)
+        return; /* its library is gone: a reader finds the name in the library's file */
     const char *name = found.name;
     struct vt_symbol *record =
         vt_buffer_definition(definitions, VT_RECORD_SYMBOL, sizeof *record, strlen(name));
@@ -217,10 +142,12 @@ static void define_symbol(struct vt_defined *seen, uint64_t address, struct vt_b
     record->address = address;
     record->symbol_address = known ? (uintptr_t)found.information.dli_saddr : 0;
     record->module_base = found.module_base;
+    if (now != plain) {
+        record->symbol_address |= record->symbol_address ? address & ~VT_ADDRESS_MASK : 0;
+        record->module_base |= record->module_base ? address & ~VT_ADDRESS_MASK : 0;
+    }
     memcpy(record + 1, name, strlen(name));
-    vt_native_note_symbol(address, name);
-    if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
-        vt_elf_iterate(define_module, &(struct module_search){seen, definitions});
+    vt_native_note_symbol(plain, name);
 }
 
 void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions)
@@ -263,7 +190,8 @@ void vt_define_for_stack(struct vt_defined *seen, const struct vt_stack *stack, 
     define_function(seen, stack->label, definitions);
     for (size_t i = 0; i < stack->native_frames; i++)
         if (is_new(&seen->addresses, native[i]))
-            define_symbol(seen, native[i], definitions);
+            define_symbol(native[i], definitions);
+    vt_libraries_define(definitions);
     /* If Python was loaded after the process was defined, define it again, now with Python's version. */
     if (stack->python_frames && !seen->python) {
         seen->python = true;

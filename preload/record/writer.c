@@ -27,6 +27,7 @@
 #include "record/definitions.h"
 #include "record/drain.h"
 #include "record/flight.h"
+#include "record/libraries.h"
 #include "record/nvml.h"
 #include "record/orphan_rings.h"
 #include "record/record.h"
@@ -96,8 +97,7 @@ static void do_round(struct writer *writer)
     const struct vt_elf_changes changes = vt_elf_changes();
     vt_lookup_pin();
     vt_session_free_recent(writer->session);
-    if (changes.unloads != writer->libraries.unloads)
-        vt_native_forget();
+    vt_libraries_note();
     /* A failed lookup makes the loader allocate an error message, so it is asked only if there is something
      * to find. */
     if (changes.loads != writer->libraries.loads)
@@ -320,6 +320,7 @@ static void *writer_main(void *context)
     writer->drain.digests = &writer->digests;
     writer->nvml = vt_nvml_make(session);
     vt_native_start(session->options.native);
+    vt_libraries_begin();
     vt_top_begin(&session->ring.header->top, session->options.rank);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);

@@ -8,6 +8,7 @@
 
 #include "hash.h"
 #include "stacks/python_layout.h"
+#include "stacks/unloads.h"
 #include "stacks/unwind.h"
 
 static _Atomic bool enabled;
@@ -67,6 +68,7 @@ struct walk {
     size_t count;
     uint64_t hash;
     uintptr_t interpreter_start, interpreter_bytes, engine_loop, entry_frame;
+    uintptr_t unloads_start, unloads_bytes;
     uint32_t generation;
     bool truncated;
 };
@@ -83,10 +85,13 @@ static inline __attribute__((always_inline)) bool take_address(struct walk *walk
         walk->truncated = true;
         return false;
     }
+    uint64_t marked = address;
+    if (__builtin_expect(address - walk->unloads_start < walk->unloads_bytes, 0))
+        marked = vt_unloads_mark(address);
     if (walk->addresses)
-        walk->addresses[walk->count] = address;
+        walk->addresses[walk->count] = marked;
     walk->count++;
-    walk->hash = vt_hash_add(walk->hash, address);
+    walk->hash = vt_hash_add(walk->hash, marked);
     return true;
 }
 
@@ -453,7 +458,9 @@ static struct walk begin_walk(uint64_t *addresses, uintptr_t entry_frame)
                         .entry_frame = entry_frame,
                         .generation = atomic_load_explicit(&generation, memory_order_acquire), /* first */
                         .interpreter_start = atomic_load_explicit(&interpreter_start, memory_order_acquire),
-                        .engine_loop = atomic_load_explicit(&engine_loop, memory_order_relaxed)};
+                        .engine_loop = atomic_load_explicit(&engine_loop, memory_order_relaxed),
+                        .unloads_start = atomic_load_explicit(&vt_unloads_start, memory_order_acquire)};
+    walk.unloads_bytes = atomic_load_explicit(&vt_unloads_bytes, memory_order_relaxed);
     if (walk.interpreter_start)
         walk.interpreter_bytes =
             atomic_load_explicit(&interpreter_end, memory_order_relaxed) - walk.interpreter_start;

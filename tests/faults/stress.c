@@ -386,16 +386,30 @@ static void constructor_lock(const char *plugin)
     printf("alloc 2 free 2\n");
 }
 
-/* A plugin's frames are in stacks; it goes while the writer may be naming them. */
-static void plugin_goes(const char *plugin)
+#define PLUGIN_THREADS 3
+
+/* A plugin's frames are in stacks; it goes while the writer may be naming them, and others load it. */
+static void *plugin_goes(void *plugin)
 {
+    static _Atomic uint64_t calls;
     for (uint64_t i = 0; i < numbers[0]; i++) {
         void *handle = dlopen(plugin, RTLD_NOW);
         void (*call)(void (*)(uint64_t), uint64_t) = (void (*)(void (*)(uint64_t), uint64_t))dlsym(handle, "plugin_call");
-        call(block_pair, i << 20);
-        dlclose(handle);
+        call(block_pair, ++calls << 20);
+        if (dlclose(handle))
+            abort();
     }
-    printf("alloc %lu free %lu\n", numbers[0], numbers[0]);
+    return NULL;
+}
+
+static void plugins_go(char *plugin)
+{
+    pthread_t list[PLUGIN_THREADS];
+    for (int i = 0; i < PLUGIN_THREADS; i++)
+        list[i] = start_thread(plugin_goes, plugin, SMALL_STACK_BYTES);
+    for (int i = 0; i < PLUGIN_THREADS; i++)
+        pthread_join(list[i], NULL);
+    printf("alloc %lu free %lu\n", PLUGIN_THREADS * numbers[0], PLUGIN_THREADS * numbers[0]);
 }
 
 static void *pairs_for_a_while(void *argument)
@@ -476,7 +490,7 @@ int main(int count, char **arguments)
     else if (!strcmp(way, "constructor"))
         constructor_lock(text);
     else if (!strcmp(way, "plugin"))
-        plugin_goes(text);
+        plugins_go(arguments[2]);
     else if (!strcmp(way, "cfi"))
         call_without_cfi();
     else if (!strcmp(way, "soak"))

@@ -1,7 +1,10 @@
 """A framework's library that is unloaded and comes back elsewhere: our exports call the one that is there."""
+import json
 import subprocess
 
-from harness import LIBRARIES
+import pytest
+
+from harness import ANALYZER, LIBRARIES, environment
 
 # All that we stand in place of, as a framework's library has it and calls it: by name.
 LIBRARY = r"""
@@ -70,3 +73,98 @@ def test_calls_go_to_the_library_that_is_there(tmp_path):
         return done.stdout, done.returncode
 
     assert run(LD_PRELOAD=str(LIBRARIES["trace"])) == run() == ("7\n7\n7\n", 0)
+
+
+# ---- Libraries in turn at one address ----
+
+PLUGIN = r"""
+#include <stddef.h>
+char room[ROOM] = {1};
+#define NAMED(name) allocate_##name
+#define AS(name) NAMED(name)
+__attribute__((noinline)) int AS(NAME)(int (*allocate)(unsigned long long *, size_t), unsigned long long *address, size_t bytes)
+{
+    int result = allocate(address, bytes);
+    __asm__ volatile("");
+    return result;
+}
+"""
+# Prints how often a function came to where the one before was.
+TURNS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+typedef int allocate(unsigned long long *, size_t);
+int main(int count, char **words)
+{
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *context, *last = NULL;
+    unsigned long long address;
+    int same = 0, rounds = atoi(words[1]), wait_us = atoi(words[2]);
+    ((int (*)(int))dlsym(cuda, "cuInit"))(0);
+    ((int (*)(void **, int, int))dlsym(cuda, "cuCtxCreate_v2"))(&context, 0, 0);
+    for (int i = 0; i < rounds; i++) {
+        char name[64] = "allocate_", link[256];
+        const char *library = words[3 + i % (count - 3)];
+        strcat(name, library);
+        snprintf(link, sizeof link, "%s/lib%s.so", words[0], library);
+        if (getenv("ONE_PATH")) { /* rebuilt where it was */
+            char one[256];
+            snprintf(one, sizeof one, "%s/libone.so", words[0]);
+            unlink(one);
+            if (symlink(link, one))
+                return 1;
+            strcpy(link, one);
+        }
+        void *plugin = dlopen(link, RTLD_NOW);
+        int (*function)(allocate *, unsigned long long *, size_t) = (int (*)(allocate *, unsigned long long *, size_t))dlsym(plugin, name);
+        same += (void *)function == last;
+        last = (void *)function;
+        function((allocate *)dlsym(cuda, "cuMemAlloc_v2"), &address, 1000000 * (1 + i % (count - 3)));
+        usleep(wait_us);
+        dlclose(plugin);
+    }
+    printf("%d\n", same);
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def turns(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("turns")
+    (folder / "plugin.c").write_text(PLUGIN)
+    (folder / "turns.c").write_text(TURNS)
+    subprocess.run(["cc", "-O1", "-o", folder / "turns", folder / "turns.c", "-ldl"], check=True)
+    for name, room in (("first", 8), ("other", 8), ("third", 8), ("larger", 1 << 16)):
+        subprocess.run(["cc", "-O2", "-fPIC", "-shared", f"-DNAME={name}", f"-DROOM={room}", "-o", folder / f"lib{name}.so",
+                        folder / "plugin.c"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("one_path", [False, True], ids=["", "rebuilt"])
+@pytest.mark.parametrize("wait_us", [0, 120000], ids=["at_once", "after_a_poll"])
+@pytest.mark.parametrize("names", [("first", "other"), ("first", "other", "third"), ("first", "larger")], ids="_".join)
+def test_libraries_in_turn(turns, tmp_path, names, wait_us, one_path):
+    """Each has its own bytes and its own stack, also if it was there only between two looks of the recorder at what is loaded."""
+    rounds = 120 if wait_us == 0 else 2 * len(names)
+    trace = tmp_path / "x.vrt"
+    settings = environment(LIBRARIES["trace"], VRAMTRACE_OUT=str(trace), **({"ONE_PATH": "1"} if one_path else {}))
+    done = subprocess.run([turns, str(rounds), str(wait_us), *names], executable=turns / "turns", env=settings, text=True,
+                          capture_output=True, check=True)
+    assert int(done.stdout) > 0 or names[-1] == "larger"
+    (device,) = json.loads(subprocess.run([ANALYZER, "report", "--json", trace], capture_output=True, check=True).stdout)["devices"]
+    found = {}
+    for stack in device["peak"]["stacks"]:
+        functions = [frame["function"] for frame in stack["stack"]]
+        assert functions[1] == "main" and len(functions) < 8
+        found[functions[0]] = found.get(functions[0], 0) + stack["bytes"]
+    true = {f"allocate_{name}": rounds // len(names) * 1000000 * (1 + i) for i, name in enumerate(names)}
+    if one_path:  # a name that was not found before the file was replaced is not known any more
+        assert all(found[name] <= true[name] for name in found if name in true)
+        assert sum(found.values()) == sum(true.values())
+        assert wait_us == 0 or found == true
+    else:
+        assert found == true
