@@ -46,6 +46,7 @@ if setup_gpu; then export VRAMTRACE_RUN=; else
     step "stand-in libraries" ./tests/standin/run.sh true
     export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
 fi
+step "order of memory" ./tests/faults/ordered.sh
 # The recorder as another compiler makes it, in the hosts that would notice it.
 clang_build() {
     local folder=$VRAMTRACE_BUILD-clang

@@ -297,7 +297,7 @@ static struct vt_bracket open_bracket(bool of_current, int8_t device_index, uint
         bracket.device_index = current_device();
     if (query.begun && bracket.device_index >= 0) {
         record_device(bracket.device_index);
-        bracket.changes = atomic_load_explicit(&changes, memory_order_relaxed);
+        bracket.changes = atomic_load_explicit(&changes, memory_order_acquire);
         bracket.open = used_bytes_on(bracket.device_index, primary, &bracket.used_bytes);
     }
     vt_query_end(&query);
@@ -314,14 +314,21 @@ struct vt_bracket vt_bracket_open_on(int8_t device_index, uint64_t primary)
     return open_bracket(false, device_index, primary);
 }
 
+/* After the driver was asked. */
+static uint64_t changes_now(void)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&changes, memory_order_relaxed);
+}
+
 uint64_t vt_bracket_bytes(const struct vt_bracket *bracket)
 {
     uint64_t used = bracket->used_bytes;
     if (!bracket->open)
         return 0;
     struct vt_query query = vt_query_begin();
-    if (query.begun && (!used_bytes_on(bracket->device_index, bracket->primary, &used) ||
-                        atomic_load_explicit(&changes, memory_order_relaxed) != bracket->changes))
+    if (query.begun &&
+        (!used_bytes_on(bracket->device_index, bracket->primary, &used) || changes_now() != bracket->changes))
         used = bracket->used_bytes;
     vt_query_end(&query);
     return used - bracket->used_bytes;
@@ -336,7 +343,7 @@ void vt_bracket_close_less(const struct vt_bracket *bracket, enum vt_function fu
     struct vt_query query = vt_query_begin();
     if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used - bracket->used_bytes != counted_bytes) {
-        if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
+        if (changes_now() == bracket->changes)
             vt_driver_event_within(
                 &(struct vt_observation){.function = function,
                                          .kind = VT_EVENT_DELTA,

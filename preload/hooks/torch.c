@@ -165,7 +165,7 @@ static uint64_t sequence_of(uint64_t number, uint64_t torch_thread, bool backwar
 static uint64_t own_torch_thread(void)
 {
     static __thread uint64_t known;
-    uint64_t (*current_thread)(void) = atomic_load_explicit(&torch.current_thread, memory_order_relaxed);
+    uint64_t (*current_thread)(void) = atomic_load_explicit(&torch.current_thread, memory_order_acquire);
     if (!known && current_thread)
         known = current_thread();
     return known;
@@ -181,7 +181,7 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
     if (!current.node || !counter)
         return VT_SEQUENCE_NO_NUMBER;
     memcpy(&number, current.node + layout->sequence_offset, sizeof number);
-    if (atomic_load_explicit(&torch.current_thread, memory_order_relaxed))
+    if (atomic_load_explicit(&torch.current_thread, memory_order_acquire))
         memcpy(&maker, current.node + layout->thread_offset, sizeof maker);
     /* Drop the reference. The engine's task and its guard hold two more, so this is never the last
      * reference, nor, for a node with a Python object, the second to last. */
@@ -192,10 +192,10 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
 /* The sequence of the node running on this thread; 0 outside of a backward pass. */
 static uint64_t backward_sequence(void)
 {
-    int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
+    int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_acquire);
     void (*current_node)(struct node_pointer *) =
-        atomic_load_explicit(&torch.current_node, memory_order_relaxed);
-    const struct node_layout *layout = atomic_load_explicit(&torch.node_layout, memory_order_relaxed);
+        atomic_load_explicit(&torch.current_node, memory_order_acquire);
+    const struct node_layout *layout = atomic_load_explicit(&torch.node_layout, memory_order_acquire);
     int task = graph_task ? graph_task() : -1;
     if (task == -1)
         return 0;
@@ -210,7 +210,7 @@ static uint64_t autograd_sequence(void)
     uint64_t backward = backward_sequence();
     if (backward)
         return backward;
-    uint64_t (*peek)(void) = atomic_load_explicit(&torch.peek_sequence, memory_order_relaxed);
+    uint64_t (*peek)(void) = atomic_load_explicit(&torch.peek_sequence, memory_order_acquire);
     uint64_t next = peek ? peek() : 0;
     return next ? sequence_of(next - 1, own_torch_thread(), false) : 0;
 }
@@ -250,7 +250,7 @@ static void node_made(uint64_t number)
 __attribute__((visibility("default"))) uint64_t NEXT_SEQUENCE_SYMBOL(void);
 uint64_t NEXT_SEQUENCE_SYMBOL(void)
 {
-    uint64_t (*next)(void) = atomic_load_explicit(&torch.next_sequence, memory_order_relaxed);
+    uint64_t (*next)(void) = atomic_load_explicit(&torch.next_sequence, memory_order_acquire);
     uint64_t number = __builtin_expect(next != NULL, 1) ? next() : find_next_sequence()();
     if (vt_recording())
         node_made(number);
@@ -267,7 +267,7 @@ static bool is_cuda(uint16_t device)
 /* PyTorch's allocator has just asked the same for this block, so nothing is initialized here. */
 static void see_stream(struct vt_observation *seen)
 {
-    struct stream (*current)(int8_t) = atomic_load_explicit(&torch.current_stream, memory_order_relaxed);
+    struct stream (*current)(int8_t) = atomic_load_explicit(&torch.current_stream, memory_order_acquire);
     seen->on_stream = current != NULL;
     if (current)
         seen->stream = current(seen->device_index).id;
@@ -301,7 +301,7 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
         }
         vt_leave(saved_errno);
     }
-    usage_function *real = atomic_load_explicit(&torch.usage, memory_order_relaxed);
+    usage_function *real = atomic_load_explicit(&torch.usage, memory_order_acquire);
     if (real)
         real(address, bytes, allocated, reserved, device);
 }
@@ -326,7 +326,7 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
         vt_record_ask_inspection(VT_INSPECTION_OUT_OF_MEMORY);
         vt_leave(saved_errno);
     }
-    oom_function *real = atomic_load_explicit(&torch.oom, memory_order_relaxed);
+    oom_function *real = atomic_load_explicit(&torch.oom, memory_order_acquire);
     if (real)
         real(bytes, allocated, reserved, device);
 }

@@ -29,12 +29,12 @@ static _Atomic(void *_Atomic *) current;
 /* If the current allocator is not known, nothing counts as a block. */
 static bool is_current(const void *allocator)
 {
-    void *_Atomic *known = atomic_load_explicit(&current, memory_order_relaxed);
+    void *_Atomic *known = atomic_load_explicit(&current, memory_order_acquire);
     if (!known) {
         known = vt_elf_symbol_in(CURRENT_LIBRARY, CURRENT);
-        atomic_store_explicit(&current, known, memory_order_relaxed);
+        atomic_store_explicit(&current, known, memory_order_release);
     }
-    return known && atomic_load_explicit(known, memory_order_relaxed) == allocator;
+    return known && atomic_load_explicit(known, memory_order_acquire) == allocator;
 }
 
 static void *allocate_block(allocate_function *real, void *allocator, size_t bytes, int device, void *stream)

@@ -125,7 +125,7 @@ static int append_chunk(struct vt_drain *drain)
         counters->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
         counters->python_free_threaded = vt_python_is_free_threaded();
     }
-    drain->file->header.counters = *counters;
+    drain->file->header.counters = vt_counters_now(drain->ring);
     if (!error)
         error = pack_and_append(drain);
     if (error == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight)) {

@@ -39,9 +39,10 @@ static void add_driver_bytes(struct vt_session *session, int device_index, uint6
     if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES)
         return;
     struct vt_live_device *live = &session->ring.header->counters.live[device_index];
-    live->driver_bytes += bytes;
-    if ((int64_t)live->driver_bytes > (int64_t)live->driver_peak_bytes)
-        live->driver_peak_bytes = live->driver_bytes;
+    const uint64_t now = live->driver_bytes + bytes;
+    __atomic_store_n(&live->driver_bytes, now, __ATOMIC_RELAXED); /* others read it without the lock */
+    if ((int64_t)now > (int64_t)live->driver_peak_bytes)
+        __atomic_store_n(&live->driver_peak_bytes, now, __ATOMIC_RELAXED);
 }
 
 /* Adds or removes a handle; on removal fills in the address. Two handles may share an address: they share

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "vramtrace/ring.h"
 
@@ -50,6 +51,19 @@ void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds);
 static inline uint64_t vt_ring_consumed(const struct vt_ring *ring)
 {
     return __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_RELAXED);
+}
+
+/* A copy of the counters, each as it is now: threads count on. */
+static inline struct vt_counters vt_counters_now(const struct vt_ring *ring)
+{
+    enum { WORDS = sizeof(struct vt_counters) / sizeof(uint64_t) };
+    const uint64_t *counters = (const uint64_t *)(const void *)&ring->header->counters;
+    uint64_t words[WORDS];
+    struct vt_counters now;
+    for (int i = 0; i < WORDS; i++)
+        words[i] = __atomic_load_n(&counters[i], __ATOMIC_RELAXED);
+    memcpy(&now, words, sizeof now);
+    return now;
 }
 
 static inline uint64_t vt_ring_pending(const struct vt_ring *ring)

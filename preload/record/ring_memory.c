@@ -114,7 +114,9 @@ int vt_ring_make(struct vt_ring *ring, const struct vt_options *options,
     header->slots = ring->slot_count;
     header->process = *process;
     memcpy(header->identity, identity, sizeof header->identity);
-    memcpy(header->magic, VT_RING_MAGIC, sizeof header->magic);
+    uint64_t magic; /* last: other processes take what has it for a ring */
+    memcpy(&magic, VT_RING_MAGIC, sizeof magic);
+    __atomic_store_n((uint64_t *)(void *)header->magic, magic, __ATOMIC_RELEASE);
     return 0;
 }
 

@@ -8,7 +8,7 @@
 
 static void store(uint64_t *member, uint64_t value)
 {
-    __atomic_store_n(member, value, __ATOMIC_RELAXED);
+    __atomic_store_n(member, value, __ATOMIC_RELEASE); /* the texts before it, too */
 }
 
 static struct vt_top_device *device_of(struct vt_top_counters *top, int device_index)

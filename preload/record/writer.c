@@ -166,7 +166,7 @@ static void close_file(struct vt_session *session)
 {
     struct vt_file_header *header = &session->file.header;
     header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    header->counters = session->ring.header->counters;
+    header->counters = vt_counters_now(&session->ring);
     const bool whole = vt_ring_pending(&session->ring) == 0;
     if (session->writer->drain.flight)
         vt_trace_file_trim(&session->file);
@@ -183,7 +183,7 @@ static void count_what_comes_after(struct vt_session *session)
     const struct vt_counters *counters = &session->ring.header->counters;
     if (__atomic_load_n(&counters->after_end, __ATOMIC_RELAXED) == written->after_end)
         return;
-    *written = *counters;
+    *written = vt_counters_now(&session->ring);
     vt_trace_file_write_header(&session->file);
 }
 
@@ -271,7 +271,7 @@ static void stop_recording(struct writer *writer, int error)
                     -error);
     __atomic_fetch_add(&session->ring.header->counters.after_end, vt_drain_count_events(&writer->drain),
                        __ATOMIC_RELAXED);
-    header->counters = session->ring.header->counters;
+    header->counters = vt_counters_now(&session->ring);
     /* If the header cannot be written, the trace looks like a killed process's, and the ring has the rest. */
     if (!vt_trace_file_write_header(&session->file))
         vt_ring_release(&session->ring, header->ring_path);
@@ -292,7 +292,7 @@ static void write_rest(struct vt_session *session)
         else
             close_file(session);
     } else {
-        header->counters = session->ring.header->counters; /* they may have grown since */
+        header->counters = vt_counters_now(&session->ring); /* they may have grown since */
         if (!vt_trace_file_write_header(&session->file))
             vt_ring_release(&session->ring, header->ring_path);
     }
