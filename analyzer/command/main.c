@@ -5,6 +5,7 @@
 #include "command/pager.h"
 #include "command/run.h"
 #include "command/traces.h"
+#include "report/sources.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -72,6 +73,8 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
         vt_print_command_help(command, stdout);
         return vt_output_end(&output, 0);
     }
+    if (arguments.no_source)
+        vt_sources_hide();
     status = vt_find_traces(&arguments);
     if (!status && command->takes == VT_TAKES_TRACES)
         status = vt_files_to_operands(&arguments, &files);

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/index.h"
+#include "base/open_file.h"
 #include "command/output.h"
 
 #include <dirent.h>
@@ -38,11 +39,11 @@ uint64_t vt_trace_start(const char *path)
 uint64_t vt_read_start(const char *path, struct stat *status, struct vt_file_header *header)
 {
     static const char nothing[sizeof header->magic];
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = vt_open_regular(path, status);
     ssize_t bytes = -1;
 
     memset(header, 0, sizeof *header);
-    if (file >= 0 && !fstat(file, status) && S_ISREG(status->st_mode))
+    if (file >= 0)
         bytes = pread(file, header, sizeof *header, 0);
     if (file >= 0)
         close(file);

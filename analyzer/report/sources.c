@@ -1,12 +1,14 @@
-/* Text of source files. A trace is untrusted: only what looks like a source file is opened, and nothing that
- * could block. */
+/* Text of source files. A trace is untrusted: only what looks like a source file is opened, also where a link
+ * leads, and of another user's trace only what that user may read, too. */
 #include "report/sources.h"
 
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/open_file.h"
 #include "trace/trace.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,22 +36,55 @@ static bool is_source_name(const char *path)
     return false;
 }
 
+static bool hidden;
+
+void vt_sources_hide(void)
+{
+    hidden = true;
+}
+
+/* Whether the user who recorded the trace may read that file; true if that is the one who reads it now. */
+static bool owner_may_read(const struct vt_trace *trace, const char *path)
+{
+    struct stat recorded, status;
+    char *end, *part = vt_copy_text(path);
+    bool may = !stat(trace->path, &recorded);
+
+    if (may && recorded.st_uid != geteuid())
+        for (end = part + strlen(part); may && end > part; end = strrchr(part, '/')) {
+            *end = '\0';
+            may =
+                (!stat(part, &status) && (status.st_uid == recorded.st_uid ||
+                                          (status.st_mode & (S_ISDIR(status.st_mode) ? S_IXOTH : S_IROTH))));
+        }
+    free(part);
+    return may;
+}
+
 /* A regular file, not changed since the trace began (lines of a newer one may differ), whose name ends as a
- * source's does. NULL with the reason in *state. */
+ * source's does, and that of the file that it leads to. NULL with the reason in *state. */
 static FILE *open_source(const struct vt_trace *trace, const char *path, uint8_t *state)
 {
+    char real[PATH_MAX];
     struct stat status;
     FILE *stream;
     int file;
 
     *state = VT_SOURCE_REFUSED;
-    if (path[0] != '/' || !is_source_name(path))
+    if (hidden || path[0] != '/' || !is_source_name(path))
         return NULL;
     *state = VT_SOURCE_MISSING;
-    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0)
+    if (!realpath(path, real))
         return NULL;
-    if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size > MAX_SOURCE_BYTES)
+    *state = VT_SOURCE_REFUSED;
+    if (!is_source_name(real) || !owner_may_read(trace, real))
+        return NULL;
+    file = vt_open_regular(real, &status);
+    if (file < 0) {
+        *state = errno == EINVAL ? VT_SOURCE_REFUSED : VT_SOURCE_MISSING;
+        return NULL;
+    }
+    if (status.st_size > MAX_SOURCE_BYTES)
         *state = VT_SOURCE_REFUSED;
     else if ((uint64_t)status.st_mtime > trace->header.start_realtime_ns / 1000000000u)
         *state = VT_SOURCE_NEWER;

@@ -14,7 +14,7 @@ enum vt_source_state {
     VT_SOURCE_READ,
     VT_SOURCE_MISSING,
     VT_SOURCE_NEWER,   /* than the trace: its lines may differ */
-    VT_SOURCE_REFUSED, /* its name is not that of a source file, or it is too large */
+    VT_SOURCE_REFUSED, /* it is no source file, too large, not for who recorded the trace, or hidden */
     VT_SOURCE_STATES
 };
 const char *vt_source_state_name(unsigned state); /* "read", "missing", … */
@@ -28,6 +28,8 @@ struct vt_source_text {
 };
 /* `source` is all zero before. */
 void vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
+/* From now on no source file is read (--no-source). */
+void vt_sources_hide(void);
 void vt_source_free(struct vt_source_text *source);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/open_file.h"
 #include "base/sort.h"
 #include "trace/tables.h"
 
@@ -59,12 +60,11 @@ void vt_debug_close(struct vt_debug_file *debug)
 static Elf *open_same(const char *path, const uint8_t *build_id, size_t build_id_bytes, int *file)
 {
     struct stat status;
-    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *file = vt_open_regular(path, &status);
     if (*file < 0)
         return NULL;
     const void *id = NULL;
-    Elf *elf = fstat(*file, &status) == 0 && S_ISREG(status.st_mode) ? elf_begin(*file, ELF_C_READ_MMAP, NULL)
-                                                                     : NULL;
+    Elf *elf = elf_begin(*file, ELF_C_READ_MMAP, NULL);
     if (elf && elf_kind(elf) == ELF_K_ELF) {
         ssize_t bytes = dwelf_elf_gnu_build_id(elf, &id);
         if (bytes > 0 && (size_t)bytes == build_id_bytes && memcmp(id, build_id, build_id_bytes) == 0)

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
+import stat
 import struct
+import subprocess
 
 import pytest
 
-from test_cli import check_refused, run
+from test_cli import PROGRAM, check_refused, run
 from test_cli_text import HOSTILE, UNSAFE, run_bytes
 from trace_file import ALLOC, CODE, DRIVER, FRAMEWORK, TraceFile
 
@@ -116,6 +119,63 @@ def test_no_text_of_another_file(trace, tmp_path, state, part):
     assert (file["source"], file["lines"][0]["text"]) == (state, None)
     text = run("annotate", trace, "main.py").stdout
     assert part in " ".join(text.split()) and "secret" not in text and "4 MiB" in text
+
+
+def test_a_link_shows_only_source_files(trace, tmp_path):
+    """A link named as a source leads to no other file, but to another source."""
+    for name, state in (("shadow", "refused"), ("real.py", "read")):
+        write(tmp_path / name, b"secret\n" * 9)
+        (tmp_path / "main.py").unlink(missing_ok=True)
+        (tmp_path / "main.py").symlink_to(tmp_path / name)
+        file, = annotate(trace, "main.py")["files"]
+        assert (file["source"], file["lines"][0]["text"]) == (state, "secret" if state == "read" else None)
+        assert ("secret" in run("report", trace).stdout) == (state == "read")
+
+
+def test_no_device_is_opened(trace, tmp_path):
+    (tmp_path / "main.py").symlink_to("/dev/full.py")
+    for kind in ("mkfifo", "mknod"):
+        path = tmp_path / f"{kind}.py"
+        if kind == "mkfifo":
+            os.mkfifo(path)
+        elif os.geteuid() == 0:
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+        else:
+            continue
+        (tmp_path / "main.py").unlink()
+        (tmp_path / "main.py").symlink_to(path)
+        traced = subprocess.run(["strace", "-f", "-e", "trace=open,openat", PROGRAM, "annotate", trace, "main.py"], capture_output=True,
+                                text=True) if shutil.which("strace") else None
+        file, = annotate(trace, "main.py")["files"]
+        assert file["source"] == "refused"
+        assert not traced or all("O_PATH" in line for line in traced.stderr.splitlines() if f'"{path}"' in line)
+
+
+def test_another_users_trace_shows_what_that_user_may_read(trace, tmp_path):
+    """Of another user's trace, a file that only the reader may read is not shown."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    write(tmp_path / "main.py", b"secret\n" * 9)
+    os.chown(trace, 1234, 1234)
+    for folder in [tmp_path, *tmp_path.parents][:-2]:
+        folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+    for mode, owner, folder_mode, state in ((0o600, 0, 0o711, "refused"), (0o644, 0, 0o711, "read"), (0o600, 1234, 0o711, "read"),
+                                            (0o644, 0, 0o700, "refused")):
+        (tmp_path / "main.py").chmod(mode)
+        os.chown(tmp_path / "main.py", owner, owner)
+        tmp_path.chmod(folder_mode)
+        assert annotate(trace, "main.py")["files"][0]["source"] == state, (mode, owner, folder_mode)
+
+
+def test_without_sources(trace, tmp_path):
+    write(tmp_path / "main.py", b"secret\n" * 9)
+    for command in (["report"], ["report", "--full"], ["html", "-o", "-"]):
+        shown, hidden = (run(*command, *words, trace) for words in ((), ("--no-source",)))
+        assert shown.returncode == hidden.returncode == 0 and "secret" not in hidden.stdout
+        if command[0] == "report":
+            assert "secret" in shown.stdout
+        else:  # packed: nine lines less
+            assert len(hidden.stdout) < len(shown.stdout)
 
 
 def test_a_line_that_is_not_known(tmp_path):
