@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "loader/elf_walk.h"
@@ -193,12 +194,32 @@ static void read_processes(const struct vt_nvml_library *library, void *gpu, str
     }
 }
 
+/* Of another user's process only its program and the user: arguments may hold secrets. False if it is this
+ * user's. */
+static bool read_foreign_command(uint32_t pid, char *command, size_t *bytes)
+{
+    char path[48], status[1024], program[32];
+    unsigned user = (unsigned)getuid();
+    snprintf(path, sizeof path, "/proc/%u/status", pid);
+    status[vt_read_file(path, status, sizeof status - 1)] = 0;
+    const char *line = strstr(status, "\nUid:");
+    if (!line || sscanf(line, "\nUid: %u", &user) != 1 || user == (unsigned)getuid())
+        return false;
+    if (sscanf(status, "Name: %31[^\n]", program) != 1)
+        program[0] = 0;
+    *bytes = (size_t)snprintf(command, COMMAND_BYTES, "%s (user %u)", program, user) + 1;
+    return true;
+}
+
 /* Arguments separated by spaces, at most COMMAND_BYTES with the NUL. */
 static size_t read_command(uint32_t pid, char *command)
 {
     char path[48];
+    size_t bytes;
+    if (read_foreign_command(pid, command, &bytes))
+        return bytes;
     snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
-    size_t bytes = vt_read_file(path, command, COMMAND_BYTES - 1);
+    bytes = vt_read_file(path, command, COMMAND_BYTES - 1);
     while (bytes && !command[bytes - 1])
         bytes--;
     for (size_t i = 0; i < bytes; i++)

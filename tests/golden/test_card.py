@@ -1,5 +1,6 @@
 """Every byte of a card in one row: the table of `report`, against the stand-in driver's books, to the byte."""
 import json
+import os
 import subprocess
 import time
 
@@ -160,6 +161,21 @@ def test_memory_that_libraries_take(tmp_path):
         ("library", "NCCL", 18), ("library", "cuBLAS", 9), ("category", "unknown", 49), ("modules", "NCCL", 6),
         ("modules", "cuBLAS", 3), ("modules", "libmine.so", 3), ("context", None, 300), ("unexplained", None, 0)]
     assert sum(rows(table).values()) == books["own"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
+def test_arguments_of_another_users_process(tmp_path):
+    """They may hold secrets: of its command only the program is recorded, and the user."""
+    shared, trace, ready = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}, tmp_path / "a.vrt", tmp_path / "ready"
+    for step, command in (("user:0", "alloc:160"), ("user:1234", "(user 1234)")):
+        other = start(None, "alloc:160", f"ready:{ready}", step, "sleep:100", **shared)
+        finish(start(trace, f"wait:{ready}", "alloc:30", PAUSE, **shared))
+        other.kill()
+        other.wait()
+        ready.unlink()
+        (found,) = [row["command"] for row in read(trace)["gpu"]["rows"] if row["kind"] == "process"]
+        assert command in found and ("alloc" in found) == (step == "user:0")
+        trace.unlink()
 
 
 def test_two_traced_processes_and_one_that_is_not(tmp_path):

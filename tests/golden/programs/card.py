@@ -106,6 +106,10 @@ def device(number):
     check(cuda.cuCtxSetCurrent(context))
 
 
+def user(number):
+    os.setresuid(int(number), int(number), int(number))
+
+
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -236,7 +240,7 @@ check(cuda.cuInit(0))
 device(current)
 actions = {"alloc": alloc_and_keep, "free": free, "pooled": pooled, "unpool": unpool, "synchronize": synchronize, "library": library,
            "module": module, "stream": stream, "unstream": end_stream, "limit": limit, "host": host, "create": create,
-           "graph": graph, "export": export, "open": open_,
+           "user": user, "graph": graph, "export": export, "open": open_,
            "context": another_context, "destroy": destroy, "elsewhere": elsewhere, "release": release, "retain": retain,
            "kernel": kernel, "device": device, "die": die,
            "sampled": sampled, "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth,
