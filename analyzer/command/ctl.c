@@ -7,8 +7,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/format.h"
 #include "trace/processes.h"
 #include "trace/rings.h"
@@ -114,13 +116,16 @@ static int ask_recorder(enum vt_control_command what, const char *text, const st
     return VT_EXIT_UNREADABLE;
 }
 
-static void put_next(const char *options, const char *text, const char *trace, FILE *out)
+static void put_next(const char *mark, const char *trace, FILE *out)
 {
-    fprintf(out, "next: vramtrace report %s", options);
-    vt_put_clean(text, out);
-    fputs(*text ? "' " : "", out);
-    vt_put_clean(trace, out);
+    char *moment = vt_print_text("mark:%s", mark);
+
+    fputs("next: vramtrace report --at ", out);
+    vt_put_word(moment, out);
+    fputc(' ', out);
+    vt_put_word(trace, out);
     fputc('\n', out);
+    free(moment);
 }
 
 /* A copy of the trace, with an inspection if the process gets to one. */
@@ -143,6 +148,8 @@ static int copy_trace(const char *path, const struct vt_recorder *recorder, FILE
                " did not inspect within %d s: recent tensors may lack names in the snapshot",
                pid, ANSWER_MS / 1000);
     status = vt_output_begin(path, &copy);
+    if (!status && copy.temporary)
+        fchmod(fileno(copy.stream), S_IRUSR | S_IWUSR); /* as the trace */
     if (!status)
         result = vt_recorder_copy(recorder, ANSWER_MS, copy.stream, &missing);
     if (!status && result) {
@@ -160,7 +167,7 @@ static int copy_trace(const char *path, const struct vt_recorder *recorder, FILE
     fprintf(out, "%" PRIu32 ": ", pid);
     vt_put_clean(path, out);
     fputc('\n', out);
-    put_next("--at mark:snapshot ", "", path, out);
+    put_next("snapshot", path, out);
     return 0;
 }
 
@@ -179,7 +186,7 @@ static int do_one(const struct action *action, const char *word, const struct vt
     if (action->command == VT_CONTROL_STOP)
         fprintf(out, "resume: vramtrace ctl %" PRIu32 " start\n", recorder->header.process.pid);
     if (action->takes)
-        put_next("--at 'mark:", text, recorder->header.trace_path, out);
+        put_next(text, recorder->header.trace_path, out);
     return 0;
 }
 

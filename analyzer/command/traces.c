@@ -63,6 +63,8 @@ struct search {
     const char *folder;
     const char *base;           /* only siblings: the name before their number; NULL = all traces */
     const struct stat *without; /* a file to ignore; NULL = none */
+    uid_t owner;                /* of the folder */
+    unsigned foreign_count;     /* traces left out: neither ours nor the folder's owner's */
     char *path;                 /* the newest, NULL = none; the caller frees it */
     uint64_t start_ns;          /* its start, CLOCK_REALTIME */
     time_t written; /* a process's trace and its snapshots start together: the last one written counts */
@@ -96,6 +98,11 @@ static void consider_file(struct search *search, const char *name)
         free(path);
         return;
     }
+    if (status.st_uid != geteuid() && status.st_uid != search->owner) { /* anybody may plant one in /tmp */
+        search->foreign_count++;
+        free(path);
+        return;
+    }
     search->count++;
     if (search->path && (start_ns != search->start_ns         ? start_ns < search->start_ns
                          : status.st_mtime != search->written ? status.st_mtime < search->written
@@ -113,7 +120,9 @@ static void search_folder(struct search *search)
 {
     DIR *folder = opendir(search->folder[0] ? search->folder : ".");
     struct dirent *entry;
+    struct stat status;
 
+    search->owner = folder && !fstat(dirfd(folder), &status) ? status.st_uid : geteuid();
     while (folder && (entry = readdir(folder)))
         consider_file(search, entry->d_name);
     if (folder)
@@ -167,6 +176,10 @@ int vt_find_traces(struct vt_arguments *arguments)
         search.without = &given;
     free(first);
     search_folder(&search);
+    if (!search.path && search.foreign_count)
+        return vt_wrong_use(
+            "the traces (*.vrt) in this folder are other users'; name one: vramtrace %s TRACE",
+            arguments->command->name);
     if (!search.path)
         return vt_wrong_use(compares ? "no other trace (*.vrt) in this folder to compare with; name two "
                                        "traces, or two moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"

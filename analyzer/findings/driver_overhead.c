@@ -115,7 +115,7 @@ struct vt_silents vt_silents_find(const struct vt_trace *trace, const struct vt_
 
         if (gone[i] || !is_silent(event, device_index) || events->items[i] < first_event)
             continue;
-        silents.bytes += (int64_t)event->bytes;
+        silents.bytes = (int64_t)((uint64_t)silents.bytes + event->bytes);
         VT_APPEND(silents.items, silents.count, capacity, describe_event(trace, event));
     }
     free(gone);

@@ -51,7 +51,7 @@ static void add_bytes(struct maker *maker, const char *kind, const char *name, i
     const struct vt_gpu_row made = {.kind = kind, .name = name, .bytes = bytes, .known = true};
 
     if (row)
-        row->bytes += bytes;
+        row->bytes = (int64_t)((uint64_t)row->bytes + (uint64_t)bytes); /* a damaged trace's may wrap */
     else if (bytes)
         VT_APPEND(table->rows, table->row_count, maker->capacity, made);
 }

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Dict, Iterator, List, NoReturn
 
 NOT_WRITTEN, OUT_OF_MEMORY = 4, 5
+SIGNED_UNITS = ("bytes", "ns", "count")
 Tables = Dict[str, List[Dict[str, str]]]
 
 
@@ -21,11 +22,13 @@ def fail(message: str, status: int = NOT_WRITTEN) -> NoReturn:
     sys.exit(status)
 
 
-def types() -> Dict[str, Any]:
-    """Of columns, by the names that columns.csv has for them."""
+def type_of(column: Dict[str, str]) -> Any:
+    """Of a row of columns.csv. What is added and subtracted is signed: a difference of unsigned numbers wraps in pandas, and DuckDB
+    refuses it."""
     import pyarrow
-    return {"integer": pyarrow.int64(), "unsigned": pyarrow.uint64(), "real": pyarrow.float64(),
-            "boolean": pyarrow.bool_(), "text": pyarrow.string()}
+    types = {"integer": pyarrow.int64(), "unsigned": pyarrow.uint64(), "real": pyarrow.float64(),
+             "boolean": pyarrow.bool_(), "text": pyarrow.string()}
+    return types["integer" if column["unit"] in SIGNED_UNITS else column["type"]]
 
 
 def read_columns(folder: str) -> Tables:
@@ -39,10 +42,9 @@ def read_columns(folder: str) -> Tables:
 
 def schema_of(columns: List[Dict[str, str]]) -> Any:
     import pyarrow
-    known = types()
     fields = [pyarrow.field("trace", pyarrow.dictionary(pyarrow.int32(), pyarrow.string()), nullable=False,
                             metadata={"about": "the trace's file name"})]
-    fields += [pyarrow.field(column["column_name"], known[column["type"]],
+    fields += [pyarrow.field(column["column_name"], type_of(column),
                              metadata={key: column[key] for key in ("about", "unit") if column[key]})
                for column in columns]
     return pyarrow.schema(fields, metadata={"vramtrace.table": columns[0]["table_name"]})

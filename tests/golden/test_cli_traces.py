@@ -3,6 +3,7 @@ that memory ran out."""
 
 import json
 import os
+import shlex
 
 import pytest
 
@@ -228,3 +229,28 @@ def test_no_such_time(at, parts, refusals):
 def test_no_time_at_all(tmp_path):
     check_refused(run("oom", "--at", "oom#2", make(tmp_path / "x.vrt")), 2, "no out-of-memory event")
     check_refused(run("oom", "--at", "1s", tmp_path / "x.vrt"), 2, "no out-of-memory event")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's file")
+def test_anothers_trace_is_not_the_newest(tmp_path):
+    """Anybody may plant one in a folder like /tmp: the newest is ours, or the folder owner's."""
+    for name, started, owner in (("own.vrt", 1, os.geteuid()), ("planted.vrt", 2, 1234)):
+        TraceFile(started_ns=started * 10**18).write(tmp_path / name)
+        os.chown(tmp_path / name, owner, -1)
+    assert "reading own.vrt" in run("report", cwd=tmp_path).stderr
+    os.chown(tmp_path, 1234, -1)
+    assert "reading planted.vrt" in run("report", cwd=tmp_path).stderr
+    os.chown(tmp_path, os.geteuid(), -1)
+    (tmp_path / "own.vrt").unlink()
+    check_refused(run("report", cwd=tmp_path), 2, "other users'", "name one")
+
+
+@pytest.mark.parametrize("name", ["a b.vrt", "it's; touch x.vrt", "$(id).vrt", "plain-1.vrt"])
+def test_a_shown_command_can_be_pasted(name, tmp_path):
+    trace = TraceFile()
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=1 << 20)
+    path = trace.write(tmp_path / name)
+    text = " ".join(run("report", path, "--width", "1000").stdout.splitlines()[-1].split())
+    assert text.startswith("More: vramtrace report --full · ")
+    words = shlex.split(text)
+    assert words[-1] == str(path) and (" " in name or "$" in name) == (f"'{tmp_path}" in text)

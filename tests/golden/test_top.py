@@ -225,8 +225,10 @@ def busy(tmp_path):
 
 
 def test_prometheus_own_parser(busy):
-    found, document = families(top("--prometheus", busy).stdout), told(busy)
-    processes = {process["trace"]: process for process in document["processes"]}
+    text, document = top("--prometheus", busy).stdout, told(busy)
+    found = families(text)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)  # it may be read on a terminal
+    processes = {re.sub("[\x00-\x09\x0b-\x1f]", "\ufffd", process["trace"]): process for process in document["processes"]}
     info = {labels["trace"]: labels for _, labels, value in found["vramtrace_process_info"]["samples"] if value == 1}
     assert info.keys() == processes.keys() and any('"\\' in trace for trace in processes)
     assert all(info[trace]["command"] == process["command"] for trace, process in processes.items())

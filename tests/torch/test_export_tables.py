@@ -219,7 +219,8 @@ def test_pandas_reads_parquet(trained, parquet, readers):
     assert told["block_bytes"] == [mark["allocated"] for mark, _ in marks]
     assert told["trace"] == ["run.vrt"] and told["unit"] == "bytes"
     assert (told["types"]["bytes"], told["types"]["cached_change_bytes"], told["types"]["is_foreign"], told["types"]["owner"]) == (
-        "uint64", "int64", "bool", "string")
+        "int64", "int64", "bool", "string")
+    assert (told["types"]["t_ns"], told["types"]["address"]) == ("int64", "uint64")  # what is subtracted is signed
     for table, rows in told["rows"].items():
         assert rows == database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
 

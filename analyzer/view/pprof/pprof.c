@@ -232,7 +232,8 @@ static void set_header(struct writer *writer)
     profile->n_comment = 2;
     profile->time_nanos = (int64_t)report->facts.start_realtime_ns;
     if (report->device_count)
-        profile->time_nanos += (int64_t)report->devices[0].shown->state.t_ns;
+        profile->time_nanos =
+            (int64_t)(report->facts.start_realtime_ns + report->devices[0].shown->state.t_ns);
     mapping_of(writer, report->facts.argument_count ? report->facts.arguments[0] : report->facts.command);
 }
 

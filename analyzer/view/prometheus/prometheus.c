@@ -24,7 +24,7 @@ static void put_label(const char *separator, const char *name, const char *text,
     for (size_t bytes; (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
         if (code == '\n')
             fputs("\\n", out);
-        else if (code == VT_REPLACEMENT)
+        else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == VT_REPLACEMENT)
             fputs(VT_REPLACEMENT_TEXT, out);
         else
             fprintf(out, "%s%.*s", code == '"' || code == '\\' ? "\\" : "", (int)bytes, text);

@@ -419,9 +419,13 @@ static void more_commands(struct vt_print *print, const struct vt_job *job)
 {
     const struct vt_job_process *process = &job->processes[most_telling(job)];
 
-    fprintf(print->paragraph, VT_DIM "More: vramtrace report %s (%s)", process->path, process->label);
-    if (job->operand)
-        fprintf(print->paragraph, " · report --full %s · report --each %s", job->operand, job->operand);
+    fputs(VT_DIM "More: vramtrace report ", print->paragraph);
+    vt_put_word(process->path, print->paragraph);
+    fprintf(print->paragraph, " (%s)", process->label);
+    for (int i = 0; job->operand && i < 2; i++) {
+        fprintf(print->paragraph, " · report %s ", i ? "--each" : "--full");
+        vt_put_word(job->operand, print->paragraph);
+    }
     fputs(VT_RESET, print->paragraph);
     vt_end_paragraph(print, 0, 2);
 }

@@ -218,6 +218,27 @@ void vt_put_clean(const char *text, FILE *out)
     }
 }
 
+void vt_put_word(const char *text, FILE *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";
+    const char *quote = strchr(text, '\'');
+
+    if (*text && !text[strspn(text, plain)]) {
+        fputs(text, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; quote; text = quote + 1, quote = strchr(text, '\'')) {
+        char *part = vt_copy_bytes(text, (size_t)(quote - text));
+
+        vt_put_clean(part, out);
+        fputs("'\\''", out);
+        free(part);
+    }
+    vt_put_clean(text, out);
+    fputc('\'', out);
+}
+
 /* Writes the page; no line ends in spaces. */
 static void put_filtered(const struct vt_print *print, FILE *out)
 {

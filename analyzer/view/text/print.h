@@ -88,6 +88,9 @@ void vt_print_labelled(struct vt_print *print, const char *label, const char *fo
 /* Text from a trace as it is safe on a terminal: what could move the cursor becomes '?'. */
 void vt_put_clean(const char *text, FILE *out);
 
+/* The same as one word of a shell's command, in quotes if it needs them. */
+void vt_put_word(const char *text, FILE *out);
+
 /* Terminal columns of a UTF-8 text; colour marks take none. */
 int vt_text_columns(const char *text);
 

@@ -180,7 +180,9 @@ void vt_text_next(struct vt_print *print, const char *const *commands)
         fprintf(print->paragraph, VT_DIM "%s%s" VT_RESET, join, *commands);
         join = " · ";
     }
-    fprintf(print->paragraph, VT_DIM " %s" VT_RESET, print->report->facts.path);
+    fputs(VT_DIM " ", print->paragraph);
+    vt_put_word(print->report->facts.path, print->paragraph);
+    fputs(VT_RESET, print->paragraph);
     vt_end_paragraph(print, 0, 2);
 }
 
