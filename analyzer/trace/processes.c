@@ -97,6 +97,18 @@ int vt_process_user(uint32_t pid, uint32_t *user_id)
     return 0;
 }
 
+bool vt_process_has_user(uint32_t pid, uint32_t user_id)
+{
+    char text[TEXT_BYTES];
+    uint32_t ids[4];
+    read_text(text, "/proc/%" PRIu32 "/status", pid);
+    const char *line = strstr(text, "\nUid:");
+    if (!line || sscanf(line, "\nUid: %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &ids[0], &ids[1],
+                        &ids[2], &ids[3]) != 4)
+        return false;
+    return user_id == ids[0] || user_id == ids[1] || user_id == ids[2] || user_id == ids[3];
+}
+
 bool vt_process_is_meant(const char *word, uint32_t pid)
 {
     char text[TEXT_BYTES];

@@ -17,6 +17,9 @@ bool vt_process_runs(const struct vt_process_identity *process);
 /* The id of the user that runs it. 0 or -ESRCH. */
 int vt_process_user(uint32_t pid, uint32_t *user_id);
 
+/* Whether one of its user ids is this one. /proc/PID itself may belong to root. */
+bool vt_process_has_user(uint32_t pid, uint32_t user_id);
+
 /* Whether the word is its number, or that of the `vramtrace run` that waits for it. */
 bool vt_process_is_meant(const char *word, uint32_t pid);
 

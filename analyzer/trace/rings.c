@@ -1,6 +1,7 @@
 #include "trace/rings.h"
 
 #include "base/index.h"
+#include "base/open_file.h"
 #include "base/read_at.h"
 #include "base/sort.h"
 #include "trace/chunks.h"
@@ -10,11 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +44,15 @@ bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number
     return !strcmp(again, name);
 }
 
+/* Anybody can make files where rings are. One counts if it is a regular file of the process's user, or of
+ * root, and others have no rights to it. */
+static bool belongs_to_process(int file, const struct vt_ring_header *header)
+{
+    struct stat status;
+    return !fstat(file, &status) && S_ISREG(status.st_mode) && !(status.st_mode & (S_IRWXG | S_IRWXO)) &&
+           (!status.st_uid || vt_process_has_user(header->process.pid, status.st_uid));
+}
+
 static bool read_recorder(int folder, const char *folder_path, const char *name, struct vt_recorder *recorder)
 {
     struct vt_ring_header *header = &recorder->header;
@@ -51,7 +61,8 @@ static bool read_recorder(int folder, const char *folder_path, const char *name,
     if (!vt_is_ring_name(name, &pid, &number) || !pid) /* 0: a ring without a trace */
         return false;
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const bool read = file >= 0 && !vt_read_at(file, header, sizeof *header, 0);
+    const bool read =
+        file >= 0 && !vt_read_at(file, header, sizeof *header, 0) && belongs_to_process(file, header);
     if (file >= 0)
         close(file);
     end_texts(header);
@@ -108,76 +119,81 @@ static bool wait_a_turn(int *waited, int milliseconds)
     return true;
 }
 
-/* The ring's header, mapped as `protection` allows; *file is its descriptor, -1 = none. 0 or -errno. */
-static int map_ring(const struct vt_recorder *recorder, int protection, struct vt_ring_header **header,
-                    int *file)
+/* The recorder's ring again, or -errno. It is read and written, not mapped: its maker may cut it off. */
+static int open_ring(const struct vt_recorder *recorder, int flags)
 {
-    struct stat status;
-    *header = NULL;
-    *file = open(recorder->path,
-                 (protection & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (*file < 0 || fstat(*file, &status))
-        return -errno;
-    if (status.st_size < (off_t)sizeof **header)
-        return -EBADMSG;
-    void *memory = mmap(NULL, sizeof **header, protection, MAP_SHARED, *file, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
-    *header = memory;
-    return memcmp((*header)->identity, recorder->header.identity, sizeof(*header)->identity) ? -ESRCH : 0;
-}
-
-static void unmap_ring(struct vt_ring_header *header, int file)
-{
-    if (header)
-        munmap(header, sizeof *header);
-    if (file >= 0)
+    struct vt_ring_header header;
+    const int file = open(recorder->path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int error = file < 0 ? -errno : vt_read_at(file, &header, sizeof header, 0);
+    if (!error && (!belongs_to_process(file, &recorder->header) ||
+                   memcmp(header.identity, recorder->header.identity, sizeof header.identity)))
+        error = -ESRCH;
+    if (error && file >= 0)
         close(file);
+    return error ? error : file;
 }
 
-static int ask_mapped(struct vt_control *control, enum vt_control_command command, const char *text,
-                      int milliseconds, bool *recorded)
+#define MEMBER(member) offsetof(struct vt_ring_header, member)
+
+static uint64_t read_number(int ring, size_t member, size_t bytes)
 {
-    const uint32_t number = __atomic_load_n(&control->asked, __ATOMIC_ACQUIRE) + 1;
-    control->command = command;
-    snprintf(control->text, sizeof control->text, "%s", text);
-    __atomic_store_n(&control->asked, number, __ATOMIC_RELEASE);
-    for (int waited = 0; __atomic_load_n(&control->answered, __ATOMIC_ACQUIRE) != number;)
+    uint64_t number = 0; /* little-endian */
+    return vt_read_at(ring, &number, bytes, member) ? 0 : number;
+}
+
+static uint32_t read_control(int ring, size_t member)
+{
+    return (uint32_t)read_number(ring, member, sizeof(uint32_t));
+}
+
+static int ask_open(int ring, enum vt_control_command command, const char *text, int milliseconds,
+                    bool *recorded)
+{
+    struct vt_control control = {.command = command};
+    const uint32_t number = read_control(ring, MEMBER(control.asked)) + 1;
+    snprintf(control.text, sizeof control.text, "%s", text);
+    /* The number last: it announces the rest. */
+    if (pwrite(ring, &control.command, sizeof control.command, MEMBER(control.command)) < 0 ||
+        pwrite(ring, control.text, sizeof control.text, MEMBER(control.text)) < 0 ||
+        pwrite(ring, &number, sizeof number, MEMBER(control.asked)) < 0)
+        return -errno;
+    for (int waited = 0; read_control(ring, MEMBER(control.answered)) != number;)
         if (!wait_a_turn(&waited, milliseconds))
             return -ETIMEDOUT;
-    *recorded = control->recorded;
+    *recorded = read_number(ring, MEMBER(control.recorded), sizeof control.recorded) != 0;
     return 0;
 }
 
 int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,
                     int milliseconds, bool *recorded)
 {
-    struct vt_ring_header *header;
-    int file, result = map_ring(recorder, PROT_READ | PROT_WRITE, &header, &file);
-    /* Other callers wait here until this one has its answer. */
-    if (!result && flock(file, LOCK_EX))
-        result = -errno;
-    if (!result)
-        result = ask_mapped(&header->control, command, text, milliseconds, recorded);
-    unmap_ring(header, file);
+    const int ring = open_ring(recorder, O_RDWR);
+    if (ring < 0)
+        return ring;
+    /* Other callers wait here until this one has its answer; one that was stopped holds up nobody. */
+    for (int waited = 0; flock(ring, LOCK_EX | LOCK_NB) && wait_a_turn(&waited, milliseconds);)
+        ;
+    const int result = ask_open(ring, command, text, milliseconds, recorded);
+    close(ring);
     return result;
 }
 
 bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t inspections, int milliseconds)
 {
-    struct vt_ring_header *header;
-    int file, waited = 0;
-    bool mapped = !map_ring(recorder, PROT_READ, &header, &file), made = false;
-    while (mapped && !made && wait_a_turn(&waited, milliseconds))
-        made = __atomic_load_n(&header->control.inspections, __ATOMIC_ACQUIRE) >= inspections;
-    unmap_ring(header, file);
+    const int ring = open_ring(recorder, O_RDONLY);
+    int waited = 0;
+    bool made = false;
+    while (ring >= 0 && !made && wait_a_turn(&waited, milliseconds))
+        made = read_control(ring, MEMBER(control.inspections)) >= inspections;
+    if (ring >= 0)
+        close(ring);
     return made;
 }
 
 /* Waits until the writer has taken all records before position `end`. */
-static bool await_drained(const struct vt_ring_header *header, uint64_t end, int milliseconds)
+static bool await_drained(int ring, uint64_t end, int milliseconds)
 {
-    for (int waited = 0; __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) < end;)
+    for (int waited = 0; read_number(ring, MEMBER(ring_consumed), sizeof end) < end;)
         if (!wait_a_turn(&waited, milliseconds))
             return false;
     return true;
@@ -185,15 +201,13 @@ static bool await_drained(const struct vt_ring_header *header, uint64_t end, int
 
 bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds)
 {
-    struct vt_ring_header *header;
-    int file;
-    bool settled = false;
-    if (!map_ring(recorder, PROT_READ, &header, &file)) {
-        settled = await_drained(header, recorder->header.ring_reserved, milliseconds);
-        memcpy(&recorder->header, header, sizeof *header);
-        end_texts(&recorder->header);
-    }
-    unmap_ring(header, file);
+    const int ring = open_ring(recorder, O_RDONLY);
+    if (ring < 0)
+        return false;
+    const bool settled = await_drained(ring, recorder->header.ring_reserved, milliseconds) &&
+                         !vt_read_at(ring, &recorder->header, sizeof recorder->header, 0);
+    end_texts(&recorder->header);
+    close(ring);
     return settled;
 }
 
@@ -243,17 +257,18 @@ static int copy_unmoved(int trace, const struct vt_recorder *recorder, FILE *out
 
 int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE *out, bool *missing)
 {
-    struct vt_ring_header *header;
-    int ring, result = map_ring(recorder, PROT_READ, &header, &ring);
-    int trace = result ? -1 : open(recorder->header.trace_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (!result && trace < 0)
-        result = -errno;
-    *missing = !result && !await_drained(header, __atomic_load_n(&header->ring_reserved, __ATOMIC_ACQUIRE),
-                                         milliseconds);
+    struct stat status;
+    const int ring = open_ring(recorder, O_RDONLY);
+    if (ring < 0)
+        return ring;
+    const int trace = vt_open_regular(recorder->header.trace_path, &status);
+    int result = trace < 0 ? -errno : 0;
+    *missing = !result &&
+               !await_drained(ring, read_number(ring, MEMBER(ring_reserved), sizeof(uint64_t)), milliseconds);
     if (!result)
         result = copy_unmoved(trace, recorder, out);
     if (trace >= 0)
         close(trace);
-    unmap_ring(header, ring);
+    close(ring);
     return result;
 }

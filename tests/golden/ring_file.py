@@ -41,6 +41,7 @@ class Ring:
     def __enter__(self):
         self.path = FOLDER / f"vramtrace.{os.getuid()}.{self.pid}.{self.identity.hex()[:16]}.ring"
         self.path.write_bytes(self.bytes())
+        self.path.chmod(0o600)
         return self
 
     def __exit__(self, *_):

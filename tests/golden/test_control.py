@@ -1,4 +1,5 @@
 """A recorder that is asked while its process runs: what it records from then on, against the process's own books."""
+import fcntl
 import json
 import os
 import pathlib
@@ -207,3 +208,14 @@ def test_a_setting_that_is_not_understood(start_host):
     (host := start_host(VRAMTRACE_START="step:0", VRAMTRACE_QUIET="0")).do("allocate 4096")
     host.end()
     assert host.made()[0][1] > 0
+
+
+def test_a_stopped_ctl_holds_up_nobody(start_host):
+    """Another caller has the ring's lock, and does not go on."""
+    host = start_host()
+    host.do("allocate 4096")
+    (ring,) = (path for path in pathlib.Path("/dev/shm").glob(f"vramtrace.*.{host.pid}.*.ring"))
+    with open(ring, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "mark set" in ctl(host.pid, "mark", "held").stdout
+    host.end()

@@ -420,3 +420,31 @@ def test_another_users_process(start_host):
         said = subprocess.run([f"/proc/self/fd/{program.fileno()}", "top", host.pid], capture_output=True, text=True, env=ENVIRONMENT,
                               user="nobody", cwd="/", pass_fds=[program.fileno()], timeout=60)
     assert said.returncode == 3 and "belongs to user root: only that user and root can see" in said.stderr
+
+
+@pytest.mark.parametrize("how", ["another_user", "open_to_all", "a_pipe", "a_link", "cut_off"])
+def test_a_file_that_is_no_ring(tmp_path, how):
+    """Anybody can make files in /dev/shm: one that is not the process's own adds no row, and stops no command."""
+    if how == "another_user" and os.geteuid() != 0:
+        pytest.skip("needs root to make another user's file")
+    with Ring(tmp_path / "own.vrt").device(0, (7, 8)), Ring(tmp_path / "x.vrt").device(1, (5, 5)) as planted:
+        path = planted.path
+        if how == "another_user":
+            os.chown(path, 1234, 1234)
+        elif how == "open_to_all":
+            path.chmod(0o666)
+        elif how == "cut_off":
+            os.truncate(path, 600)
+        else:
+            content = path.read_bytes()
+            path.unlink()
+            if how == "a_pipe":
+                os.mkfifo(path)
+            else:
+                (tmp_path / "content").write_bytes(content)
+                path.symlink_to(tmp_path / "content")
+        assert [process["trace"] for process in told(tmp_path)["processes"]] == [str(tmp_path / "own.vrt")]
+        assert "x.vrt" not in top("--prometheus", tmp_path).stdout
+        for words in ([], [str(tmp_path / "x.vrt"), "mark", "m"]):
+            done = subprocess.run([PROGRAM, "ctl", *words], capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
+            assert done.returncode == (3 if words else 0) and "x.vrt" not in done.stdout, done
