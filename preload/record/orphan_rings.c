@@ -17,6 +17,7 @@
 #include "guard.h"
 #include "memory.h"
 #include "record/drain.h"
+#include "record/mounts.h"
 #include "record/process_identity.h"
 #include "record/ring_memory.h"
 #include "thread.h"
@@ -235,6 +236,7 @@ static int append_ring(const struct candidate *from, struct vt_trace_file *file,
 
 struct adoption {
     const struct vt_trace_file *own;
+    const char *path; /* of our own trace, without links */
     uint64_t end_ns;
     struct vt_chunk chunk;
 };
@@ -276,7 +278,9 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     }
     if (!open_dead(&ring, pid, process))
         return true;
-    if (claim_ring(folder, process->user_id, number, &ring)) {
+    /* Another file system may be dead: whoever opens a file there may never end. Ours was just written to. */
+    if (vt_on_same_mount(ring.header.trace_path, adoption->path) &&
+        claim_ring(folder, process->user_id, number, &ring)) {
         error = settle_ring(adoption, &ring, folder, number);
         if (error)
             rename(ring.claimed, ring.path);
@@ -306,7 +310,7 @@ static void adopt_in(struct adoption *adoption, const char *folder)
 
 void vt_adopt_rings(const struct vt_session *own, uint64_t end_ns)
 {
-    struct adoption adoption = {.own = &own->file, .end_ns = end_ns};
+    struct adoption adoption = {.own = &own->file, .path = own->ring.header->trace_path, .end_ns = end_ns};
     struct rlimit space; /* the copy of a ring takes address space that the host may need */
     const char *folder;
     /* If our own trace is not at its path (chroot, a mount), other processes' paths may not mean what they

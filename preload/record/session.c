@@ -206,7 +206,7 @@ static int open_files(struct vt_session *session)
     if (error)
         return error;
     header->ring_slots = session->ring.slot_count;
-    memcpy(session->ring.header->trace_path, file->path, sizeof file->path);
+    vt_trace_file_real_path(file, session->ring.header->trace_path, sizeof session->ring.header->trace_path);
     return vt_trace_file_write_header(file);
 }
 

@@ -102,6 +102,17 @@ static void set_path(struct vt_trace_file *file)
         memcpy(file->path, file->name, sizeof file->path);
 }
 
+void vt_trace_file_real_path(const struct vt_trace_file *file, char *path, size_t bytes)
+{
+    char link[48];
+    snprintf(link, sizeof link, "/proc/thread-self/fd/%d", file->descriptor);
+    const ssize_t length = readlink(link, path, bytes - 1);
+    if (length > 0 && path[0] == '/')
+        path[length] = 0;
+    else
+        snprintf(path, bytes, "%s", file->path);
+}
+
 static void fill_header(struct vt_file_header *header, const char *host)
 {
     *header = (struct vt_file_header){

@@ -31,6 +31,9 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path);
 
 int vt_trace_file_write_header(struct vt_trace_file *file);
 
+/* Its path without links, as the kernel knows it. */
+void vt_trace_file_real_path(const struct vt_trace_file *file, char *path, size_t bytes);
+
 /* True if its path still leads to this file. */
 bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file);
 

@@ -305,6 +305,59 @@ def test_the_next_process_adopts_a_ring(tmp_path):
     assert allocations(tmp_path / "later.vrt") == 1
 
 
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of its own, which can be frozen as a dead one is."""
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    folder.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(32 << 20)
+    for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, folder],
+                    ["fsfreeze", "-f", folder], ["fsfreeze", "-u", folder]):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except FileNotFoundError:
+            pytest.skip(f"no {command[0]} here")
+        if done.returncode:
+            subprocess.run(["umount", folder], capture_output=True)
+            pytest.skip(f"no file system to freeze here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["fsfreeze", "-u", folder], capture_output=True)
+    subprocess.run(["umount", "-l", folder], capture_output=True)
+
+
+def test_a_dead_disk_of_another_process(disk, tmp_path):
+    """Who opens a file there waits for ever, and cannot be killed: only a process whose own trace is there adopts the ring."""
+    ring = killed(disk / "x.vrt", 100)
+    subprocess.run(["fsfreeze", "-f", disk], check=True)
+    unreaped.pop().reap()
+    for lifetime in (0, 8):
+        other = live(tmp_path / f"other{lifetime}.vrt")
+        time.sleep(lifetime)
+        other.process.communicate(timeout=20)
+        assert other.process.returncode == 0 and ring.exists()
+    subprocess.run(["fsfreeze", "-u", disk], check=True)
+    own = live(disk / "own.vrt")
+    wait_until_gone(ring)
+    own.end()
+    assert allocations(disk / "x.vrt") == 100
+
+
+def test_the_file_system_of_a_trace_behind_a_link(disk, tmp_path):
+    """What counts is where the trace is, not how it was named."""
+    (tmp_path / "link").symlink_to(disk)
+    for first, second, adopted in ((tmp_path / "link" / "a.vrt", tmp_path / "b.vrt", False),
+                                   (disk / "c.vrt", tmp_path / "link" / "d.vrt", True)):
+        ring = killed(first, 10, reap=True)
+        other = live(second)
+        time.sleep(0 if adopted else 3)
+        if adopted:
+            wait_until_gone(ring)
+        other.end()
+        assert ring.exists() != adopted
+        ring.unlink(missing_ok=True)
+
+
 def test_many_rings_and_several_adopters(tmp_path):
     left = [killed(tmp_path / f"{number}.vrt", 10 + number, reap=True) for number in range(6)]
     adopters = [live(tmp_path / f"later{number}.vrt") for number in range(3)]
