@@ -1,5 +1,6 @@
 import test from "node:test";
 import assert from "node:assert/strict";
+import fs from "node:fs";
 import { makeModel, training } from "./parts_model.mjs";
 import { sortRows, searchRows, toTsv } from "../../analyzer/view/html/page/src/parts/table.js";
 import { visible } from "../../analyzer/view/html/page/src/dom.js";
@@ -82,6 +83,14 @@ test("files and lines of source sum to what is in use", () => {
     const sum = (list) => list.reduce((total, one) => total + one.bytes, 0);
     assert.equal(sum(files), used);
     assert.equal(sum(files.flatMap((file) => [...file.lines.values()])), used);
+});
+
+test("no list becomes the arguments of a call that may overflow the stack", () => {
+    const folder = new URL("../../analyzer/view/html/page/src/", import.meta.url);
+    for (const name of fs.readdirSync(folder, { recursive: true }).filter((path) => path.endsWith(".js"))) {
+        const found = fs.readFileSync(new URL(name, folder), "utf8").match(/\b(Math\.(max|min)|push|unshift|splice|fromCharCode)\(([^;{}]*[,\s])?\.\.\..*/);
+        assert.equal(found?.[0], undefined, name);
+    }
 });
 
 test("the greatest of more numbers than a call has arguments", () => {

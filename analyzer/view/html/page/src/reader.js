@@ -1,5 +1,6 @@
 // Reads traces out of the page: in a worker where one may start, so that the page never stops; else in slices.
 
+import { greatest } from "./greatest.js";
 import { DataError, fromBase64, inflate, readTables, run } from "./data.js";
 import { gapChanges } from "./gaps.js";
 import { contributions, makeSums } from "./walk.js";
@@ -91,7 +92,7 @@ class RemoteReader {
 
     call(message, breathe) {
         return new Promise((resolve, reject) => {
-            const id = this.waiting.size ? Math.max(...this.waiting.keys()) + 1 : 1;
+            const id = this.waiting.size ? greatest(this.waiting.keys()) + 1 : 1;
             this.waiting.set(id, { resolve, reject, breathe });
             this.worker.postMessage({ id, ...message });
         });

@@ -15,7 +15,7 @@ const LABEL = "Blocks over time. Up and down choose a block; left and right chan
 /* ---- Gathering ---- */
 
 function layout(scene) {
-    const whole = stack(scene.model, scene.found, 0), most = Math.max(1, ...whole.level);
+    const whole = stack(scene.model, scene.found, 0), most = greatest(whole.level, 1);
     // What is lower than half a pixel is summed.
     const picture = scene.found.single ? stack(scene.model, scene.found, (0.5 * most) / plotHeight(scene)) : whole;
     scene.picture = {...picture, most };

@@ -1,5 +1,6 @@
 // What the driver gave over the whole run, with the instant that is shown: reserved memory only grows until
 // something returns it.
+import { greatest } from "../greatest.js";
 import { createCanvas } from "./canvas.js";
 import { lastOf } from "./view.js";
 
@@ -15,7 +16,7 @@ export function growth(context) {
         const { driver_bytes: bytes, t_ns: times } = overview,
                                                  end =
                                                      Math.max(1, times[times.length - 1], model.timeOf(lastOf(model)));
-        const cached = overview.categories?.cached, most = Math.max(1, ...bytes), line = (values) => {
+        const cached = overview.categories?.cached, most = greatest(bytes, 1), line = (values) => {
             pen.beginPath();
             pen.moveTo(0, height);
             values.forEach((value, i) => {
@@ -49,7 +50,7 @@ export function growth(context) {
             const state = model.state(change);
             canvas.element.setAttribute("aria-label",
                 `Driver memory over the run: ${format.bytes(state.driver_bytes)} at the moment shown${
-                    overview ? `, ${format.bytes(Math.max(0, ...overview.driver_bytes))} at most` : ""}`);
+                    overview ? `, ${format.bytes(greatest(overview.driver_bytes, 0))} at most` : ""}`);
             canvas.redraw();
         },
     };

@@ -18,7 +18,7 @@ export function usedOf(overview) {
  * other ranks had.
  */
 export function mostGiven({ driver_bytes: driver, categories }) {
-    return Math.max(0, ...driver.map((bytes, i) => bytes - (categories.context?.[i] || 0)));
+    return greatest(driver.map((bytes, i) => bytes - (categories.context?.[i] || 0)), 0);
 }
 
 function sparkline(values, most) {
@@ -60,7 +60,7 @@ function create(root, context) {
         return {};
     }
     const most = greatest(rows.map((row) => row.peak || 0), 1),
-          low = Math.min(...rows.map((row) => row.peak ?? Infinity));
+          low = -greatest(rows.map((row) => -(row.peak ?? Infinity)));
     const table = createTable({
         context,
         caption: "Traces; all charts use the same scale. Choose one to show it",
