@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "38.21 GiB", "512 B": the largest binary unit, two decimals. `text` holds at least 24 bytes. */
-char *vt_format_bytes(uint64_t bytes, char *text);
+#include "format/bytes_text.h"
+
 
 /* "+18.00 MiB", "−512 B", "0 B". `text` holds at least 32 bytes. */
 char *vt_format_change(uint64_t before, uint64_t after, char *text);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "format/bytes_text.h"
 #include "futex.h"
 #include "loader/fork_gate.h"
 #include "guard.h"
@@ -377,18 +378,6 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
     header->state = VT_STATE_STOPPED;
 }
 
-static void format_bytes(uint64_t bytes, char text[32])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(text, 32, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
-}
-
 void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool driver_ran_out)
 {
     const char *name = session->file.name;
@@ -414,7 +403,7 @@ void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool
         has_blocks |= live->block_peak_bytes > 0;
         if (!peak)
             continue;
-        format_bytes(peak, bytes);
+        vt_format_bytes(peak, bytes);
         used +=
             (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
     }

@@ -290,8 +290,8 @@ def test_preloaded_by_hand(tmp_path):
         (tmp_path / "x.vrt").unlink(missing_ok=True)
         return subprocess.run(python(code), cwd=tmp_path, env=settings, capture_output=True, text=True).stderr
 
-    assert preloaded("begin()") == "vramtrace: peak 3.00 MiB on GPU 0 · vramtrace report x.vrt\n"
-    assert preloaded(OUT_OF_MEMORY) == "vramtrace: peak 3.00 MiB on GPU 0 · out of memory seen · vramtrace oom x.vrt\n"
+    assert preloaded("begin()") == "vramtrace: peak 3 MiB on GPU 0 · vramtrace report x.vrt\n"
+    assert preloaded(OUT_OF_MEMORY) == "vramtrace: peak 3 MiB on GPU 0 · out of memory seen · vramtrace oom x.vrt\n"
     # Of a `run` that is gone nobody reads the list; a path that is another file's by now is left alone.
     other = tmp_path / "other"
     other.touch()
@@ -299,7 +299,7 @@ def test_preloaded_by_hand(tmp_path):
         settings = {"VRAMTRACE_RUN_LIST": f"/proc/{os.getpid()}/fd/{file.fileno()}"}
         result = subprocess.run(python("begin()"), cwd=tmp_path, env=environment(LD_PRELOAD=str(LIBRARIES["trace"]), **settings),
                                 capture_output=True, text=True)
-    assert result.stderr.startswith("vramtrace: peak 3.00 MiB") and other.read_bytes() == b""
+    assert result.stderr.startswith("vramtrace: peak 3 MiB") and other.read_bytes() == b""
 
 
 # ---- Nobody notices ----
