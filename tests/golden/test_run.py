@@ -522,8 +522,12 @@ while True:
             os.close(number)
 
 
+# A signal that comes just before a long sleep begins does not interrupt it.
+WAIT = "[time.sleep(0.05) for _ in range(1200)]"
+
+
 def test_control_c(tmp_path):
-    (tmp_path / "x.py").write_text(CUDA + "begin(); say('ready'); time.sleep(60)")
+    (tmp_path / "x.py").write_text(CUDA + f"begin(); say('ready'); {WAIT}")
     terminal = Terminal(ANALYZER, "run", "-o", "x.vrt", sys.executable, "x.py", cwd=tmp_path)
     terminal.await_text("ready")
     terminal.type(b"\x03")
@@ -539,7 +543,7 @@ def test_control_c(tmp_path):
 
 def test_a_program_that_goes_on_after_control_c(tmp_path):
     """Its handler runs once, and it decides how it ends."""
-    code = "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'caught\\n'), sys.exit(4)))\nbegin(); say('ready'); time.sleep(60)"
+    code = "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'caught\\n'), sys.exit(4)))\nbegin(); say('ready'); " + WAIT
     terminal = Terminal(ANALYZER, "run", "-o", "x.vrt", *python(code), cwd=tmp_path)
     terminal.await_text("ready")
     terminal.type(b"\x03")
