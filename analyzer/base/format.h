@@ -7,7 +7,6 @@
 
 #include "format/bytes_text.h"
 
-
 /* "+18.00 MiB", "−512 B", "0 B". `text` holds at least 32 bytes. */
 char *vt_format_change(uint64_t before, uint64_t after, char *text);
 

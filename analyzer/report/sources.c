@@ -53,9 +53,8 @@ static bool owner_may_read(const struct vt_trace *trace, const char *path)
     if (may && recorded.st_uid != geteuid())
         for (end = part + strlen(part); may && end > part; end = strrchr(part, '/')) {
             *end = '\0';
-            may =
-                (!stat(part, &status) && (status.st_uid == recorded.st_uid ||
-                                          (status.st_mode & (S_ISDIR(status.st_mode) ? S_IXOTH : S_IROTH))));
+            may = !stat(part, &status) && (status.st_uid == recorded.st_uid ||
+                                           (status.st_mode & (S_ISDIR(status.st_mode) ? S_IXOTH : S_IROTH)));
         }
     free(part);
     return may;

@@ -1,5 +1,5 @@
-/* Code of one library may come to where another's was: what was there is noted before it goes, and that it
- * went as soon as it did. */
+/* After a library is unloaded, another one may be loaded at the same addresses. So the loaded libraries are
+ * noted before the real dlclose, and what is gone right after it. */
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -77,12 +77,13 @@ bool vt_on_same_mount(const char *path, const char *other)
     size_t longest[2] = {0, 0};
     char point[PATH_MAX];
     while (reader.file >= 0 && next_mount(&reader, &number, point))
-        for (int i = 0; i < 2; i++)
-            if (covers(point, paths[i]) >= longest[i] &&
-                covers(point, paths[i])) { /* the last one lies on top */
-                longest[i] = covers(point, paths[i]);
+        for (int i = 0; i < 2; i++) {
+            const size_t covered = covers(point, paths[i]);
+            if (covered && covered >= longest[i]) { /* the last one lies on top */
+                longest[i] = covered;
                 mounts[i] = number;
             }
+        }
     if (reader.file >= 0)
         close(reader.file);
     return longest[0] && longest[1] && mounts[0] == mounts[1];

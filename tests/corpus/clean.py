@@ -21,7 +21,7 @@ import judge  # noqa: E402
 from helpers import made_here, versions  # noqa: E402
 
 LOOPS = 4
-# What may be said of them: their memory grows as it should, or so little that it is not called a leak.
+# Growth that is no fault: a tensor that is meant to grow, and reserved memory that follows the peak.
 HARMLESS = ("growing tensor", "cache growth")
 
 
