@@ -451,13 +451,6 @@ void vt_job_process_read_brief(const struct vt_report *report, bool head_only, s
     read_launch(report->trace, arena, process);
     process->head_only = head_only;
     process->event_count = head_only ? header->counters.events : process->event_count;
-    if (header->state == VT_STATE_RECORDING) {
-        const enum vt_life life = vt_process_life(&header->process);
-
-        process->outcome = life == VT_LIFE_RUNS    ? "recording"
-                           : life == VT_LIFE_ENDED ? "killed, or left by _exit"
-                                                   : process->outcome;
-    }
 }
 
 void vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)

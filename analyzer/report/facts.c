@@ -24,6 +24,15 @@ static const struct {
                            "no: a snapshot, made while the process ran"},
 };
 
+/* Of a process that has not ended recording, if its life is known. */
+static const struct {
+    const char *outcome, *ended, *how;
+} lives[] = {
+    [VT_LIFE_RUNS] = {"still running", "no: the process still runs", "still running"},
+    [VT_LIFE_ENDED] = {"killed, or left by _exit",
+                       "no: incomplete, the process was killed, or ended without exit handlers", "killed"},
+};
+
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
 static const struct {
     const char *outcome, *reason;
@@ -47,10 +56,11 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
 {
     uint32_t state = trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0,
              reason = trace->header.stop_reason;
-    const char *ended = states[state].ended ? states[state].ended
-                        : trace->truncated  ? "no: incomplete, the file is damaged"
-                        : trace->complete   ? "yes"
-                                            : "no: incomplete";
+    const char *ended = trace->life           ? lives[trace->life].ended
+                        : states[state].ended ? states[state].ended
+                        : trace->truncated    ? "no: incomplete, the file is damaged"
+                        : trace->complete     ? "yes"
+                                              : "no: incomplete";
 
     reason = reason < sizeof stops / sizeof *stops ? reason : 0;
     facts->state = states[state].name;
@@ -58,6 +68,7 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
     facts->outcome = trace->truncated            ? "incomplete: file damaged"
                      : facts->end_text[0]        ? facts->end_text
                      : state == VT_STATE_STOPPED ? stops[reason].outcome
+                     : trace->life               ? lives[trace->life].outcome
                      : states[state].outcome     ? states[state].outcome
                      : trace->complete           ? "complete"
                                                  : "incomplete";
@@ -166,10 +177,13 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 
-static void add_end(struct vt_trace_facts *facts, uint8_t state)
+static void add_end(struct vt_trace_facts *facts, uint8_t state, enum vt_life life)
 {
-    const bool killed = state == VT_STATE_KILLED || facts->end_text[0];
-    const char *how = facts->end_text[0] ? facts->end_text : killed ? "killed" : "killed or still runs";
+    const bool killed = state == VT_STATE_KILLED || facts->end_text[0] || life == VT_LIFE_ENDED;
+    const char *how = facts->end_text[0] ? facts->end_text
+                      : life             ? lives[life].how
+                      : killed           ? "killed"
+                                         : "killed or still runs";
     char count[32];
     struct vt_loss *loss;
 
@@ -258,7 +272,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     set_paused(facts);
     add_dropped(facts);
     add_damage(facts);
-    add_end(facts, (uint8_t)header->state);
+    add_end(facts, (uint8_t)header->state, trace->life);
     add_without_stack(facts);
     add_unkept(facts, trace);
     add_omitted(facts, trace);

@@ -1,7 +1,6 @@
 #include "base/read_at.h"
 #include "trace/records.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -104,22 +103,16 @@ static bool is_ring_path(const struct vt_file_header *header, unsigned long long
     return header->ring_path[0] == '/' && vt_is_ring_name(slash + 1, &pid, number) && pid == header->pid;
 }
 
-/* Another process that is adopting the ring has given it its own process id. */
-static int open_adopted(const char *path, unsigned long long number)
+/* Another process did not find the trace at its path, and has given the ring 0 as its process id. */
+static int open_kept(const char *path, unsigned long long number)
 {
-    char folder[VT_RING_PATH_BYTES];
-    struct dirent *entry;
-    unsigned long long other;
-    unsigned pid;
-    int file = -1;
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    DIR *listed = opendir(folder);
-    while (listed && file < 0 && (entry = readdir(listed)))
-        if (vt_is_ring_name(entry->d_name, &pid, &other) && other == number)
-            file = openat(dirfd(listed), entry->d_name, RING_OPEN_FLAGS);
-    if (listed)
-        closedir(listed);
-    return file;
+    char kept[2 * VT_RING_PATH_BYTES];
+    unsigned user_id;
+    const int folder_bytes = (int)(strrchr(path, '/') + 1 - path);
+    if (sscanf(path + folder_bytes, "vramtrace.%u.", &user_id) != 1)
+        return -1;
+    snprintf(kept, sizeof kept, "%.*s" VT_RING_NAME, folder_bytes, path, user_id, 0U, number);
+    return open(kept, RING_OPEN_FLAGS);
 }
 
 /* Opens the ring of a process that has not ended recording. False if it is gone, or another process's. */
@@ -134,7 +127,7 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
         return false;
     ring->file = open(header->ring_path, RING_OPEN_FLAGS);
     if (ring->file < 0)
-        ring->file = open_adopted(header->ring_path, number);
+        ring->file = open_kept(header->ring_path, number);
     if (ring->file < 0)
         return false;
     if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == trace_status.st_uid &&
@@ -150,8 +143,7 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
     return false;
 }
 
-/* Another process may be adopting the ring now: it is hard to find while it is renamed, and gone once the
- * trace has all of it. */
+/* Another process may be adopting the ring now: it is gone once the trace has all of it. */
 static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
 {
     const struct vt_file_header *header = &trace->header;
@@ -248,8 +240,12 @@ int vt_records_read(struct vt_trace *trace, int file)
     const struct vt_file_header *header = &trace->header;
     struct ring ring = {.file = -1, .slot_count = header->ring_slots};
     trace->unfinished_records = header->unfinished_records;
+    if (header->state == VT_STATE_RECORDING)
+        trace->life = vt_process_life(&header->process);
     if (!trace->tables->head_only && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
+    if (ring.file >= 0 && ring.header.writer) /* it knows in other containers, and after exec, too */
+        trace->life = ring.header.writer & VT_WRITER_ENDED ? VT_LIFE_ENDED : VT_LIFE_RUNS;
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     int error = read_both(trace, file, chunks, &ring);
     vt_chunks_end(chunks);

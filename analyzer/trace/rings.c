@@ -67,7 +67,8 @@ static bool read_recorder(int folder, const char *folder_path, const char *name,
         close(file);
     end_texts(header);
     return read && !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
-           header->format_version == VT_FORMAT_VERSION && vt_process_runs(&header->process) &&
+           header->format_version == VT_FORMAT_VERSION && !(header->writer & VT_WRITER_ENDED) &&
+           vt_process_runs(&header->process) &&
            snprintf(recorder->path, sizeof recorder->path, "%s/%s", folder_path, name) <
                (int)sizeof recorder->path;
 }

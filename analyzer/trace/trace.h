@@ -11,6 +11,7 @@
 
 #include "base/frame.h"
 #include "base/index.h"
+#include "trace/processes.h"
 #include "vramtrace/format.h"
 
 struct vt_trace_stack {
@@ -146,6 +147,7 @@ struct vt_trace {
     uint64_t ring_events;         /* events taken from the ring, since the process did not exit normally */
     bool ring_missing;            /* the process did not exit normally, and its ring is gone */
     uint64_t unfinished_records;  /* reserved in the ring, never committed */
+    enum vt_life life;            /* of a process that has not ended recording */
     char end_text[32];            /* "interrupted (Ctrl-C)": how the process ended; "" = not known */
     uint64_t missing_stacks;      /* events whose stack is not in the trace */
     uint64_t paused_events, paused_ns; /* between VT_EVENT_PAUSE and VT_EVENT_RESUME, or the end */

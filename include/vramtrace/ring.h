@@ -22,8 +22,8 @@
 
 #define VT_RING_MAGIC "VRAMRNG\n"
 #define VT_RING_HEADER_BYTES 65536u
-/* The ring's name in its folder: user id, process id, 64 random bits. A thread that adopts a dead process's ring puts
- * its own id there; 0 if the trace is no longer at its path. */
+/* The ring's name in its folder: user id, process id, 64 random bits. Process id 0: its process is dead, and the trace is no
+ * longer at its path. Who appends a dead process's ring to its trace holds flock() on the ring meanwhile. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 
 /* Commands from the process's user to the running recorder, whose writer thread checks ten times a second. Callers take
@@ -76,9 +76,13 @@ struct vt_ring_header {
     char trace_path[4096]; /* absolute */
     struct vt_control control;
     struct vt_top_counters top;
-    uint64_t writer_alive_ns; /* reserved, 0: the event clock, when the writer thread last looked */
-    uint64_t writer_thread;   /* reserved, 0: the kernel's id of that thread */
+    /* A robust futex that the writer thread holds: its thread id. The kernel sets VT_WRITER_ENDED when that thread ends (the
+     * process was killed, or became another program by exec), in any namespace, and never for a stopped process. 0 = not
+     * known. */
+    uint32_t writer, reserved;
+    uint64_t writer_list[4]; /* struct robust_list_head, and its only entry; pointers of that process */
 };
+#define VT_WRITER_ENDED 0x40000000u /* FUTEX_OWNER_DIED */
 
 _Static_assert(sizeof(struct vt_ring_header) <= VT_RING_HEADER_BYTES, "the ring's header fits");
 

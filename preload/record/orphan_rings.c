@@ -5,6 +5,7 @@
 #include <linux/falloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,8 +27,8 @@ enum { LIST_BYTES = 32 << 10, CHUNK_BYTES_LIMIT = 64 << 20 };
 #define NOBODY 0u /* no process has this number */
 
 struct candidate {
-    char path[VT_RING_PATH_BYTES];    /* the path it was found at */
-    char claimed[VT_RING_PATH_BYTES]; /* its path while we own it */
+    char path[VT_RING_PATH_BYTES];
+    char without_trace[VT_RING_PATH_BYTES]; /* its path if the trace is gone */
     int file;
     struct vt_ring_header header; /* as the process left it */
 };
@@ -41,15 +42,13 @@ struct entry {
     char name[];
 };
 
-static bool is_own_ring_name(const char *name, uint32_t user_id, uint32_t *pid, unsigned long long *number)
+/* The user's number in it counts for nothing: it is another one in a user namespace. */
+static bool is_ring_name(const char *name, unsigned *user_id, unsigned *pid, unsigned long long *number)
 {
-    unsigned found_user, found_pid;
     char again[VT_RING_PATH_BYTES];
-    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &found_user, &found_pid, number) != 3 ||
-        found_user != user_id)
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", user_id, pid, number) != 3)
         return false;
-    snprintf(again, sizeof again, VT_RING_NAME, found_user, found_pid, *number);
-    *pid = found_pid;
+    snprintf(again, sizeof again, VT_RING_NAME, *user_id, *pid, *number);
     return !strcmp(again, name);
 }
 
@@ -84,9 +83,19 @@ static bool is_unfinished(int file)
     return pread(file, &first, sizeof first, 0) >= 0 && !first;
 }
 
-/* Opens the ring and checks that its process is gone. False if it is no ring, or may still be in use. The
- * header is read again once the process is known to be gone, since it may have recorded until then. */
-static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
+/* Who has the lock is the only one that adopts the ring, in any namespace; it ends with its holder. Another
+ * may have been here before us: then the ring is no longer at its path. */
+static bool lock_ring(const struct candidate *ring)
+{
+    struct stat ours, there;
+    return !flock(ring->file, LOCK_EX | LOCK_NB) && !fstat(ring->file, &ours) && !lstat(ring->path, &there) &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+/* Opens and locks the ring, and checks that nobody writes to it any more. False if it is no ring, or may
+ * still be in use. The header is read again once that is known, since its process may have recorded until
+ * then. */
+static bool open_dead(struct candidate *ring, const struct vt_process_identity *own)
 {
     ring->file = open(ring->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (ring->file < 0)
@@ -94,23 +103,12 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
     if (!read_header(ring, own)) {
         if (is_unfinished(ring->file))
             remove_if_old(ring->path);
-    } else if (vt_process_is_gone(&ring->header.process, own) &&
-               (pid == ring->header.process.pid || vt_process_number_is_free(pid, own)) &&
-               read_header(ring, own)) {
+    } else if ((ring->header.writer & VT_WRITER_ENDED || vt_process_is_gone(&ring->header.process, own)) &&
+               lock_ring(ring) && read_header(ring, own)) {
         return true;
     }
     close(ring->file);
     return false;
-}
-
-/* Only one thread can rename the ring: to its own thread id. Not to its process id, which the dead process
- * may have had too. */
-static bool claim_ring(const char *folder, uint32_t user_id, unsigned long long number,
-                       struct candidate *ring)
-{
-    const uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
-    snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, user_id, thread_id, number);
-    return thread_id != ring->header.process.pid && !rename(ring->path, ring->claimed);
 }
 
 /* Moves past chunks that the process wrote, but was killed before noting in the header. */
@@ -190,22 +188,42 @@ static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
     return -ENOENT;
 }
 
-/* The trace was moved, perhaps by someone who wants to read it, or removed. The ring stays for a day with 0
- * as its pid and without unused slots, so that other adopters need not open it. */
-static void keep_without_trace(const struct candidate *ring, const char *folder, unsigned long long number)
+/* Frees the slots that are not used. */
+static void trim_ring(const struct candidate *ring)
 {
     const struct vt_ring_header *header = &ring->header;
     const uint64_t slots = header->slots, pending = header->ring_reserved - header->ring_consumed;
     const uint64_t first = header->ring_consumed & (slots - 1), end = header->ring_reserved & (slots - 1);
     const uint64_t unused[2][2] = {{first <= end ? 0 : end, first}, {end, first <= end ? slots : end}};
-    char kept[VT_RING_PATH_BYTES];
     for (size_t i = 0; i < 2 && pending < slots; i++)
         if (unused[i][1] > unused[i][0])
             fallocate(ring->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       (off_t)(VT_RING_HEADER_BYTES + unused[i][0] * VT_SLOT_BYTES),
                       (off_t)((unused[i][1] - unused[i][0]) * VT_SLOT_BYTES));
-    snprintf(kept, sizeof kept, "%s/" VT_RING_NAME, folder, header->process.user_id, NOBODY, number);
-    rename(ring->claimed, kept);
+}
+
+/* The trace was moved, perhaps by someone who wants to read it, or removed. The ring stays for a day with 0
+ * as its pid, so that other adopters need not open it. */
+static void keep_without_trace(const struct candidate *ring)
+{
+    trim_ring(ring);
+    rename(ring->path, ring->without_trace);
+}
+
+/* Its trace is on another file system, or its path means something else here: a process that records there
+ * may adopt the ring within a day. */
+static void keep_for_others(const struct candidate *ring)
+{
+    enum { BLOCK_BYTES = 512, UNUSED = 4096 }; /* the header's end */
+    struct stat status;
+    if (fstat(ring->file, &status))
+        return;
+    if (status.st_blocks * BLOCK_BYTES < status.st_size) { /* trimmed when it was found */
+        remove_if_old(ring->path);
+        return;
+    }
+    trim_ring(ring);
+    fallocate(ring->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, VT_RING_HEADER_BYTES - UNUSED, UNUSED);
 }
 
 /* Returns 0 if the trace needs nothing more. */
@@ -241,68 +259,59 @@ struct adoption {
     struct vt_chunk chunk;
 };
 
-/* Takes care of a ring that we own. Returns 0 if it is done. */
-static int settle_ring(struct adoption *adoption, const struct candidate *ring, const char *folder,
-                       unsigned long long number)
+/* Takes care of a ring that we have locked. After a failure (a full disk) it stays as it was. */
+static void settle_ring(struct adoption *adoption, const struct candidate *ring)
 {
     struct vt_trace_file file = {.descriptor = -1};
-    int error = open_trace(ring, &file);
-    if (error == -ENOENT) {
-        keep_without_trace(ring, folder, number);
-        error = 0;
-    } else if (!error) {
-        error = append_ring(ring, &file, &adoption->chunk);
-        if (!error)
-            unlink(ring->claimed);
+    /* Another file system may be dead: whoever opens a file there may never end. Ours was just written to. */
+    if (!vt_on_same_mount(ring->header.trace_path, adoption->path)) {
+        keep_for_others(ring);
+        return;
     }
+    const int error = open_trace(ring, &file);
+    if (!error && !append_ring(ring, &file, &adoption->chunk))
+        unlink(ring->path);
+    else if (error == -ENOENT &&
+             ring->header.process.mount_namespace == adoption->own->header.process.mount_namespace)
+        keep_without_trace(ring);
+    else if (error == -ENOENT)
+        keep_for_others(ring);
     vt_trace_file_close(&file);
-    return error;
 }
 
-/* Adopts the file of this name, if it is the ring of a dead process. False if that failed: then the ring
- * stays as it was. */
-static bool adopt_one(struct adoption *adoption, const char *folder, const char *name)
+/* Adopts the file of this name, if it is the ring of a dead process. */
+static void adopt_one(struct adoption *adoption, const char *folder, const char *name)
 {
-    const struct vt_process_identity *process = &adoption->own->header.process;
     struct candidate ring;
     unsigned long long number, own_number;
-    uint32_t pid;
-    int error = 0;
-    snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
+    unsigned user_id, pid;
     memcpy(&own_number, adoption->own->header.identity, sizeof own_number);
-    if (!is_own_ring_name(name, process->user_id, &pid, &number) || number == own_number)
-        return true;
+    if (!is_ring_name(name, &user_id, &pid, &number) || number == own_number)
+        return;
+    snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
+    snprintf(ring.without_trace, sizeof ring.without_trace, "%s/" VT_RING_NAME, folder, user_id, NOBODY,
+             number);
     if (pid == NOBODY) {
         remove_if_old(ring.path);
-        return true;
+    } else if (open_dead(&ring, &adoption->own->header.process)) {
+        settle_ring(adoption, &ring);
+        close(ring.file);
     }
-    if (!open_dead(&ring, pid, process))
-        return true;
-    /* Another file system may be dead: whoever opens a file there may never end. Ours was just written to. */
-    if (vt_on_same_mount(ring.header.trace_path, adoption->path) &&
-        claim_ring(folder, process->user_id, number, &ring)) {
-        error = settle_ring(adoption, &ring, folder, number);
-        if (error)
-            rename(ring.claimed, ring.path);
-    }
-    close(ring.file);
-    return error == 0;
 }
 
-/* After a failure (a full disk) the next ring is tried, since its trace may be elsewhere. But the folder is
- * not read further: a renamed ring may be listed again. */
 static void adopt_in(struct adoption *adoption, const char *folder)
 {
     _Alignas(struct entry) char list[LIST_BYTES];
     int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long bytes = 0;
-    bool more = listed >= 0, failed = false;
-    while (more && !failed && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
+    bool more = listed >= 0;
+    while (more && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
            bytes <= (long)sizeof list)
         for (long at = 0; at < bytes && more; at += ((struct entry *)(void *)(list + at))->bytes) {
             const struct entry *entry = (const void *)(list + at);
             more = entry->bytes >= sizeof *entry && vt_clock_ns(CLOCK_MONOTONIC) < adoption->end_ns;
-            failed |= more && !adopt_one(adoption, folder, entry->name);
+            if (more)
+                adopt_one(adoption, folder, entry->name);
         }
     if (listed >= 0)
         close(listed);

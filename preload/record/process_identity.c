@@ -79,7 +79,7 @@ void vt_identify_process(struct vt_process_identity *identity)
 }
 
 /* /proc mounted with hidepid does not show all processes, so the kernel is asked too. */
-bool vt_process_number_is_free(uint32_t pid, const struct vt_process_identity *own)
+static bool number_is_free(uint32_t pid, const struct vt_process_identity *own)
 {
     char path[48];
     struct stat status;
@@ -103,7 +103,7 @@ bool vt_process_is_gone(const struct vt_process_identity *identity, const struct
         return true;
     snprintf(number, sizeof number, "%u", identity->pid);
     started = start_ticks(number);
-    return started ? started != identity->start_ticks : vt_process_number_is_free(identity->pid, own);
+    return started ? started != identity->start_ticks : number_is_free(identity->pid, own);
 }
 
 void vt_make_identity(uint8_t identity[16])

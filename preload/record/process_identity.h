@@ -13,9 +13,6 @@ void vt_identify_process(struct vt_process_identity *identity);
  * become another program. */
 bool vt_process_is_gone(const struct vt_process_identity *identity, const struct vt_process_identity *own);
 
-/* True if no process of this machine that `own` can see has this pid. */
-bool vt_process_number_is_free(uint32_t pid, const struct vt_process_identity *own);
-
 /* A random number that no other trace has. */
 void vt_make_identity(uint8_t identity[16]);
 

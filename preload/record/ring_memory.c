@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/futex.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -92,6 +94,24 @@ static void *map_in_folders(struct vt_ring *ring, const struct vt_options *optio
     return NULL;
 }
 
+/* Makes the calling thread the holder of the ring's robust futex. The thread is ours, and uses no robust
+ * mutex of the C library. All of the list lies in the ring: private memory may be gone before the kernel
+ * reads it. */
+static void hold_until_death(struct vt_ring_header *header)
+{
+    struct {
+        struct robust_list_head head;
+        struct robust_list entry;
+    } *list = (void *)header->writer_list;
+    _Static_assert(sizeof *list == sizeof header->writer_list, "the list has its place");
+    list->head.list.next = &list->entry;
+    list->entry.next = &list->head.list;
+    list->head.futex_offset = (char *)&header->writer - (char *)&list->entry;
+    header->writer = (uint32_t)syscall(SYS_gettid);
+    if (syscall(SYS_set_robust_list, &list->head, sizeof list->head))
+        header->writer = 0;
+}
+
 int vt_ring_make(struct vt_ring *ring, const struct vt_options *options,
                  const struct vt_process_identity *process, const uint8_t identity[16],
                  char path[VT_RING_PATH_BYTES])
@@ -114,6 +134,7 @@ int vt_ring_make(struct vt_ring *ring, const struct vt_options *options,
     header->slots = ring->slot_count;
     header->process = *process;
     memcpy(header->identity, identity, sizeof header->identity);
+    hold_until_death(header);
     uint64_t magic; /* last: other processes take what has it for a ring */
     memcpy(&magic, VT_RING_MAGIC, sizeof magic);
     __atomic_store_n((uint64_t *)(void *)header->magic, magic, __ATOMIC_RELEASE);
@@ -148,6 +169,7 @@ void vt_ring_discard(struct vt_ring *ring, const char *path)
 {
     if (!ring->header)
         return;
+    syscall(SYS_set_robust_list, NULL, sizeof(struct robust_list_head));
     munmap(ring->header, vt_ring_mapped_bytes(ring));
     if (path[0])
         unlink(path);

@@ -188,7 +188,7 @@ def test_one_that_runs_and_one_that_was_killed(tmp_path):
         while not (tmp_path / "x.vrt").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         (row,) = rows(cwd=tmp_path)
-        assert (row["outcome"], row["peak_used_bytes"], row["traces"][0]["pid"]) == ("recording", 3 << 20, process.pid)
+        assert (row["outcome"], row["peak_used_bytes"], row["traces"][0]["pid"]) == ("still running", 3 << 20, process.pid)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -174,18 +174,41 @@ static void in_fault_handler(void)
     __asm__ volatile("ud2");
 }
 
-static void on_other_stack(void)
+enum { STACK_BYTES = 1 << 20 };
+
+static void handle_on(void *memory)
 {
-    const size_t bytes = 1 << 16;
-    stack_t stack = {.ss_sp = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                     .ss_size = bytes};
+    stack_t stack = {.ss_sp = memory, .ss_size = STACK_BYTES};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
     sigaltstack(&stack, NULL);
     sigaction(SIGUSR2, &action, NULL);
     raise(SIGUSR2);
     stack.ss_flags = SS_DISABLE;
     sigaltstack(&stack, NULL);
-    munmap(stack.ss_sp, bytes);
+}
+
+static void *in_thread_between(void *middle)
+{
+    handle_on((char *)middle - STACK_BYTES);
+    handle_on((char *)middle + STACK_BYTES);
+    return NULL;
+}
+
+/* Handlers with a stack of their own, below and above the thread's. */
+static void on_other_stack(void)
+{
+    char *memory = mmap(NULL, 3 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    handle_on(memory);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstack(&attributes, memory + STACK_BYTES, STACK_BYTES);
+    if (pthread_create(&thread, &attributes, in_thread_between, memory + STACK_BYTES))
+        fail("no thread", NULL, 0, NULL, 0);
+    else
+        pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    munmap(memory, 3 * STACK_BYTES);
 }
 
 static void *in_thread(void *unused)
