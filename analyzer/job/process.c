@@ -182,10 +182,10 @@ static void read_devices(const struct vt_report *report, struct vt_arena *arena,
 static void read_refusals(const struct vt_report *report, struct vt_arena *arena,
                           struct vt_job_process *process)
 {
-    process->refusals = vt_job_take(arena, report->refusal_count, sizeof *process->refusals);
-    process->refusal_count = report->refusal_count;
-    for (size_t i = 0; i < report->refusal_count; i++) {
-        const struct vt_oom *from = &report->refusals[i];
+    process->refusals = vt_job_take(arena, report->listed_refusal_count, sizeof *process->refusals);
+    process->refusal_count = report->listed_refusal_count;
+    for (size_t i = 0; i < report->listed_refusal_count; i++) {
+        const struct vt_oom *from = &report->listed_refusals[i];
         const struct vt_place *place = from->asker_place;
         struct vt_job_refusal *refusal = &process->refusals[i];
 

@@ -125,7 +125,7 @@ struct vt_job_process {
      * set. */
     struct vt_job_device *devices;
     size_t device_count, bare_context_count;
-    struct vt_job_refusal *refusals;
+    struct vt_job_refusal *refusals; /* the last VT_LISTED_REFUSALS at most */
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
     size_t parameter_count;

@@ -129,6 +129,7 @@ static void describe_oom(const struct vt_report *report, const struct vt_failure
     const struct vt_span *span = vt_report_span(report, event_index);
 
     *refusal = (struct vt_oom){
+        .number = report->refusal_count,
         .event_index = event_index,
         .t_ns = vt_event_time(report->trace, event_index),
         .asked_bytes = event->bytes,
@@ -181,7 +182,7 @@ void vt_find_refusals(struct vt_report *report)
         const struct vt_failure *failure = &failures.items[i];
 
         if (failure->outcome == VT_FAILURE_FINAL)
-            describe_oom(report, failure, gain, &report->refusals[report->refusal_count++]);
+            describe_oom(report, failure, gain, report->refusals + report->refusal_count++);
         else if (failure->outcome == VT_FAILURE_SURVIVED)
             add_survived(report, failure->event_index);
     }

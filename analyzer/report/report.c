@@ -333,6 +333,15 @@ void vt_report_needs(const struct vt_attribution *attribution, const struct vt_r
     vt_report_free(report);
 }
 
+static void list_refusals(struct vt_report *report)
+{
+    const size_t shown = report->shown_refusal + 1, count = report->refusal_count,
+                 first = shown > VT_LISTED_REFUSALS ? shown - VT_LISTED_REFUSALS : 0;
+
+    report->listed_refusals = report->refusals + first;
+    report->listed_refusal_count = count - first < VT_LISTED_REFUSALS ? count - first : VT_LISTED_REFUSALS;
+}
+
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **made, char *error, size_t error_bytes)
 {
@@ -344,8 +353,10 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     *made = NULL;
     list_gaps(report);
     report->identities = vt_report_identities_make(attribution, &report->identity_count);
-    if (!result && report->refusal_count)
+    if (!result && report->refusal_count) {
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
+        list_refusals(report);
+    }
     if (!result && options->device_index >= known_devices(report))
         result = vt_fail(wanted.reason, "no device %d in the trace; the highest is %d", options->device_index,
                          known_devices(report) - 1);

@@ -43,7 +43,9 @@ struct vt_device_report {
 };
 
 /* A request that failed for lack of memory. */
+enum { VT_LISTED_REFUSALS = 1000 };
 struct vt_oom {
+    size_t number; /* 1 = the first */
     uint32_t event_index, step;
     uint64_t t_ns; /* since recording began */
     uint64_t asked_bytes;
@@ -141,7 +143,10 @@ struct vt_report {
     /* Out of memory, in order: what frameworks reported, and what the driver refused to other code. */
     struct vt_oom *refusals;
     size_t refusal_count;
-    size_t shown_refusal;  /* index: the last, or that of --at */
+    size_t shown_refusal; /* index: the last, or that of --at */
+    /* Of them, those that documents list: at most VT_LISTED_REFUSALS, with the shown one. */
+    const struct vt_oom *listed_refusals;
+    size_t listed_refusal_count;
     size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
     struct vt_survived survived; /* the largest of them, the first of equal ones */
     const char *untold_limit;    /* a limit by which a framework may have refused more requests, which are not

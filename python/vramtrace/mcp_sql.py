@@ -1,5 +1,6 @@
 """SELECT over the tables of a trace for `vramtrace mcp`: reading only, bounded in time, memory and rows."""
 import math
+import os
 import sqlite3
 import time
 from typing import Any
@@ -8,6 +9,7 @@ from .mcp_traces import Failure, clean
 
 SQL_SECONDS, SQL_MEMORY_BYTES = 5, 256 << 20
 SQL_STEPS = 16  # of SQLite's machine between looks at the clock: one may search a long text
+LOOK_SECONDS = 0.005  # between looks at the process's memory, of which SQLite counts its own part only
 SQL_TEXT_BYTES = 256 << 10  # of a text: instr() and LIKE take up to that squared
 TEXT_CELL, DATA_CELL, LIST_CELL = 160, 2000, 1000  # letters of a cell as text, as data, and of a table's columns in the list
 DATA_BYTES = 16384  # of all cells as data: then the rest is left out
@@ -96,16 +98,40 @@ def select(database: sqlite3.Connection, query: str, most: int, letters: int) ->
     return "\n".join(lines) + "\n", {"columns": titles, "rows": rows, "more": more}
 
 
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+class Watch:
+    """Ends a query that takes too long, or too much memory."""
+
+    def __init__(self) -> None:
+        self.next_look = time.monotonic()
+        self.deadline, self.most_bytes = self.next_look + SQL_SECONDS, resident_bytes() + SQL_MEMORY_BYTES
+        self.too_late = self.too_big = False
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now < self.next_look:
+            return False
+        self.next_look = now + LOOK_SECONDS
+        self.too_late, self.too_big = now > self.deadline, resident_bytes() > self.most_bytes
+        return self.too_late or self.too_big
+
+
 def run_query(database: sqlite3.Connection, query: str | None, most: int, letters: int | None) -> tuple[str, dict[str, Any]]:
     """The first rows of one SELECT; without a query, the tables with their columns."""
-    deadline = time.monotonic() + SQL_SECONDS
-    database.set_progress_handler(lambda: time.monotonic() > deadline, SQL_STEPS)
+    watch = Watch()
+    database.set_progress_handler(watch, SQL_STEPS)
     try:
         return select(database, LIST_OF_TABLES if query is None else query, most, letters or (LIST_CELL if query is None else TEXT_CELL))
     except (MemoryError, sqlite3.DataError):
         raise Failure("the query needs too much memory: narrow it down") from None
     except (sqlite3.Error, sqlite3.Warning) as error:
-        if time.monotonic() > deadline:
+        if watch.too_big:
+            raise Failure("the query needs too much memory: narrow it down") from None
+        if watch.too_late:
             raise Failure(f"the query timed out after {SQL_SECONDS} s: narrow it down") from None
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH:
             raise Failure(f"only SELECT is allowed here: {error}") from None

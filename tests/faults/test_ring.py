@@ -1,5 +1,6 @@
 """The ring in memory: what a killed process leaves there is read and adopted, and nothing that happens to ring or trace
 hurts the host."""
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -540,25 +541,27 @@ def test_killed_without_a_name_here(tmp_path):
     process = live(tmp_path / "x.vrt", 10, inside=APART)
     os.kill(process.child(), signal.SIGKILL)
     process.process.communicate()
-    assert "killed" in first_line(tmp_path / "x.vrt") and "still running" not in first_line(tmp_path / "x.vrt") and allocations(tmp_path / "x.vrt") == 10
+    said = first_line(tmp_path / "x.vrt")
+    assert "killed" in said and "still running" not in said and allocations(tmp_path / "x.vrt") == 10
+
+
+FREEZERS = {"/sys/fs/cgroup/freezer/{}/freezer.state": ("THAWED", "FROZEN"), "/sys/fs/cgroup/{}/cgroup.freeze": ("0", "1")}
 
 
 @pytest.fixture
 def freezer():
     """A group of processes, and a function that freezes or thaws them."""
-    for folder, name, words in (("/sys/fs/cgroup/freezer", "freezer.state", ("FROZEN", "THAWED")),
-                                ("/sys/fs/cgroup", "cgroup.freeze", ("1", "0"))):
-        group = pathlib.Path(folder) / f"vramtrace-{os.getpid()}"
-        try:
-            group.mkdir()
-        except OSError:
+    for state in (pathlib.Path(file.format(f"vramtrace-{os.getpid()}")) for file in FREEZERS):
+        if not (state.parent.parent / "cgroup.procs").exists():
             continue
-        if (group / name).exists():
-            yield group, lambda frozen: (group / name).write_text(words[not frozen])
-            (group / name).write_text(words[1])
-            group.rmdir()
+        with contextlib.suppress(OSError):
+            state.parent.mkdir()
+        if state.exists():
+            words = FREEZERS[str(state).replace(state.parent.name, "{}")]
+            yield state.parent, lambda freeze, state=state, words=words: state.write_text(words[freeze])
+            state.write_text(words[0])
+            state.parent.rmdir()
             return
-        group.rmdir()
     pytest.skip("no cgroup freezer here")
 
 

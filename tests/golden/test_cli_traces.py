@@ -4,10 +4,11 @@ that memory ran out."""
 import json
 import os
 import shlex
+import subprocess
 
 import pytest
 
-from test_cli import check_refused, run
+from test_cli import PROGRAM, check_refused, run
 from trace_file import ALLOC, CONTEXT_CREATE, DRIVER, FRAMEWORK, FREE, MARK, OOM, TraceFile
 
 MIB = 1 << 20
@@ -189,6 +190,36 @@ def test_which_time_memory_ran_out(at, number, refusals):
     assert f"{number * 64} GiB requested" in text
     assert ("this was the last, oom#3" if number == 3 else f"this was oom#{number} ") in text
     assert all(f"oom#{i}" in text for i in (1, 2, 3))
+
+
+MANY, LISTED = 75_000, 1000
+
+
+@pytest.fixture(scope="module")
+def many_refusals(tmp_path_factory):
+    """A file of 30 KB."""
+    trace = TraceFile()
+    trace.device(0, 80 << 30, b"GPU")
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=64 * MIB)
+    for _ in range(MANY):
+        trace.event(OOM, FRAMEWORK, size=MIB, after_ns=1000)
+    return trace.write(tmp_path_factory.mktemp("many") / "x.vrt")
+
+
+@pytest.mark.parametrize("command", ["report --json", "oom --json", "html -o {}", "oom --full", "list --json"])
+def test_many_failed_requests_take_little_memory(command, many_refusals, tmp_path):
+    command = [part.format(tmp_path / "x.html") for part in command.split()]
+    done = subprocess.Popen([PROGRAM, *command, many_refusals], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(done.pid, 0)
+    assert status == 0 and used.ru_maxrss < 200 << 10
+
+
+@pytest.mark.parametrize("at,first", [(None, MANY - LISTED), ("oom#70000", 70000 - LISTED), ("oom#2", 0)])
+def test_documents_list_some_and_count_all(at, first, many_refusals):
+    for command in ("report", "oom"):
+        told = json.loads(run(command, "--json", *(["--at", at] if at else []), many_refusals).stdout)
+        assert told["out_of_memory_count"] == MANY
+        assert [one["number"] for one in told["out_of_memory"]] == list(range(first + 1, first + LISTED + 1))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

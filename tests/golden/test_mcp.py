@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import select
 import subprocess
 import sys
@@ -523,6 +524,19 @@ class Server:
     def end(self):
         rest, errors = self.process.communicate(timeout=30)
         return rest, errors, self.process.returncode
+
+
+@pytest.mark.parametrize("query", [
+    "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT x, count(*) FROM a GROUP BY x ORDER BY 2",
+    "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT x FROM a ORDER BY hex(x) DESC"], ids=["groups", "order"])
+def test_the_limit_of_memory_holds(query, folder):
+    """SQLite does not count what its small allocations take besides their bytes."""
+    server = Server(folder)
+    server.ask("tools/call", {"name": "sql", "arguments": {"query": "SELECT 1"}})
+    before, answer = server.memory(), server.ask("tools/call", {"name": "sql", "arguments": {"query": query}})
+    most = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) << 10
+    assert answer["result"]["isError"] and most < before + 256 * MIB * 1.1
+    server.end()
 
 
 @pytest.fixture

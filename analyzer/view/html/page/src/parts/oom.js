@@ -100,6 +100,8 @@ function freedNext(context, last) {
     }, last.freed_next);
 }
 
+const CARDS = 100;
+
 function draw(root, document, context) {
     const { format } = context, refusals = document.out_of_memory || [], survived = document.survived || { times: 0 };
     if (!refusals.length)
@@ -114,10 +116,13 @@ function draw(root, document, context) {
                 format.bytes(survived.largest_bytes)}) failed at first; ${
                 survived.emptied_cache ? "the framework emptied its cache and retried, which takes time"
                                        : "the framework found another way"}.`));
-    const last = document.last, shown = last ? refusals[last.number - 1] : null;
-    refusals.slice(0, 100).forEach((refusal, i) => {
-        const element = refusalCard(context, refusal, refusals.length > 1 ? `${i + 1} of ${refusals.length}` : "");
-        if (refusal === shown) {
+    const last = document.last, count = document.out_of_memory_count, drawn = refusals.slice(-CARDS);
+    if (count > drawn.length)
+        root.append(h("p", { class: "vp-muted" },
+            `The last ${drawn.length} of ${format.count(count)}; vramtrace export --format csv --table out_of_memory lists all.`));
+    drawn.forEach((refusal) => {
+        const element = refusalCard(context, refusal, count > 1 ? `${refusal.number} of ${format.count(count)}` : "");
+        if (last && refusal.number === last.number) {
             if (last.missing_bytes)
                 element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
             element.append(h("p", {}, cacheText(context, last, refusal)));
@@ -129,9 +134,6 @@ function draw(root, document, context) {
         }
         root.append(element);
     });
-    if (refusals.length > 100)
-        root.append(h("p", { class: "vp-muted" },
-            `… ${format.count(refusals.length - 100)} more; vramtrace oom --json lists all.`));
 }
 
 export const part = documentPart({
