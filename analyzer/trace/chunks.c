@@ -67,7 +67,8 @@ int vt_raw_events_take(struct vt_trace *trace, size_t count)
     struct vt_raw_events *raw = &trace->tables->raw;
     int error = vt_digest_events_take(&raw->reader, raw->items, count);
     raw->count -= count;
-    memmove(raw->items, raw->items + count, raw->count * sizeof *raw->items);
+    if (raw->count)
+        memmove(raw->items, raw->items + count, raw->count * sizeof *raw->items);
     raw->chain = 0;
     return error;
 }
