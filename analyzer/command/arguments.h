@@ -17,6 +17,7 @@ struct vt_arguments {
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
     bool all;        /* steps, annotate */
+    bool redact;
     bool no_source;
     bool each_event; /* no option: the command's output holds each event, so all of a long trace is read */
     bool each;       /* several traces are not merged */

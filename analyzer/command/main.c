@@ -6,6 +6,7 @@
 #include "command/run.h"
 #include "command/traces.h"
 #include "report/sources.h"
+#include "trace/redact.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -73,8 +74,10 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
         vt_print_command_help(command, stdout);
         return vt_output_end(&output, 0);
     }
-    if (arguments.no_source)
+    if (arguments.no_source || arguments.redact)
         vt_sources_hide();
+    if (arguments.redact)
+        vt_redact_begin();
     status = vt_find_traces(&arguments);
     if (!status && command->takes == VT_TAKES_TRACES)
         status = vt_files_to_operands(&arguments, &files);

@@ -15,6 +15,7 @@
 #include "base/allocate.h"
 #include "base/open_file.h"
 #include "base/sort.h"
+#include "trace/redact.h"
 #include "trace/tables.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
@@ -159,7 +160,7 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     int number = 0;
     if (!source || dwarf_lineno(row, &number) != 0)
         return false;
-    *file = vt_arena_text(&tables->arena, source, strlen(source));
+    *file = vt_redact_path(&tables->arena, vt_arena_text(&tables->arena, source, strlen(source)));
     *line = number;
     return true;
 }

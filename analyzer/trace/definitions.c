@@ -9,6 +9,7 @@
 #include "trace/inspections.h"
 #include "trace/launch.h"
 #include "trace/places.h"
+#include "trace/redact.h"
 #include "trace/symbols.h"
 #include "trace/tables.h"
 #include "vramtrace/places.h"
@@ -85,11 +86,13 @@ static int add_process(struct vt_trace *trace, const void *record)
             shown = count;
     }
     arguments[count] = NULL;
+    count = vt_redact_arguments(arena, arguments, count);
+    shown = shown < count ? shown : count;
     trace->argument_count = (int)count;
     trace->arguments = arguments;
     trace->command = join_words(arena, arguments, shown);
-    trace->working_folder = vt_arena_next_text(arena, &text, end);
-    trace->executable = vt_arena_next_text(arena, &text, end);
+    trace->working_folder = vt_redact_path(arena, vt_arena_next_text(arena, &text, end));
+    trace->executable = vt_redact_path(arena, vt_arena_next_text(arena, &text, end));
     trace->python_version = process->python_version;
     trace->tables->process_known = true;
     return 0;
@@ -199,7 +202,7 @@ static int add_code(struct vt_trace *trace, const void *record)
     const uint8_t *name = file + code->file_bytes;
     struct vt_trace_code *known = &trace->codes[code->code_id];
     *known = (struct vt_trace_code){
-        .file = vt_arena_text(arena, file, code->file_bytes),
+        .file = vt_redact_path(arena, vt_arena_text(arena, file, code->file_bytes)),
         .name = vt_arena_text(arena, name, code->name_bytes),
         .first_line = code->first_line,
         .python_minor = code->python_minor,

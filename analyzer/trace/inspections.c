@@ -8,6 +8,7 @@
 #include "base/sort.h"
 #include "trace/compiled_sources.h"
 #include "trace/launch.h"
+#include "trace/redact.h"
 #include "trace/tables.h"
 
 #define FIELDS 13
@@ -296,7 +297,7 @@ static bool read_group(struct reading *reading, struct field *fields, size_t cou
         return false;
     trace->group_rank = (int32_t)numbers[0];
     trace->group_size = (int32_t)numbers[1];
-    trace->group_store = take_text(reading, &fields[3]);
+    trace->group_store = vt_redact_value(&trace->tables->arena, take_text(reading, &fields[3]));
     return true;
 }
 

@@ -1,4 +1,5 @@
 #include "trace/launch.h"
+#include "trace/redact.h"
 
 #include <string.h>
 
@@ -25,7 +26,8 @@ int vt_launch_add(struct vt_trace *trace, const void *record)
         const char *variable = vt_arena_next_text(arena, &text, end), *equals = strchr(variable, '=');
         if (equals)
             trace->launch[trace->launch_count++] = (struct vt_trace_variable){
-                .name = vt_arena_text(arena, variable, (size_t)(equals - variable)), .value = equals + 1};
+                .name = vt_arena_text(arena, variable, (size_t)(equals - variable)),
+                .value = vt_redact_value(arena, equals + 1)};
     }
     return 0;
 }
@@ -38,6 +40,6 @@ void vt_launch_change(struct vt_trace *trace, const char *name, const char *valu
         at++;
     if (at == LAUNCH_LIMIT || (at < trace->launch_count && trace->launch[at].inspected))
         return;
-    trace->launch[at] = (struct vt_trace_variable){name, value, true};
+    trace->launch[at] = (struct vt_trace_variable){name, vt_redact_value(&trace->tables->arena, value), true};
     trace->launch_count += at == trace->launch_count;
 }

@@ -18,6 +18,7 @@
 #include "trace/inspections.h"
 #include "trace/places.h"
 #include "trace/records.h"
+#include "trace/redact.h"
 #include "trace/stacks.h"
 #include "trace/tables.h"
 
@@ -118,6 +119,7 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (header->end_signal)
         vt_format_end(header->end_signal, trace->end_text);
     header->host[sizeof header->host - 1] = '\0';
+    vt_redact_host(header->host, sizeof header->host);
     header->ring_path[sizeof header->ring_path - 1] = '\0';
     header->program_version[sizeof header->program_version - 1] = '\0';
     return check_header(header, message);

@@ -6,6 +6,7 @@
 
 #include "base/allocate.h"
 #include "trace/debug_info.h"
+#include "trace/redact.h"
 #include "trace/tables.h"
 
 /* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */
@@ -215,7 +216,7 @@ struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t a
     if (!module)
         module = vt_module_at(trace, address);
     if (module) {
-        entry->symbol.module = module->path;
+        entry->symbol.module = vt_redact_path(&tables->arena, module->path);
         if (entry->symbol.module_base == 0)
             entry->symbol.module_base = module->base;
         if (!recorded)
