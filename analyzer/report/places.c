@@ -235,3 +235,9 @@ void vt_places_free(struct vt_places *places)
     free(places->entries);
     free(places);
 }
+
+bool vt_frame_is_plumbing(const struct vt_frame *frame)
+{
+    return frame->kind == VT_FRAME_NATIVE &&
+           (vt_is_plumbing(frame->function) || vt_object_kinds(frame->module) & VT_OBJECT_CUDA);
+}

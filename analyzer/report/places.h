@@ -2,6 +2,7 @@
 #ifndef VT_PLACES_H
 #define VT_PLACES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,5 +41,8 @@ size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_fr
 /* The source line of a place, without indentation, if its file is here and older than the trace; else "",
  * also for NULL. The caller frees it. */
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place);
+
+/* Whether it is between an operator and the driver, where nobody looks for a cause. */
+bool vt_frame_is_plumbing(const struct vt_frame *frame);
 
 #endif

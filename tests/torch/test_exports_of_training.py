@@ -1,15 +1,17 @@
 """Exports of a real training against PyTorch's own counters at its marks: every byte, read by programs that are not ours."""
 import collections
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "readers"))
-from exports import pprof_samples, read_perfetto  # noqa: E402
+from exports import go_pprof, pprof_samples, read_perfetto  # noqa: E402
 from helpers import events, report, vramtrace  # noqa: E402
 from test_bytes import at_marks, train  # noqa: E402
 
@@ -81,6 +83,17 @@ def test_pprof(trained):
     named = {labels["owner"] for _, _, labels, _ in samples if "owner" in labels}
     assert len(named) > 10 and named <= {group["name"] for group in report(trained[0], "--at", at)["devices"][0]["at"]["owners"]
                                          if group["name"]}
+
+
+def test_the_top_of_pprof_shows_operators(trained):
+    """Go's pprof leaves out what the pattern in the file names: all that an operator calls, down to the allocator."""
+    path = export(trained[0], "pprof", last_mark(*trained)[1])
+    top = subprocess.run([*go_pprof(), "-top", "-nodefraction=0", path], capture_output=True, text=True, check=True, timeout=60,
+                         env={**os.environ, "PPROF_TMPDIR": str(path.parent)}).stdout
+    rows = [line.split() for line in top.splitlines() if re.match(r" *[\d.]+[kMG]?B ", line)]
+    flat = [words[5] for words in rows if words[0] != "0B"]
+    assert "CachingAllocator" not in top and len(flat) > 3
+    assert {name for name in flat if not name.startswith(("at::", "torch::", "["))} == set()
 
 
 ALIVE = """select sum(extract_arg(arg_set_id, 'debug.bytes')) size from slice

@@ -8,6 +8,8 @@
 
 #include "base/allocate.h"
 #include "profile.pb-c.h"
+#include "report/places.h"
+#include "base/memory_stream.h"
 #include "base/strings.h"
 
 #define LEVEL 6
@@ -198,6 +200,58 @@ static void add_sample(struct writer *writer, const struct vt_sample *from)
     add_labels(writer, from, sample);
 }
 
+/* ---- Frames between an operator and the allocator ---- */
+
+/* Marks, by id of the function, those that a stack ends with (INNER), and others (OUTER). */
+enum { INNER = 1, OUTER = 2 };
+
+static void mark_functions(struct writer *writer, const struct vt_sample *sample, uint8_t *marks)
+{
+    uint32_t ids[VT_CHAIN_FRAMES];
+    const size_t count = vt_stack_chain(&writer->stacks, sample->stack_id, sample->forward_stack_id, ids);
+    bool inner = true;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct vt_frame *frame = &writer->stacks.frames[ids[i]].frame;
+
+        inner = inner && vt_frame_is_plumbing(frame);
+        marks[writer->profile.location[location_of(writer, ids[i]) - 1]->line[0]->function_id] |=
+            inner ? INNER : OUTER;
+    }
+}
+
+/* Names as pprof matches them: without what follows the first bracket. */
+static void put_pattern(const char *name, FILE *out)
+{
+    for (; *name && *name != '('; name++) {
+        if (strchr("\\.+*?()|[]{}^$", *name))
+            fputc('\\', out);
+        fputc(*name, out);
+    }
+}
+
+/* pprof leaves out a function with all that it calls: only those that no other stack has further out. */
+static void set_dropped(struct writer *writer)
+{
+    Pprof__Profile *profile = &writer->profile;
+    uint8_t *marks = vt_allocate_zeros(profile->n_function + 1, 1);
+    char *pattern;
+    size_t bytes, count = 0;
+    FILE *out = vt_memory_stream(&pattern, &bytes);
+
+    for (size_t i = 0; i < writer->samples.count; i++)
+        mark_functions(writer, &writer->samples.items[i], marks);
+    for (size_t i = 0; i < profile->n_function; i++)
+        if (marks[i + 1] == INNER) {
+            fputs(count++ ? "|" : "", out);
+            put_pattern(writer->strings.items[profile->function[i]->name], out);
+        }
+    fclose(out);
+    profile->drop_frames = text_number(writer, pattern);
+    free(pattern);
+    free(marks);
+}
+
 /* ---- The file ---- */
 
 static Pprof__ValueType *value_type(struct writer *writer, const char *type, const char *unit)
@@ -283,6 +337,7 @@ int vt_pprof_write(const struct vt_export *export)
     set_header(&writer);
     for (size_t i = 0; i < writer.samples.count; i++)
         add_sample(&writer, &writer.samples.items[i]);
+    set_dropped(&writer);
     writer.profile.string_table = (char **)writer.strings.items;
     writer.profile.n_string_table = writer.strings.count;
     result = put_compressed(&writer);
