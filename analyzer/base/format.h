@@ -26,6 +26,13 @@ char *vt_format_uuid(const uint8_t uuid[16], char *text);
  * bytes. */
 char *vt_format_end(uint32_t end_signal, char *text);
 
+/* Of a drawing `columns` wide, how many columns this share takes, rounded down; a damaged trace's share may
+ * be any. */
+static inline int vt_columns_of(double share, int columns)
+{
+    return share <= 0 ? 0 : share >= 1 ? columns : (int)(share * columns + 1e-9);
+}
+
 /* A command without the folder of its program: a part of `command`. */
 const char *vt_without_folder(const char *command);
 /* Bytes of a file's name without ".vrt"; all of another name. */

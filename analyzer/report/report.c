@@ -176,7 +176,7 @@ static void list_step_starts(struct vt_report *report)
     const struct vt_attribution *attribution = report->attribution;
     uint32_t last = 0;
 
-    report->step_starts = vt_allocate_zeros((size_t)report->step_count + 1, sizeof *report->step_starts);
+    report->step_starts = vt_allocate_zeros(attribution->span_count + 1, sizeof *report->step_starts);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
 

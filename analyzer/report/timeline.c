@@ -231,13 +231,13 @@ static void make_steps(const struct vt_report *report, struct vt_timeline *timel
     const struct vt_attribution *attribution = report->attribution;
     struct vt_stretch *last = NULL;
 
-    timeline->stretches = vt_allocate_zeros((size_t)report->step_count + 1, sizeof *timeline->stretches);
+    timeline->stretches = vt_allocate_zeros(attribution->span_count + 1, sizeof *timeline->stretches);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
 
         if (span->last_event < timeline->first_event || span->first_event > timeline->last_event)
             continue;
-        if ((!last || span->step > last->step) && timeline->stretch_count <= report->step_count) {
+        if (!last || span->step > last->step) {
             last = &timeline->stretches[timeline->stretch_count++];
             *last = (struct vt_stretch){.step = span->step,
                                         .first_event = span->first_event > timeline->first_event

@@ -25,7 +25,8 @@ static void end_digest(struct vt_digest_reader *reader, const struct vt_event *e
     struct vt_trace *trace = reader->trace;
     reader->in_digest = false;
     reader->number = reader->begun + reader->shown + end->detail;
-    if (reader->call) /* those that are not shown */
+    if (reader->call &&
+        end->address - reader->calls <= reader->shown + end->detail) /* those that are not shown */
         trace->events[reader->call - 1].bytes += end->address - reader->calls;
     struct vt_gap *gap = &trace->gaps[trace->gap_count - 1];
     for (size_t i = trace->event_count; i > gap->first && trace->event_numbers[i - 1] > reader->number; i--)

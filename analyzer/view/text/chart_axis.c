@@ -102,7 +102,7 @@ static struct ticks choose_ticks(const struct vt_chart *chart)
 static int cell_of(const struct vt_chart *chart, const struct vt_chart_run *run, double value)
 {
     double from = from_of(chart, run), whole = to_of(chart, run) - from;
-    int cell = whole > 0 ? (int)((value - from) / whole * run->cells + 1e-9) : 0;
+    int cell = whole > 0 ? vt_columns_of((value - from) / whole, run->cells) : 0;
 
     return run->cell + (cell < run->cells ? cell : run->cells - 1);
 }

@@ -75,7 +75,7 @@ int vt_chart_cell(const struct vt_chart *chart, uint32_t event_index, uint64_t t
     while (run + 1 < end && run[1].first->column <= position)
         run++;
     width = run->last->end_column - run->first->column;
-    cell = (int)((position - run->first->column) / width * run->cells);
+    cell = vt_columns_of((position - run->first->column) / width, run->cells);
     return run->cell + (cell < run->cells ? cell : run->cells - 1);
 }
 

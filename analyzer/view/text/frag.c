@@ -56,12 +56,12 @@ static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned c
 static char *map_row(const struct vt_view_style *style, const struct vt_segment *segment, uint64_t largest,
                      int columns, bool used[VT_CATEGORY_COUNT])
 {
-    int cells = (int)((double)segment->bytes / (double)largest * columns + 0.5);
+    int cells = vt_columns_of((double)segment->bytes / (double)largest + 0.5 / columns, columns);
     char *row;
     size_t length;
     FILE *stream = vt_memory_stream(&row, &length);
 
-    cells = cells < 4 ? 4 : cells > columns ? columns : cells;
+    cells = cells < 4 ? 4 : cells;
     fprintf(stream, "%11s %s", VT_BYTES(segment->bytes), style->unicode ? "▕" : "|");
     for (int i = 0; i < cells; i++) {
         uint64_t start = segment->address + (uint64_t)((double)segment->bytes * i / cells);

@@ -42,7 +42,7 @@ static void write_left(double part, uint64_t elapsed_ns, char left[48])
 
 static size_t write_bar(double part, bool unicode, char *bar)
 {
-    int filled = (int)(part * CELLS + 1e-9);
+    int filled = vt_columns_of(part, CELLS);
     char *end = bar;
 
     for (int i = 0; i < CELLS; i++)

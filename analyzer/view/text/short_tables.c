@@ -72,7 +72,8 @@ void vt_text_bars(struct vt_print *print, const struct vt_bar *bars, size_t coun
         if (vt_text_is_shown(bars[i].bytes, whole) && vt_text_columns(bars[i].name) > names)
             names = vt_text_columns(bars[i].name);
     for (size_t i = 0; i < count; i++) {
-        int columns = whole ? (int)((double)bars[i].bytes / (double)whole * BAR_COLUMNS + 0.5) : 0;
+        int columns =
+            whole ? vt_columns_of((double)bars[i].bytes / (double)whole + 0.5 / BAR_COLUMNS, BAR_COLUMNS) : 0;
 
         if (!vt_text_is_shown(bars[i].bytes, whole))
             continue;
@@ -96,7 +97,8 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : by_name(a, b);
 }
 
-/* Groups of one place as one: what a line made in several phases; largest first. Returns how many are left. */
+/* Groups of one place as one: what a line made in several phases; largest first. Returns how many are left.
+ */
 static size_t merge_lines(const struct vt_groups *groups, struct vt_group *lines)
 {
     size_t count = 0;
