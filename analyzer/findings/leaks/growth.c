@@ -165,8 +165,8 @@ static void add_change(struct vt_leak_finder *finder, uint32_t step, uint64_t by
     finder->series[finder->series_count++] = (struct vt_leak_change){step, bytes};
 }
 
-/* Sets finder->series: bytes of a class alive at each step's end. */
-static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+/* Sets finder->series: bytes of a class alive at each step's end. `lasting`: without what the next step frees. */
+static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class, bool lasting)
 {
     begin_series(finder, class);
     for (uint32_t i = 0; i < class->count; i++) {
@@ -174,6 +174,8 @@ static void make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
             &finder->replay->allocations[finder->order[class->first + i]];
         uint32_t made = vt_leak_step_of(finder, allocation->alloc_event);
         uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
+        if (lasting && freed <= larger(made, 1) + 1) /* step 0 ends where the first one begins */
+            continue;
         add_change(finder, made, allocation->bytes);
         if (freed <= finder->step_count) /* an earlier request may free it */
             add_change(finder, larger(made, freed), 0 - allocation->bytes);
@@ -274,7 +276,8 @@ static bool grows_by_request(struct vt_leak_finder *finder, const struct vt_leak
 static bool grows_by_step(struct vt_leak_finder *finder, const struct vt_leak_class *class,
                           struct vt_growth *growth)
 {
-    make_series(finder, class);
+    /* Such blocks are not shown between whole chains: there a step would seem to have less than others. */
+    make_series(finder, class, finder->trace->gap_count > 0);
     return vt_growth_repeats(finder->series, finder->series_count, class->first_birth, finder->step_count - 1,
                              finder->at_one_time, growth);
 }
@@ -471,7 +474,7 @@ void vt_leak_rebuilt_find(struct vt_leak_finder *finder)
             continue;
         uint32_t from =
             vt_leak_step_of(finder, finder->replay->allocations[finder->order[class->first]].alloc_event);
-        make_series(finder, class);
+        make_series(finder, class, false);
         drop_rounding(finder);
         if (vt_growth_repeats(finder->series, finder->series_count, from ? from : 1, finder->step_count - 1,
                               finder->at_one_time, &growth))
