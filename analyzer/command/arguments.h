@@ -16,7 +16,7 @@ struct vt_arguments {
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
-    bool all;        /* steps, annotate */
+    bool all; /* steps, annotate */
     bool redact;
     bool no_source;
     bool each_event; /* no option: the command's output holds each event, so all of a long trace is read */

@@ -165,7 +165,8 @@ static void add_change(struct vt_leak_finder *finder, uint32_t step, uint64_t by
     finder->series[finder->series_count++] = (struct vt_leak_change){step, bytes};
 }
 
-/* Sets finder->series: bytes of a class alive at each step's end. `lasting`: without what the next step frees. */
+/* Sets finder->series: bytes of a class alive at each step's end. `lasting`: without what the next step
+ * frees. */
 static void make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class, bool lasting)
 {
     begin_series(finder, class);
