@@ -244,8 +244,11 @@ int vt_records_read(struct vt_trace *trace, int file)
         trace->life = vt_process_life(&header->process);
     if (!trace->tables->head_only && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
-    if (ring.file >= 0 && ring.header.writer) /* it knows in other containers, and after exec, too */
-        trace->life = ring.header.writer & VT_WRITER_ENDED ? VT_LIFE_ENDED : VT_LIFE_RUNS;
+    if (ring.file >= 0 &&
+        ring.header.writer & VT_WRITER_ENDED) /* by exec or a sandbox, if the process runs */
+        trace->life = trace->life == VT_LIFE_RUNS ? VT_LIFE_UNKNOWN : VT_LIFE_ENDED;
+    else if (ring.file >= 0 && ring.header.writer) /* in other containers, too */
+        trace->life = VT_LIFE_RUNS;
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     int error = read_both(trace, file, chunks, &ring);
     vt_chunks_end(chunks);

@@ -92,6 +92,16 @@ static bool lock_ring(const struct candidate *ring)
            ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
+/* Whether nobody writes to the ring any more. The writer may be dead while its process lives: killed by a
+ * sandbox of the host, whose threads go on with the ring; after exec they do not have it. */
+static bool is_dead(const struct candidate *ring, const struct vt_process_identity *own)
+{
+    const struct vt_process_identity *process = &ring->header.process;
+    return vt_process_is_gone(process, own) ||
+           (ring->header.writer & VT_WRITER_ENDED &&
+            (process->pid_namespace != own->pid_namespace || !vt_process_maps(process->pid, ring->path)));
+}
+
 /* Opens and locks the ring, and checks that nobody writes to it any more. False if it is no ring, or may
  * still be in use. The header is read again once that is known, since its process may have recorded until
  * then. */
@@ -103,8 +113,7 @@ static bool open_dead(struct candidate *ring, const struct vt_process_identity *
     if (!read_header(ring, own)) {
         if (is_unfinished(ring->file))
             remove_if_old(ring->path);
-    } else if ((ring->header.writer & VT_WRITER_ENDED || vt_process_is_gone(&ring->header.process, own)) &&
-               lock_ring(ring) && read_header(ring, own)) {
+    } else if (is_dead(ring, own) && lock_ring(ring) && read_header(ring, own)) {
         return true;
     }
     close(ring->file);

@@ -1,6 +1,7 @@
 #include "record/process_identity.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,28 @@ bool vt_process_is_gone(const struct vt_process_identity *identity, const struct
     snprintf(number, sizeof number, "%u", identity->pid);
     started = start_ticks(number);
     return started ? started != identity->start_ticks : number_is_free(identity->pid, own);
+}
+
+bool vt_process_maps(uint32_t pid, const char *path)
+{
+    char name[48], text[4096 + 1];
+    size_t kept = 0;
+    ssize_t bytes;
+    snprintf(name, sizeof name, "/proc/%u/maps", pid);
+    const int file = open(name, O_RDONLY | O_CLOEXEC);
+    const char *end = strrchr(path, '/');
+    bool found = false;
+    while (file >= 0 && !found && (bytes = read(file, text + kept, sizeof text - 1 - kept)) > 0) {
+        kept += (size_t)bytes;
+        text[kept] = 0;
+        found = strstr(text, end) != NULL;
+        const size_t overlap = strlen(end) < kept ? strlen(end) : kept; /* it may be cut at the end */
+        memmove(text, text + kept - overlap, overlap);
+        kept = overlap;
+    }
+    if (file >= 0)
+        close(file);
+    return found;
 }
 
 void vt_make_identity(uint8_t identity[16])

@@ -13,6 +13,9 @@ void vt_identify_process(struct vt_process_identity *identity);
  * become another program. */
 bool vt_process_is_gone(const struct vt_process_identity *identity, const struct vt_process_identity *own);
 
+/* Whether a process with this pid has the file of this path in memory. False if that cannot be seen. */
+bool vt_process_maps(uint32_t pid, const char *path);
+
 /* A random number that no other trace has. */
 void vt_make_identity(uint8_t identity[16]);
 

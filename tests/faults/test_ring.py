@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import pathlib
+import platform
 import re
 import signal
 import struct
@@ -601,6 +602,35 @@ def test_a_program_that_became_one_that_does_not_record(tmp_path):
     assert allocations(tmp_path / "x.vrt") == 10 and info(tmp_path / "x.vrt")["trace"]["state"] == "killed"
     process.process.kill()
     process.process.communicate()
+
+
+# Kills each thread that calls pwrite64 from now on, and no other.
+SANDBOX = """
+import struct
+rules = b"".join(struct.pack("HBBI", *rule) for rule in ((0x20, 0, 0, 0), (0x15, 0, 1, 18), (6, 0, 0, 0), (6, 0, 0, 0x7FFF0000)))
+held = ctypes.create_string_buffer(rules)
+libc, program = ctypes.CDLL(None), struct.pack("HxxxxxxQ", len(rules) // 8, ctypes.addressof(held))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(317, 1, 1, program) == 0
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of a system call")
+def test_whose_writer_a_sandbox_killed(tmp_path):
+    """The process goes on with its ring, which nobody takes away; what it did until its end is adopted then."""
+    process = live(tmp_path / "x.vrt", 10)
+    process.do(f"exec({SANDBOX!r})")
+    tasks = pathlib.Path(f"/proc/{process.process.pid}/task")
+    process.do("allocate()")
+    wait_until(lambda: len(list(tasks.iterdir())) == 1)
+    later = live(tmp_path / "later.vrt")
+    time.sleep(2)
+    process.do("for _ in range(100): allocate()")
+    ring = process.ring()
+    assert ring.exists() and "still running" in first_line(process.trace)
+    process.kill()
+    wait_until_gone(ring, seconds=10)
+    later.end()
+    assert allocations(tmp_path / "x.vrt") == 111
 
 
 @pytest.mark.parametrize("hidden", ["tmpfs", "folder"])
