@@ -38,7 +38,9 @@ static uint64_t kept_bytes(const struct vt_adviser *adviser, const struct vt_lea
 void vt_advise_leak(struct vt_adviser *adviser)
 {
     const struct vt_leaks *leaks = &vt_report_device(adviser->report, adviser->whatif.device_index)->leaks;
-    uint32_t *ends = vt_allocate_zeros((size_t)adviser->attribution->step_count + 1, sizeof *ends);
+    uint32_t *ends = leaks->leak_count
+                         ? vt_allocate_zeros((size_t)adviser->attribution->step_count + 1, sizeof *ends)
+                         : NULL;
 
     for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];

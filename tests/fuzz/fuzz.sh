@@ -5,7 +5,8 @@
 #                                          VRAMTRACE_BUILD (build) is an ordinary build
 #
 # The corpus is BUILD/corpus, begun with the traces in the tree and small libraries made here. What is found lies in BUILD: crash-*, slow-unit-*,
-# oom-*; run it again with BUILD/tests/fuzz/fuzz_trace FILE. Ends with status 1 if anything was found.
+# oom-*; run it again with BUILD/tests/fuzz/fuzz_trace FILE;
+# with KEEP_TRACE=tests/fuzz/found/NAME.vrt it becomes a test (test_mutate.py). Ends with status 1 if anything was found.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:?how many seconds?}

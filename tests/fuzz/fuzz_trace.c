@@ -339,7 +339,15 @@ static void read_records(const uint8_t *data, size_t bytes)
     builder_set_chain_events(made.builder, 64);
     for (int records = 0; input.at < input.end && records < COUNT_LIMIT; records++)
         make_record(&made, &input);
-    run_command(data[0], builder_write(made.builder));
+    const char *trace = builder_write(made.builder), *keep = getenv("KEEP_TRACE");
+    if (keep) { /* to be kept as a test */
+        size_t image_bytes;
+        const uint8_t *image = builder_image(made.builder, &image_bytes);
+        FILE *copy = fopen(keep, "wb");
+        if (!copy || fwrite(image, 1, image_bytes, copy) != image_bytes || fclose(copy))
+            abort();
+    }
+    run_command(data[0], trace);
     builder_free(made.builder);
 }
 

@@ -1,12 +1,18 @@
 """Short form of mutate.py, over a complete trace, one of a killed process, and one of many chains, some of which are read as digests."""
 import pathlib
+import shutil
 import subprocess
 import sys
+
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import BUILD, ENVIRONMENT, LONG, run  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from mutate import failure_of  # noqa: E402
+
 CODE = """
 import ctypes, os
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -18,6 +24,13 @@ for number in range(300):
     if number % 3: cuda.cuMemFree_v2(address)
     if number % 50 == 0: ctypes.CDLL(None).vramtrace_mark(b"mark")
 """
+
+
+@pytest.mark.parametrize("trace", sorted((HERE / "found").glob("*.vrt")), ids=lambda path: path.stem)
+def test_what_was_found(trace, tmp_path):
+    """Traces that once ended a command (fuzz.sh)."""
+    copy = shutil.copy(trace, tmp_path / trace.name)
+    assert failure_of(copy) is None
 
 
 def test_damaged_traces(tmp_path):

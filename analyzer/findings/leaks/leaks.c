@@ -206,7 +206,8 @@ static int lowest_device(const struct vt_replay *replay)
 #define MARKS "vramtrace.step() in each iteration (in C: VRAMTRACE_STEP()) marks them."
 #define LAST_STEP_TIMES 10u /* as much as the other steps on average: it may be a loop of its own */
 #define WARM_STEPS 2u       /* the first: what they keep, such as caches that are filled once, is no growth */
-#define STEPS_PART 10u      /* a smaller part of the allocations in steps says nothing of the program */
+#define STEPS_LIMIT (1u << 24) /* each takes 60 bytes */
+#define STEPS_PART 10u         /* a smaller part of the allocations in steps says nothing of the program */
 
 /* Counts what was allocated on the device: in all, in steps, and in the last one. */
 static void count_allocations(const struct vt_leak_finder *finder, size_t *all, size_t *in_steps,
@@ -296,12 +297,15 @@ static void judge_absence(const struct vt_leak_finder *finder)
     }
 }
 
-static void say_too_few(struct vt_leaks *leaks)
+static void say_why_unjudged(struct vt_leaks *leaks)
 {
     if (leaks->step_count == 0)
         snprintf(leaks->unjudged, sizeof leaks->unjudged,
                  "No steps were found (no modules, no backward passes), so growth per step cannot be "
                  "judged. " MARKS);
+    else if (leaks->step_count > STEPS_LIMIT)
+        snprintf(leaks->unjudged, sizeof leaks->unjudged,
+                 "%" PRIu32 " steps: too many to judge leaks (%u at most).", leaks->step_count, STEPS_LIMIT);
     else
         snprintf(leaks->unjudged, sizeof leaks->unjudged,
                  "%" PRIu32 " step%s: too few to judge leaks (%u needed).", leaks->step_count,
@@ -320,8 +324,8 @@ void vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *p
                                     .leaks = leaks};
     finder.reports_host = lowest_device(attribution->replay) == device_index;
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
-    if (attribution->step_count < VT_LEAK_STEPS) {
-        say_too_few(leaks);
+    if (attribution->step_count < VT_LEAK_STEPS || attribution->step_count > STEPS_LIMIT) {
+        say_why_unjudged(leaks);
         vt_leak_remaining_find(attribution, places, device_index, finder.reports_host, leaks);
         return;
     }

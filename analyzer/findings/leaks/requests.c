@@ -68,7 +68,9 @@ static void begin_first_step(struct search *search)
 {
     const struct vt_event *events = search->attribution->trace->events;
     struct vt_leak_request *first = &search->requests->items[1];
-    const uint32_t second = first[1].begun;
+    const uint32_t second = search->attribution->step_count > 1 ? first[1].begun : VT_NEVER;
+    if (first->begun == VT_NEVER || second == VT_NEVER) /* they began where events were left out */
+        return;
     for (uint32_t event = first->begun; event < second; event++)
         if (events[event].kind == VT_EVENT_ALLOC && code_at(search, event) == code_at(search, second)) {
             first->begun = event;
