@@ -8,8 +8,8 @@
 # setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
 # setup_gpu            succeeds if there is a GPU: libcuda.so.1 loads and cuInit succeeds. Says why not where a GPU seems to be there
 # setup_own_torch      sets VRAMTRACE_PYTHON if it, or python3, has a PyTorch for CUDA already; fails otherwise
-# setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch, and PyTorch's folder. Without a GPU
-#                      PyTorch comes without NVIDIA's libraries, which the simulated CUDA replaces
+# setup_torch          sets VRAMTRACE_PYTHON: an interpreter with PyTorch. Without a GPU PyTorch comes without NVIDIA's libraries,
+#                      which the simulated CUDA replaces
 # setup_build          configures a build folder where needed, and builds a target
 #
 # Downloads go to ${VRAMTRACE_CACHE:-~/.cache/vramtrace}. Each function returns 1, and says in one line what to do, where it
@@ -241,8 +241,7 @@ setup_torch() {
     setup_venv "$kind" || return 1
     [ "$(cat "$setup_venv/.torch" 2>/dev/null)" = "$with" ] || setup_locked setup_install_torch "$size" $with || return 1
     VRAMTRACE_PYTHON=$setup_venv/bin/python
-    VRAMTRACE_TORCH=$(echo "$setup_venv"/lib/python3.*/site-packages/torch)
-    export VRAMTRACE_PYTHON VRAMTRACE_TORCH
+    export VRAMTRACE_PYTHON
 }
 
 setup_install_torch() { # SIZE WHAT...
@@ -296,7 +295,7 @@ setup_main() { # SCRIPT FUNCTION...
         }
         "$function" || return 1
     done
-    for variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_READERS VRAMTRACE_PACKAGING VRAMTRACE_TORCH; do
+    for variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_READERS VRAMTRACE_PACKAGING; do
         [ -z "${!variable:-}" ] || echo "$variable=${!variable}"
     done
 }

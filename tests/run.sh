@@ -43,8 +43,7 @@ else
     setup_pytest
 fi
 if setup_gpu; then export VRAMTRACE_RUN=; else
-    step "stand-in libraries" ./tests/standin/run.sh true
-    export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
+    export VRAMTRACE_RUN="$PWD/simulate/run.sh"
 fi
 step "order of memory" ./tests/faults/ordered.sh
 # The recorder as another compiler makes it, in the hosts that would notice it.
@@ -54,8 +53,7 @@ clang_build() {
         meson test -C "$folder" --no-rebuild --print-errorlogs --suite unit
 }
 clang_hosts() {
-    VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang ./tests/standin/run.sh true &&
-        VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang VRAMTRACE_HOSTS_EVERY=3 "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
+    VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang VRAMTRACE_HOSTS_EVERY=3 "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
 }
 if [ "$mode" = all ] && command -v clang >/dev/null; then
     step "build and unit tests with clang" clang_build

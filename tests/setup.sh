@@ -22,7 +22,7 @@
 # setup_job_launchers  Ray and DeepSpeed (0.2 GB to load) in a folder beside PyTorch's: tests/torch/test_launched.py, skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_trainers       setup_torch, and into the same environment pytest and what people train with on top of PyTorch
-# setup_torch_of       VERSION: sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: another PyTorch, with the same (2 GB on disk)
+# setup_torch_of       VERSION: sets VRAMTRACE_PYTHON: another PyTorch, with the same (2 GB on disk)
 
 . "$(dirname "${BASH_SOURCE[0]}")/../packaging/setup.sh"
 
@@ -368,8 +368,7 @@ setup_torch_of() { # VERSION
     setup_venv=$VRAMTRACE_CACHE/venv-torch-$1
     [ -e "$setup_venv/.done" ] || setup_locked setup_install_torch_of "$1" || return 1
     VRAMTRACE_PYTHON=$setup_venv/bin/python
-    VRAMTRACE_TORCH=$(echo "$setup_venv"/lib/python3.*/site-packages/torch)
-    export VRAMTRACE_PYTHON VRAMTRACE_TORCH
+    export VRAMTRACE_PYTHON
 }
 
 setup_install_torch_of() { # VERSION

@@ -31,7 +31,7 @@ def press(folder, stop):
 
 
 def measure(folder, library):
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "tests" / "standin"), "VRAMTRACE_QUIET": "1",
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "simulate"), "VRAMTRACE_QUIET": "1",
                    "VRAMTRACE_OUT": str(folder / "stall.vrt")}
     if library:
         environment["LD_PRELOAD"] = str(library)

@@ -58,7 +58,6 @@ def use(python):
     """From here on programs run with this interpreter and its PyTorch."""
     if python != helpers.PYTHON:
         helpers.PYTHON = helpers.ENVIRONMENT["VRAMTRACE_PYTHON"] = python
-        helpers.ENVIRONMENT.pop("VRAMTRACE_TORCH", None)
 
 
 def refused(names):

@@ -19,7 +19,7 @@ ninja -C "$own" tests/faults/stress_linked >"$work/build" || { tail -n 40 "$work
 for way in "threads 8 200" "short 200" "forks 5" "plugin $build/tests/faults/stress_plugin.so 50" \
     "constructor $build/tests/faults/stress_plugin.so" cfi; do
     # shellcheck disable=SC2086
-    LD_LIBRARY_PATH=$build/tests/standin VRAMTRACE_QUIET=1 VRAMTRACE_OUT=$work/x.vrt TSAN_OPTIONS="exitcode=66 history_size=4 suppressions=$work/known" \
+    LD_LIBRARY_PATH=$build/simulate VRAMTRACE_QUIET=1 VRAMTRACE_OUT=$work/x.vrt TSAN_OPTIONS="exitcode=66 history_size=4 suppressions=$work/known" \
         timeout 300 "${fixed[@]}" "$own/tests/faults/stress_linked" $way >"$work/said" 2>&1 || { cat "$work/said"; echo "$way failed"; exit 1; }
     echo "$way: $(tail -n 1 "$work/said")"
 done

@@ -46,7 +46,7 @@ def test_settings_of_a_set_uid_program(privileged):
         folder.chmod(0o755)
         out.mkdir()
         out.chmod(0o777)
-        for library in (LIBRARY, BUILD / "tests" / "standin" / "libcuda.so.1"):
+        for library in (LIBRARY, BUILD / "simulate" / "libcuda.so.1"):
             (folder / library.name).write_bytes(library.read_bytes())
         (folder / "program.c").write_text(PROGRAM)
         subprocess.run(["cc", f'-DDRIVER="{folder}/libcuda.so.1"', "-o", folder / "program", folder / "program.c", "-ldl"], check=True)

@@ -15,15 +15,15 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from helpers import BUILD, ENVIRONMENT, LIBRARY, ROOT, RUN  # noqa: E402
+from helpers import BUILD, ENVIRONMENT, LIBRARY, RUN  # noqa: E402
 
 CACHE = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache/vramtrace"))
 
 
 class Framework:
-    def __init__(self, environment, package, cuda):
-        """ENVIRONMENT: a folder of the cache; PACKAGE: one that it has; CUDA: the release that it is built for."""
-        self.python, self.cuda = CACHE / environment / "bin/python", cuda
+    def __init__(self, environment, package):
+        """ENVIRONMENT: a folder of the cache; PACKAGE: one that it has."""
+        self.python = CACHE / environment / "bin/python"
         self.packages = next(self.python.parent.parent.glob("lib/python3.*/site-packages"), None)
         if self.packages is None and not RUN:
             self.python, self.packages = pathlib.Path(sys.executable), pathlib.Path(sysconfig.get_path("purelib"))
@@ -33,10 +33,8 @@ class Framework:
     def settings(self):
         if not RUN:
             return {}
-        made = subprocess.run([sys.executable, ROOT / "tests/standin/make_stubs.py", "--cuda", str(self.cuda), self.packages,
-                               BUILD / "tests/standin", BUILD / "tests/standin/framework-stubs"],
-                              check=True, capture_output=True, text=True)
-        return {"LD_LIBRARY_PATH": made.stdout.strip(), "VRAMTRACE_STANDIN_MEMORY": "8GiB"}
+        simulation = BUILD / "simulate"
+        return {"LD_LIBRARY_PATH": f"{simulation}:{simulation}/runtime12", "VRAMTRACE_STANDIN_MEMORY": "8GiB"}
 
     def with_packages(self, environment, package):
         """Settings with which programs also find the packages of another virtual environment; {} if PACKAGE is not there."""

@@ -3,7 +3,7 @@
 from support import Framework
 from helpers import info, report, vramtrace
 
-cupy = Framework("venv-frameworks", "cupy", 13)
+cupy = Framework("venv-frameworks", "cupy")
 pytestmark = cupy.needed
 
 

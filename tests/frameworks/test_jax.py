@@ -9,7 +9,7 @@ import pytest
 from support import Framework
 from helpers import RUN, events, info, report, vramtrace
 
-jax = Framework("venv-frameworks", "jax_plugins/xla_cuda13", 13)
+jax = Framework("venv-frameworks", "jax_plugins/xla_cuda13")
 pytestmark = jax.needed
 SETTINGS = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
             "XLA_FLAGS": f"--xla_gpu_cuda_data_dir={jax.packages}/nvidia/cu13"} if RUN else {}

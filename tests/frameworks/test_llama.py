@@ -4,7 +4,7 @@ import pytest
 from support import Framework
 from helpers import RUN, info, report, vramtrace
 
-llama = Framework("venv-llama", "cyllama_cuda12.libs", 12)
+llama = Framework("venv-llama", "cyllama_cuda12.libs")
 pytestmark = llama.needed
 ON_HOST = "token_embd.weight"  # llama.cpp keeps these on the host
 KEY_BYTES, LAYERS = 256 * 2, 2  # of one token: a key or a value of half precision

@@ -22,7 +22,7 @@ PROGRAMS = {  # environment, a folder that it has, the library with the runtime,
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_runtime_keeps_our_wrappers(name, tmp_path):
     environment, package, library, statement, known = PROGRAMS[name]
-    framework = Framework(environment, package, 13)
+    framework = Framework(environment, package)
     if not framework.there:
         pytest.skip(f"no {package}: tests/setup.sh setup_{environment.removeprefix('venv-')}")
     with_us = framework.run("lookups_script.py", tmp_path / "none.vrt", library, statement, *HOOKED)

@@ -4,7 +4,7 @@ import pytest
 from support import Framework
 from helpers import report, vramtrace
 
-onnxruntime = Framework("venv-frameworks", "onnxruntime", 13)
+onnxruntime = Framework("venv-frameworks", "onnxruntime")
 pytestmark = onnxruntime.needed
 MODEL_BYTES = 4 << 20
 

@@ -10,7 +10,7 @@ import pytest
 from support import HERE, Framework
 from helpers import LIBRARY, info, report, vramtrace
 
-paddle = Framework("venv-paddle", "paddle/base/libpaddle.so", 13)
+paddle = Framework("venv-paddle", "paddle/base/libpaddle.so")
 pytestmark = paddle.needed
 CATEGORIES = ("parameter", "gradient", "optimizer_state")
 

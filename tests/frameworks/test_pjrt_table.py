@@ -4,7 +4,7 @@ import subprocess
 from support import Framework
 from helpers import ROOT
 
-tensorflow = Framework("venv-tensorflow", "tensorflow", 12)
+tensorflow = Framework("venv-tensorflow", "tensorflow")
 pytestmark = tensorflow.needed
 PROGRAM = r"""
 #include <stddef.h>

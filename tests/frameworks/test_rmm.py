@@ -6,7 +6,7 @@ import pytest
 from support import HERE, Framework
 from helpers import PROGRAM, PYTHON, RUN, info, report, run, vramtrace
 
-rmm = Framework("venv-frameworks", "librmm", 13)
+rmm = Framework("venv-frameworks", "librmm")
 pytestmark = rmm.needed
 MARKS = ["bottom", "pool", "fixed", "binning", "statistics", "managed", "limit", "threads", "host", "cleared"]
 

@@ -7,7 +7,7 @@ import pytest
 from support import Framework
 from helpers import RUN, events, info, report, vramtrace
 
-tensorflow = Framework("venv-tensorflow", "tensorflow", 12)
+tensorflow = Framework("venv-tensorflow", "tensorflow")
 pytestmark = tensorflow.needed
 
 

@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import BUILD, RUN, run, vramtrace  # noqa: E402
 
-STANDIN = BUILD / "tests/standin"
+STANDIN = BUILD / "simulate"
 pytestmark = pytest.mark.skipif(not RUN, reason="fills the card: only over the stand-in, whose size can be set")
 PROGRAM = r"""
 #include <stddef.h>

@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import BUILD, RUN, events, run, vramtrace  # noqa: E402
 from trace_file import ALLOC, CONTEXT_CREATE, DRIVER, TraceFile  # noqa: E402
 
-STANDIN = BUILD / "tests/standin"
+STANDIN = BUILD / "simulate"
 MIB, GIB = 1 << 20, 1 << 30
 ALLOC_FAILED, OUT_OF_MEMORY = 18, 2
 

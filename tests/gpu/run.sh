@@ -9,7 +9,7 @@
 # --look      only says what is on this machine, and what is missing
 # More options: tests/gpu/run.py --help. Exit status: 0 no part failed, 1 one failed, 2 nothing can run here.
 #
-# Rehearsal without a GPU: VRAMTRACE_RUN=$PWD/tests/standin/run.sh and VRAMTRACE_BUILD; what needs a card says so.
+# Rehearsal without a GPU: VRAMTRACE_RUN=$PWD/simulate/run.sh and VRAMTRACE_BUILD; what needs a card says so.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -41,7 +41,7 @@ system() { # NAME SUITE PACKAGE...: a fresh system in $work/NAME, with what the 
     shift
     chroot_remove "$root" && chroot_make "$root" "$@" || return 1
     mkdir -p "$root/test/standin"
-    cp -L "$build/tests/standin/libcuda.so.1" "$root/test/standin/"
+    cp -L "$build/simulate/libcuda.so.1" "$root/test/standin/"
     cp tests/golden/programs/python_stacks.py tests/packaging/inside.sh "$root/test/"
 }
 

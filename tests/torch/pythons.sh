@@ -6,15 +6,14 @@ cd "$(dirname "$0")/../.."
 source tests/setup.sh
 setup_pytest
 setup_new_torch || { echo "no PyTorch for the newest Pythons: not tested" >&2; exit 0; }
-export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/tests/standin/run.sh
+export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/simulate/run.sh
 failed=() venvs=()
 runner=$VRAMTRACE_PYTHON
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for version in $setup_new_pythons; do # beside each other
     for venv in "$VRAMTRACE_CACHE"/venv-torch-*-py"$version"; do
-        VRAMTRACE_PYTHON=$venv/bin/python VRAMTRACE_TORCH=$venv/lib/python$version/site-packages/torch \
-            "$runner" -m pytest -q tests/torch/test_bytes.py tests/torch/test_names.py -k "${1:-transformer_amp}" >"$folder/${venv##*/}" 2>&1 &
+        VRAMTRACE_PYTHON=$venv/bin/python "$runner" -m pytest -q tests/torch/test_bytes.py tests/torch/test_names.py -k "${1:-transformer_amp}" >"$folder/${venv##*/}" 2>&1 &
         venvs+=("$!:$version:${venv##*/}")
     done
 done

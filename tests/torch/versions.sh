@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 source tests/setup.sh
 [ $# -gt 0 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/tests/standin/run.sh
+export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/simulate/run.sh
 tests=${VRAMTRACE_VERSION_TESTS:-tests/torch/test_bytes.py tests/torch/test_history.py tests/torch/test_names.py
     tests/torch/test_join.py tests/torch/test_frag.py tests/corpus}
 failed=()

@@ -41,7 +41,7 @@ from helpers import BUILD, ENVIRONMENT, LIBRARY, made_here  # noqa: E402
 from helpers import PROGRAM as ANALYZER  # noqa: E402
 from host_table import table  # noqa: E402
 
-STANDIN = BUILD / "tests" / "standin"
+STANDIN = BUILD / "simulate"
 SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
 RING_HEADER_BYTES = 12288  # of ring.h

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Makes the source of one library, and its version script, from prototypes/NAME.def.
+
+    library.py list                                  a line "FILE NAME" for each library (FILE: libcublas.so.13)
+    library.py build NAME FILE BY_HAND.c OUTPUT COMPILER...    what BY_HAND.c defines for STANDIN_libNAME is not generated
+
+A function returns 0 and answers through each pointer that is not const: a block of its own where a handle is asked for, which ends
+with the function that destroys it, else zeros.
+That is all that programs look at, but for the few in libraries.c and nccl.c."""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+RETURNED = {"i": "long", "v": "void", "t": "const char *"}
+TYPES = {"i": "long", "f": "float", "d": "double", "c": "float _Complex", "z": "double _Complex", "p": "void *", "h": "void **"}
+
+
+def read(name):
+    """({release: (file, version)}, [(letters, function, version, releases)])"""
+    nodes, functions, letters, version = {}, [], "", None
+    for line in (HERE / "prototypes" / f"{name}.def").read_text().splitlines():
+        words = line.split()
+        if words[0] == "library":
+            nodes[words[1]] = words[2], words[3] if len(words) > 3 else ""
+            continue
+        if not line.startswith(" "):
+            letters, words = words[0], words[1:]
+            version = words.pop(0)[1:] if words[0].startswith("@") else None
+        for word in words:
+            function, _, only = word.partition(":")
+            functions.append((letters, function, version, only.split("+") if only else list(nodes)))
+    return nodes, functions
+
+
+def of_file(name, file):
+    """{function: (letters, version)} of the releases whose library has this name."""
+    nodes, functions = read(name)
+    found = {}
+    for letters, function, version, releases in functions:
+        for release in releases:
+            if nodes[release][0] == file:
+                found[function] = letters, nodes[release][1] if version is None else version
+    return found
+
+
+def by_hand(name, path):
+    """What a source defines for this library: between #ifdef STANDIN_libNAME and #endif, or all that is not static."""
+    text = path.read_text()
+    part = re.search(rf"^#ifdef STANDIN_lib{name}$(.*?)^#endif", text, re.S | re.M)
+    if "#ifdef STANDIN_" in text and not part:
+        return set()
+    definition = re.compile(r"^(?!static|struct|enum|#)\w[\w \*]*?\b(\w+)\([^;]*?\)(?: /\*.*?\*/)?\s*\{", re.S | re.M)
+    return set(definition.findall(part[1] if part else text))
+
+
+def source(functions, name, own):
+    lines = ["#include <stdlib.h>", "#include <string.h>", '#define STUB __attribute__((visibility("default")))',
+             "static inline void give(void **answer) { if (answer) *answer = calloc(1, 64); }",
+             "static inline void take(void **handle) { if (handle) free(*handle); }",
+             "static inline void clear(void *answer, size_t bytes) { if (answer) memset(answer, 0, bytes); }"]
+    for function, (letters, _) in sorted(functions.items()):
+        if function in own:
+            continue
+        if letters[0] == "x":
+            lines.append(f"STUB char {function}[{letters[2:-1]}];")
+            continue
+        returned, parameters = letters[0], [letter for letter in letters[2:-1].split(",") if letter]
+        typed = ", ".join(f"{TYPES['p' if letter[0] == 'o' else letter]} a{i}" for i, letter in enumerate(parameters)) or "void"
+        answers = [(i, letter) for i, letter in enumerate(parameters) if letter[0] in "ho"]
+        acts = [f"give(a{i});" if letter == "h" else f"clear(a{i}, {letter[1:]});" for i, letter in answers]
+        if "Destroy" in function and parameters in (["p"], ["h"]):
+            acts = ["free(a0);" if parameters == ["p"] else "take(a0);"]
+        end = {"i": "return 0;", "v": "", "t": f'return "simulated {name}";'}[returned]
+        lines.append(f"STUB {RETURNED[returned]} {function}({typed});")
+        lines.append(f"STUB {RETURNED[returned]} {function}({typed}) {{ {' '.join([*acts, end])} }}")
+    return "\n".join(lines) + "\n"
+
+
+def versions(functions, file):
+    nodes = collections.defaultdict(list)
+    for function, (_, version) in functions.items():
+        nodes[version or file.replace("-", "_")].append(function)
+    return "".join(f"{node} {{ global: {'; '.join(sorted(names))}; }};\n" for node, names in sorted(nodes.items()))
+
+
+def build(name, file, path, output, compiler):
+    functions = of_file(name, file)
+    with tempfile.TemporaryDirectory() as folder:
+        generated, script = pathlib.Path(folder) / "library.c", pathlib.Path(folder) / "library.map"
+        generated.write_text(source(functions, name, by_hand(name, path)))
+        script.write_text(versions(functions, file))
+        subprocess.run([*compiler, "-shared", "-fPIC", "-O1", "-w", "-fvisibility=hidden", f"-DSTANDIN_lib{name}", f"-Wl,-soname,{file}",
+                        f"-Wl,--version-script={script}", "-o", output, generated, path], check=True)
+
+
+def main():
+    what, *arguments = sys.argv[1:]
+    if what == "list":
+        for path in sorted((HERE / "prototypes").glob("*.def")):
+            for file in sorted({file for file, _ in read(path.stem)[0].values()}):
+                print(file, path.stem)
+    else:
+        name, file, path, output, *compiler = arguments
+        build(name, file, pathlib.Path(path), output, compiler)
+
+
+if __name__ == "__main__":
+    main()
