@@ -45,7 +45,7 @@ static int verify_trace(const struct vt_loaded *loaded, struct vt_output *output
             say_breach(&verification, VT_NEVER, wrong);
         vt_category_verify(loaded->attribution, i, &check);
     }
-    vt_put_clean(vt_redact_folder(loaded->trace->path), output->stream);
+    vt_put_clean(vt_redact_name(loaded->trace->path), output->stream);
     fprintf(output->stream,
             ": %s events checked, %" PRIu64 " errors: the categories %s to the driver's bytes%s",
             vt_format_count(check.events, count), verification.breaches,

@@ -244,7 +244,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
 {
     const struct vt_file_header *header = &trace->header;
 
-    *facts = (struct vt_trace_facts){.path = vt_redact_folder(trace->path),
+    *facts = (struct vt_trace_facts){.path = vt_redact_name(trace->path),
                                      .command = trace->command ? trace->command : "",
                                      .arguments = trace->arguments,
                                      .argument_count = (size_t)trace->argument_count,

@@ -91,7 +91,7 @@ static int add_process(struct vt_trace *trace, const void *record)
     trace->argument_count = (int)count;
     trace->arguments = arguments;
     trace->command = join_words(arena, arguments, shown);
-    trace->working_folder = vt_redact_path(arena, vt_arena_next_text(arena, &text, end));
+    trace->working_folder = vt_redact_folder(arena, vt_arena_next_text(arena, &text, end));
     trace->executable = vt_redact_path(arena, vt_arena_next_text(arena, &text, end));
     trace->python_version = process->python_version;
     trace->tables->process_known = true;

@@ -16,9 +16,10 @@ void vt_redact_begin(void)
     redacts = true;
 }
 
-static void make_alias(const char *text, size_t bytes, char alias[ALIAS_BYTES])
+/* `alias` has room for ALIAS_BYTES - 1. */
+static void make_alias(const char *text, size_t bytes, char *alias)
 {
-    snprintf(alias, ALIAS_BYTES, "…%04x", (unsigned)(vt_hash_bytes(text, bytes, VT_HASH_START) & 0xffff));
+    snprintf(alias, ALIAS_BYTES - 1, "…%04x", (unsigned)(vt_hash_bytes(text, bytes, VT_HASH_START) & 0xffff));
 }
 
 static bool begins(const char *text, const char *with)
@@ -59,7 +60,16 @@ const char *vt_redact_path(struct vt_arena *arena, const char *path)
     return made;
 }
 
-const char *vt_redact_folder(const char *path)
+const char *vt_redact_folder(struct vt_arena *arena, const char *folder)
+{
+    char alias[ALIAS_BYTES] = "/";
+    if (!redacts || common_part(folder) == folder)
+        return folder;
+    make_alias(folder, strlen(folder), alias + 1);
+    return vt_arena_text(arena, alias, strlen(alias));
+}
+
+const char *vt_redact_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return redacts && slash ? slash + 1 : path;
@@ -88,7 +98,7 @@ size_t vt_redact_arguments(struct vt_arena *arena, const char **arguments, size_
     size_t kept = 0;
     if (!redacts || !count)
         return count;
-    arguments[kept++] = vt_redact_folder(arguments[0]);
+    arguments[kept++] = vt_redact_name(arguments[0]);
     for (size_t i = 1; i < count; i++) {
         const char *word = arguments[i], *dot = strrchr(word, '.');
         if (!strcmp(word, "-c"))
@@ -100,7 +110,7 @@ size_t vt_redact_arguments(struct vt_arena *arena, const char **arguments, size_
             break;
         }
         if (word[0] != '-' && dot && !strcmp(dot, ".py")) {
-            arguments[kept++] = vt_redact_folder(word);
+            arguments[kept++] = vt_redact_name(word);
             break;
         }
     }

@@ -14,6 +14,8 @@ void vt_redact_begin(void);
 /* "/…1a2b/train.py": a path without its folder. Those of installed packages and of the system say nothing of
  * the user, and stay. */
 const char *vt_redact_path(struct vt_arena *arena, const char *path);
+/* "/…1a2b": a folder, as it is in the paths of its files. */
+const char *vt_redact_folder(struct vt_arena *arena, const char *folder);
 /* "…1a2b"; numbers, also several ("0,1"), stay. */
 const char *vt_redact_value(struct vt_arena *arena, const char *value);
 /* "host1a2b", in its place. */
@@ -21,6 +23,6 @@ void vt_redact_host(char *host, size_t bytes);
 /* Leaves the program and its script or module: the rest becomes one "…". Returns how many are left. */
 size_t vt_redact_arguments(struct vt_arena *arena, const char **arguments, size_t count);
 /* The last part of a path, which is in it. */
-const char *vt_redact_folder(const char *path);
+const char *vt_redact_name(const char *path);
 
 #endif
