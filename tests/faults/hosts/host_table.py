@@ -379,7 +379,7 @@ def table():
          ("embedded Python, threads of the host", "$ {bin}/host_embed {libpython} threads", PYTHON_LIBRARY),
          ("Java", "$ java -Xshare:off {here}/Host.java {bin}/host_foreign.so", {"needs": ("javac",), "slow": True}),
          ("JavaScript", "$ node {here}/host.js {bin}/host_foreign.so", {"needs": ("node",)}),
-         env=PYTHON)
+         env={**PYTHON, "PYTHONHOME": "{prefix}"})  # else the library takes the modules of the first python in PATH
 
     kind("bystanders",
          ("sh", "$ sh -c 'echo $((1 + 1)); exit 3'", {"ends": "status 3"}),

@@ -75,7 +75,7 @@ def lacks(host):
 
 def fill(text, places):
     for name, value in {"bin": BUILD / "tests/faults/hosts", "here": HERE, "python": sys.executable, "build": BUILD,
-                        "cache": cache(), "libpython": libpython(), **places}.items():
+                        "cache": cache(), "libpython": libpython(), "prefix": sys.base_prefix, **places}.items():
         text = text.replace("{" + name + "}", str(value))
     return text
 
