@@ -81,8 +81,9 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
         if (made >= 0 && finder->signs[block->alloc_event] == SIGN_OPTIMIZER &&
             block->free_event < intervals[made].end_event)
             intervals[made].has_temporaries = true;
-        if (finder->signs[block->alloc_event] != SIGN_BACKWARD)
-            continue;
+        if (finder->signs[block->alloc_event] != SIGN_BACKWARD ||
+            vt_finder_traits(finder, block->stack_id) & (VT_TRAIT(WORKSPACE) | VT_TRAIT(BLAS_WORKSPACE)))
+            continue; /* a thread of autograd's keeps its workspace: no gradient */
         if (made < 0 || block->free_event <= phases->passes[made].last_event ||
             is_inner(finder, block->alloc_event))
             continue;
