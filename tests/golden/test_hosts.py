@@ -82,5 +82,5 @@ def test_allocator(tmp_path, recorder, allocator, order):
     if library is None:
         pytest.skip(f"lib{allocator} is not installed")
     check_exactly_once(run(tmp_path, ["way_lookup", "threads"], recorder, LD_PRELOAD=order.format(library)))
-    check_exactly_once(run(tmp_path, [STANDIN.parent / "golden" / "way_linked"], recorder,
+    check_exactly_once(run(tmp_path, [PROGRAMS / "way_linked"], recorder,
                            LD_PRELOAD=order.format(library)))
