@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import HERE, PROGRAMS, STANDIN, check_exactly_once, run
+from harness import HERE, PROGRAMS, check_exactly_once, run
 
 
 def test_errno(tmp_path, recorder):

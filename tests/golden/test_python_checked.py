@@ -13,7 +13,7 @@ READERS = os.environ.get("VRAMTRACE_READERS", sys.executable)  # has what python
 RUFF, MYPY = (pathlib.Path(READERS).with_name(name) for name in ("ruff", "mypy"))
 # What ships or builds, and what tests import; python/vramtrace has annotations. Each name of a module is there only once.
 STRICT = ("python/**/*.py",)
-TYPED = ("analyzer/**/*.py", "docs/*.py", "examples/**/*.py", "packaging/*.py", "tests/helpers.py", "tests/bench/*.py",
+TYPED = ("analyzer/**/*.py", "docs/*.py", "examples/**/*.py", "packaging/*.py", "simulate/*.py", "tests/helpers.py", "tests/bench/*.py",
          "tests/browser/browser.py", "tests/browser/gallery.py", "tests/browser/recordings.py", "tests/corpus/*.py",
          "tests/frameworks/support.py", "tests/fuzz/mutate.py", "tests/golden/*.py", "tests/page/*.py", "tests/readers/*.py")
 UNTYPED = ("tests/**", "preload/inspect/*.py")  # programs under test, and scripts that the recorder joins
