@@ -1,5 +1,5 @@
 /* cuGetProcAddress, and the texts of errors. The table of names and versions is made at build time from
- * cudaTypedefs.h (generate.py). */
+ * cudaTypedefs.h (entry_points.py). */
 #include "standin.h"
 #include "lookup.h"
 
