@@ -152,11 +152,11 @@ def main():
     tables = collections.defaultdict(lambda: collections.defaultdict(dict))  # library: name: release: letters
     nodes, scratch = collections.defaultdict(dict), tempfile.TemporaryDirectory()
     for argument in sys.argv[1:]:
-        release, _, packages = argument.partition("=")
-        used, packages = imported(pathlib.Path(packages)), pathlib.Path(packages) / "nvidia"
+        release, _, folder = argument.partition("=")
+        used, packages = imported(pathlib.Path(folder)), pathlib.Path(folder) / "nvidia"
         folders = [*sorted({path.parent for path in packages.rglob("include/*.h")}), c_headers(pathlib.Path(scratch.name))]
         for stem, (soname, symbols) in libraries(packages, used).items():
-            headers = [header for header in HEADERS[stem] if any((folder / header).exists() for folder in folders)]
+            headers = [header for header in HEADERS[stem] if any((place / header).exists() for place in folders)]
             told = prototypes(headers, folders) if headers else {}
             questions = {(kind, False) for name, (returned, parts) in told.items() for kind, array in [*parts, (returned, False)]
                          if not kind.endswith("*") and kind != "void"}
@@ -165,7 +165,7 @@ def main():
             versions = collections.Counter(version for version, _ in symbols.values())
             nodes[stem][release] = soname, versions.most_common(1)[0][0] if versions else ""
             for name, (version, size) in symbols.items():
-                known = f"x({size})" if size else letters(*told[name], sizes) if name in told else None
+                known = f"x({size})" if size else letters(told[name][0], told[name][1], sizes) if name in told else None
                 tables[stem][name][release] = (known or "i()") + (f" @{version}" if version != nodes[stem][release][1] else "")
     for stem, names in sorted(tables.items()):
         lines = [f"library {release} {soname} {version}".rstrip() for release, (soname, version) in sorted(nodes[stem].items())]

@@ -104,8 +104,8 @@ def main():
             for file in sorted({file for file, _ in read(path.stem)[0].values()}):
                 print(file, path.stem)
     else:
-        name, file, path, output, *compiler = arguments
-        build(name, file, pathlib.Path(path), output, compiler)
+        name, file, by_hand_path, output, *compiler = arguments
+        build(name, file, pathlib.Path(by_hand_path), output, compiler)
 
 
 if __name__ == "__main__":
