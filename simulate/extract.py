@@ -26,8 +26,8 @@ PARAMETER = re.compile(r"^(.*?)(\w+)?\s*((?:\[\w*\]\s*)*)$")
 TYPES = {"const", "unsigned", "signed", "int", "long", "short", "float", "double", "void", "char", "struct", "enum"}
 
 
-def run(*command, text=None):
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"extract.py: {' '.join(map(str, command))}\n{done.stderr[-3000:]}")
     return done.stdout
@@ -84,7 +84,9 @@ def measure(headers, folders, questions):
     return answers
 
 
-CLASSES = {1: "i", 2: "i", 3: "i", 4: "i", 5: "p", 8: "d", 9: "c"}
+# Letters by the compiler's class of a type; of real and complex numbers, by their size, too.
+INTEGERS = {1, 2, 3, 4}
+LETTERS = {(8, 4): "f", (8, 8): "d", (9, 8): "c", (9, 16): "z"}
 
 
 def is_answer(kind, array):
@@ -99,17 +101,18 @@ def letters(returned, parts, sizes):
             told = sizes.get((kind, True)) if is_answer(kind, array) else None
             out.append("p" if not told else "h" if told[0] == 5 else f"o{told[1]}")
             continue
-        told = sizes.get((kind, False))
-        if not told or told[0] not in CLASSES or (told[0] in (8, 9) and told[1] > 16):
+        told = sizes.get((kind, False), (0, 0))
+        letter = "i" if told[0] in INTEGERS else "p" if told[0] == 5 else LETTERS.get(told)
+        if not letter:
             return None
-        out.append({"d": "f" if told[1] == 4 else "d", "c": "c" if told[1] == 8 else "z"}.get(CLASSES[told[0]], CLASSES[told[0]]))
+        out.append(letter)
     if returned == "void":
         head = "v"
     elif re.search(r"char\s*\*$", returned):
         head = "t"
     else:
         told = sizes.get((returned, False))
-        head = "i" if told and told[0] in (1, 2, 3, 4, 5) else None
+        head = "i" if told and told[0] in INTEGERS | {5} else None
     return head and head + "(" + ",".join(out) + ")"
 
 

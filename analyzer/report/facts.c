@@ -9,30 +9,35 @@
 #include "trace/redact.h"
 #include "trace/trace.h"
 
-/* By the state of the file: its name; in the report's first line; whether the trace is complete. NULL = other
- * facts say. */
-static const struct {
-    const char *name, *outcome, *ended;
-} states[] = {
-    [0] = {"unknown", NULL, NULL},
-    [VT_STATE_RECORDING] = {"recording", "killed, or still running",
-                            "no: incomplete, the process was killed or still runs"},
-    [VT_STATE_COMPLETE] = {"complete", NULL, NULL},
-    [VT_STATE_STOPPED] = {"stopped", NULL, NULL},
-    [VT_STATE_KILLED] = {"killed", "killed, or left by _exit",
-                         "no: incomplete, the process was killed, or ended without exit handlers"},
-    [VT_STATE_SNAPSHOT] = {"snapshot", "snapshot of a running process",
-                           "no: a snapshot, made while the process ran"},
-};
+/* By the state of the file: its name; in the report's first line; whether the trace is complete; in a
+ * sentence on what is missing. NULL = other facts say. */
+static const struct words {
+    const char *name, *outcome, *ended, *how;
+} states[] =
+    {
+        [0] = {"unknown", NULL, NULL},
+        [VT_STATE_RECORDING] = {"recording", "killed, or still running",
+                                "no: incomplete, the process was killed or still runs",
+                                "killed or still runs"},
+        [VT_STATE_COMPLETE] = {"complete", NULL, NULL},
+        [VT_STATE_STOPPED] = {"stopped", NULL, NULL},
+        [VT_STATE_KILLED] = {"killed", "killed, or left by _exit",
+                             "no: incomplete, the process was killed, or ended without exit handlers",
+                             "killed"},
+        [VT_STATE_SNAPSHOT] = {"snapshot", "snapshot of a running process",
+                               "no: a snapshot, made while the process ran", NULL},
+},
+  running = {"recording", "still running", "no: the process still runs", "still running"};
 
-/* Of a process that has not ended recording, if its life is known. */
-static const struct {
-    const char *outcome, *ended, *how;
-} lives[] = {
-    [VT_LIFE_RUNS] = {"still running", "no: the process still runs", "still running"},
-    [VT_LIFE_ENDED] = {"killed, or left by _exit",
-                       "no: incomplete, the process was killed, or ended without exit handlers", "killed"},
-};
+/* Those of its process, where its life says more than the file's state. */
+static const struct words *words_of(const struct vt_trace *trace)
+{
+    const uint32_t state = trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0;
+
+    return trace->life == VT_LIFE_RUNS    ? &running
+           : trace->life == VT_LIFE_ENDED ? &states[VT_STATE_KILLED]
+                                          : &states[state];
+}
 
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
 static const struct {
@@ -55,13 +60,13 @@ static const char *known_end(const struct vt_trace *trace)
 
 static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
-    uint32_t state = trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0,
-             reason = trace->header.stop_reason;
-    const char *ended = trace->life           ? lives[trace->life].ended
-                        : states[state].ended ? states[state].ended
-                        : trace->truncated    ? "no: incomplete, the file is damaged"
-                        : trace->complete     ? "yes"
-                                              : "no: incomplete";
+    const struct words *words = words_of(trace);
+    const uint32_t state = trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0;
+    uint32_t reason = trace->header.stop_reason;
+    const char *ended = words->ended       ? words->ended
+                        : trace->truncated ? "no: incomplete, the file is damaged"
+                        : trace->complete  ? "yes"
+                                           : "no: incomplete";
 
     reason = reason < sizeof stops / sizeof *stops ? reason : 0;
     facts->state = states[state].name;
@@ -69,8 +74,7 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
     facts->outcome = trace->truncated            ? "incomplete: file damaged"
                      : facts->end_text[0]        ? facts->end_text
                      : state == VT_STATE_STOPPED ? stops[reason].outcome
-                     : trace->life               ? lives[trace->life].outcome
-                     : states[state].outcome     ? states[state].outcome
+                     : words->outcome            ? words->outcome
                      : trace->complete           ? "complete"
                                                  : "incomplete";
     if (facts->end_text[0])
@@ -178,13 +182,12 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 
-static void add_end(struct vt_trace_facts *facts, uint8_t state, enum vt_life life)
+static void add_end(struct vt_trace_facts *facts, const struct vt_trace *trace)
 {
-    const bool killed = state == VT_STATE_KILLED || facts->end_text[0] || life == VT_LIFE_ENDED;
-    const char *how = facts->end_text[0] ? facts->end_text
-                      : life             ? lives[life].how
-                      : killed           ? "killed"
-                                         : "killed or still runs";
+    const uint32_t state = trace->header.state;
+    const struct words *words = words_of(trace);
+    const bool killed = words == &states[VT_STATE_KILLED] || facts->end_text[0];
+    const char *how = facts->end_text[0] ? facts->end_text : words->how;
     char count[32];
     struct vt_loss *loss;
 
@@ -273,7 +276,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     set_paused(facts);
     add_dropped(facts);
     add_damage(facts);
-    add_end(facts, (uint8_t)header->state, trace->life);
+    add_end(facts, trace);
     add_without_stack(facts);
     add_unkept(facts, trace);
     add_omitted(facts, trace);

@@ -1,4 +1,5 @@
 #include "base/read_at.h"
+#include "format/ring_name.h"
 #include "trace/records.h"
 
 #include <errno.h>
@@ -96,22 +97,18 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
 
 /* Whether a recorder in that process would make this path. (The user id may differ: in a user namespace a
  * user has another number.) */
-static bool is_ring_path(const struct vt_file_header *header, unsigned long long *number)
+static bool is_ring_path(const struct vt_file_header *header, struct vt_ring_name *name)
 {
     const char *slash = strrchr(header->ring_path, '/');
-    unsigned pid;
-    return header->ring_path[0] == '/' && vt_is_ring_name(slash + 1, &pid, number) && pid == header->pid;
+    return header->ring_path[0] == '/' && vt_read_ring_name(slash + 1, name) && name->pid == header->pid;
 }
 
 /* Another process did not find the trace at its path, and has given the ring 0 as its process id. */
-static int open_kept(const char *path, unsigned long long number)
+static int open_kept(const char *path, const struct vt_ring_name *name)
 {
     char kept[2 * VT_RING_PATH_BYTES];
-    unsigned user_id;
     const int folder_bytes = (int)(strrchr(path, '/') + 1 - path);
-    if (sscanf(path + folder_bytes, "vramtrace.%u.", &user_id) != 1)
-        return -1;
-    snprintf(kept, sizeof kept, "%.*s" VT_RING_NAME, folder_bytes, path, user_id, 0U, number);
+    snprintf(kept, sizeof kept, "%.*s" VT_RING_NAME, folder_bytes, path, name->user_id, 0U, name->number);
     return open(kept, RING_OPEN_FLAGS);
 }
 
@@ -122,12 +119,12 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
     const struct vt_ring_header *found = &ring->header;
     struct stat trace_status, status;
     struct statfs file_system;
-    unsigned long long number;
-    if (fstat(trace_file, &trace_status) || !is_ring_path(header, &number))
+    struct vt_ring_name name;
+    if (fstat(trace_file, &trace_status) || !is_ring_path(header, &name))
         return false;
     ring->file = open(header->ring_path, RING_OPEN_FLAGS);
     if (ring->file < 0)
-        ring->file = open_kept(header->ring_path, number);
+        ring->file = open_kept(header->ring_path, &name);
     if (ring->file < 0)
         return false;
     if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == trace_status.st_uid &&
@@ -235,20 +232,29 @@ static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *c
     return 0;
 }
 
+/* The ring knows more than the process's number: of other containers, too, and after exec. */
+static enum vt_life find_life(const struct vt_file_header *header, const struct ring *ring)
+{
+    const uint32_t writer = ring->file >= 0 ? ring->header.writer : 0;
+    if (header->state != VT_STATE_RECORDING)
+        return VT_LIFE_UNKNOWN;
+    if (writer && !(writer & VT_WRITER_ENDED))
+        return VT_LIFE_RUNS;
+    const enum vt_life life = vt_process_life(&header->process);
+    if (!writer)
+        return life;
+    return life == VT_LIFE_RUNS ? VT_LIFE_UNKNOWN
+                                : VT_LIFE_ENDED; /* became another program, or lost its writer */
+}
+
 int vt_records_read(struct vt_trace *trace, int file)
 {
     const struct vt_file_header *header = &trace->header;
     struct ring ring = {.file = -1, .slot_count = header->ring_slots};
     trace->unfinished_records = header->unfinished_records;
-    if (header->state == VT_STATE_RECORDING)
-        trace->life = vt_process_life(&header->process);
     if (!trace->tables->head_only && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
-    if (ring.file >= 0 &&
-        ring.header.writer & VT_WRITER_ENDED) /* by exec or a sandbox, if the process runs */
-        trace->life = trace->life == VT_LIFE_RUNS ? VT_LIFE_UNKNOWN : VT_LIFE_ENDED;
-    else if (ring.file >= 0 && ring.header.writer) /* in other containers, too */
-        trace->life = VT_LIFE_RUNS;
+    trace->life = find_life(header, &ring);
     struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
     int error = read_both(trace, file, chunks, &ring);
     vt_chunks_end(chunks);

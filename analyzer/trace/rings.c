@@ -4,6 +4,7 @@
 #include "base/open_file.h"
 #include "base/read_at.h"
 #include "base/sort.h"
+#include "format/ring_name.h"
 #include "trace/chunks.h"
 #include "trace/processes.h"
 
@@ -34,16 +35,6 @@ static void end_texts(struct vt_ring_header *header)
         top->devices[i].name[sizeof top->devices[i].name - 1] = 0;
 }
 
-bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number)
-{
-    char again[VT_RING_PATH_BYTES];
-    unsigned user_id;
-    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &user_id, pid, number) != 3)
-        return false;
-    snprintf(again, sizeof again, VT_RING_NAME, user_id, *pid, *number);
-    return !strcmp(again, name);
-}
-
 /* Anybody can make files where rings are. One counts if it is a regular file of the process's user, or of
  * root, and others have no rights to it. */
 static bool belongs_to_process(int file, const struct vt_ring_header *header)
@@ -56,9 +47,8 @@ static bool belongs_to_process(int file, const struct vt_ring_header *header)
 static bool read_recorder(int folder, const char *folder_path, const char *name, struct vt_recorder *recorder)
 {
     struct vt_ring_header *header = &recorder->header;
-    unsigned long long number;
-    unsigned pid;
-    if (!vt_is_ring_name(name, &pid, &number) || !pid) /* 0: a ring without a trace */
+    struct vt_ring_name told;
+    if (!vt_read_ring_name(name, &told) || !told.pid) /* 0: a ring without a trace */
         return false;
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const bool read =

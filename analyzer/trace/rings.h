@@ -15,9 +15,6 @@ struct vt_recorder {
     struct vt_ring_header header; /* as read; texts end with NUL */
 };
 
-/* Whether a file's name has the form VT_RING_NAME; reads its process and random number. */
-bool vt_is_ring_name(const char *name, unsigned *pid, unsigned long long *number);
-
 /* The running processes on this machine whose rings we may open, by process id. The caller frees the list. */
 void vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 

@@ -15,6 +15,7 @@
 #define XXH_INLINE_ALL
 #include "clock.h"
 #include "format/checksum.h"
+#include "format/ring_name.h"
 #include "guard.h"
 #include "memory.h"
 #include "record/drain.h"
@@ -41,16 +42,6 @@ struct entry {
     uint8_t type;
     char name[];
 };
-
-/* The user's number in it counts for nothing: it is another one in a user namespace. */
-static bool is_ring_name(const char *name, unsigned *user_id, unsigned *pid, unsigned long long *number)
-{
-    char again[VT_RING_PATH_BYTES];
-    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", user_id, pid, number) != 3)
-        return false;
-    snprintf(again, sizeof again, VT_RING_NAME, *user_id, *pid, *number);
-    return !strcmp(again, name);
-}
 
 /* Reads the ring's header, and checks it. */
 static bool read_header(struct candidate *ring, const struct vt_process_identity *own)
@@ -289,18 +280,18 @@ static void settle_ring(struct adoption *adoption, const struct candidate *ring)
 }
 
 /* Adopts the file of this name, if it is the ring of a dead process. */
-static void adopt_one(struct adoption *adoption, const char *folder, const char *name)
+static void adopt_one(struct adoption *adoption, const char *folder, const char *file)
 {
     struct candidate ring;
-    unsigned long long number, own_number;
-    unsigned user_id, pid;
+    struct vt_ring_name name;
+    unsigned long long own_number;
     memcpy(&own_number, adoption->own->header.identity, sizeof own_number);
-    if (!is_ring_name(name, &user_id, &pid, &number) || number == own_number)
+    if (!vt_read_ring_name(file, &name) || name.number == own_number)
         return;
-    snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
-    snprintf(ring.without_trace, sizeof ring.without_trace, "%s/" VT_RING_NAME, folder, user_id, NOBODY,
-             number);
-    if (pid == NOBODY) {
+    snprintf(ring.path, sizeof ring.path, "%s/%s", folder, file);
+    snprintf(ring.without_trace, sizeof ring.without_trace, "%s/" VT_RING_NAME, folder, name.user_id, NOBODY,
+             name.number);
+    if (name.pid == NOBODY) {
         remove_if_old(ring.path);
     } else if (open_dead(&ring, &adoption->own->header.process)) {
         settle_ring(adoption, &ring);

@@ -566,25 +566,34 @@ def freezer():
     pytest.skip("no cgroup freezer here")
 
 
-def test_who_is_stopped_or_frozen_lives(tmp_path, freezer):
-    here, apart, frozen = [live(tmp_path / f"{number}.vrt", 10, inside=inside) for number, inside in enumerate(((), APART, APART))]
-    group, freeze = freezer
-    stopped = [here.process.pid, apart.child()]
-    [os.kill(number, signal.SIGSTOP) for number in stopped]
-    (group / "cgroup.procs").write_text(str(frozen.child()))
-    freeze(True)
+def check_that_it_lives(tmp_path, halted, go_on):
+    """What an adopter does meanwhile; then they go on and end."""
     other = killed(tmp_path / "other.vrt")
     later = live(tmp_path / "later.vrt")
     wait_until_gone(other)
     time.sleep(6)  # the next time that it looks
-    for process in (here, apart, frozen):
+    for process in halted:
         assert process.ring().exists() and "still running" in first_line(process.trace)
-    freeze(False)
-    [os.kill(number, signal.SIGCONT) for number in stopped]
-    for process in (here, apart, frozen, later):
+    go_on()
+    for process in (*halted, later):
         process.do("allocate()")
         process.end()
         assert allocations(process.trace) >= 2 and info(process.trace)["trace"]["complete"]
+
+
+def test_who_is_stopped_lives(tmp_path):
+    here, apart = [live(tmp_path / f"{number}.vrt", 10, inside=inside) for number, inside in enumerate(((), APART))]
+    stopped = [here.process.pid, apart.child()]
+    [os.kill(number, signal.SIGSTOP) for number in stopped]
+    check_that_it_lives(tmp_path, (here, apart), lambda: [os.kill(number, signal.SIGCONT) for number in stopped])
+
+
+def test_who_is_frozen_lives(tmp_path, freezer):
+    frozen = live(tmp_path / "0.vrt", 10, inside=APART)
+    group, freeze = freezer
+    (group / "cgroup.procs").write_text(str(frozen.child()))
+    freeze(True)
+    check_that_it_lives(tmp_path, (frozen,), lambda: freeze(False))
 
 
 def test_a_program_that_became_one_that_does_not_record(tmp_path):

@@ -15,6 +15,9 @@
 #define LEVEL 6
 #define LABELS 10
 
+/* Where a stack has a frame: at its inner end, among those between an operator and the allocator, or not. */
+enum { INNER = 1, OUTER = 2 };
+
 struct writer {
     const struct vt_export *export;
     struct vt_stack_list stacks;
@@ -25,6 +28,7 @@ struct writer {
     /* Messages of the profile by their id, from 1 on. */
     size_t sample_capacity, mapping_capacity, location_capacity, function_capacity;
     uint64_t *locations;                     /* by frame id: of the frame, 0 = none yet */
+    uint8_t *places;                         /* by frame id: where stacks have it, INNER and OUTER */
     uint64_t of_category[VT_CATEGORY_COUNT]; /* of what has no stack */
     struct vt_index mappings, functions;     /* number of the file name, of name and file → id */
 };
@@ -186,9 +190,13 @@ static void add_sample(struct writer *writer, const struct vt_sample *from)
     Pprof__Sample *sample = ADD(writer, Pprof__Sample, PPROF__SAMPLE__INIT, sample, sample_capacity);
     uint64_t *locations = take_memory(writer, (count + 1) * sizeof *locations);
     int64_t *values = take_memory(writer, 2 * sizeof *values);
+    bool inner = true;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         locations[i] = location_of(writer, ids[i]);
+        inner = inner && vt_frame_is_plumbing(&writer->stacks.frames[ids[i]].frame);
+        writer->places[ids[i]] |= inner ? INNER : OUTER;
+    }
     if (!count)
         locations[count++] = location_of_category(writer, from->category);
     values[0] = (int64_t)from->count;
@@ -201,24 +209,6 @@ static void add_sample(struct writer *writer, const struct vt_sample *from)
 }
 
 /* ---- Frames between an operator and the allocator ---- */
-
-/* Marks, by id of the function, those that a stack ends with (INNER), and others (OUTER). */
-enum { INNER = 1, OUTER = 2 };
-
-static void mark_functions(struct writer *writer, const struct vt_sample *sample, uint8_t *marks)
-{
-    uint32_t ids[VT_CHAIN_FRAMES];
-    const size_t count = vt_stack_chain(&writer->stacks, sample->stack_id, sample->forward_stack_id, ids);
-    bool inner = true;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct vt_frame *frame = &writer->stacks.frames[ids[i]].frame;
-
-        inner = inner && vt_frame_is_plumbing(frame);
-        marks[writer->profile.location[location_of(writer, ids[i]) - 1]->line[0]->function_id] |=
-            inner ? INNER : OUTER;
-    }
-}
 
 /* Names as pprof matches them: without what follows the first bracket. */
 static void put_pattern(const char *name, FILE *out)
@@ -234,22 +224,23 @@ static void put_pattern(const char *name, FILE *out)
 static void set_dropped(struct writer *writer)
 {
     Pprof__Profile *profile = &writer->profile;
-    uint8_t *marks = vt_allocate_zeros(profile->n_function + 1, 1);
+    uint8_t *places = vt_allocate_zeros(profile->n_function + 1, 1); /* by id of the function */
     char *pattern;
     size_t bytes, count = 0;
     FILE *out = vt_memory_stream(&pattern, &bytes);
 
-    for (size_t i = 0; i < writer->samples.count; i++)
-        mark_functions(writer, &writer->samples.items[i], marks);
+    for (size_t i = 0; i < writer->stacks.frame_count; i++)
+        if (writer->places[i])
+            places[profile->location[writer->locations[i] - 1]->line[0]->function_id] |= writer->places[i];
     for (size_t i = 0; i < profile->n_function; i++)
-        if (marks[i + 1] == INNER) {
+        if (places[i + 1] == INNER) {
             fputs(count++ ? "|" : "", out);
             put_pattern(writer->strings.items[profile->function[i]->name], out);
         }
     fclose(out);
     profile->drop_frames = text_number(writer, pattern);
     free(pattern);
-    free(marks);
+    free(places);
 }
 
 /* ---- The file ---- */
@@ -318,6 +309,7 @@ static void free_writer(struct writer *writer)
     free(writer->profile.location);
     free(writer->profile.function);
     free(writer->locations);
+    free(writer->places);
     vt_index_free(&writer->mappings);
     vt_index_free(&writer->functions);
     vt_strings_free(&writer->strings);
@@ -334,6 +326,7 @@ int vt_pprof_write(const struct vt_export *export)
     vt_stacks_read(export->tables, &writer.stacks);
     vt_samples_read(export, &writer.samples);
     writer.locations = vt_allocate_zeros(writer.stacks.frame_count, sizeof *writer.locations);
+    writer.places = vt_allocate_zeros(writer.stacks.frame_count, sizeof *writer.places);
     set_header(&writer);
     for (size_t i = 0; i < writer.samples.count; i++)
         add_sample(&writer, &writer.samples.items[i]);
