@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness import BUILD, PROGRAMS, STANDIN, check_exactly_once, run
+from harness import BUILD, PROGRAMS, check_exactly_once, run
 
 
 def labels(done):
@@ -65,7 +65,7 @@ def test_each_caller_reaches_its_own_release(tmp_path, recorder):
 
 
 def test_failure_is_the_drivers(tmp_path, recorder):
-    done = run(tmp_path, [STANDIN / "runtime-program"], recorder)
+    done = run(tmp_path, [BUILD / "tests/simulate/runtime-program"], recorder)
     assert done.returncode == 0, done.error
     failed = done.of("alloc_failed")
     assert failed and {e.layer for e in failed} == {1} and failed[0].label == "cudaMalloc"
