@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "../../include/vramtrace/api.h"
+
 #define STACK_DEPTH 64
 #define RESIDENT_THREADS (108ull * 2048) /* what a byte of stack per thread costs: an A100's */
 
@@ -36,6 +38,9 @@ static bool bring_to_life(CUcontext context, CUdevice device, unsigned flags)
 {
     if (!standin_take(device, USE_CONTEXT, standin_settings.context_bytes))
         return false;
+    const char *mark = getenv("VRAMTRACE_STANDIN_MARK");
+    if (mark != NULL)
+        VRAMTRACE_MARK(mark);
     context->device = device;
     context->flags = flags;
     context->alive = true;

@@ -1,6 +1,7 @@
 /* Copies and fills, on memory that the host can reach. Of large ones only the first part is done: values
  * hardly matter, and touching gigabytes of NORESERVE memory would make it real. */
 #include "standin.h"
+#include "truth.h"
 
 #include <string.h>
 
@@ -9,9 +10,27 @@ static size_t limited(size_t bytes)
     return bytes < standin_settings.copy_limit_bytes ? bytes : standin_settings.copy_limit_bytes;
 }
 
+static _Thread_local uint64_t answer;
+static _Thread_local unsigned answers_left;
+
+void standin_answer(uint64_t value, unsigned count)
+{
+    answer = value;
+    answers_left = count;
+}
+
+unsigned standin_answers_left(void)
+{
+    return answers_left;
+}
+
 static CUresult copy(uintptr_t target, uintptr_t source, size_t bytes)
 {
     REQUIRE(bytes == 0 || (target != 0 && source != 0));
+    if (answers_left != 0 && bytes != 0 && bytes <= sizeof(answer)) {
+        answers_left--;
+        source = (uintptr_t)&answer;
+    }
     memmove((void *)target, (const void *)source, limited(bytes));
     return CUDA_SUCCESS;
 }
@@ -123,12 +142,20 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 
 /* ---- Fills. */
 
+/* In one range, or in mappings that adjoin, as those of a segment that grows. */
+static bool is_known(uintptr_t address, uintptr_t end)
+{
+    const struct standin_range *range = standin_range_find(address);
+    while (range != NULL && range->kind == KIND_MAPPED && range->start + range->bytes < end)
+        range = standin_range_find(range->start + range->bytes);
+    return range != NULL && range->start + range->bytes >= end;
+}
+
 static CUresult fill(CUdeviceptr address, const void *value, size_t value_bytes, size_t count)
 {
-    struct standin_range *range = standin_range_find((uintptr_t)address);
     if (count == 0)
         return CUDA_SUCCESS;
-    REQUIRE(range != NULL && range->start + range->bytes - address >= count * value_bytes);
+    REQUIRE(is_known((uintptr_t)address, (uintptr_t)address + count * value_bytes));
     size_t bytes = limited(count * value_bytes);
     if (value_bytes == 1) {
         memset((void *)(uintptr_t)address, *(const unsigned char *)value, bytes);

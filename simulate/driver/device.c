@@ -1,4 +1,4 @@
-/* What a device says of itself: an A100's abilities under an invented name. */
+/* What a device says of itself. What gpus.def does not have is as an A100's. */
 #include "standin.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
     REQUIRE(name != NULL && len > 0);
     if (!standin_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)len, "Simulated GPU");
+    snprintf(name, (size_t)len, "%s", standin_settings.gpu->name);
     return CUDA_SUCCESS;
 }
 
@@ -87,8 +87,8 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
     DRIVER_CALL();
     REQUIRE(major != NULL && minor != NULL && standin_device_valid(dev));
-    *major = 8;
-    *minor = 0;
+    *major = standin_settings.gpu->capability / 10;
+    *minor = standin_settings.gpu->capability % 10;
     return CUDA_SUCCESS;
 }
 
@@ -121,20 +121,12 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
     {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1410000},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 108},
     {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1512000},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
-    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 40 << 20},
-    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 167936},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
-    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 166912},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
     {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
 };
@@ -163,13 +155,39 @@ static const CUdevice_attribute abilities[] = {
 #endif
 };
 
+/* Where the GPUs differ. A block may have all of an SM's shared memory but the KiB that CUDA keeps. */
+static int own_attribute(CUdevice_attribute attribute, const struct standin_gpu *gpu)
+{
+    switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        return gpu->sms;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        return gpu->l2_kib << 10;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+        return gpu->threads_per_sm;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+        return gpu->blocks_per_sm;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        return gpu->capability / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        return gpu->capability % 10;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+        return gpu->shared_kib_per_sm << 10;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        return (gpu->shared_kib_per_sm - 1) << 10;
+    default:
+        return 0;
+    }
+}
+
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
     DRIVER_CALL();
     REQUIRE(pi != NULL && attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX);
     if (!standin_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? standin_settings.cards[dev] + 1 : 0;
+    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? standin_settings.cards[dev] + 1
+                                                   : own_attribute(attrib, standin_settings.gpu);
     for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
         if (attributes[i].attribute == attrib)
             *pi = attributes[i].value;

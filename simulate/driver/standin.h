@@ -76,7 +76,15 @@ struct standin_device {
     CUmemoryPool default_pool, current_pool, graph_pool;
 };
 
+struct standin_gpu {
+    const char *key, *name;
+    int memory_mib, context_mib;
+    int capability; /* 90: 9.0 */
+    int sms, l2_kib, threads_per_sm, blocks_per_sm, shared_kib_per_sm;
+};
+
 struct standin_settings {
+    const struct standin_gpu *gpu;
     int devices;
     int cards[STANDIN_MAXIMUM_DEVICES]; /* the card that each device is: CUDA_VISIBLE_DEVICES chooses */
     uint64_t memory_bytes;              /* of each device */

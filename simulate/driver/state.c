@@ -75,13 +75,33 @@ static void choose_devices(int cards)
     }
 }
 
+static const struct standin_gpu *choose_gpu(void)
+{
+    static const struct standin_gpu gpus[] = {
+#define X(key, ...) {#key, __VA_ARGS__},
+#include "../gpus.def"
+#undef X
+    };
+    const char *key = getenv("VRAMTRACE_STANDIN_GPU");
+    for (size_t i = 0; key != NULL && i < sizeof(gpus) / sizeof(gpus[0]); i++) {
+        if (strcmp(gpus[i].key, key) == 0)
+            return &gpus[i];
+    }
+    if (key != NULL)
+        fprintf(stderr, "stand-in driver: VRAMTRACE_STANDIN_GPU=%s is not in gpus.def\n", key);
+    return gpus;
+}
+
 __attribute__((constructor)) static void read_settings(void)
 {
+    standin_settings.gpu = choose_gpu();
     const char *devices = getenv("VRAMTRACE_STANDIN_DEVICES");
     int count = devices != NULL ? atoi(devices) : 1;
     choose_devices(count < 0 ? 0 : count > STANDIN_MAXIMUM_DEVICES ? STANDIN_MAXIMUM_DEVICES : count);
-    standin_settings.memory_bytes = bytes_from_text("VRAMTRACE_STANDIN_MEMORY", 80ull << 30);
-    standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
+    standin_settings.memory_bytes =
+        bytes_from_text("VRAMTRACE_STANDIN_MEMORY", (uint64_t)standin_settings.gpu->memory_mib << 20);
+    standin_settings.context_bytes =
+        bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", (uint64_t)standin_settings.gpu->context_mib << 20);
     standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);
     standin_settings.kernel_bytes = bytes_from_text("VRAMTRACE_STANDIN_KERNEL", 0);
     standin_settings.stream_bytes = bytes_from_text("VRAMTRACE_STANDIN_STREAM", 0);

@@ -36,6 +36,10 @@ uint64_t standin_handles(void); /* physical handles and multicast objects that l
 int standin_books(const char *path);
 /* Calls of one exported function (cuMemAlloc_v2), of all with NULL. A _ptsz call counts as the plain one. */
 uint64_t standin_calls(const char *name);
+/* A result that no kernel computes: this thread's next `count` copies of at most 8 bytes bring it. How many
+ * of them are to come. */
+void standin_answer(uint64_t value, unsigned count);
+unsigned standin_answers_left(void);
 #pragma GCC visibility pop
 
 #endif
