@@ -1,5 +1,6 @@
 /* completions: scripts that complete the command line in bash, zsh and fish, from the tables of commands and
  * options. */
+#include "command/dryrun.h"
 #include "command/output.h"
 #include "command/run.h"
 
@@ -74,8 +75,9 @@ static bool is_command(const struct vt_command *command, enum vt_command_id id)
 
 static bool option_at(const struct vt_command *command, size_t index, struct vt_option_text *text)
 {
-    return is_command(command, VT_COMMAND_RUN) ? vt_run_option_at(index, text)
-                                               : vt_option_at(command, index, text);
+    return is_command(command, VT_COMMAND_RUN)      ? vt_run_option_at(index, text)
+           : is_command(command, VT_COMMAND_DRYRUN) ? vt_dryrun_option_at(index, text)
+                                                    : vt_option_at(command, index, text);
 }
 
 /* What files follow the options: NULL = none, "" = any, ".vrt" = traces. */
@@ -84,6 +86,12 @@ static const char *files_of(const struct vt_command *command)
     if (strstr(command->arguments, "[FILE]"))
         return "";
     return command->takes == VT_TAKES_TWO || strstr(command->arguments, "TRACE") ? ".vrt" : NULL;
+}
+
+/* Its operand is another command. */
+static bool runs_another(const struct vt_command *command)
+{
+    return is_command(command, VT_COMMAND_RUN) || is_command(command, VT_COMMAND_DRYRUN);
 }
 
 /* Options of run whose value is the next word. */
@@ -155,7 +163,7 @@ static void put_bash_command(const struct vt_command *command, FILE *out)
     struct vt_option_text option;
 
     fprintf(out, "    %s)\n", command->name);
-    if (is_command(command, VT_COMMAND_RUN)) {
+    if (runs_another(command)) {
         fputs("        ! _vramtrace_run '-o", out);
         put_valued(command, out);
         fputs("' || return\n", out);
@@ -230,7 +238,7 @@ static void put_zsh_command(const struct vt_command *command, FILE *out)
     }
     if (files_of(command))
         fprintf(out, " \\\n            '*:trace:_files%s'", files_of(command)[0] ? " -g \"*.vrt(-.)\"" : "");
-    else if (is_command(command, VT_COMMAND_RUN))
+    else if (runs_another(command))
         fputs(" \\\n            '(-):command: _command_names -e' '*::arguments:_normal'", out);
     else if (is_command(command, VT_COMMAND_HELP))
         fputs(" \\\n            '1:command:{_describe command subcommands}'", out);
@@ -317,7 +325,7 @@ static void put_fish(FILE *out)
         fprintf(out, "complete -c vramtrace -n '__vramtrace_command %s' ", command->name);
         if (files_of(command)) {
             fputs(files_of(command)[0] ? "-a '(__vramtrace_traces)'\n" : "-F\n", out);
-        } else if (is_command(command, VT_COMMAND_RUN)) {
+        } else if (runs_another(command)) {
             fputs("-a '(__fish_complete_subcommand --fcs-skip=2 -o", out);
             put_valued(command, out);
             fputs(")'\n", out);

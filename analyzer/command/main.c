@@ -2,6 +2,7 @@
 #include "base/format.h"
 #include "base/heap.h"
 #include "command/arguments.h"
+#include "command/dryrun.h"
 #include "command/pager.h"
 #include "command/run.h"
 #include "command/traces.h"
@@ -55,6 +56,8 @@ int vt_command_help(struct vt_arguments *arguments, struct vt_output *output)
         vt_print_help(output->stream);
     else if (about->bit == 1u << VT_COMMAND_RUN)
         vt_print_run_help(output->stream);
+    else if (about->bit == 1u << VT_COMMAND_DRYRUN)
+        vt_print_dryrun_help(output->stream);
     else
         vt_print_command_help(about, output->stream);
     return vt_written(output, 0);
@@ -99,7 +102,8 @@ static int run_command(const struct vt_command *command, int argc, char **argv)
     struct vt_output output = {.stream = stdout};
 
     vt_say_as(command);
-    if (command->bit != 1u << VT_COMMAND_RUN) { /* the traced command inherits signals unchanged */
+    if (!(command->bit & (1u << VT_COMMAND_RUN |
+                          1u << VT_COMMAND_DRYRUN))) { /* the traced command inherits signals unchanged */
         vt_heap_prepare();
         signal(SIGPIPE, SIG_IGN); /* a write gives an error instead */
         signal(SIGXFSZ, SIG_IGN);

@@ -1,9 +1,7 @@
 /* run: sets the preload and the recorder's settings, and runs the command. lib: where the library is. */
 #include "command/output.h"
 #include "command/run.h"
-#include "command/run_line.h"
 #include "command/run_python.h"
-#include "command/run_wait.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -41,29 +39,31 @@ static bool executable_folder(char *folder, size_t bytes)
     return slash != NULL;
 }
 
-static char *find_beside(void)
+char *vt_run_find_beside(const char *const *places)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 64], *real = NULL;
+
+    for (; executable_folder(folder, sizeof folder) && *places && !real; places++) {
+        snprintf(path, sizeof path, "%s/%s", folder, *places);
+        real = realpath(path, NULL);
+    }
+    return real;
+}
+
+static char *find_library(void)
 {
     static const char *const places[] = {"../" VT_PLACE "/" LIBRARY, "../lib/" LIBRARY, "../lib64/" LIBRARY,
-                                         "../preload/" LIBRARY};
-    char folder[PATH_MAX], path[PATH_MAX + 64];
+                                         "../preload/" LIBRARY, NULL};
+    char *path = vt_run_find_beside(places);
 
-    if (executable_folder(folder, sizeof folder)) {
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-            char *real;
-            snprintf(path, sizeof path, "%s/%s", folder, places[i]);
-            real = realpath(path, NULL);
-            if (real)
-                return real;
-        }
-    }
-    return realpath(VT_LIBDIR "/" LIBRARY, NULL);
+    return path ? path : realpath(VT_LIBDIR "/" LIBRARY, NULL);
 }
 
 /* The caller frees it; NULL with a line in `error`. */
 static char *library_path(char *error, size_t error_bytes)
 {
     const char *chosen = getenv("VRAMTRACE_LIBRARY");
-    char *path = chosen && chosen[0] ? realpath(chosen, NULL) : find_beside();
+    char *path = chosen && chosen[0] ? realpath(chosen, NULL) : find_library();
 
     if (!path && chosen && chosen[0])
         snprintf(error, error_bytes, "VRAMTRACE_LIBRARY=%s: %s", chosen, strerror(errno));
@@ -168,7 +168,7 @@ static const char *cannot_write(char *path, bool is_folder, char *reason, size_t
 }
 
 /* With a valid name, setenv() fails only for lack of memory. */
-static void set_variable(const char *name, const char *value, bool overwrite)
+void vt_run_set(const char *name, const char *value, bool overwrite)
 {
     if (setenv(name, value, overwrite))
         vt_end_out_of_memory();
@@ -189,7 +189,7 @@ static int set_output(const char *who, const char *path)
     if (strlen(full) >= PATH_MAX)
         return vt_wrong_use("%s%s: the path is longer than %d bytes", who, path, PATH_MAX - 1);
     if (path[0])
-        set_variable("VRAMTRACE_OUT", full, true);
+        vt_run_set("VRAMTRACE_OUT", full, true);
     is_folder = full[strlen(full) - 1] == '/';
     if (is_folder && !strchr(full, '%') && mkdir(full, 0777) && errno != EEXIST && errno != ENOENT) {
         snprintf(reason, sizeof reason, "cannot make it: %s; -o FOLDER/ puts traces elsewhere",
@@ -215,7 +215,7 @@ static int set_setting(const struct setting *setting, const char *option, const 
     if (allowed)
         return vt_wrong_use("%s takes %s, not '%s'", option, allowed, value);
     snprintf(variable, sizeof variable, "VRAMTRACE_%s", setting->name);
-    set_variable(variable, value, true);
+    vt_run_set(variable, value, true);
     return 0;
 }
 
@@ -235,29 +235,34 @@ static int check_settings(void)
     return 0;
 }
 
-static int unknown_option(const char *text)
+static int unknown_option(const struct vt_runner *runner, const char *text)
 {
     static char names[SETTING_COUNT][64];
-    const char *candidates[SETTING_COUNT + 2] = {"--help"}, *nearest;
+    const char *candidates[SETTING_COUNT + 32] = {"--help"}, *nearest;
     int length = (int)strcspn(text, "=");
     char word[64];
 
     for (size_t i = 0; i < SETTING_COUNT; i++)
         candidates[i + 1] = option_name(&settings[i], names[i], sizeof names[i]);
+    for (size_t i = 0; runner->options && runner->options[i]; i++)
+        candidates[SETTING_COUNT + 1 + i] = runner->options[i];
     snprintf(word, sizeof word, "%.*s", length, text);
     nearest = vt_nearest(word, candidates);
     if (nearest)
         return vt_wrong_use("unknown option '%s'; did you mean %s?", word, nearest);
-    return vt_wrong_use("unknown option '%s'; vramtrace help run lists them", word);
+    return vt_wrong_use("unknown option '%s'; vramtrace help %s lists them", word, runner->command->name);
 }
 
 /* --name=value, --name value, -o value. The word after a switch may be the command. */
-static int parse_option(char **words, int count, int *i)
+static int parse_option(const struct vt_runner *runner, char **words, int count, int *i)
 {
     const char *text = words[*i], *next = *i + 1 < count ? words[*i + 1] : NULL;
     size_t length = strcspn(text, "=");
+    int result = 0;
     char name[64];
 
+    if (runner->option && runner->option(words, count, i, &result))
+        return result;
     for (size_t s = 0; s < SETTING_COUNT; s++) {
         bool is_short = !strncmp(text, "-o", 2) && !strcmp(settings[s].name, "OUT");
 
@@ -274,7 +279,7 @@ static int parse_option(char **words, int count, int *i)
             return vt_wrong_use("%s needs a value: %s %s", text, text, settings[s].kind);
         return set_setting(&settings[s], text, words[++*i]);
     }
-    return unknown_option(text);
+    return unknown_option(runner, text);
 }
 
 static int set_preload(void)
@@ -285,8 +290,8 @@ static int set_preload(void)
     if (!library)
         return vt_wrong_use("%s", error);
     preload = vt_print_text("%s%s%s", library, before && before[0] ? ":" : "", before ? before : "");
-    set_variable("LD_PRELOAD", preload, true);
-    set_variable("NVTX_INJECTION64_PATH", library, false);
+    vt_run_set("LD_PRELOAD", preload, true);
+    vt_run_set("NVTX_INJECTION64_PATH", library, false);
     free(preload);
     free(library);
     return 0;
@@ -324,13 +329,14 @@ static void end_alike(void)
 }
 
 /* Stays to print the last line; if none is wanted, becomes the command. */
-static int start_command(char **words, bool records)
+static int start_command(const struct vt_runner *runner, char **words, bool records)
 {
-    const bool silent = !records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner();
+    const bool silent = !runner->say && (!records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner());
     int list = silent ? -1 : vt_run_make_list(), result;
 
     if (list < 0)
         return become_command(words);
+    end.limit_s = runner->limit_s;
     result = vt_run_wait(list, &end);
     if (result) /* no process more is allowed */
         return become_command(words);
@@ -340,11 +346,13 @@ static int start_command(char **words, bool records)
         return result;
     }
     vt_undo_out_of_memory(end_alike); /* the command's status counts, with the last line or without */
-    vt_run_say(list, &end);
+    vt_run_say(list, &end, runner->say);
+    if (runner->end)
+        runner->end();
     return vt_run_end_alike(&end);
 }
 
-static int run_words(bool out_given, char **words)
+static int run_words(const struct vt_runner *runner, bool out_given, char **words)
 {
     char *variable = getenv("VRAMTRACE_OUT"), *out = variable ? vt_copy_text(variable) : NULL;
     const bool records = is_on("VRAMTRACE_ENABLE", true);
@@ -358,13 +366,15 @@ static int run_words(bool out_given, char **words)
     if (result)
         return result;
     words = vt_run_with_python(words);
-    if (words)
-        return start_command(words, records);
-    vt_say("neither python nor python3 is in PATH");
-    return EXIT_NOT_FOUND;
+    if (!words) {
+        vt_say("neither python nor python3 is in PATH");
+        return EXIT_NOT_FOUND;
+    }
+    result = runner->prepare ? runner->prepare(words) : 0;
+    return result ? result : start_command(runner, words, records);
 }
 
-int vt_command_run(struct vt_arguments *arguments, struct vt_output *output)
+int vt_run_command(const struct vt_runner *runner, struct vt_arguments *arguments, struct vt_output *output)
 {
     char **words = arguments->operands;
     int count = arguments->operand_count, i = 0, result;
@@ -376,17 +386,25 @@ int vt_command_run(struct vt_arguments *arguments, struct vt_output *output)
             break;
         }
         if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
-            vt_print_run_help(output->stream);
+            runner->print_help(output->stream);
             return vt_written(output, 0);
         }
         out_given |= !strncmp(words[i], "-o", 2) || !strncmp(words[i], "--out", 5);
-        result = parse_option(words, count, &i);
+        result = parse_option(runner, words, count, &i);
         if (result)
             return result;
     }
     if (i >= count)
-        return vt_wrong_use("which command? vramtrace run [OPTIONS] COMMAND...");
+        return vt_wrong_use("which command? vramtrace %s [OPTIONS] COMMAND...", runner->command->name);
     if (!strcmp(words[i], "-m") && i + 1 == count)
         return vt_wrong_use("-m needs a value: -m MODULE");
-    return run_words(out_given, words + i);
+    return run_words(runner, out_given, words + i);
+}
+
+int vt_command_run(struct vt_arguments *arguments, struct vt_output *output)
+{
+    static const struct vt_runner runner = {.command = &vt_commands[VT_COMMAND_RUN],
+                                            .print_help = vt_print_run_help};
+
+    return vt_run_command(&runner, arguments, output);
 }

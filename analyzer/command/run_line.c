@@ -70,14 +70,9 @@ void vt_run_not_started(int list)
         return; /* then a second line is printed */
 }
 
-struct trace {
-    int pid, of_job;
-    const char *path;
-};
-
 struct traces {
     char *text;
-    struct trace *items;
+    struct vt_run_trace *items;
     size_t count;
     bool incomplete; /* one could not be made, and a line said why; or it is not there any more */
 };
@@ -94,7 +89,7 @@ static void read_list(int list, struct traces *traces)
     if (pread(list, text, bytes, 0) != (ssize_t)bytes)
         return;
     for (char *at = text; at < text + bytes; at += strlen(at) + 1) {
-        struct trace *trace = &traces->items[traces->count];
+        struct vt_run_trace *trace = &traces->items[traces->count];
         int path_at = 0;
 
         if (sscanf(at, "%d %d %n", &trace->pid, &trace->of_job, &path_at) < 2)
@@ -303,8 +298,7 @@ static const char *from_here(const char *path)
     return bytes > 1 && !strncmp(path, folder, bytes) && path[bytes] == '/' ? path + bytes + 1 : path;
 }
 
-/* What to read next: the trace, or its folder with the slash. */
-static void put_place(const char *path, bool folder, FILE *out)
+void vt_run_put_place(const char *path, bool folder, FILE *out)
 {
     const char *name = from_here(path), *slash = strrchr(name, '/');
 
@@ -316,7 +310,8 @@ static void put_place(const char *path, bool folder, FILE *out)
         fputs(".", out);
 }
 
-static void put_one(const struct trace *trace, const struct vt_run_end *end, const char *dot, FILE *out)
+static void put_one(const struct vt_run_trace *trace, const struct vt_run_end *end, const char *dot,
+                    FILE *out)
 {
     struct vt_file_header header = {.counters.events = 0};
     char verdict[VERDICT_BYTES] = "report";
@@ -336,7 +331,7 @@ static void put_one(const struct trace *trace, const struct vt_run_end *end, con
         print_counted_peak(&header, out);
     }
     fprintf(out, "%svramtrace %s ", dot, verdict);
-    put_place(trace->path, trace->of_job, out);
+    vt_run_put_place(trace->path, trace->of_job, out);
 }
 
 static void put_several(const struct traces *traces, const char *dot, FILE *out)
@@ -344,12 +339,12 @@ static void put_several(const struct traces *traces, const char *dot, FILE *out)
     const char *path = traces->items[traces->count - 1].path;
 
     fprintf(out, "%zu traces in ", traces->count);
-    put_place(path, true, out);
+    vt_run_put_place(path, true, out);
     fprintf(out, "%svramtrace report ", dot);
-    put_place(path, true, out);
+    vt_run_put_place(path, true, out);
 }
 
-void vt_run_say(int list, const struct vt_run_end *end)
+void vt_run_say(int list, const struct vt_run_end *end, vt_run_sayer *say)
 {
     const char *dot = strcmp(nl_langinfo(CODESET), "UTF-8") ? "; " : " · ";
     struct traces traces = {.text = NULL};
@@ -365,12 +360,14 @@ void vt_run_say(int list, const struct vt_run_end *end)
         fprintf(out, "%s%s", vt_format_end(end->signal, ended), dot);
     if (!traces.count)
         fputs("no CUDA call was seen: no trace", out);
-    else if (traces.count == 1)
+    else if (traces.count == 1 && !say)
         put_one(traces.items, end, dot, out);
     else
         put_several(&traces, dot, out);
     fclose(out);
-    if (traces.count || !traces.incomplete)
+    if (say && traces.count)
+        say(traces.items, traces.count, end);
+    else if (traces.count || !traces.incomplete)
         vt_say("%s", line);
     free(line);
     free(traces.items);

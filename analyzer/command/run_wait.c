@@ -18,6 +18,8 @@
 
 #include "vramtrace/format.h"
 
+#define GRACE_S 10 /* from SIGTERM to SIGKILL */
+
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -143,7 +145,8 @@ static bool is_of_terminal(int number)
 /* False also where the witness was slow to note it. */
 static bool has_reached_all(const siginfo_t *signal)
 {
-    return signal->si_code == SI_KERNEL ? is_of_terminal(signal->si_signo) : was_sent_to_all(signal->si_signo);
+    return signal->si_code == SI_KERNEL ? is_of_terminal(signal->si_signo)
+                                        : was_sent_to_all(signal->si_signo);
 }
 
 /* The command, and how often it has stopped. */
@@ -220,12 +223,19 @@ static void wait_for(int keep, const sigset_t *all, struct vt_run_end *end)
     siginfo_t signal;
 
     start_witness(all);
+    alarm(end->limit_s);
     close_others(keep, witness.notes < 0 ? keep : witness.notes);
     while (!has_ended(&child)) {
         if (is_due)
             pass_on(&signal, &child, stops);
         is_due = sigwaitinfo(all, &signal) > 0 && signal.si_signo != SIGCHLD;
         stops = child.stops;
+        if (is_due && end->limit_s && signal.si_signo == SIGALRM && signal.si_code == SI_KERNEL) {
+            kill(child.pid, end->timed_out ? SIGKILL : SIGTERM);
+            end->timed_out = true;
+            alarm(GRACE_S);
+            is_due = false;
+        }
         if (is_due) {
             from_keyboard |= signal.si_signo == SIGINT && signal.si_code == SI_KERNEL;
             is_due = !has_reached_all(&signal);
@@ -251,7 +261,8 @@ int vt_run_wait(int keep, struct vt_run_end *end)
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &mask);
     sigaction(SIGCHLD, &plain, &children); /* where it is ignored there is nothing to wait for */
-    *end = (struct vt_run_end){.begin_real_ns = now_ns(CLOCK_REALTIME), .pid = fork()};
+    end->begin_real_ns = now_ns(CLOCK_REALTIME);
+    end->pid = fork();
     error = errno;
     if (end->pid > 0) {
         wait_for(keep, &all, end);

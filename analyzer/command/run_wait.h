@@ -2,6 +2,7 @@
 #ifndef VT_COMMAND_RUN_WAIT_H
 #define VT_COMMAND_RUN_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -10,6 +11,8 @@ struct vt_run_end {
     int status;             /* as of waitpid() */
     uint32_t signal;        /* that ended it, as end_signal of a trace's header; 0 = it exited */
     uint64_t begin_real_ns; /* CLOCK_REALTIME, before it began */
+    unsigned limit_s;       /* given: the command gets SIGTERM then, and SIGKILL a little later; 0 = none */
+    bool timed_out;
 };
 
 /* Starts a child, in which it returns 0 with end->pid 0: it is to become the command. In the parent it

@@ -39,7 +39,7 @@ static void empty_folder(int folder)
             }
 }
 
-static void remove_all(const char *path)
+void vt_remove(const char *path)
 {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -60,7 +60,7 @@ static void remove_unfinished(void)
             ;
     }
     if (unfinished)
-        remove_all(unfinished);
+        vt_remove(unfinished);
 }
 
 static void remove_and_die(int number)
@@ -143,6 +143,6 @@ int vt_temporary_keep(const char *target)
 void vt_temporary_remove(void)
 {
     if (unfinished)
-        remove_all(unfinished);
+        vt_remove(unfinished);
     unfinished = NULL;
 }

@@ -14,5 +14,7 @@ int vt_temporary_run(char *const arguments[], int *status);
 int vt_temporary_keep(const char *target);
 /* Removes it, a folder with its files, unless it was kept. */
 void vt_temporary_remove(void);
+/* Removes a file, or a folder with its files but no subfolders. */
+void vt_remove(const char *path);
 
 #endif

@@ -151,6 +151,8 @@ const char *vt_by_name(unsigned by)
     return by < VT_BY_CHOICES ? names[by] : "?";
 }
 
+#define SIMULATED "simulated: " /* the mark of a dry run */
+
 static void list_marks(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
@@ -168,6 +170,8 @@ static void list_marks(struct vt_report *report)
         name = vt_trace_string(trace, trace->events[i].detail);
         report->marks[report->mark_count++] =
             (struct vt_mark){.name = name ? name : "", .t_ns = vt_event_time(trace, i), .event_index = i};
+        if (name && !strncmp(name, SIMULATED, strlen(SIMULATED)))
+            report->facts.simulated = name + strlen(SIMULATED);
     }
 }
 

@@ -1,0 +1,255 @@
+/* What a dry run says at its end: whether the program fits, at which peak, what holds the memory, what would
+ * help. */
+#include "command/dryrun.h"
+#include "command/load.h"
+#include "command/output.h"
+#include "command/run_wait.h"
+
+#include "findings/findings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "base/heap.h"
+
+#define SHOWN_CATEGORIES 4u
+/* Of reserved bytes, and of a context: how far they may be from a real GPU's. docs/dryrun.md has the
+ * measurements behind them. */
+#define RESERVED_PART 0.01
+#define CONTEXT_PART 0.25
+
+/* A GPU of a process. */
+struct part {
+    struct vt_loaded *loaded;
+    const struct vt_run_trace *trace;
+    const struct vt_device_report *device;
+    uint64_t needed_bytes; /* at most, with the context */
+    bool ran_out;
+};
+
+struct parts {
+    struct vt_loaded *loaded;
+    struct part *items;
+    size_t count, out_count;
+    const struct part *worst; /* ran out, else needs most */
+};
+
+static void add_part(struct parts *parts, struct part part)
+{
+    parts->out_count += part.ran_out;
+    parts->items[parts->count] = part;
+    if (!parts->worst || part.ran_out > parts->worst->ran_out ||
+        (part.ran_out == parts->worst->ran_out && part.needed_bytes > parts->worst->needed_bytes))
+        parts->worst = &parts->items[parts->count];
+    parts->count++;
+}
+
+static void add_devices(struct parts *parts, struct vt_loaded *loaded, const struct vt_run_trace *trace)
+{
+    const struct vt_report *report = loaded->report;
+    const struct vt_oom *last = report->refusal_count ? &report->refusals[report->refusal_count - 1] : NULL;
+
+    for (size_t i = 0; i < report->device_count; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+
+        if (device->driver_peak_bytes)
+            add_part(parts, (struct part){
+                                .loaded = loaded,
+                                .trace = trace,
+                                .device = device,
+                                .needed_bytes = device->driver_peak_bytes + device->peak.state.context_bytes,
+                                .ran_out = last && last->ends_run && last->device_index == device->index});
+    }
+}
+
+static void read_traces(struct parts *parts, const struct vt_run_trace *traces, size_t count)
+{
+    const struct vt_report_options options = {.device_index = -1,
+                                              .groups = VT_NO_GROUPS,
+                                              .timeline_columns = VT_NO_TIMELINE,
+                                              .oom = VT_AT_OOM_IF_IT_ENDED_THE_RUN};
+    size_t room = 0;
+    char *error;
+
+    parts->loaded = vt_allocate_zeros(count + 1, sizeof *parts->loaded);
+    for (size_t i = 0; i < count; i++) {
+        struct vt_loaded *loaded = &parts->loaded[i];
+
+        if (vt_open(traces[i].path, loaded, &error) ||
+            vt_try_report(loaded, &options, VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_SHORTAGE | VT_FIND_CARD,
+                          &loaded->report, &error)) {
+            vt_say("%s", error);
+            free(error);
+            continue;
+        }
+        room += loaded->report->device_count;
+    }
+    parts->items = vt_allocate_zeros(room + 1, sizeof *parts->items);
+    for (size_t i = 0; i < count; i++)
+        if (parts->loaded[i].report)
+            add_devices(parts, &parts->loaded[i], &traces[i]);
+}
+
+/* "61.3": without the unit of what it stands beside. */
+static void put_bytes(FILE *out, uint64_t bytes)
+{
+    char text[32];
+
+    fputs(vt_format_bytes(bytes, text), out);
+}
+
+static void print_moment(const struct vt_state *state, FILE *out)
+{
+    if (state->step)
+        fprintf(out, "step %" PRIu32 ", ", state->step);
+    fputs(vt_phase_name(state->phase), out);
+}
+
+/* ---- The lines ---- */
+
+static uint64_t uncertain_bytes(const struct part *part)
+{
+    return (uint64_t)(RESERVED_PART * (double)part->device->driver_peak_bytes +
+                      CONTEXT_PART * (double)part->device->peak.state.context_bytes);
+}
+
+static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, FILE *out)
+{
+    const struct part *worst = parts->worst;
+    const struct vt_device_report *device = worst->device;
+    const struct vt_report *report = worst->loaded->report;
+    const uint64_t free_bytes =
+        device->total_bytes > worst->needed_bytes ? device->total_bytes - worst->needed_bytes : 0;
+
+    if (worst->ran_out) {
+        const struct vt_oom *last = &report->refusals[report->refusal_count - 1];
+
+        fputs("✗ does not fit", out);
+        fprintf(out, " on %s: ", gpu->name);
+        put_bytes(out, last->tried_bytes > last->asked_bytes ? last->tried_bytes : last->asked_bytes);
+        fputs(" needed in ", out);
+        print_moment(&(struct vt_state){.step = last->step, .phase = last->phase}, out);
+        if (last->free_known) {
+            fputs(", ", out);
+            put_bytes(out, last->free_bytes);
+            fputs(" free", out);
+        }
+        fputc('\n', out);
+        return;
+    }
+    fprintf(out, "%s on %s: ", free_bytes > uncertain_bytes(worst) ? "✓ fits" : "! may not fit", gpu->name);
+    put_bytes(out, worst->needed_bytes);
+    fputs(" of ", out);
+    put_bytes(out, device->total_bytes);
+    fputs(" at most (± ", out);
+    put_bytes(out, uncertain_bytes(worst));
+    fputs("), ", out);
+    put_bytes(out, free_bytes);
+    fputs(" free\n", out);
+}
+
+static void print_peak(const struct parts *parts, FILE *out)
+{
+    const struct vt_device_report *device = parts->worst->device;
+    const struct vt_state *peak = &device->peak.state;
+    uint64_t least = UINT64_MAX;
+
+    fputs("  peak ", out);
+    put_bytes(out, peak->used_bytes);
+    fputs(" in use, ", out);
+    print_moment(peak, out);
+    if (device->reserved_peak_bytes) {
+        fputs("; ", out);
+        put_bytes(out, device->reserved_peak_bytes);
+        fputs(" reserved", out);
+    }
+    for (size_t i = 0; i < parts->count; i++)
+        least = parts->items[i].needed_bytes < least ? parts->items[i].needed_bytes : least;
+    if (parts->count > 1) {
+        fprintf(out, "; %zu GPUs need ", parts->count);
+        put_bytes(out, least);
+        fputs(" to ", out);
+        put_bytes(out, parts->worst->needed_bytes);
+        if (parts->out_count)
+            fprintf(out, ", %zu ran out", parts->out_count);
+    }
+    fputc('\n', out);
+}
+
+/* The largest categories at the moment that is shown. */
+static void print_categories(const struct part *part, FILE *out)
+{
+    const struct vt_state *state = &part->device->shown->state;
+    uint64_t left[VT_CATEGORY_COUNT];
+    const char *join = "  ";
+
+    memcpy(left, state->categories, sizeof left);
+    left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
+    for (size_t k = 0; k < SHOWN_CATEGORIES; k++) {
+        size_t most = 0;
+
+        for (size_t i = 1; i < VT_CATEGORY_COUNT; i++)
+            most = left[i] > left[most] ? i : most;
+        if (!left[most] || (k && left[most] < state->used_bytes / 100))
+            break;
+        fprintf(out, "%s%s ", join, vt_category_name((unsigned)most));
+        put_bytes(out, left[most]);
+        left[most] = 0;
+        join = " · ";
+    }
+    fputc('\n', out);
+}
+
+static void print_advice(const struct part *part, FILE *out)
+{
+    const struct vt_advices *advices = &part->device->advices;
+    const struct vt_shortage *shortage = &part->loaded->report->shortage;
+
+    if (part->ran_out && shortage->cause_count && shortage->causes[0].remedy)
+        fprintf(out, "  try: %s\n", shortage->causes[0].remedy);
+    else if (advices->count) {
+        fputs("  to lower the peak: −", out);
+        put_bytes(out, advices->items[0].bytes);
+        fprintf(out, " %s\n", advices->items[0].what);
+    }
+}
+
+static void print_end(const struct part *part, const struct vt_run_end *end, size_t traces, FILE *out)
+{
+    const struct vt_report *report = part->loaded->report;
+
+    fputs("  ", out);
+    if (end->timed_out)
+        fprintf(out, "ended at the time limit of %u s; ", end->limit_s);
+    if (report->step_count)
+        fprintf(out, "%" PRIu32 " step%s · ", report->step_count, report->step_count == 1 ? "" : "s");
+    if (report->facts.simulated)
+        fprintf(out, "%s · ", report->facts.simulated);
+    fputs("vramtrace report ", out);
+    vt_run_put_place(part->trace->path, traces > 1, out);
+    fputc('\n', out);
+}
+
+void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces, size_t count,
+                      const struct vt_run_end *end)
+{
+    struct parts parts = {.count = 0};
+
+    vt_heap_prepare();
+    read_traces(&parts, traces, count);
+    if (parts.worst) {
+        print_verdict(gpu, &parts, stderr);
+        print_peak(&parts, stderr);
+        print_categories(parts.worst, stderr);
+        print_advice(parts.worst, stderr);
+        print_end(parts.worst, end, count, stderr);
+    } else {
+        vt_say("no GPU memory was allocated");
+    }
+    for (size_t i = 0; i < count; i++)
+        vt_unload(&parts.loaded[i]);
+    free(parts.loaded);
+    free(parts.items);
+}
