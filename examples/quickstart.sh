@@ -20,7 +20,7 @@ if setup_gpu; then
     }
     say "running on this machine's GPU with $VRAMTRACE_PYTHON"
 else
-    setup_build "$build" demo simulate/libcuda.so.1 -Dtests=false -Dsimulated_cuda=true
+    setup_build "$build" demo simulate/libcuda.so.1 -Dtests=false
     setup_torch
     say "no GPU found: using a simulated CUDA (real PyTorch and real allocations; kernels compute nothing)"
     export VRAMTRACE_BUILD=$build

@@ -262,7 +262,7 @@ static int prepare(char **words)
                             ") is not installed beside this program; the wheel has it, and a build with "
                             "-Dsimulated_cuda=true");
     for (size_t i = 0; i < OPTION_COUNT && !result; i++)
-        if (!chosen.given[i] && options[i].initial[0])
+        if (!chosen.given[i] && options[i].initial[0] && !(options[i].kind != GPU && options[i].variable[0] && getenv(options[i].variable)))
             result = set_option(&options[i], options[i].initial);
     result = result ? result : make_rooms();
     if (result)

@@ -283,31 +283,34 @@ void standin_range_remove(struct standin_range *range)
     free(range);
 }
 
-struct gathered {
+static struct {
     struct standin_range **items;
     size_t count, room;
-};
+} all; /* under the lock; twalk_r is newer than some C libraries */
 
-static void gather(const void *node, VISIT visit, void *argument)
+static void gather(const void *node, VISIT visit, int depth)
 {
-    struct gathered *all = argument;
+    (void)depth;
     if (visit != postorder && visit != leaf)
         return;
-    if (all->count == all->room) {
-        all->room = all->room * 2 + 64;
-        all->items = realloc(all->items, all->room * sizeof(*all->items));
-        if (all->items == NULL)
+    if (all.count == all.room) {
+        all.room = all.room * 2 + 64;
+        all.items = realloc(all.items, all.room * sizeof(*all.items));
+        if (all.items == NULL)
             abort();
     }
-    all->items[all->count++] = *(struct standin_range *const *)node;
+    all.items[all.count++] = *(struct standin_range *const *)node;
 }
 
 void standin_range_each(void (*visit)(struct standin_range *range, void *argument), void *argument)
 {
     /* A snapshot first: a tree must not change while it is walked. */
-    struct gathered all = {0};
-    twalk_r(ranges, gather, &all);
-    for (size_t i = 0; i < all.count; i++)
-        visit(all.items[i], argument);
-    free(all.items);
+    twalk(ranges, gather);
+    struct standin_range **items = all.items;
+    const size_t count = all.count;
+    all.items = NULL;
+    all.count = all.room = 0;
+    for (size_t i = 0; i < count; i++)
+        visit(items[i], argument);
+    free(items);
 }

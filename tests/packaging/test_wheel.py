@@ -70,7 +70,7 @@ def test_source_package(wheel):
         pytest.skip("a wheel of this machine is not built from it")
     names = {name.split("/")[1] for name in tarfile.open(archive).getnames() if "/" in name}
     assert names == {"LICENSE", "NEWS", "PKG-INFO", "README.md", "analyzer", "format", "include", "meson.build", "meson_options.txt",
-                     "packaging", "preload", "pyproject.toml", "python"}
+                     "packaging", "preload", "pyproject.toml", "python", "simulate"}
 
 
 def test_the_recorder_needs_the_c_library_alone(wheel, tmp_path):
