@@ -94,7 +94,8 @@ struct standin_settings {
     uint64_t stream_bytes;     /* what each stream costs */
     uint64_t unlisted_bytes;   /* in use on each card, but of no process */
     uint64_t multicast_bytes;  /* what a device's first multicast object costs */
-    uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
+    uint64_t copy_limit_bytes; /* of a larger copy or fill only the begin is done: values do not matter, time
+                                  does */
     bool reuse; /* what was freed may be given out again: addresses, and handles of arrays and pools */
     unsigned fail_every; /* each thread's allocation of that number fails, and every such one; 0 = none */
 };

@@ -12,9 +12,11 @@ import sys
 PARTS = {
     "torch": ["unfilled", "values", "limits"],
     "transformers.modeling_utils": ["weights"],
+    "huggingface_hub.constants": ["hub"],
     "huggingface_hub.file_download": ["hub"],
     "datasets.load": ["data"],
     "torchvision.datasets.folder": ["data"],
+    "numpy": ["data"],
 }
 
 

@@ -1,0 +1,158 @@
+"""With --fake-data: data sets that are not there are made up. Shapes and lengths are ours: what a batch takes follows the program's own
+transforms and its tokenizer."""
+import os
+import random
+import tempfile
+
+from . import say, setting
+
+ROWS, WORDS, CLASSES, IMAGE = 256, 120, 10, 256
+# Columns of data sets that many programs name. Kinds: see `value`.
+KNOWN = {
+    "alpaca": {"instruction": "text", "input": "text", "output": "text", "text": "text"},
+    "ag_news": {"text": "text", "label": "class"},
+    "c4": {"text": "text"},
+    "capybara": {"messages": "messages"},
+    "cifar": {"img": "image", "label": "class"},
+    "cnn_dailymail": {"article": "text", "highlights": "text", "id": "text"},
+    "dolly": {"instruction": "text", "context": "text", "response": "text"},
+    "food101": {"image": "image", "label": "class"},
+    "glue": {"sentence1": "text", "sentence2": "text", "sentence": "text", "label": "class", "idx": "number"},
+    "gsm8k": {"question": "text", "answer": "text"},
+    "guanaco": {"text": "text"},
+    "imagenet": {"image": "image", "label": "class"},
+    "imdb": {"text": "text", "label": "class"},
+    "mnist": {"image": "image", "label": "class"},
+    "samsum": {"id": "text", "dialogue": "text", "summary": "text"},
+    "squad": {"id": "text", "title": "text", "context": "text", "question": "text", "answers": "answers"},
+    "tldr": {"prompt": "text", "completion": "text"},
+    "ultrachat": {"prompt": "text", "messages": "messages"},
+    "ultrafeedback": {"chosen": "messages", "rejected": "messages"},
+    "wikitext": {"text": "text"},
+}
+OTHERWISE = {"text": "text", "label": "class"}
+SPLITS = ("train", "validation", "test")
+
+
+def words(rng, count=WORDS):
+    return " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 8))) for _ in range(rng.randint(count // 2, count)))
+
+
+def image(rng):
+    from PIL import Image
+    return Image.frombytes("RGB", (IMAGE, IMAGE), rng.randbytes(IMAGE * IMAGE * 3))
+
+
+def value(kind, rng, row):
+    if kind == "messages":
+        return [{"role": role, "content": words(rng)} for role in ("user", "assistant")]
+    if kind == "answers":
+        return {"text": [words(rng, 4)], "answer_start": [0]}
+    return {"text": lambda: words(rng), "class": lambda: rng.randint(0, 1), "number": lambda: row, "image": lambda: image(rng)}[kind]()
+
+
+def of_feature(feature, rng, row):
+    """A value of a column as the data set's own description has it."""
+    import datasets
+    if isinstance(feature, dict):
+        if set(feature) >= {"role", "content"}:
+            return {name: "user" if name == "role" else of_feature(part, rng, row) for name, part in feature.items()}
+        return {name: of_feature(part, rng, row) for name, part in feature.items()}
+    if isinstance(feature, list):
+        return [of_feature(feature[0], rng, row) for _ in range(2)]
+    if isinstance(feature, datasets.ClassLabel):
+        return rng.randrange(feature.num_classes)
+    if isinstance(feature, datasets.Image):
+        return image(rng)
+    if isinstance(feature, datasets.Value):
+        return words(rng) if "string" in feature.dtype else True if feature.dtype == "bool" else row if "int" in feature.dtype else 0.5
+    inner = getattr(feature, "feature", None)
+    if inner is None:
+        return None
+    values = [of_feature(inner, rng, row) for _ in range(2)]
+    if isinstance(inner, dict) and type(feature).__name__ == "Sequence":
+        return {name: [one[name] for one in values] for name in inner}
+    return values
+
+
+def described(path, name, kwargs):
+    """Features and splits that the hub tells without the data, or None."""
+    import datasets
+    try:
+        info = datasets.load_dataset_builder(path, name, **{key: kwargs[key] for key in ("revision", "token") if key in kwargs}).info
+    except Exception:
+        return None
+    return (info.features, list(info.splits or SPLITS)) if info.features else None
+
+
+def make(path, name, split, kwargs):
+    import datasets
+    found, rng = described(path, name, kwargs), random.Random(1)
+    key = next((key for key in KNOWN if key in f"{path} {name or ''}".lower().replace("_", "").replace("-", "") or key in str(path).lower()), None)
+    columns = KNOWN.get(key, OTHERWISE)
+    if found:
+        features, splits = found
+        rows = [{column: of_feature(feature, rng, row) for column, feature in features.items()} for row in range(ROWS)]
+        made = datasets.Dataset.from_list(rows, features=features)
+    else:
+        splits = list(SPLITS)
+        made = datasets.Dataset.from_list([{column: value(kind, rng, row) for column, kind in columns.items()} for row in range(ROWS)])
+    say(f"data set {path} is made up: {ROWS} rows of {', '.join(made.column_names)}")
+    if split is None:
+        return datasets.DatasetDict({one: made for one in splits})
+    return [made for _ in split] if isinstance(split, (list, tuple)) else made
+
+
+def install_datasets(load):
+    own = load.load_dataset
+
+    def load_dataset(path, name=None, *args, split=None, **kwargs):
+        try:
+            return own(path, name, *args, split=split, **kwargs)
+        except Exception as error:
+            if isinstance(error, (TypeError, KeyboardInterrupt)):
+                raise
+            return make(path, name, split, kwargs)
+    load.load_dataset = load_dataset
+
+
+def image_folder(root):
+    """A folder of classes with a few images each; each image is there many times, as a link."""
+    rng, made = random.Random(1), tempfile.mkdtemp(prefix="vramtrace-dryrun-")
+    first = os.path.join(made, "image.png")
+    image(rng).save(first)
+    for number in range(CLASSES):
+        folder = os.path.join(made, "classes", f"class{number}")
+        os.makedirs(folder)
+        for i in range(ROWS // CLASSES + 1):
+            os.symlink(first, os.path.join(folder, f"{i}.png"))
+    say(f"image folder {root} is made up: {CLASSES} classes, {IMAGE} x {IMAGE} pixels")
+    return os.path.join(made, "classes")
+
+
+def install_folders(folder):
+    own = folder.DatasetFolder.__init__
+
+    def __init__(self, root, *args, **kwargs):
+        own(self, root if os.path.isdir(root) else image_folder(root), *args, **kwargs)
+    folder.DatasetFolder.__init__ = __init__
+
+
+def install_memmap(numpy):
+    own = numpy.memmap.__new__
+
+    def __new__(cls, filename, *args, **kwargs):
+        if isinstance(filename, (str, os.PathLike)) and not os.path.exists(filename) and str(filename).endswith((".bin", ".npy", ".dat")):
+            mode = args[1] if len(args) > 1 else kwargs.get("mode", "r+")
+            if mode in ("r", "c"):
+                say(f"{filename} is made up: 64 MiB of zeros")
+                file = tempfile.NamedTemporaryFile(prefix="vramtrace-dryrun-", delete=True)
+                file.truncate(64 << 20)
+                return own(cls, file.name, *args, **kwargs)
+        return own(cls, filename, *args, **kwargs)
+    numpy.memmap.__new__ = staticmethod(__new__)
+
+
+def install(module):
+    if setting("FAKE_DATA"):
+        {"datasets.load": install_datasets, "torchvision.datasets.folder": install_folders, "numpy": install_memmap}[module.__name__](module)

@@ -1,0 +1,66 @@
+"""With --random-weights: from_pretrained of transformers reads a model folder that is made from the configuration alone. Its weights are a
+safetensors file with a true header and a hole for the data, so that loading goes its real way."""
+import atexit
+import functools
+import json
+import os
+import shutil
+import struct
+import tempfile
+
+from . import say, setting
+
+DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32", "int16": "I16",
+          "int8": "I8", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
+# What from_pretrained passes on to the loading of a configuration.
+OF_CONFIG = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder", "trust_remote_code")
+
+
+def write_sparse(path, tensors):
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, tensor in tensors.items():
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": DTYPES[str(tensor.dtype).partition(".")[2]], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+
+
+def has_weights(path):
+    return os.path.isdir(path) and any(name.endswith((".safetensors", ".bin", ".index.json")) for name in os.listdir(path))
+
+
+def make_folder(torch, cls, config):
+    dtype = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
+    with torch.device("meta"):
+        model = cls(config).to(dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype).partition(".")[2] or str(dtype)))
+    tied = set(getattr(model, "_tied_weights_keys", None) or ()) if getattr(config, "tie_word_embeddings", False) else ()
+    folder = tempfile.mkdtemp(prefix="vramtrace-dryrun-")
+    atexit.register(shutil.rmtree, folder, True)
+    config.save_pretrained(folder)
+    write_sparse(os.path.join(folder, "model.safetensors"), {name: tensor for name, tensor in model.state_dict().items() if name not in tied})
+    return folder
+
+
+def install(modeling_utils):
+    if not setting("RANDOM_WEIGHTS"):
+        return
+    import torch
+    own = modeling_utils.PreTrainedModel.from_pretrained.__func__
+
+    @classmethod
+    @functools.wraps(own)
+    def from_pretrained(cls, path, *args, config=None, **kwargs):
+        if path is not None and not has_weights(str(path)):
+            from transformers import PretrainedConfig
+            if not isinstance(config, PretrainedConfig):
+                config = cls.config_class.from_pretrained(config or path, **{key: kwargs[key] for key in OF_CONFIG if key in kwargs})
+            say(f"{cls.__name__} has random weights: {path} is made from its configuration")
+            path = make_folder(torch, cls, config)
+            for name in ("revision", "subfolder", "variant", "force_download", "use_safetensors"):
+                kwargs.pop(name, None)
+        return own(cls, path, *args, config=config, **kwargs)
+
+    modeling_utils.PreTrainedModel.from_pretrained = from_pretrained
