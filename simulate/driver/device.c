@@ -119,15 +119,11 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
-    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1410000},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
-    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1512000},
-    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
-    {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
 };
 
@@ -150,15 +146,42 @@ static const CUdevice_attribute abilities[] = {
     CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
-#if CUDA_VERSION >= 12010
-    CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-#endif
 };
 
-/* Where the GPUs differ. A block may have all of an SM's shared memory but the KiB that CUDA keeps. */
+/* From these Triton and others reckon a GPU's speed. As deviceQuery tells them (see gpus.def), except the
+ * clocks of a10g, h100-96gb (from 2.4 TB/s), h200 and b200. */
+static const struct {
+    const char *key;
+    int clock_mhz, memory_mhz, bus_bits;
+} speeds[] = {
+    {"", 1410, 1512, 5120},          {"v100-16gb", 1530, 877, 4096},  {"v100-32gb", 1530, 877, 4096},
+    {"t4", 1590, 5001, 256},         {"a10", 1695, 6251, 384},        {"a10g", 1710, 6251, 384},
+    {"a100-40gb", 1410, 1215, 5120}, {"a100-80gb", 1410, 1593, 5120}, {"l4", 2040, 6251, 192},
+    {"l40s", 2520, 9001, 384},       {"h100-80gb", 1980, 2619, 5120}, {"h100-96gb", 1980, 1593, 6144},
+    {"h200", 1980, 3201, 6144},      {"b200", 1965, 3996, 7680},      {"rtx3090", 1695, 9751, 384},
+    {"rtx4090", 2520, 10501, 384},   {"rtx5090", 2407, 14001, 512},   {"gh200", 1980, 2619, 6144},
+};
+
+static int speed_attribute(CUdevice_attribute attribute, const struct standin_gpu *gpu)
+{
+    size_t i = 0;
+    while (i + 1 < sizeof(speeds) / sizeof(speeds[0]) && strcmp(speeds[i].key, gpu->key) != 0)
+        i++;
+    if (attribute == CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)
+        return speeds[i].bus_bits;
+    return 1000 * (attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE ? speeds[i].clock_mhz : speeds[i].memory_mhz);
+}
+
+/* Where the GPUs differ. From 8.0 on, CUDA keeps a KiB of shared memory in each block; a block may have all
+ * the rest of an SM's. */
 static int own_attribute(CUdevice_attribute attribute, const struct standin_gpu *gpu)
 {
+    const int kept_bytes = gpu->capability >= 80 ? 1024 : 0;
     switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+        return speed_attribute(attribute, gpu);
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         return gpu->sms;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
@@ -174,7 +197,16 @@ static int own_attribute(CUdevice_attribute attribute, const struct standin_gpu 
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
         return gpu->shared_kib_per_sm << 10;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-        return (gpu->shared_kib_per_sm - 1) << 10;
+        return (gpu->shared_kib_per_sm << 10) - kept_bytes;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+        return kept_bytes;
+#if CUDA_VERSION >= 12010
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+        return gpu->capability >= 90;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: /* cards with NVSwitch, and the tests' own */
+        return gpu->capability == 90 || gpu->capability == 100 || gpu->key[0] == '\0';
+#endif
     default:
         return 0;
     }

@@ -81,6 +81,7 @@ struct standin_gpu {
     int memory_mib, context_mib;
     int capability; /* 90: 9.0 */
     int sms, l2_kib, threads_per_sm, blocks_per_sm, shared_kib_per_sm;
+    int estimated; /* not published: 1 the context, 2 the memory, 3 both */
 };
 
 struct standin_settings {
