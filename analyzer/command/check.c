@@ -88,7 +88,7 @@ static void say_passed(const struct vt_limits *limits, const char *path, const s
 
     put_measured(checks, limits, out);
     fclose(out);
-    vt_say("%s: all limits are met%s", path, text);
+    vt_say("%s%s: all limits are met%s", path, checks->facts.simulated ? " (simulated)" : "", text);
     free(text);
 }
 

@@ -177,6 +177,7 @@ void vt_check_make(const struct vt_report *report, const struct vt_report *basel
     *checks = (struct vt_checks){.facts = report->facts};
     checks->facts.path = vt_copy_text(report->facts.path);
     checks->facts.command = vt_copy_text(report->facts.command);
+    checks->facts.simulated = report->facts.simulated ? vt_copy_text(report->facts.simulated) : NULL;
     checks->facts.arguments = NULL;
     checks->facts.argument_count = 0;
     check_losses(checks, &report->facts, NULL, limits->allow_lost);
@@ -197,5 +198,6 @@ void vt_check_free(struct vt_checks *checks)
     free(checks->items);
     free((char *)(uintptr_t)checks->facts.path);
     free((char *)(uintptr_t)checks->facts.command);
+    free((char *)(uintptr_t)checks->facts.simulated);
     *checks = (struct vt_checks){0};
 }

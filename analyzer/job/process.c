@@ -363,6 +363,7 @@ static void read_facts(const struct vt_report *report, struct vt_arena *arena, s
     process->command = vt_job_copy(arena, vt_short_command(facts));
     process->host = vt_arena_text(arena, header->host, strnlen(header->host, sizeof header->host));
     process->outcome = vt_job_copy(arena, facts->outcome);
+    process->simulated = facts->simulated ? vt_job_copy(arena, facts->simulated) : NULL;
     process->pid = header->pid;
     process->parent_pid = header->parent_pid;
     process->complete = facts->complete;

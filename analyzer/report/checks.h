@@ -16,7 +16,7 @@ struct vt_checked {
 };
 
 struct vt_checks {
-    struct vt_trace_facts facts; /* path and command are copies, owned */
+    struct vt_trace_facts facts; /* path, command and simulated are copies, owned */
     struct vt_checked *items;
     size_t count, breaches;
     bool passed;

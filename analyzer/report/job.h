@@ -101,7 +101,8 @@ struct vt_job_share {
 
 struct vt_job_process {
     const char *path, *command, *host, *outcome;
-    const char *label; /* "rank 3", of several runs "run 2 rank 3"; else "pid 4711" */
+    const char *simulated; /* of a dry run: the GPU and what was computed; NULL = a real one */
+    const char *label;     /* "rank 3", of several runs "run 2 rank 3"; else "pid 4711" */
     uint32_t pid, parent_pid, parent, node, run;
     bool is_child;        /* `parent` is set */
     bool is_helper;       /* inherited the variables of a rank, but is not a rank */

@@ -13,6 +13,16 @@
 #define BY_ROWS 30
 
 /* "A  run.vrt, at the peak: at step 3, in backward (1.2 s after start)". */
+/* A simulated peak must not pass for a measured one. */
+static void print_simulated(struct vt_print *print, const char *a, const char *b)
+{
+    if (a && b)
+        vt_print_paragraph(print, 0, 2, "Both are simulated: A on %s, B on %s.", a, b);
+    else if (a || b)
+        vt_print_paragraph(print, 0, 2, VT_ALARM "%s is simulated (%s), %s was measured on a GPU." VT_RESET,
+                           a ? "A" : "B", a ? a : b, a ? "B" : "A");
+}
+
 static void side_line(struct vt_print *print, const char *side, const struct vt_report *report,
                       const struct vt_instant *instant)
 {
@@ -348,6 +358,7 @@ void vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style,
     vt_print_begin(&print, style, NULL);
     if (!style->brief)
         fprintf(print.stream, VT_BOLD "vramtrace diff" VT_RESET "\n");
+    print_simulated(&print, diff->a->facts.simulated, diff->b->facts.simulated);
     side_line(&print, "A", diff->a, first ? &first->a : NULL);
     side_line(&print, "B", diff->b, first ? &first->b : NULL);
     if (!first)

@@ -32,6 +32,8 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
         fprintf(out, VT_ALARM "%zu FILE%s NOT READ" VT_RESET " · ", not_read, not_read == 1 ? "" : "S");
     if (job->dropped_events)
         fprintf(out, VT_ALARM "%s EVENTS LOST" VT_RESET " · ", VT_COUNT(job->dropped_events));
+    if (job->process_count && job->processes[0].simulated)
+        fprintf(out, VT_ALARM "simulated: %s" VT_RESET " · ", job->processes[0].simulated);
     put_count(out, job->process_count, "process", "processes");
     fputs(" on ", out);
     put_count(out, job->node_count, "node", "nodes");

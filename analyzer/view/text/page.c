@@ -140,6 +140,8 @@ void vt_text_header(struct vt_print *print, const char *command)
         add_item(&items, VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(facts->dropped_events));
     if (full)
         add_item(&items, "pid %u", facts->pid);
+    if (facts->simulated)
+        add_item(&items, VT_ALARM "simulated: %s" VT_RESET, facts->simulated);
     if (*device)
         add_item(&items, "%s", device + strlen(" · "));
     if (*steps)

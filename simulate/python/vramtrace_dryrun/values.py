@@ -13,7 +13,8 @@ import threading
 
 from . import setting
 
-SMALL, LARGE = 1 << 20, 8 << 20  # bytes
+# Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
+SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
 # Left to the GPU: they only allocate, or nobody reads their values.
 SKIPPED = ("_foreach_", "_fused_", "empty", "new_empty", "_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn", "cudnn",
            "miopen", "record_stream", "_pin_memory", "is_pinned", "set_", "resize", "_resize", "_lazy", "_assert", "sym_", "pow", "_local_scalar")
@@ -184,7 +185,7 @@ class Values:
                     break
             if getattr(thread, "inside", False):
                 return own(keyset, *args, **kwargs)
-            if counted:
+            if counted and LARGE:
                 return self.run_counted(operator, lambda *a, **k: own(keyset, *a, **k), args, kwargs)
             result = own(keyset, *args, **kwargs)
             if isinstance(result, torch.Tensor) and (result.device.type != "cuda" and not to_host or
