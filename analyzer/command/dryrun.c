@@ -280,7 +280,7 @@ static int prepare(char **words)
     text = vt_print_text("%s/python", folder);
     prepend("PYTHONPATH", text);
     free(text);
-    text = vt_print_text("simulated: %s, values %s", chosen.gpu->name, getenv("VRAMTRACE_DRYRUN_VALUES"));
+    text = vt_print_text("simulated: %s, values %s", chosen.gpu->key, getenv("VRAMTRACE_DRYRUN_VALUES"));
     vt_run_set("VRAMTRACE_STANDIN_MARK", text, true);
     free(text);
     vt_run_set("VRAMTRACE_STANDIN_COPY", "8MiB", false);

@@ -3,6 +3,7 @@
 #include "standin.h"
 #include "lookup.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct standin_entry *best_of(const char *name, int version, bool per_thread, bool *known)
@@ -39,10 +40,25 @@ static CUresult look_up(const char *name, void **function, int version, cuuint64
     return CUDA_SUCCESS;
 }
 
+/* NVIDIA's own runtime, which some libraries have inside, looks up nearly every function, and then refuses
+ * this driver. */
+static void notice_runtime(void)
+{
+    enum { SURELY_A_RUNTIME = 300 };
+    static unsigned lookups;
+    if (__atomic_add_fetch(&lookups, 1, __ATOMIC_RELAXED) == SURELY_A_RUNTIME &&
+        getenv("VRAMTRACE_SIMULATION") != NULL)
+        fputs("vramtrace dryrun: a library of this program has NVIDIA's CUDA runtime inside (as CuPy, JAX, "
+              "TensorFlow and ONNX Runtime have), "
+              "which needs a real driver: what uses it cannot run here\n",
+              stderr);
+}
+
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *symbolStatus)
 {
     COUNT_CALL();
+    notice_runtime();
     return look_up(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 

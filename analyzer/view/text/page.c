@@ -120,7 +120,9 @@ void vt_text_header(struct vt_print *print, const char *command)
     struct items items = {.print = print};
     int left;
 
-    if (report->device_count == 1)
+    if (facts->simulated)
+        snprintf(device, sizeof device, " · " VT_ALARM "simulated: %.80s" VT_RESET, facts->simulated);
+    else if (report->device_count == 1)
         snprintf(device, sizeof device, " · %s", device_name(print, &report->devices[0], name));
     if (report->step_count)
         snprintf(steps, sizeof steps, " · %u step%s", report->step_count, report->step_count > 1 ? "s" : "");
@@ -140,8 +142,6 @@ void vt_text_header(struct vt_print *print, const char *command)
         add_item(&items, VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(facts->dropped_events));
     if (full)
         add_item(&items, "pid %u", facts->pid);
-    if (facts->simulated)
-        add_item(&items, VT_ALARM "simulated: %s" VT_RESET, facts->simulated);
     if (*device)
         add_item(&items, "%s", device + strlen(" · "));
     if (*steps)

@@ -7,6 +7,7 @@ import importlib.abc
 import importlib.util
 import os
 import sys
+import warnings
 
 # By module: the parts that change it, in order.
 PARTS = {
@@ -31,7 +32,9 @@ def say(text):
 def after(module):
     for name in PARTS[module.__name__]:
         try:
-            importlib.import_module(f"{__name__}.{name}").install(module)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*other operators may also be overridden|.*Overriding a previously registered kernel")
+                importlib.import_module(f"{__name__}.{name}").install(module)
         except Exception as error:
             say(f"{name} of {module.__name__} left as they are: {type(error).__name__}: {error}")
 
