@@ -37,7 +37,7 @@ if [ "$mode" = all ]; then
     setup_sharded_trainers || echo "DeepSpeed's and Megatron's trainers are not tested" >&2
     setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
-    suites=(tests/golden tests/corpus tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu)
+    suites=(tests/golden tests/corpus tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu tests/dryrun)
 else
     suites=(tests/golden)
     setup_pytest

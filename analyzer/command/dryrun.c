@@ -112,8 +112,8 @@ static int choose_gpu(const char *text)
     nearest = vt_nearest(key, names);
     if (!chosen.gpu)
         return vt_wrong_use(
-            "--gpu: no GPU '%s' is known%s%s; --gpu help lists them, and --gpu-memory 24GiB sets any size",
-            key, nearest ? ", did you mean " : "", nearest ? nearest : "");
+            "--gpu: no GPU '%s' is known; %s%s%s--gpu help lists them, and --gpu-memory 24GiB sets any size",
+            key, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
     chosen.gpu_count = colon ? (int)strtol(colon + 1, &rest, 10) : 1;
     if (colon && (rest == colon + 1 || *rest || chosen.gpu_count < 1 || chosen.gpu_count > MOST_GPUS))
         return vt_wrong_use("--gpu: '%s' is not a number of GPUs from 1 to %d", colon + 1, MOST_GPUS);
@@ -262,7 +262,8 @@ static int prepare(char **words)
                             ") is not installed beside this program; the wheel has it, and a build with "
                             "-Dsimulated_cuda=true");
     for (size_t i = 0; i < OPTION_COUNT && !result; i++)
-        if (!chosen.given[i] && options[i].initial[0] && !(options[i].kind != GPU && options[i].variable[0] && getenv(options[i].variable)))
+        if (!chosen.given[i] && options[i].initial[0] &&
+            !(options[i].kind != GPU && options[i].variable[0] && getenv(options[i].variable)))
             result = set_option(&options[i], options[i].initial);
     result = result ? result : make_rooms();
     if (result)

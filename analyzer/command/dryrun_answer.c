@@ -92,7 +92,6 @@ static void read_traces(struct parts *parts, const struct vt_run_trace *traces, 
             add_devices(parts, &parts->loaded[i], &traces[i]);
 }
 
-/* "61.3": without the unit of what it stands beside. */
 static void put_bytes(FILE *out, uint64_t bytes)
 {
     char text[32];
@@ -170,8 +169,12 @@ static void print_peak(const struct parts *parts, FILE *out)
     if (parts->count > 1) {
         fprintf(out, "; %zu GPUs need ", parts->count);
         put_bytes(out, least);
-        fputs(" to ", out);
-        put_bytes(out, parts->worst->needed_bytes);
+        if (parts->worst->needed_bytes - least > least / 100) {
+            fputs(" to ", out);
+            put_bytes(out, parts->worst->needed_bytes);
+        } else {
+            fputs(" each", out);
+        }
         if (parts->out_count)
             fprintf(out, ", %zu ran out", parts->out_count);
     }
@@ -194,7 +197,7 @@ static void print_categories(const struct part *part, FILE *out)
             most = left[i] > left[most] ? i : most;
         if (!left[most] || (k && left[most] < state->used_bytes / 100))
             break;
-        fprintf(out, "%s%s ", join, vt_category_name((unsigned)most));
+        fprintf(out, "%s%s ", join, vt_category_many((unsigned)most));
         put_bytes(out, left[most]);
         left[most] = 0;
         join = " · ";

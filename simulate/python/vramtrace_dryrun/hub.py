@@ -58,7 +58,8 @@ def install(file_download):
             if (expected_size or 0) > LARGE:
                 say(f"fetching {name} ({expected_size / 1e9:.1f} GB)")
             return whole(url, temp_file, *args, headers=headers, expected_size=expected_size, **kwargs)
-        session = file_download.get_session()
+        from huggingface_hub.utils import get_session
+        session = get_session()
         length = fetch(session, url, headers, 0, 7)
         header = fetch(session, url, headers, 8, 7 + struct.unpack("<Q", length)[0])
         temp_file.write(length + header)
