@@ -36,6 +36,10 @@ setup_trainers_packages="accelerate==1.15.0 lightning==2.6.6 lightning-utilities
     hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
+# Data sets by their names, and what that imports.
+setup_data_packages="datasets==5.2.0 dill==0.4.1 multiprocess==0.70.19 pandas==3.1.1 pyarrow==26.0.1 python-dateutil==4.0.0 tzdata==2026.6
+    xxhash==4.1.0 aiohappyeyeballs==2.7.1 aiohttp==3.14.5 aiosignal==1.4.0 attrs==26.1.0 frozenlist==1.8.0 multidict==7.2.1
+    propcache==0.5.4 yarl==1.25.1"
 setup_test_debian_packages="python3-dev libcriterion-dev debootstrap zstd"
 # What programs bring that the recorder runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
@@ -350,13 +354,13 @@ setup_trainers() {
     [ "$(cat "$setup_venv/.tests" 2>/dev/null)" = "$(setup_all_trainers)" ] || setup_locked setup_install_trainers
 }
 
-setup_all_trainers() { echo $setup_torchvision $setup_trainers_packages $setup_python_packages; }
+setup_all_trainers() { echo $setup_torchvision $setup_trainers_packages $setup_data_packages $setup_python_packages; }
 
 setup_install_trainers() {
     [ "$(cat "$setup_venv/.tests" 2>/dev/null)" = "$(setup_all_trainers)" ] && return 0
     # Without their dependencies: the NVIDIA packages among them are what the simulated CUDA replaces.
     setup_pip "downloading transformers, peft, accelerate, lightning, diffusers, triton and torchvision into $setup_venv" \
-        install --no-deps $setup_torchvision $setup_trainers_packages &&
+        install --no-deps $setup_torchvision $setup_trainers_packages $setup_data_packages &&
         setup_pip "downloading pytest and what PyTorch may need into $setup_venv" install $setup_python_packages || {
         setup_say "the tests with the real PyTorch cannot run"
         return 1

@@ -28,7 +28,8 @@ class Dry:
 
 def dry(folder, command, *options, timeout=300, **settings):
     """In FOLDER; the trace is x.vrt there, or of several the folder x/."""
-    environment = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(("VRAMTRACE_DRYRUN", "VRAMTRACE_STANDIN", "LD_"))}
+    ours = ("VRAMTRACE_DRYRUN", "VRAMTRACE_STANDIN", "LD_")
+    environment = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(ours)}
     several = "torchrun" in " ".join(map(str, command)) or "torch.distributed.run" in command
     trace = Path(folder) / ("x/" if several else "x.vrt")
     done = subprocess.run([PROGRAM, "dryrun", *options, "-o", f"{trace}/" if several else trace, *command], capture_output=True, text=True,

@@ -29,7 +29,8 @@ def test_the_same_bytes_as_the_simulated_libraries_alone(name, tmp_path):
     plain = tmp_path / "plain.json"
     run([PYTHON, TRAIN, name, "--steps", "3", "--truth", plain], preload=False, VRAMTRACE_STANDIN_GPU=GPU)
     keys = ("name", "step", "allocated", "max_allocated", "reserved", "driver_bytes", "categories")
-    assert [[mark[key] for key in keys] for mark in truth["marks"]] == [[mark[key] for key in keys] for mark in json.loads(plain.read_text())["marks"]]
+    there, here = ([[mark[key] for key in keys] for mark in marks] for marks in (truth["marks"], json.loads(plain.read_text())["marks"]))
+    assert there == here
     assert done.report()["devices"][0]["peak"]["block_bytes"] == truth["marks"][-1]["max_allocated"]
 
 
@@ -109,7 +110,8 @@ def test_the_answer_has_the_figures_of_the_report(tmp_path):
     device = done.report()["devices"][0]
     reserved = max(mark["reserved"] for mark in truth["marks"])
     context = truth["context_bytes"]
-    assert done.answer[0].startswith(f"✓ fits on NVIDIA A100-SXM4-40GB: {shown_bytes(reserved + context)} of {shown_bytes(device['total_bytes'])} ")
+    needed, there = shown_bytes(reserved + context), shown_bytes(device["total_bytes"])
+    assert done.answer[0].startswith(f"✓ fits on NVIDIA A100-SXM4-40GB: {needed} of {there} ")
     assert done.answer[1].startswith(f"  peak {shown_bytes(truth['marks'][-1]['max_allocated'])} in use, step ")
     assert done.answer[1].endswith(f"; {shown_bytes(reserved)} reserved")
     assert len(done.answer) == 5 and "vramtrace report x.vrt" in done.answer[-1]
@@ -142,8 +144,8 @@ def test_a_measured_trace_beside_a_simulated_one(tmp_path):
 
 
 def test_ranks_on_simulated_gpus(tmp_path):
-    done = dry(tmp_path, [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", HERE / "programs/sharded.py"], "--gpu", "h100-80gb:2",
-               "--steps", "9")
+    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", HERE / "programs/sharded.py"]
+    done = dry(tmp_path, command, "--gpu", "h100-80gb:2", "--steps", "9")
     assert done.status == 0, done.error
     words = done.output.split()
     assert words[:4] == ["sum", "3.0", "devices", "2"] and done.verdict == "✓ fits"
@@ -152,7 +154,7 @@ def test_ranks_on_simulated_gpus(tmp_path):
 
 def test_the_users_own_sitecustomize_runs(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = 'mine'\n")
-    (tmp_path / "x.py").write_text("import sitecustomize, sys\nprint(mine, sitecustomize.mine if hasattr(sitecustomize, 'mine') else '')\n"
-                                   "import importlib.util, torch\nprint(importlib.util.find_spec('torch').name, torch.zeros(2, device='cuda').sum().item())\n")
+    (tmp_path / "x.py").write_text("print(mine)\nimport importlib.util, torch\n"
+                                   "print(importlib.util.find_spec('torch').name, torch.zeros(2, device='cuda').sum().item())\n")
     done = python(tmp_path, str(tmp_path / "x.py"), PYTHONPATH=str(tmp_path))
     assert done.output.split() == ["mine", "torch", "0.0"], done.error

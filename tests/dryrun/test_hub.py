@@ -12,8 +12,9 @@ import pytest
 from dry import python
 
 pytest.importorskip("transformers")
-CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8,
-          "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 8000, "torch_dtype": "bfloat16", "tie_word_embeddings": False}
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024,
+          "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 8000,
+          "torch_dtype": "bfloat16", "tie_word_embeddings": False}
 
 
 def shapes():

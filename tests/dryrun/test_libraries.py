@@ -49,8 +49,9 @@ def test_a_library_that_the_program_is_linked_with(own, tag, tmp_path):
     assert dry(tmp_path, [tmp_path / "x"]).output == "0\n"
 
 
-@pytest.mark.parametrize("asked,answer", [("libcuda.so.1", "simulated"), ("{own}/libcuda.so.1", "simulated"), ("{own}/libnvrtc.so.13", "own"),
-                                          ("libnvrtc.so.13", "own"), ("libnvJitLink.so.13", "own"), ("/lib/absent/libcudnn.so.9", "own")])
+@pytest.mark.parametrize("asked,answer", [("libcuda.so.1", "simulated"), ("{own}/libcuda.so.1", "simulated"),
+                                          ("{own}/libnvrtc.so.13", "own"), ("libnvrtc.so.13", "own"), ("libnvJitLink.so.13", "own"),
+                                          ("/lib/absent/libcudnn.so.9", "own")])
 def test_a_library_that_is_opened(own, asked, answer, tmp_path):
     """nvrtc and nvJitLink are the program's own if it has them; cuDNN it has none, and gets ours."""
     compiled(tmp_path / "x", ASKS, "-ldl", "-Wl,-rpath," + str(own), "-Wl,--enable-new-dtags")
@@ -75,7 +76,8 @@ def test_nothing_is_left_behind(tmp_path):
 
 
 @pytest.mark.parametrize("words,told", [
-    (["--gpu", "h100", "true"], "--gpu: no GPU 'h100' is known; did you mean h100-80gb? --gpu help lists them, and --gpu-memory 24GiB sets any size"),
+    (["--gpu", "h100", "true"],
+     "--gpu: no GPU 'h100' is known; did you mean h100-80gb? --gpu help lists them, and --gpu-memory 24GiB sets any size"),
     (["--gpu", "h100-80gb:0", "true"], "--gpu: '0' is not a number of GPUs from 1 to 16"),
     (["--gpu", "h100-80gb:x", "true"], "--gpu: 'x' is not a number of GPUs from 1 to 16"),
     (["--gpu-memory", "lots", "true"], "--gpu-memory: 'lots' is not a size of at least 1 MiB, such as 24GiB"),

@@ -33,7 +33,7 @@ def after(module):
     for name in PARTS[module.__name__]:
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*other operators may also be overridden|.*Overriding a previously registered kernel")
+                warnings.filterwarnings("ignore", message=".*other operators may also be overridden|.*Overriding a previously registered")
                 importlib.import_module(f"{__name__}.{name}").install(module)
         except Exception as error:
             say(f"{name} of {module.__name__} left as they are: {type(error).__name__}: {error}")

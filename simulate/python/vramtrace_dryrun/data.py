@@ -10,11 +10,11 @@ ROWS, WORDS, CLASSES, IMAGE = 256, 120, 10, 256
 # Columns of data sets that many programs name. Kinds: see `value`.
 KNOWN = {
     "alpaca": {"instruction": "text", "input": "text", "output": "text", "text": "text"},
-    "ag_news": {"text": "text", "label": "class"},
+    "agnews": {"text": "text", "label": "class"},
     "c4": {"text": "text"},
     "capybara": {"messages": "messages"},
     "cifar": {"img": "image", "label": "class"},
-    "cnn_dailymail": {"article": "text", "highlights": "text", "id": "text"},
+    "cnndailymail": {"article": "text", "highlights": "text", "id": "text"},
     "dolly": {"instruction": "text", "context": "text", "response": "text"},
     "food101": {"image": "image", "label": "class"},
     "glue": {"sentence1": "text", "sentence2": "text", "sentence": "text", "label": "class", "idx": "number"},
@@ -88,7 +88,8 @@ def described(path, name, kwargs):
 def make(path, name, split, kwargs):
     import datasets
     found, rng = described(path, name, kwargs), random.Random(1)
-    key = next((key for key in KNOWN if key in f"{path} {name or ''}".lower().replace("_", "").replace("-", "") or key in str(path).lower()), None)
+    plain = f"{path} {name or ''}".lower().replace("_", "").replace("-", "")
+    key = next((key for key in KNOWN if key in plain), None)
     columns = KNOWN.get(key, OTHERWISE)
     if found:
         features, splits = found
@@ -155,4 +156,5 @@ def install_memmap(numpy):
 
 def install(module):
     if setting("FAKE_DATA"):
-        {"datasets.load": install_datasets, "torchvision.datasets.folder": install_folders, "numpy": install_memmap}[module.__name__](module)
+        parts = {"datasets.load": install_datasets, "torchvision.datasets.folder": install_folders, "numpy": install_memmap}
+        parts[module.__name__](module)

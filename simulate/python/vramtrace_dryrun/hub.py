@@ -52,7 +52,7 @@ def install(file_download):
         name = url.partition("?")[0]
         in_ours = FOLDER in pathlib.Path(temp_file.name).parents
         if name.endswith(PICKLES) and (expected_size or 0) > LARGE:
-            raise OSError(f"vramtrace dryrun: {name} ({expected_size / 1e9:.1f} GB) is not fetched, and has no header that would be enough: "
+            raise OSError(f"vramtrace dryrun: {name} ({expected_size / 1e9:.1f} GB) is not fetched, and has no header: "
                           "--random-weights loads the model from its configuration")
         if not name.endswith(".safetensors") or not expected_size or expected_size < LARGE or not in_ours:
             if (expected_size or 0) > LARGE:

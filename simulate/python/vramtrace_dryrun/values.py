@@ -16,10 +16,11 @@ from . import setting
 # Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
 SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
 # Left to the GPU: they only allocate, or nobody reads their values.
-SKIPPED = ("_foreach_", "_fused_", "empty", "new_empty", "_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn", "cudnn",
-           "miopen", "record_stream", "_pin_memory", "is_pinned", "set_", "resize", "_resize", "_lazy", "_assert", "sym_", "pow", "_local_scalar")
-RANDOM = ("native_dropout", "bernoulli", "multinomial", "rand", "normal", "uniform", "random", "exponential", "cauchy", "geometric", "log_normal",
-          "poisson", "rrelu")
+SKIPPED = ("_foreach_", "_fused_", "empty", "new_empty", "_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn",
+           "cudnn", "miopen", "record_stream", "_pin_memory", "is_pinned", "set_", "resize", "_resize", "_lazy", "_assert", "sym_",
+           "pow", "_local_scalar")
+RANDOM = ("native_dropout", "bernoulli", "multinomial", "rand", "normal", "uniform", "random", "exponential", "cauchy", "geometric",
+          "log_normal", "poisson", "rrelu")
 # How the number that the GPU would bring to the host follows from the result on the CPU.
 COUNTED = {"nonzero": lambda result: result.shape[0], "masked_select": lambda result: result.shape[0],
            "repeat_interleave": lambda result: result.shape[0], "_unique2": lambda result: result[0].shape[0],

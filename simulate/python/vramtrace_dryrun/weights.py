@@ -40,7 +40,8 @@ def make_folder(torch, cls, config):
     folder = tempfile.mkdtemp(prefix="vramtrace-dryrun-")
     atexit.register(shutil.rmtree, folder, True)
     config.save_pretrained(folder)
-    write_sparse(os.path.join(folder, "model.safetensors"), {name: tensor for name, tensor in model.state_dict().items() if name not in tied})
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
+    write_sparse(os.path.join(folder, "model.safetensors"), tensors)
     return folder
 
 

@@ -36,6 +36,7 @@ results = {
     "gradient": linear.weight.grad.tolist(), "sgd": round(before - linear.weight.sum().item(), 3), "loss": round(loss.item(), 5),
     "half": half.softmax(0).float().sum().item() > 0.9, "complex": torch.complex(t(1.0), t(2.0)).to(d).conj().imag.item(),
     "transposed": torch.arange(6, device=d).view(2, 3).t().contiguous().tolist(), "order": order, "order after": torch.randperm(6).tolist(),
-    "noise": bool(((noise >= 0) & (noise < 1)).all()) and len(noise.unique()) > 50, "einsum": torch.einsum("i,i->", x.float(), x.float()).item(),
+    "noise": bool(((noise >= 0) & (noise < 1)).all()) and len(noise.unique()) > 50,
+    "einsum": torch.einsum("i,i->", x.float(), x.float()).item(),
 }
 print(json.dumps(results))
