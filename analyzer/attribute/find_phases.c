@@ -180,7 +180,7 @@ static void make_spans(struct vt_finder *finder)
         uint8_t label = finder->labels[i];
         if (step == 0 && label != VT_PHASE_INIT && label != VT_PHASE_OTHER)
             step = 1;
-        else
+        else if (begins_step[i] < UINT32_MAX - step) /* a damaged trace may claim any number */
             step += begins_step[i];
         if (bare && step > 0)
             label = VT_PHASE_OTHER;
