@@ -48,12 +48,17 @@ def sequence(history):
 
 @pytest.mark.parametrize("name", short(["transformer_amp", "mlp_sgd", "mlp_adam", "gpt_checkpoint", "resnet50", "gpt"]))
 def test_computing_leaves_the_allocator_alone(name, tmp_path):
-    """With kernels in place that compute nothing, and with values, each allocation is that of a run without."""
-    found = []
+    """With kernels in place that compute nothing, and with values, each allocation is that of a run without, and has the same owner."""
+    found, told = [], []
     for values in ("off", "nothing", "on"):
         (tmp_path / values).mkdir()
-        found.append(sequence(train(tmp_path / values, name, VRAMTRACE_DRYRUN_VALUES=values)[2]))
+        done, _, history = train(tmp_path / values, name, VRAMTRACE_DRYRUN_VALUES=values)
+        found.append(sequence(history))
+        peak = done.report()["devices"][0]["peak"]
+        told.append([peak["categories"], peak["step"], peak["phase"], done.answer[:-1]])
+        told[-1] += [[(row["name"], row["bytes"]) for row in peak[by]] for by in ("lines", "modules", "ops")]
     assert len(found[0]) > 100 and found[0] == found[1] == found[2]
+    assert told[0] == told[1] == told[2]
 
 
 def test_values(tmp_path):

@@ -9,6 +9,7 @@ An operator is computed if its tensors are small (SMALL), or one whose results a
 Else small results are filled: real numbers by a seeded normal distribution, so that softmax, top-k and routing see different values,
 integers and flags by 0. Nothing is done to large results."""
 import ctypes
+import os
 import threading
 
 from . import setting
@@ -42,6 +43,9 @@ class Values:
         self.random = torch.Generator()
         self.random.manual_seed(1)
         self.thread = threading.local()
+        folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
+        self.around = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
+        self.around.restype, self.around.argtypes = ctypes.py_object, [ctypes.py_object] * 3
 
     # ---- Views
 
@@ -135,8 +139,8 @@ class Values:
                 return int(self.view(index).count_nonzero()), None
         return None, None
 
-    def run_counted(self, operator, own, args, kwargs):
-        """An operator whose result's size depends on values: the real one allocates, after it was told the size."""
+    def tell_count(self, operator, args, kwargs):
+        """Before an operator whose result's size depends on values: the real one allocates as told. Its result, if it was computed."""
         name, count, computed = operator._schema.name.split("::")[1], None, None
         try:
             count, computed = self.count_of(name, operator, args, kwargs)
@@ -144,16 +148,7 @@ class Values:
             count = 0 if name in COUNTED else None
         if count is not None:
             self.answer(count, ANSWERS)
-        try:
-            result = own(*args, **kwargs)
-        finally:
-            if count is not None:
-                self.answer(0, 0)
-        if computed is not None:
-            self.write(self.tensors(result), computed)
-        elif name in INDEXED:
-            self.compute(operator, args, kwargs, result)
-        return result
+        return computed
 
     # ---- Kernels
 
@@ -164,41 +159,53 @@ class Values:
     def kernel(self, operator, own):
         """`own(keyset, ...)` runs the operator on the simulated GPU."""
         torch, thread, schema = self.torch, self.thread, operator._schema
-        counted = schema.name.split("::")[1] in {*COUNTED, *INDEXED}
+        name = schema.name.split("::")[1]
+        counted = LARGE and (name in COUNTED or name in INDEXED)
         to_host = operator in (self.aten.copy_.default, self.aten._to_copy.default, self.aten._copy_from.default)
-        spots = [(i, a.name) for i, a in enumerate(schema.arguments) if str(a.type) in ("Tensor", "Optional[Tensor]")]
+        spots = [(i + 1, a.name) for i, a in enumerate(schema.arguments) if str(a.type) in ("Tensor", "Optional[Tensor]")]
         numbers = (int, float, bool, complex)
 
         def unwrapped(args, kwargs):
             """A number that C++ had wrapped into a tensor arrives as a Python number."""
             like = next((args[i] for i, _ in spots if i < len(args) and isinstance(args[i], torch.Tensor)), None)
-            args = list(args)
-            for i, name in spots:
-                where, key = (args, i) if i < len(args) else (kwargs, name)
-                if (i < len(args) or name in kwargs) and type(where[key]) in numbers:
+            args, kwargs = list(args), dict(kwargs or {})
+            for i, key in spots:
+                where, key = (args, i) if i < len(args) else (kwargs, key)
+                if (where is args or key in kwargs) and type(where[key]) in numbers:
                     where[key] = torch.scalar_tensor(where[key], dtype=None if like is None else torch.result_type(like, where[key]))
             return tuple(args), kwargs
 
-        def kernel(keyset, *args, **kwargs):
-            for i, name in spots:
-                if type(args[i] if i < len(args) else kwargs.get(name)) in numbers:
-                    args, kwargs = unwrapped(args, kwargs)
+        def before(args, kwargs):
+            changed = None
+            for i, key in spots:
+                if type(args[i] if i < len(args) else kwargs and kwargs.get(key)) in numbers:
+                    args, kwargs = changed = unwrapped(args, kwargs)
                     break
+            if counted and not getattr(thread, "inside", False):
+                computed = self.tell_count(operator, args[1:], kwargs or {})
+                thread.computed = getattr(thread, "computed", []) + [computed]
+            return changed
+
+        def after(result, args, kwargs):
             if getattr(thread, "inside", False):
-                return own(keyset, *args, **kwargs)
-            if counted and LARGE:
-                return self.run_counted(operator, lambda *a, **k: own(keyset, *a, **k), args, kwargs)
-            result = own(keyset, *args, **kwargs)
-            if isinstance(result, torch.Tensor) and (result.device.type != "cuda" and not to_host or
-                                                     result.numel() * result.element_size() > SMALL):
-                return result
+                return
+            computed = None
+            if counted:
+                self.answer(0, 0)
+                computed = thread.computed.pop()
+            if result is None and not schema.is_mutable:
+                return
             thread.inside = True
             try:
-                self.compute(operator, args, kwargs, result)
+                if computed is not None:
+                    self.write(self.tensors(result), computed)
+                elif not (isinstance(result, torch.Tensor) and (result.device.type != "cuda" and not to_host or
+                                                                result.numel() * result.element_size() > SMALL)):
+                    if name not in COUNTED:
+                        self.compute(operator, args[1:], kwargs or {}, result)
             finally:
                 thread.inside = False
-            return result
-        return kernel
+        return self.around(before, own, after)
 
     def install(self):
         torch = self.torch
