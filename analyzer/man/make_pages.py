@@ -25,6 +25,7 @@ COMMANDS = {name: (identifier, arguments, summary) for identifier, name, argumen
 LETTERS = {name: letter for letter, name in rows("command/command.h", rf"X\('(\w)', {TEXT}\)")}
 EXITS = rows("base/exit_status.h", rf"X\(\w+, (\d+),\s+{TEXT}\)")
 OPTIONS = rows("command/options.def", rf"X\({TEXT}, {TEXT}, .*, ([A-Z |]+), {TEXT}\)\n")
+DRYRUN = rows("command/dryrun.def", rf"X\({TEXT}, {TEXT}, \w+, {TEXT}, {TEXT}, {TEXT}\)\n")
 SETTINGS = rows("../preload/options.def", rf"X\((\w+), (\w+), \w+, {TEXT}, {TEXT}\)\n")
 
 
@@ -42,8 +43,10 @@ def item(name, value, help_text, variable=None):
 
 def options_of(command):
     """The list of OPTIONS."""
-    if command == "run":
-        items = [item("--" + name.lower().replace("_", "-"), kind, f"{text} (default: {initial})", f"VRAMTRACE_{name}")
+    if command in ("run", "dryrun"):
+        own = DRYRUN if command == "dryrun" else []
+        items = [item(name, value, text + (f" (default: {initial})" if initial else "")) for name, value, _, initial, text in own]
+        items += [item("--" + name.lower().replace("_", "-"), kind, f"{text} (default: {initial})", f"VRAMTRACE_{name}")
                  for name, kind, initial, text in SETTINGS] + [item("--help", "", "this help")]
     else:
         items = [item(name, value, text) for name, value, commands, text in OPTIONS

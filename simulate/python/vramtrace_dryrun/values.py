@@ -3,7 +3,7 @@ which allocates and computes nothing, the same operator runs on CPU views of the
 are right, and so is every later copy to the host.
 
 At kernels of the dispatcher's CUDA key: a TorchDispatchMode would change how autograd adds gradients, and so the peak. Where there is
-no torch.library.get_kernel (before PyTorch 2.9), at kernels of BackendSelect, which every call passes first.
+no torch.library.get_kernel (older PyTorch), at kernels of BackendSelect, which every call passes first.
 
 An operator is computed if its tensors are small (SMALL), or one whose results are small and whose inputs are not large (LARGE).
 Else small results are filled: real numbers by a seeded normal distribution, so that softmax, top-k and routing see different values,
@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 
-from . import setting
+from . import say, setting
 
 # Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
 SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
@@ -43,6 +43,8 @@ class Values:
         self.random = torch.Generator()
         self.random.manual_seed(1)
         self.thread = threading.local()
+        self.at_cuda = hasattr(torch.library, "get_kernel")
+        self.below = None if self.at_cuda else torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
         folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
         self.around = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
         self.around.restype, self.around.argtypes = ctypes.py_object, [ctypes.py_object] * 3
@@ -52,6 +54,11 @@ class Values:
     def is_plain(self, value):
         torch = self.torch
         return type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cuda" and value.layout is torch.strided
+
+    def is_of_gpu(self, value):
+        if isinstance(value, (list, tuple)):
+            return any(self.is_of_gpu(item) for item in value)
+        return isinstance(value, self.torch.Tensor) and value.device.type == "cuda"
 
     def view(self, tensor):
         """The same bytes as a tensor of the CPU."""
@@ -177,13 +184,19 @@ class Values:
 
         def before(args, kwargs):
             changed = None
+            if not self.at_cuda:
+                changed = args, kwargs = (args[0] & self.below, *args[1:]), kwargs or {}
             for i, key in spots:
                 if type(args[i] if i < len(args) else kwargs and kwargs.get(key)) in numbers:
                     args, kwargs = changed = unwrapped(args, kwargs)
                     break
             if counted and not getattr(thread, "inside", False):
-                computed = self.tell_count(operator, args[1:], kwargs or {})
-                thread.computed = getattr(thread, "computed", []) + [computed]
+                thread.inside = True
+                try:
+                    computed = self.tell_count(operator, args[1:], kwargs or {}) if self.is_of_gpu(args) else None
+                finally:
+                    thread.inside = False
+                thread.computed = [*getattr(thread, "computed", []), computed]
             return changed
 
         def after(result, args, kwargs):
@@ -193,7 +206,8 @@ class Values:
             if counted:
                 self.answer(0, 0)
                 computed = thread.computed.pop()
-            if result is None and not schema.is_mutable:
+            elsewhere = not self.at_cuda and not self.is_of_gpu([result, args, *(kwargs or {}).values()])
+            if result is None and not schema.is_mutable or elsewhere:
                 return
             thread.inside = True
             try:
@@ -215,16 +229,23 @@ class Values:
             namespace, _, name = full.partition("::")
             if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, "CUDA") or has(full, "CompositeImplicitAutograd"):
                 continue
-            name, _, overload = name.partition(".")
-            operator = getattr(getattr(self.aten, name, None), overload or "default", None)
+            base, _, overload = name.partition(".")
+            operator = getattr(getattr(self.aten, base, None), overload or "default", None)
             if operator is None or any(r.alias_info is not None and not r.alias_info.is_write for r in operator._schema.returns):
                 continue  # a view
-            own = torch.library.get_kernel(full, "CUDA").call_boxed
-            library.impl(full.partition("::")[2], self.kernel(operator, own), "CUDA", with_keyset=True, allow_override=True)
+            if self.at_cuda:
+                own = torch.library.get_kernel(full, "CUDA").call_boxed
+                library.impl(name, self.kernel(operator, own), "CUDA", with_keyset=True, allow_override=True)
+            elif not has(full, "BackendSelect"):
+                library.impl(name, self.kernel(operator, operator._handle.redispatch_boxed), "BackendSelect", with_keyset=True)
 
 
 def install(torch):
-    if setting("VALUES", "on") == "off" or not hasattr(torch.library, "get_kernel") or not torch.version.cuda:
+    if setting("VALUES", "on") == "off" or not torch.version.cuda:
         return
-    install.values = Values(torch)
-    install.values.install()
+    try:
+        install.values = Values(torch)
+        install.values.install()
+    except Exception as error:  # a PyTorch that cannot
+        os.environ["VRAMTRACE_STANDIN_MARK"] = os.environ["VRAMTRACE_STANDIN_MARK"].replace("values on", f"values off with PyTorch {torch.__version__}")
+        say(f"values are not computed with PyTorch {torch.__version__}: {error}")
