@@ -1,6 +1,7 @@
 /* dryrun: puts the simulated CUDA (simulate/) in front of the program's own libraries and runs it as `run`
  * does. */
 #include "command/dryrun.h"
+#include "command/dryrun_answer.h"
 #include "command/output.h"
 #include "command/run.h"
 #include "command/temporary.h"
@@ -90,7 +91,8 @@ void vt_print_dryrun_help(FILE *out)
                 options[i].initial[0] ? ")" : "", options[i].help);
     fputs("\nGPUs:\n", out);
     print_gpus(out);
-    fputs("\nThe recorder's settings (vramtrace help run) are options here, too.\n", out);
+    fputc('\n', out);
+    vt_print_settings_help(out);
 }
 
 static int choose_gpu(const char *text)

@@ -1,6 +1,6 @@
 /* What a dry run says at its end: whether the program fits, at which peak, what holds the memory, what would
  * help. */
-#include "command/dryrun.h"
+#include "command/dryrun_answer.h"
 #include "command/load.h"
 #include "command/output.h"
 #include "command/run_wait.h"

@@ -124,6 +124,20 @@ bool vt_run_option_at(size_t index, struct vt_option_text *text)
     return true;
 }
 
+void vt_print_settings_help(FILE *out)
+{
+    fputs("  -o PATH   the same as --out\n"
+          "  --help    this help\n\n"
+          "Recorder settings; each is also an environment variable (--ring is VRAMTRACE_RING), and a SWITCH\n"
+          "without a value is 1:\n\n",
+          out);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        char name[64];
+        fprintf(out, "  %s %s (default %s)\n      %s\n", option_name(&settings[i], name, sizeof name),
+                settings[i].kind, settings[i].initial, settings[i].help);
+    }
+}
+
 void vt_print_run_help(FILE *out)
 {
     const struct vt_command *run = &vt_commands[VT_COMMAND_RUN];
@@ -131,18 +145,9 @@ void vt_print_run_help(FILE *out)
     fprintf(out, "vramtrace %s %s\n    %s\n\n", run->name, run->arguments, run->summary);
     fputs(
         "COMMAND is a program, a Python script (FILE.py) or -m MODULE. It starts at the first word that is\n"
-        "not an option, or after --.\n\n"
-        "  -o PATH   the same as --out\n"
-        "  --help    this help\n\n"
-        "Recorder settings; each is also an environment variable (--ring is VRAMTRACE_RING), and a "
-        "SWITCH\n"
-        "without a value is 1:\n\n",
+        "not an option, or after --.\n\n",
         out);
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        char name[64];
-        fprintf(out, "  %s %s (default %s)\n      %s\n", option_name(&settings[i], name, sizeof name),
-                settings[i].kind, settings[i].initial, settings[i].help);
-    }
+    vt_print_settings_help(out);
 }
 
 /* Why nothing can be written there, or NULL. `folder` has room for a name. */

@@ -9,6 +9,7 @@
 /* As vt_option_at. */
 bool vt_run_option_at(size_t index, struct vt_option_text *text);
 void vt_print_run_help(FILE *out);
+void vt_print_settings_help(FILE *out);
 
 /* What another command adds to run. Functions may be NULL. */
 struct vt_runner {

@@ -223,7 +223,8 @@ static void wait_for(int keep, const sigset_t *all, struct vt_run_end *end)
     siginfo_t signal;
 
     start_witness(all);
-    alarm(end->limit_s);
+    if (end->limit_s) /* else one that was set before stays */
+        alarm(end->limit_s);
     close_others(keep, witness.notes < 0 ? keep : witness.notes);
     while (!has_ended(&child)) {
         if (is_due)

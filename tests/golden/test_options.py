@@ -12,9 +12,9 @@ from test_tables import little_trace
 
 MAN = BUILD / "analyzer" / "man"
 WITH_PAGE = [command for command in COMMANDS if command != "help"]
-TABLES = (ROOT / "analyzer" / "command" / "options.def").read_text(), (ROOT / "preload" / "options.def").read_text()
-NAMES = sorted({*re.findall(r'^X\("(--[\w-]+)"', TABLES[0], re.M),
-                *("--" + name.lower().replace("_", "-") for name in re.findall(r"^X\((\w+),", TABLES[1], re.M))})
+TABLES = [(ROOT / table).read_text() for table in ("analyzer/command/options.def", "analyzer/command/dryrun.def", "preload/options.def")]
+NAMES = sorted({*re.findall(r'^X\("(--[\w-]+)"', "".join(TABLES[:2]), re.M),
+                *("--" + name.lower().replace("_", "-") for name in re.findall(r"^X\((\w+),", TABLES[2], re.M))})
 
 
 def rendered(path):

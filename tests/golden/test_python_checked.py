@@ -16,7 +16,7 @@ STRICT = ("python/**/*.py",)
 TYPED = ("analyzer/**/*.py", "docs/*.py", "examples/**/*.py", "packaging/*.py", "simulate/*.py", "tests/helpers.py", "tests/bench/*.py",
          "tests/browser/browser.py", "tests/browser/gallery.py", "tests/browser/recordings.py", "tests/corpus/*.py",
          "tests/frameworks/support.py", "tests/fuzz/mutate.py", "tests/golden/*.py", "tests/page/*.py", "tests/readers/*.py")
-UNTYPED = ("tests/**", "preload/inspect/*.py")  # programs under test, and scripts that the recorder joins
+UNTYPED = ("tests/**", "preload/inspect/*.py", "simulate/python/**/*.py")  # programs under test, and what runs in the Python of others
 WITHOUT_ANNOTATIONS = ("--config-file=", "--python-version=3.11", "--ignore-missing-imports", "--no-namespace-packages",
                        "--no-site-packages", "--check-untyped-defs", "--no-strict-optional", "--disable-error-code=var-annotated")
 

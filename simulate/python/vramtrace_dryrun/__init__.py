@@ -15,9 +15,9 @@ PARTS = {
     "transformers.modeling_utils": ["weights"],
     "huggingface_hub.constants": ["hub"],
     "huggingface_hub.file_download": ["hub"],
-    "datasets.load": ["data"],
-    "torchvision.datasets.folder": ["data"],
-    "numpy": ["data"],
+    "datasets.load": ["fake_data"],
+    "torchvision.datasets.folder": ["fake_data"],
+    "numpy": ["fake_data"],
 }
 
 

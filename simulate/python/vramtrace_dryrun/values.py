@@ -247,5 +247,6 @@ def install(torch):
         install.values = Values(torch)
         install.values.install()
     except Exception as error:  # a PyTorch that cannot
-        os.environ["VRAMTRACE_STANDIN_MARK"] = os.environ["VRAMTRACE_STANDIN_MARK"].replace("values on", f"values off with PyTorch {torch.__version__}")
+        mark = os.environ.get("VRAMTRACE_STANDIN_MARK", "")
+        os.environ["VRAMTRACE_STANDIN_MARK"] = mark.replace("values on", f"values off with PyTorch {torch.__version__}")
         say(f"values are not computed with PyTorch {torch.__version__}: {error}")
