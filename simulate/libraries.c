@@ -2,6 +2,8 @@
  * library with STANDIN_<library> defined; everything else is made by library.py and returns 0. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #pragma GCC visibility push(default)
@@ -63,14 +65,22 @@ int cublasLtMatmulAlgoGetHeuristic(void *lt, void *operation, void *a, void *b, 
 #endif
 
 #ifdef STANDIN_libcudnn
+/* Programs compare it with the one that they were built with: VRAMTRACE_STANDIN_CUDNN=9.26.0, else what PyTorch 2.11 has. */
+static int version_part(int part)
+{
+    const char *text = getenv("VRAMTRACE_STANDIN_CUDNN");
+    int parts[3] = {9, 19, 0};
+    if (text != NULL)
+        sscanf(text, "%d.%d.%d", &parts[0], &parts[1], &parts[2]);
+    return part >= 0 && part < 3 ? parts[part] : 0;
+}
 size_t cudnnGetVersion(void)
 {
-    return 91900;
-} /* what PyTorch 2.11 was built with: it compares */
+    return (size_t)(version_part(0) * 10000 + version_part(1) * 100 + version_part(2));
+}
 int cudnnGetProperty(int part, int *value) /* XLA compares, too */
 {
-    static const int parts[] = {9, 19, 0};
-    return give_number(value, part >= 0 && part < 3 ? parts[part] : 0);
+    return give_number(value, version_part(part));
 }
 /* One heuristic result, and plans without workspace. */
 int cudnnBackendGetAttribute(void *descriptor, int attribute, int type, int64_t requested, int64_t *count,

@@ -2,8 +2,10 @@
 
 Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA. A part that fails says so
 in a line on stderr, and the program goes on without it."""
+import contextlib
 import importlib
 import importlib.abc
+import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -39,6 +41,13 @@ def after(module):
             say(f"{name} of {module.__name__} left as they are: {type(error).__name__}: {error}")
 
 
+def tell_cudnn():
+    """PyTorch wants the cuDNN that it was built with: that of the package beside it."""
+    for name in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", importlib.metadata.version(name))
+
+
 class Loader(importlib.abc.Loader):
     """The module's own loader, and then our parts."""
 
@@ -53,6 +62,7 @@ class Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self.own
+        tell_cudnn()
         self.own.exec_module(module)
         after(module)
 
