@@ -174,8 +174,8 @@ static bool are_joined(const struct passes *passes, const uint32_t *turns)
     return joined;
 }
 
-/* Backward of a pass frees its graph before the next pass begins, but needs it. Gradients are there from the
- * second pass on; those of one pass are added at once to them. */
+/* Backward of a pass frees its graph before the next pass begins, but needs it. Gradients, and a workspace
+ * that stays, are there from the second pass on; gradients of one pass are added at once to them. */
 static void separate(struct passes *passes, const uint32_t *turns)
 {
     struct vt_adviser *adviser = passes->adviser;
@@ -193,11 +193,12 @@ static void separate(struct passes *passes, const uint32_t *turns)
     }
     for (uint32_t i = passes->backward.begin; i < passes->backward.end; i++) {
         const struct vt_allocation *block = block_at(passes, i);
-        if (!vt_is_of_script(passes->adviser, i))
+        const uint8_t category = adviser->attribution->labels[i].category;
+        if (!vt_whatif_counts(&adviser->whatif, block))
             continue;
         uint32_t pass = has_number(passes, i) ? pass_of_node(passes, i) : 0;
         if (block->free_event > passes->backward.span->last_event &&
-            adviser->attribution->labels[i].category == VT_CATEGORY_GRADIENT)
+            (category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_WORKSPACE))
             vt_whatif_less(&adviser->whatif, passes->cuts[1], block->alloc_event, 0 - block->bytes);
         else if (pass > 0 && block->free_event > turns[pass - 1])
             vt_whatif_less(&adviser->whatif, block->alloc_event + 1, block->free_event, block->bytes);
