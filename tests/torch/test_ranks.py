@@ -83,7 +83,9 @@ def test_ddp_with_three_that_differ(tmp_path):
     assert large["lines"][0]["line"] == line_of("self.down(torch.relu(self.up(inputs)))")
     assert keeping["lines"][0]["line"] == line_of("kept.append(torch.ones(") and keeping["lines"][0]["usual_bytes"] == 0
     # The allocator cuts nothing under 1 MiB off a block that it gives again.
-    assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
+    assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] < 3 * (9 << 20)
+    assert sum(line["difference_bytes"] for line in keeping["lines"]) == keeping["difference_bytes"]
+    assert all(abs(line["difference_bytes"]) < 1 << 20 for line in keeping["lines"][1:])
     # What the card had in use when a rank came is no context of its own.
     differs = vramtrace("diff", told["processes"][0]["file"], told["processes"][7]["file"]).stdout
     assert not re.search(r"^  context  ", differs, re.MULTILINE)
