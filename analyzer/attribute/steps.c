@@ -68,13 +68,11 @@ static bool is_inner(const struct vt_finder *finder, uint32_t event)
            finder->signs[event] == SIGN_BACKWARD;
 }
 
-/* A thread of autograd's keeps the workspace of its first product. Without frames, where recording was
- * paused, any block that stays may be that. */
-static bool may_be_workspace(const struct vt_finder *finder, const struct vt_allocation *block)
+/* A thread of autograd's keeps the workspace of its first product. */
+static bool is_workspace(const struct vt_finder *finder, const struct vt_allocation *block)
 {
-    const struct vt_trace_stack *stack = &finder->trace->stacks[block->stack_id];
     return vt_finder_traits(finder, block->stack_id) & (VT_TRAIT(WORKSPACE) | VT_TRAIT(BLAS_WORKSPACE)) ||
-           (block->free_event == VT_NEVER && stack->native_count + stack->python_count == 0);
+           vt_stays_alone(finder->phases, finder->replay, block);
 }
 
 /* Sums the gradient bytes alive at each interval's start, and those freed in it. */
@@ -90,9 +88,8 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
         if (made >= 0 && finder->signs[block->alloc_event] == SIGN_OPTIMIZER &&
             block->free_event < intervals[made].end_event)
             intervals[made].has_temporaries = true;
-        if (finder->signs[block->alloc_event] != SIGN_BACKWARD || may_be_workspace(finder, block) ||
-            made < 0 || block->free_event <= phases->passes[made].last_event ||
-            is_inner(finder, block->alloc_event))
+        if (finder->signs[block->alloc_event] != SIGN_BACKWARD || is_workspace(finder, block) || made < 0 ||
+            block->free_event <= phases->passes[made].last_event || is_inner(finder, block->alloc_event))
             continue;
         if (block->free_event == VT_NEVER && phases->passes[made].makes_nodes)
             continue; /* its graph may hold it for good */
