@@ -16,19 +16,6 @@ static inline int give_number(int *out, int value)
 }
 
 #ifdef STANDIN_libcublas
-/* One for all threads: with one each, as NVIDIA's, autograd's thread has a workspace of its own, which
- * what-ifs of the analyzer do not reckon with yet. */
-int cublasCreate_v2(void **handle)
-{
-    static char the_handle[64];
-    *handle = the_handle;
-    return 0;
-}
-int cublasDestroy_v2(void *handle)
-{
-    (void)handle;
-    return 0;
-}
 int cublasGetVersion_v2(void *cublas, int *version)
 {
     (void)cublas;

@@ -19,6 +19,7 @@ struct profile {
 
 #define EARLY (VT_LIFE(BEFORE_FIRST_BACKWARD) | VT_LIFE(PERSISTENT))
 static const struct profile left_by_backward = {.life = VT_LIFE(OUTLIVES_SPAN),
+                                                .not_life = VT_LIFE(STAYS_ALONE),
                                                 .traits = VT_TRAIT(BACKWARD),
                                                 .not_traits = VT_TRAIT(WORKSPACE),
                                                 .parameters_too = true};

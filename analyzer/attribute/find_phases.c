@@ -255,6 +255,7 @@ void vt_phases_find(const struct vt_replay *replay, struct vt_traits_by_stack *t
     find_higher_orders(&finder);
     vt_evaluation_find(&finder);
     find_recomputes(&finder);
+    vt_phases_count_left(phases, replay);
     make_spans(&finder);
     vt_phases_settle(phases, count);
     vt_index_free(&finder.thread_index);

@@ -148,6 +148,8 @@ static uint64_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE(CUT);
     if (in_pass && block->free_event > phases->passes[pass].last_event)
         bits |= VT_LIFE(OUTLIVES_SPAN);
+    if (vt_stays_alone(phases, lives->replay, block))
+        bits |= VT_LIFE(STAYS_ALONE);
     if (in_pass && phases->passes[pass].makes_nodes)
         bits |= VT_LIFE(GRAD_MODE);
     /* the trace ends in this pass */

@@ -78,6 +78,38 @@ long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
     return (long)count_begun(&phases->begun_recomputes, event) - 1;
 }
 
+/* The pass that made a block without frames and is over before the block is freed; NULL = none. */
+static struct vt_pass *left_by(const struct vt_phases *phases, const struct vt_replay *replay,
+                               const struct vt_allocation *block)
+{
+    const struct vt_trace_stack *stack = &replay->trace->stacks[block->stack_id];
+    long pass = stack->native_count + stack->python_count == 0 && vt_holds_tensors(phases, block)
+                    ? vt_pass_before(phases, block->alloc_event)
+                    : -1;
+    return pass >= 0 && phases->passes[pass].last_event >= block->alloc_event &&
+                   phases->passes[pass].last_event < block->free_event
+               ? &phases->passes[pass]
+               : NULL;
+}
+
+void vt_phases_count_left(struct vt_phases *phases, const struct vt_replay *replay)
+{
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        struct vt_pass *pass = left_by(phases, replay, &replay->allocations[i]);
+        if (!pass)
+            continue;
+        pass->left++;
+        pass->kept += replay->allocations[i].free_event == VT_NEVER;
+    }
+}
+
+bool vt_stays_alone(const struct vt_phases *phases, const struct vt_replay *replay,
+                    const struct vt_allocation *block)
+{
+    const struct vt_pass *pass = block->free_event == VT_NEVER ? left_by(phases, replay, block) : NULL;
+    return pass && pass->kept * 2 <= pass->left;
+}
+
 bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block)
 {
     long pass = block->free_event == VT_NEVER ? -1 : vt_pass_before(phases, block->free_event);

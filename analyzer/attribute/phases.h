@@ -11,6 +11,7 @@ struct vt_pass {
     uint32_t work_event; /* the engine's first allocation: frees before it belong to the previous pass */
     bool makes_nodes;    /* create_graph: its blocks are part of a graph, and another pass may need them */
     bool is_inner;       /* autograd.grad called it, for the forward of another pass */
+    uint32_t left, kept; /* blocks without frames that outlive it, and those of them that nobody frees */
 };
 
 /* A run of allocations, as long as possible, that a checkpoint makes again in backward. */
@@ -57,8 +58,15 @@ void vt_phases_free(struct vt_phases *phases);
 void vt_phases_settle_passes(struct vt_phases *phases, size_t events);
 void vt_phases_settle(struct vt_phases *phases, size_t events);
 
+/* Counts what passes left. */
+void vt_phases_count_left(struct vt_phases *phases, const struct vt_replay *replay);
+
 /* True if a backward pass freed the block, whichever made it. */
 bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block);
+/* True if a pass made the block and it stays, though most of what the pass left is freed: no gradient, but
+ * what a library keeps in autograd's thread. Only of blocks without frames, which show more. */
+bool vt_stays_alone(const struct vt_phases *phases, const struct vt_replay *replay,
+                    const struct vt_allocation *block);
 /* Index of the last item that begins at or before `event`, or -1. */
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);

@@ -44,6 +44,7 @@
     X(CUT, "cut")     /* alive when the last block was made, before it could show what it is */              \
     X(OUTLIVES_SPAN, "outlives-span") /* the run of one phase that made it */                                \
     X(OUTLIVES_STEP, "outlives-step")                                                                        \
+    X(STAYS_ALONE, "stays-alone") /* of what a backward pass left without frames, most is freed */           \
     X(OUTLIVES_RECOMPUTE, "outlives-recompute") /* made again in backward, by a checkpoint */                \
     X(AT_NEXT_FORWARD, "at-next-forward")       /* alive when the next module call allocates */              \
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \

@@ -68,6 +68,13 @@ static bool is_inner(const struct vt_finder *finder, uint32_t event)
            finder->signs[event] == SIGN_BACKWARD;
 }
 
+/* A thread of autograd's keeps the workspace of its first product. */
+static bool is_workspace(const struct vt_finder *finder, const struct vt_allocation *block)
+{
+    return vt_finder_traits(finder, block->stack_id) & (VT_TRAIT(WORKSPACE) | VT_TRAIT(BLAS_WORKSPACE)) ||
+           vt_stays_alone(finder->phases, finder->replay, block);
+}
+
 /* Sums the gradient bytes alive at each interval's start, and those freed in it. */
 static void weigh_gradients(struct vt_finder *finder, struct interval *intervals)
 {
@@ -81,11 +88,8 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
         if (made >= 0 && finder->signs[block->alloc_event] == SIGN_OPTIMIZER &&
             block->free_event < intervals[made].end_event)
             intervals[made].has_temporaries = true;
-        if (finder->signs[block->alloc_event] != SIGN_BACKWARD ||
-            vt_finder_traits(finder, block->stack_id) & (VT_TRAIT(WORKSPACE) | VT_TRAIT(BLAS_WORKSPACE)))
-            continue; /* a thread of autograd's keeps its workspace: no gradient */
-        if (made < 0 || block->free_event <= phases->passes[made].last_event ||
-            is_inner(finder, block->alloc_event))
+        if (finder->signs[block->alloc_event] != SIGN_BACKWARD || is_workspace(finder, block) || made < 0 ||
+            block->free_event <= phases->passes[made].last_event || is_inner(finder, block->alloc_event))
             continue;
         if (block->free_event == VT_NEVER && phases->passes[made].makes_nodes)
             continue; /* its graph may hold it for good */

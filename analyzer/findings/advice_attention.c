@@ -28,7 +28,7 @@ static bool find_weights(const struct vt_adviser *adviser, struct weights *weigh
     for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
         uint64_t traits = vt_forward_traits(adviser, i);
         bool backward = adviser->attribution->labels[i].phase == VT_PHASE_BACKWARD;
-        if (!vt_whatif_counts(&adviser->whatif, &blocks[i]))
+        if (!vt_is_of_script(adviser, i))
             continue;
         if (traits & VT_TRAIT(ATTENTION_AVERAGE)) {
             if (backward || is_kept(adviser, &blocks[i]))
@@ -55,7 +55,7 @@ void vt_advise_need_weights(struct vt_adviser *adviser)
         const struct vt_allocation *block = &replay->allocations[i];
         uint64_t traits = vt_forward_traits(adviser, i);
         bool has_size = traits & VT_TRAIT(ATTENTION_PRODUCT) && vt_index_has(&weights.sizes, block->bytes);
-        if (vt_whatif_counts(&adviser->whatif, block) &&
+        if (vt_is_of_script(adviser, i) &&
             (has_size || traits & (VT_TRAIT(ATTENTION_WEIGHTS) | VT_TRAIT(ATTENTION_AVERAGE))))
             vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
     }

@@ -58,7 +58,7 @@ static bool is_unread(const struct keeping *keeping, uint32_t index)
 static void read_backward(struct keeping *keeping)
 {
     for (uint32_t i = keeping->backward.begin; i < keeping->backward.end; i++)
-        keeping->gradients[vt_line_of(keeping->adviser, i)]++;
+        keeping->gradients[vt_line_of(keeping->adviser, i)] += vt_is_of_script(keeping->adviser, i);
     uint32_t last_made =
         keeping->backward.begin ? block_at(keeping, keeping->backward.begin - 1)->alloc_event : 0;
     for (uint32_t i = keeping->backward.first; i < keeping->backward.begin; i++) {

@@ -25,8 +25,7 @@ static bool is_similar(uint64_t bytes, uint64_t size)
 static bool is_of_forward(const struct loss *loss, uint32_t index)
 {
     uint8_t phase = loss->adviser->attribution->labels[index].phase;
-    return (phase == VT_PHASE_FORWARD || phase == VT_PHASE_EVAL) &&
-           vt_whatif_counts(&loss->adviser->whatif, &loss->adviser->replay->allocations[index]);
+    return (phase == VT_PHASE_FORWARD || phase == VT_PHASE_EVAL) && vt_is_of_script(loss->adviser, index);
 }
 
 /* From loss values of this size back to a linear layer, through what is of their size: conversions, copies.
@@ -107,7 +106,7 @@ static void divide(struct loss *loss)
         const struct vt_label *label = &adviser->attribution->labels[i];
         bool backward = label->phase == VT_PHASE_BACKWARD;
         uint32_t line = vt_line_of(adviser, i);
-        if (!vt_whatif_counts(&adviser->whatif, block) || (!backward && !is_of_forward(loss, i)))
+        if (!vt_is_of_script(adviser, i) || (!backward && !is_of_forward(loss, i)))
             continue;
         if (backward && loss->sizes[line] && !size) {
             size = loss->sizes[line];

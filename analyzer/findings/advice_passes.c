@@ -69,16 +69,12 @@ static bool is_made_with_node(const struct passes *passes, uint32_t index)
     return vt_made_node(passes->adviser->attribution, block_at(passes, index)->alloc_event);
 }
 
-static bool is_counted(const struct passes *passes, uint32_t index)
-{
-    return vt_whatif_counts(&passes->adviser->whatif, block_at(passes, index));
-}
-
 /* A forward's value that this backward frees. */
 static bool is_of_graph(const struct passes *passes, uint32_t index)
 {
     const struct vt_allocation *block = block_at(passes, index);
-    return is_counted(passes, index) && block->free_event >= passes->backward.span->first_event &&
+    return vt_is_of_script(passes->adviser, index) &&
+           block->free_event >= passes->backward.span->first_event &&
            block->free_event <= passes->backward.span->last_event && is_made_with_node(passes, index);
 }
 
@@ -163,7 +159,7 @@ static bool are_joined(const struct passes *passes, const uint32_t *turns)
     bool joined = false;
     for (uint32_t i = passes->backward.end; i-- > passes->backward.begin && !joined;) {
         const struct vt_allocation *block = block_at(passes, i);
-        if (block->bytes <= SMALL_BYTES || !has_number(passes, i) || !is_counted(passes, i))
+        if (block->bytes <= SMALL_BYTES || !has_number(passes, i) || !vt_is_of_script(passes->adviser, i))
             continue;
         uint64_t size = gradient_size(passes, block->bytes),
                  key = vt_mix(vt_line_of(passes->adviser, i) + 1, size);
@@ -178,8 +174,8 @@ static bool are_joined(const struct passes *passes, const uint32_t *turns)
     return joined;
 }
 
-/* Backward of a pass frees its graph before the next pass begins, but needs it. Gradients are there from the
- * second pass on; those of one pass are added at once to them. */
+/* Backward of a pass frees its graph before the next pass begins, but needs it. Gradients, and a workspace
+ * that stays, are there from the second pass on; gradients of one pass are added at once to them. */
 static void separate(struct passes *passes, const uint32_t *turns)
 {
     struct vt_adviser *adviser = passes->adviser;
@@ -188,7 +184,7 @@ static void separate(struct passes *passes, const uint32_t *turns)
         const struct vt_allocation *block = block_at(passes, i);
         while (pass + 1 < passes->count && block->alloc_event >= passes->cuts[pass + 1])
             pass++;
-        if (pass + 1 == passes->count || !is_counted(passes, i) ||
+        if (pass + 1 == passes->count || !vt_is_of_script(passes->adviser, i) ||
             block->free_event < passes->backward.span->first_event ||
             block->free_event > passes->backward.span->last_event)
             continue;
@@ -197,11 +193,12 @@ static void separate(struct passes *passes, const uint32_t *turns)
     }
     for (uint32_t i = passes->backward.begin; i < passes->backward.end; i++) {
         const struct vt_allocation *block = block_at(passes, i);
-        if (!is_counted(passes, i))
+        const uint8_t category = adviser->attribution->labels[i].category;
+        if (!vt_whatif_counts(&adviser->whatif, block))
             continue;
         uint32_t pass = has_number(passes, i) ? pass_of_node(passes, i) : 0;
         if (block->free_event > passes->backward.span->last_event &&
-            adviser->attribution->labels[i].category == VT_CATEGORY_GRADIENT)
+            (category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_WORKSPACE))
             vt_whatif_less(&adviser->whatif, passes->cuts[1], block->alloc_event, 0 - block->bytes);
         else if (pass > 0 && block->free_event > turns[pass - 1])
             vt_whatif_less(&adviser->whatif, block->alloc_event + 1, block->free_event, block->bytes);

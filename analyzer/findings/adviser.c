@@ -45,6 +45,12 @@ static void find_lines(struct vt_adviser *adviser)
     vt_index_free(&known);
 }
 
+bool vt_is_of_script(const struct vt_adviser *adviser, uint32_t allocation)
+{
+    return adviser->attribution->labels[allocation].category != VT_CATEGORY_WORKSPACE &&
+           vt_whatif_counts(&adviser->whatif, &adviser->replay->allocations[allocation]);
+}
+
 static bool is_of_backward(const struct vt_adviser *adviser, uint32_t allocation)
 {
     return adviser->attribution->labels[allocation].phase == VT_PHASE_BACKWARD;

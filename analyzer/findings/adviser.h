@@ -40,6 +40,9 @@ enum vt_advice_kind {
 
 void vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
+/* True for what the peak counts, but for workspaces: a library keeps them, or takes them again, whatever the
+ * script does with its tensors. */
+bool vt_is_of_script(const struct vt_adviser *adviser, uint32_t allocation);
 /* The line (vt_adviser.lines) that an allocation belongs to; in backward, that of its forward operator. A
  * node shows Python frames only. */
 uint32_t vt_line_of(const struct vt_adviser *adviser, uint32_t allocation);

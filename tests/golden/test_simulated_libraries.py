@@ -31,10 +31,11 @@ def loaded(file):
 
 
 @pytest.mark.parametrize("file,make,end", [
+    ("libcublas.so.12", "cublasCreate_v2", "cublasDestroy_v2"), ("libcublas.so.13", "cublasCreate_v2", "cublasDestroy_v2"),
     ("libcublasLt.so.13", "cublasLtCreate", "cublasLtDestroy"), ("libcudnn.so.9", "cudnnCreate", "cudnnDestroy"),
     ("libcusolver.so.12", "cusolverDnCreate", "cusolverDnDestroy"), ("libcusparse.so.12", "cusparseCreate", "cusparseDestroy")])
 def test_each_handle_is_its_own(file, make, end):
-    """Programs key what they keep by them."""
+    """PyTorch has a workspace for each."""
     functions, handles = loaded(file), [ctypes.c_void_p() for _ in range(3)]
     for handle in handles:
         assert getattr(functions, make)(ctypes.byref(handle)) == 0

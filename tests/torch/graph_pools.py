@@ -15,13 +15,14 @@ import train_script
 
 
 def private_pools(memory):
-    """Bytes of the segments and of the blocks in use, of each pool that is not the common one."""
+    """Bytes of the segments, of those with blocks in use, and of these blocks, of each pool that is not the common one."""
     pools = {}
     for segment in torch.cuda.memory_snapshot():
         if tuple(segment["segment_pool_id"]) != (0, 0):
-            found = pools.setdefault(str(segment["segment_pool_id"]), {"bytes": 0, "block_bytes": 0})
+            found = pools.setdefault(str(segment["segment_pool_id"]), {"bytes": 0, "block_bytes": 0, "held_bytes": 0})
             found["bytes"] += segment["total_size"]
             found["block_bytes"] += segment["allocated_size"]
+            found["held_bytes"] += segment["total_size"] if segment["allocated_size"] else 0
     return {"pools": sorted(pools.values(), key=lambda pool: (-pool["bytes"], pool["block_bytes"])), "reserved": memory()}
 
 

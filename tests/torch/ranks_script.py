@@ -28,6 +28,7 @@ parser.add_argument("--steps", type=int, default=4)
 options = parser.parse_args()
 
 WIDTH, DEPTH = 256, 8
+kept_bytes = []  # of each block that is kept
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 torch.cuda.set_device(device)
@@ -114,7 +115,9 @@ def step(model, batch, kept):
     else:
         model(inputs).square().mean().backward()
     if rank == options.keep:
+        before = torch.cuda.memory_allocated()
         kept.append(torch.ones(8 << 20, dtype=torch.uint8, device=device))
+        kept_bytes.append(torch.cuda.memory_allocated() - before)
 
 
 def count(**more):
@@ -186,7 +189,7 @@ def main():
             fill(model)
     torch.cuda.synchronize()
     wait_until_told()
-    tell("rank", **count(names=[name for name, _ in model.named_parameters()]))
+    tell("rank", **count(kept_bytes=kept_bytes, names=[name for name, _ in model.named_parameters()]))
     dist.barrier()
     dist.destroy_process_group()
 

@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import socket
+import statistics
 import struct
 import sys
 
@@ -82,8 +83,12 @@ def test_ddp_with_three_that_differ(tmp_path):
     assert large["bytes"] - large["usual_bytes"] == large["difference_bytes"] > 20 << 20
     assert large["lines"][0]["line"] == line_of("self.down(torch.relu(self.up(inputs)))")
     assert keeping["lines"][0]["line"] == line_of("kept.append(torch.ones(") and keeping["lines"][0]["usual_bytes"] == 0
-    # The allocator cuts nothing under 1 MiB off a block that it gives again.
-    assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
+    # The peak is in the fourth step, and what the fourth one keeps comes after it.
+    assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == sum(counted[5]["kept_bytes"][:3])
+    assert keeping["difference_bytes"] == counted[5]["allocated_peak"] - statistics.median(
+        truth["allocated_peak"] for truth in counted if truth["rank"] != 5)
+    # The allocator cuts nothing under 1 MiB off a block that it gives again: other lines differ by such rests.
+    assert abs(keeping["difference_bytes"] - keeping["lines"][0]["bytes"]) < 1 << 20
     # What the card had in use when a rank came is no context of its own.
     differs = vramtrace("diff", told["processes"][0]["file"], told["processes"][7]["file"]).stdout
     assert not re.search(r"^  context  ", differs, re.MULTILINE)

@@ -79,6 +79,10 @@ class Blocks:
         self.starts = [start for start, _ in spans]
         self.sizes = [size for _, size in spans]
 
+    def spans(self):
+        """{(start, bytes)}"""
+        return set(zip(self.starts, self.sizes))
+
     def holding(self, storage):
         """(start, bytes) of the block that holds this storage, or None."""
         address = storage.data_ptr()
@@ -148,14 +152,18 @@ def tensors_by_name(models, optimizers):
     return found
 
 
-def workspace_bytes():
-    """What cuBLAS's workspaces held: they are freed to learn it, so only at the end. None where PyTorch has no such call."""
+def workspace_bytes(early):
+    """What cuBLAS's workspaces held, and what those that are among EARLY blocks did: they are freed to learn it, so only at the end.
+    None where PyTorch has no such call."""
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is None:
-        return None
-    before = torch.cuda.memory_allocated()
+        return {"workspace_bytes": None, "first_workspace_bytes": None}
+    device = torch.cuda.current_device()
+    before, blocks = torch.cuda.memory_allocated(), Blocks(device).spans()
     clear()
-    return before - torch.cuda.memory_allocated()
+    freed = blocks - Blocks(device).spans()
+    return {"workspace_bytes": before - torch.cuda.memory_allocated(),
+            "first_workspace_bytes": sum(size for start, size in freed & early)}
 
 
 class Truth:
@@ -168,6 +176,7 @@ class Truth:
         self.mark, self.look = load_mark(), load_mark("vramtrace_inspect")
         self.driver = DriverTruth()
         self.marks = []
+        self.first_blocks = set()  # at the first mark
 
     def take(self, name, step, inputs):
         device = torch.cuda.current_device()
@@ -185,6 +194,7 @@ class Truth:
         }
         if self.with_names:
             entry["tensors"] = tensors_by_name(*self.watched())
+        self.first_blocks = self.first_blocks or Blocks(device).spans()
         assert torch.cuda.memory_allocated() == before, "taking the truth must not allocate"
         self.marks.append(entry)
 
@@ -252,7 +262,7 @@ def main():
     torch.cuda.synchronize()
     if arguments.truth:
         with open(arguments.truth, "w") as out:
-            json.dump({**truth.document(arguments.steps), "workspace_bytes": workspace_bytes()}, out, indent=1)
+            json.dump({**truth.document(arguments.steps), **workspace_bytes(truth.first_blocks)}, out, indent=1)
     if arguments.history:
         dump_history(arguments.history)
     if arguments.snapshot:

@@ -40,8 +40,8 @@ def weights_in_loss(follow):
 
 
 def weights_collected(follow):
-    """For a picture of the last step's."""
-    layer, x = attention(4, 512, 128)
+    """For a picture of the last step's: large beside what the allocator leaves of a block, which is up to 1 MiB."""
+    layer, x = attention(8, 1024, 128)
     seen = []
 
     def loss():
