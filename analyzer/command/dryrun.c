@@ -286,7 +286,8 @@ static int prepare(char **words)
     text = vt_print_text("simulated: %s, values %s", chosen.gpu->key, getenv("VRAMTRACE_DRYRUN_VALUES"));
     vt_run_set("VRAMTRACE_STANDIN_MARK", text, true);
     free(text);
-    vt_run_set("VRAMTRACE_STANDIN_COPY", "8MiB", false);
+    vt_run_set("VRAMTRACE_STANDIN_COPY", "1MiB",
+               false); /* as what is computed, so that large models take no memory */
     free(folder);
     return 0;
 }

@@ -63,8 +63,9 @@ def main(pythons):
             (pathlib.Path(folder) / name).mkdir()
             (pathlib.Path(folder) / name / "config.json").write_text(json.dumps(config))
         print("| program | allocated, reserved (bytes) | seconds | RAM, MiB | answer |\n|---|--:|--:|--:|---|")
-        lora = ["--gpu", "a100-80gb", "--random-weights", "python", HERE / "programs/lora.py", "7b"]
-        sharded = ["--gpu", "h100-80gb:8", "-o", f"{folder}/ranks/", "torchrun", "--nproc-per-node", "8", HERE / "programs/fsdp.py", "8b"]
+        lora = ["--gpu", "a100-80gb", "--random-weights", "python", HERE / "programs/lora_7b.py", "7b"]
+        launcher = ["torchrun", "--nproc-per-node", "8"]
+        sharded = ["--gpu", "h100-80gb:8", "-o", f"{folder}/ranks/", *launcher, HERE / "programs/sharded_8b.py", "8b"]
         for title, words in (("LoRA of 7 B, bf16, batch 2 x 1024", lora), ("FSDP2 of 8 B, 8 ranks, batch 1 x 4096", sharded)):
             numbers, seconds, memory, verdict = dryrun(pythons[0], folder, *words)
             print(f"| {title} | {numbers.replace(' ', ', ')} | {seconds} | {memory} | {verdict} |", flush=True)

@@ -1,4 +1,4 @@
-"""FSDP2 training of an 8 B model, for torchrun: fsdp.py MODEL."""
+"""FSDP2 training of an 8 B model, for torchrun: sharded_8b.py MODEL."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""LoRA fine-tuning of a 7 B model: lora.py MODEL."""
+"""LoRA fine-tuning of a 7 B model: lora_7b.py MODEL."""
 import sys
 
 import torch
