@@ -16,10 +16,11 @@ from . import say, setting
 
 # Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
 SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
-# Left to the GPU: they only allocate, or nobody reads their values.
-SKIPPED = ("_foreach_", "_fused_", "empty", "new_empty", "_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn",
-           "cudnn", "miopen", "record_stream", "_pin_memory", "is_pinned", "set_", "resize", "_resize", "_lazy", "_assert", "sym_",
-           "pow", "_local_scalar")
+# Left to the GPU: they only allocate, or nobody reads their values. pow of two tensors: C++ hands it numbers that Python cannot receive.
+SKIPPED = ("_foreach_", "_fused_", "empty", "new_empty", "miopen", "record_stream", "_pin_memory", "is_pinned", "set_", "resize", "_resize",
+           "_lazy", "_assert", "sym_", "_local_scalar", "pow.Tensor_Tensor", "pow.Scalar", "pow_.Tensor")
+# The CPU has no such operators: their results are filled.
+FILLED = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn", "cudnn")
 RANDOM = ("native_dropout", "bernoulli", "multinomial", "rand", "normal", "uniform", "random", "exponential", "cauchy", "geometric",
           "log_normal", "poisson", "rrelu")
 # How the number that the GPU would bring to the host follows from the result on the CPU.
@@ -167,6 +168,7 @@ class Values:
         """`own(keyset, ...)` runs the operator on the simulated GPU."""
         torch, thread, schema = self.torch, self.thread, operator._schema
         name = schema.name.split("::")[1]
+        filled = LARGE and name.startswith(FILLED)
         counted = LARGE and (name in COUNTED or name in INDEXED)
         to_host = operator in (self.aten.copy_.default, self.aten._to_copy.default, self.aten._copy_from.default)
         spots = [(i + 1, a.name) for i, a in enumerate(schema.arguments) if str(a.type) in ("Tensor", "Optional[Tensor]")]
@@ -213,6 +215,8 @@ class Values:
             try:
                 if computed is not None:
                     self.write(self.tensors(result), computed)
+                elif filled:
+                    self.fill(self.tensors(result))
                 elif not (isinstance(result, torch.Tensor) and (result.device.type != "cuda" and not to_host or
                                                                 result.numel() * result.element_size() > SMALL)):
                     if name not in COUNTED:
