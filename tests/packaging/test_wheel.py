@@ -125,6 +125,23 @@ def test_marks_regions_and_steps(environment, tmp_path):
     assert seen.count(("mark", "thread")) == 400
 
 
+DRY = """
+import ctypes, sys
+for name in ("cuda.so.1", "cudart.so.12", "cudart.so.13", "cublas.so.12", "cublas.so.13", "cudnn.so.9", "nccl.so.2", "cufft.so.12"):
+    ctypes.CDLL("lib" + name)
+ctypes.PyDLL("libvramtrace_around.so")
+assert hasattr(ctypes.CDLL("libcuda.so.1"), "standin_answer") and "vramtrace_dryrun" in sys.modules
+"""
+
+
+def test_a_dry_run_has_all_its_libraries(environment, tmp_path):
+    (tmp_path / "program.py").write_text(DRY + PROGRAM)
+    done = call(environment / "bin" / "python", "-m", "vramtrace", "dryrun", "-o", "x.vrt", "program.py", cwd=tmp_path,
+                environment={"LD_LIBRARY_PATH": ""})
+    assert json.loads(done.stdout) == [[True] * 10, str(tmp_path / "x.vrt")]
+    assert "fits on NVIDIA H100 80GB HBM3: 603 MiB of 79.2 GiB" in done.stderr, done.stderr
+
+
 def test_nothing_without_the_recorder(environment, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     done = call(environment / "bin" / "python", "program.py", cwd=tmp_path)
