@@ -2,8 +2,6 @@
  * library with STANDIN_<library> defined; everything else is made by library.py and returns 0. */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #pragma GCC visibility push(default)
@@ -47,42 +45,6 @@ int cublasLtMatmulAlgoGetHeuristic(void *lt, void *operation, void *a, void *b, 
     if (requested > 0)
         memset(results, 0, sizeof(*results));
     *returned = requested > 0;
-    return 0;
-}
-#endif
-
-#ifdef STANDIN_libcudnn
-/* Programs compare it with the one that they were built with: VRAMTRACE_STANDIN_CUDNN=9.26.0, else what PyTorch 2.11 has. */
-static int version_part(int part)
-{
-    const char *text = getenv("VRAMTRACE_STANDIN_CUDNN");
-    int parts[3] = {9, 19, 0};
-    if (text != NULL)
-        sscanf(text, "%d.%d.%d", &parts[0], &parts[1], &parts[2]);
-    return part >= 0 && part < 3 ? parts[part] : 0;
-}
-size_t cudnnGetVersion(void)
-{
-    return (size_t)(version_part(0) * 10000 + version_part(1) * 100 + version_part(2));
-}
-int cudnnGetProperty(int part, int *value) /* XLA compares, too */
-{
-    return give_number(value, version_part(part));
-}
-/* One heuristic result, and plans without workspace. */
-int cudnnBackendGetAttribute(void *descriptor, int attribute, int type, int64_t requested, int64_t *count,
-                             void *values)
-{
-    enum { BOOLEAN = 2, INT64 = 3, DOUBLE = 5, VOID_POINTER = 6, DESCRIPTOR = 15 };
-    (void)descriptor;
-    (void)attribute;
-    if (count)
-        *count = 1;
-    if (values && requested > 0 && type != DESCRIPTOR)
-        memset(values, 0,
-               type == INT64 || type == DOUBLE || type == VOID_POINTER ? 8
-               : type == BOOLEAN                                       ? 1
-                                                                       : 4);
     return 0;
 }
 #endif

@@ -68,6 +68,12 @@ def test_values(tmp_path):
     assert there == here
 
 
+def test_recurrent_networks(tmp_path):
+    done = python(tmp_path, "recurrent.py")
+    assert done.output.split("\n")[:-2] == [f"{cell} True" for cell in ("LSTM", "GRU", "RNN") for _ in range(3)], done.error
+    assert done.output.endswith("packed torch.Size([25, 16])\n") and done.status == 0
+
+
 def test_a_loader_ends_early_and_what_follows_is_reached(tmp_path):
     done = python(tmp_path, "loops.py", "loader")
     assert done.output.splitlines() == ["epoch 0: 3 of 100 batches", "evaluated 3", "epoch 1: 1 of 100 batches", "evaluated 1",
