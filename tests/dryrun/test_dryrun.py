@@ -154,8 +154,14 @@ def test_a_measured_trace_beside_a_simulated_one(tmp_path):
     assert told[1].startswith("A is simulated (h100-80gb, values on), B was measured")
 
 
-def test_ranks_on_simulated_gpus(tmp_path):
-    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", HERE / "programs/sharded.py"]
+LAUNCHERS = {"torchrun": ["torch.distributed.run", "--nproc-per-node", "2"],
+             "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+                            "--mixed_precision", "no", "--dynamo_backend", "no"]}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_on_simulated_gpus(launcher, tmp_path):
+    command = [PYTHON, "-m", *LAUNCHERS[launcher], HERE / "programs/sharded.py"]
     done = dry(tmp_path, command, "--gpu", "h100-80gb:2", "--steps", "9")
     assert done.status == 0, done.error
     words = done.output.split()

@@ -1,6 +1,7 @@
 """Models by their names: of weights only the header is fetched, and the user's own cache stays as it is."""
 import hashlib
 import http.server
+import importlib.util
 import json
 import os
 import re
@@ -144,6 +145,17 @@ def test_random_weights(tmp_path):
     assert parameters == COUNT and 2 * COUNT <= allocated < 2 * COUNT + (64 << 10)
     assert "LlamaForCausalLM has random weights: ./model is made from its configuration" in done.error
     assert sorted(os.listdir(tmp_path / "model")) == ["config.json"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("diffusers") is None, reason="needs diffusers")
+def test_random_weights_of_diffusers(tmp_path):
+    (tmp_path / "unet").mkdir()
+    config = {"_class_name": "UNet2DModel", "sample_size": 32, "block_out_channels": [64, 128], "down_block_types": ["DownBlock2D"] * 2,
+              "up_block_types": ["UpBlock2D"] * 2, "layers_per_block": 1}
+    (tmp_path / "unet/config.json").write_text(json.dumps(config))
+    done = python(tmp_path, "from_hub_diffusers.py", "./unet", options=["--random-weights"], HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
+    allocated, parameters = held(done)
+    assert parameters > 1e6 and 2 * parameters <= allocated < 2 * parameters + (512 << 8) and "UNet2DModel has random weights" in done.error
 
 
 def test_a_cache_of_the_programs_own_is_not_filled_with_holes(hub, tmp_path):

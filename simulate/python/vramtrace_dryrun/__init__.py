@@ -15,6 +15,7 @@ import warnings
 PARTS = {
     "torch": ["unfilled", "values", "limits"],
     "transformers.modeling_utils": ["weights"],
+    "diffusers.models.modeling_utils": ["weights"],
     "huggingface_hub.constants": ["hub"],
     "huggingface_hub.file_download": ["hub"],
     "datasets.load": ["fake_data"],

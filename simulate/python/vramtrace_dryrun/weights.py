@@ -1,5 +1,5 @@
-"""With --random-weights: from_pretrained of transformers reads a model folder that is made from the configuration alone. Its weights are a
-safetensors file with a true header and a hole for the data, so that loading goes its real way."""
+"""With --random-weights: from_pretrained of transformers and diffusers reads a model folder that is made from the configuration alone. Its
+weights are a safetensors file with a true header and a hole for the data, so that loading goes its real way."""
 import atexit
 import functools
 import json
@@ -14,6 +14,8 @@ DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
           "int8": "I8", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 # What from_pretrained passes on to the loading of a configuration.
 OF_CONFIG = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder", "trust_remote_code")
+# What tells it which files of the hub to read.
+OF_FILES = ("revision", "subfolder", "variant", "force_download", "use_safetensors")
 
 
 def write_sparse(path, tensors):
@@ -28,6 +30,12 @@ def write_sparse(path, tensors):
         file.truncate(8 + len(text) + end)
 
 
+def temporary_folder():
+    folder = tempfile.mkdtemp(prefix="vramtrace-dryrun-")
+    atexit.register(shutil.rmtree, folder, True)
+    return folder
+
+
 def has_weights(path):
     return os.path.isdir(path) and any(name.endswith((".safetensors", ".bin", ".index.json")) for name in os.listdir(path))
 
@@ -37,18 +45,40 @@ def make_folder(torch, cls, config):
     with torch.device("meta"):
         model = cls(config).to(dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype).partition(".")[2] or str(dtype)))
     tied = set(getattr(model, "_tied_weights_keys", None) or ()) if getattr(config, "tie_word_embeddings", False) else ()
-    folder = tempfile.mkdtemp(prefix="vramtrace-dryrun-")
-    atexit.register(shutil.rmtree, folder, True)
+    folder = temporary_folder()
     config.save_pretrained(folder)
     tensors = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
     write_sparse(os.path.join(folder, "model.safetensors"), tensors)
     return folder
 
 
+def install_diffusers(torch, modeling_utils):
+    own = modeling_utils.ModelMixin.from_pretrained.__func__
+
+    @classmethod
+    @functools.wraps(own)
+    def from_pretrained(cls, path, **kwargs):
+        if path is None or has_weights(os.path.join(str(path), kwargs.get("subfolder") or "")):
+            return own(cls, path, **kwargs)
+        config = cls.load_config(path, **{key: kwargs[key] for key in OF_CONFIG if key in kwargs and key != "trust_remote_code"})
+        say(f"{cls.__name__} has random weights: {path} is made from its configuration")
+        dtype = kwargs.get("torch_dtype")
+        with torch.device("meta"):
+            model = cls.from_config(config).to(dtype if isinstance(dtype, torch.dtype) else torch.float32)
+        folder = temporary_folder()
+        model.save_config(folder)
+        write_sparse(os.path.join(folder, modeling_utils.SAFETENSORS_WEIGHTS_NAME), model.state_dict())
+        return own(cls, folder, **{key: value for key, value in kwargs.items() if key not in OF_FILES})
+
+    modeling_utils.ModelMixin.from_pretrained = from_pretrained
+
+
 def install(modeling_utils):
     if not setting("RANDOM_WEIGHTS"):
         return
     import torch
+    if modeling_utils.__name__.startswith("diffusers"):
+        return install_diffusers(torch, modeling_utils)
     own = modeling_utils.PreTrainedModel.from_pretrained.__func__
 
     @classmethod
@@ -60,7 +90,7 @@ def install(modeling_utils):
                 config = cls.config_class.from_pretrained(config or path, **{key: kwargs[key] for key in OF_CONFIG if key in kwargs})
             say(f"{cls.__name__} has random weights: {path} is made from its configuration")
             path = make_folder(torch, cls, config)
-            for name in ("revision", "subfolder", "variant", "force_download", "use_safetensors"):
+            for name in OF_FILES:
                 kwargs.pop(name, None)
         return own(cls, path, *args, config=config, **kwargs)
 
