@@ -29,16 +29,16 @@ int cudnnGetProperty(int part, int *value) /* XLA compares, too */
     *value = version_part(part);
     return 0;
 }
-/* One heuristic result, and plans without workspace of their own. PyTorch's attention goes through
- * cudnn-frontend, which adds what the graph of the backward pass needs between its kernels: dQ in fp32 and
- * the sums of the softmax's rows. What cuDNN's own engines ask beyond that is not published: too low by that
- * much. */
+/* One heuristic result, engines of any number that cudnn-frontend names, and plans without workspace of their
+ * own. PyTorch's attention goes through cudnn-frontend, which adds what the graph of the backward pass needs
+ * between its kernels: dQ in fp32 and the sums of the softmax's rows. What cuDNN's own engines ask beyond
+ * that is not published: too low by that much. */
 int cudnnBackendGetAttribute(void *descriptor, int attribute, int type, int64_t requested, int64_t *count,
                              void *values)
 {
     enum { BOOLEAN = 2, INT64 = 3, DOUBLE = 5, VOID_POINTER = 6, DESCRIPTOR = 15 };
+    enum { GRAPHS_ENGINES = 802, ENGINES = 1024 };
     (void)descriptor;
-    (void)attribute;
     if (count)
         *count = 1;
     if (values && requested > 0 && type != DESCRIPTOR)
@@ -46,6 +46,8 @@ int cudnnBackendGetAttribute(void *descriptor, int attribute, int type, int64_t 
                type == INT64 || type == DOUBLE || type == VOID_POINTER ? 8
                : type == BOOLEAN                                       ? 1
                                                                        : 4);
+    if (attribute == GRAPHS_ENGINES && values && requested > 0)
+        *(int64_t *)values = ENGINES;
     return 0;
 }
 

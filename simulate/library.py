@@ -6,7 +6,7 @@
 
 A function returns 0 and answers through each pointer that is not const: a block of its own where a handle is asked for, which ends
 with the function that destroys it, else zeros.
-That is all that programs look at, but for the few in libraries.c and nccl.c."""
+That is all that programs look at, but for the few in libraries.c and in the sources named after a library."""
 import collections
 import pathlib
 import re
@@ -62,6 +62,7 @@ def source(functions, name, own):
              "static inline void give(void **answer) { if (answer) *answer = calloc(1, 64); }",
              "static inline void take(void **handle) { if (handle) free(*handle); }",
              "static inline void clear(void *answer, size_t bytes) { if (answer) memset(answer, 0, bytes); }"]
+    creates = any("Create" in function for function in functions)  # cuSPARSELt fills what its caller has
     for function, (letters, _) in sorted(functions.items()):
         if function in own:
             continue
@@ -72,7 +73,7 @@ def source(functions, name, own):
         typed = ", ".join(f"{TYPES['p' if letter[0] == 'o' else letter]} a{i}" for i, letter in enumerate(parameters)) or "void"
         answers = [(i, letter) for i, letter in enumerate(parameters) if letter[0] in "ho"]
         acts = [f"give(a{i});" if letter == "h" else f"clear(a{i}, {letter[1:]});" for i, letter in answers]
-        if "Destroy" in function and parameters in (["p"], ["h"]):
+        if "Destroy" in function and parameters in (["p"], ["h"]) and creates:
             acts = ["free(a0);" if parameters == ["p"] else "take(a0);"]
         end = {"i": "return 0;", "v": "", "t": f'return "simulated {name}";'}[returned]
         lines.append(f"STUB {RETURNED[returned]} {function}({typed});")
