@@ -205,7 +205,8 @@ def repeat(experiment, clone, keep, steps):
 def means(log):
     """The line of the script after the first period."""
     for line in log.read_text(errors="replace").splitlines():
-        if line.startswith('{"step"') and "mem allocated" in line:
+        line = line[max(line.find('{"step"'), 0):]  # a bar of progress may be in front
+        if line.startswith('{"step"') and line.endswith("}") and "mem allocated" in line:
             told = json.loads(line)
             return {"steps": int(told["step"]), "allocated": int(told["mem allocated"]), "reserved": int(told["mem reserved"])}
     return None
