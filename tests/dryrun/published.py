@@ -31,6 +31,7 @@ from helpers import PROGRAM, made_here  # noqa: E402
 
 RECIPE = "method_comparison/image-gen"
 GPU = "l40s"
+MORE = "64GiB" # of the simulated card, where its own memory is not enough
 TIME = "60m"
 PERIOD = 100  # steps of the published means
 LAST_LINES = 3  # of a program that failed
@@ -117,6 +118,14 @@ class Published:
         self.commit = packages["peft-commit-hash"]
         self.packages = [f"{name}=={packages[f'{name}-version'].partition('+')[0]}" for name in PACKAGES]
 
+    def files(self, folder):
+        """Of the experiment, from FOLDER, or from the clone's newest commit if it was added later than it was run."""
+        path = f"{RECIPE}/experiments/{self.name.replace('--', '/', 1)}/"
+        if folder.exists():
+            return {file.name: file.read_text() for file in folder.iterdir()}
+        return {pathlib.Path(name).name: git(self.clone, "show", f"HEAD:{name}")
+                for name in git(self.clone, "ls-tree", "--name-only", "HEAD", path).splitlines()}
+
     def versions(self):
         return ", ".join(self.packages).replace("==", " ") + f", peft {self.commit[:9]}"
 
@@ -158,10 +167,8 @@ def working_folder(keep, source, experiment, steps):
     folder = keep / "run" / experiment.name
     inside = folder / "experiments" / experiment.name.replace("--", "/", 1)
     inside.mkdir(parents=True, exist_ok=True)
-    for name in ("adapter_config.json", "training_params.json"):
-        own = source / inside.relative_to(folder) / name
-        if own.exists():
-            (inside / name).write_text(own.read_text())
+    for name, text in experiment.files(source / inside.relative_to(folder)).items():
+        (inside / name).write_text(text)
     parameters = inside / "training_params.json"
     own = json.loads(parameters.read_text()) if parameters.exists() else {}
     parameters.write_text(json.dumps({**own, "max_steps": steps, "eval_steps": steps, "num_inference_steps": 1}))
@@ -171,15 +178,22 @@ def working_folder(keep, source, experiment, steps):
 
 
 def repeat(experiment, clone, keep, steps):
-    """What our run says: {allocated, reserved, parameters}, or {failed}."""
+    """What our run says: {allocated, reserved, parameters}, or {failed}. `short`: the card was too small, and was made larger."""
+    result = run(experiment, clone, keep, steps)
+    if "out of memory" in result.get("failed", ""):
+        result = {**run(experiment, clone, keep, steps, "--gpu-memory", MORE), "short": True}
+    return result
+
+
+def run(experiment, clone, keep, steps, *more):
     source = checkout(clone, keep, experiment.commit)
     executable = python(keep, tuple(experiment.packages))
     folder, path = working_folder(keep, source / RECIPE, experiment, steps)
     environment = {**os.environ, "PATH": f"{executable.parent}:{os.environ['PATH']}", "PYTHONPATH": str(source / "src"),
                    "HF_HUB_OFFLINE": "1", "HF_HOME": str(keep.resolve() / "home"), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1",
                    "VRAMTRACE_INSPECT": "0", "VRAMTRACE_OUT": "trace.vrt"}
-    command = [PROGRAM, "dryrun", "--gpu", GPU, "--batches", "0", "--steps", str(steps + 1), "--time", TIME, "--random-weights", "--",
-               "python", source / RECIPE / "run.py", "-v", "--clean", path]
+    command = [PROGRAM, "dryrun", "--gpu", GPU, *more, "--batches", "0", "--steps", str(steps + 1), "--time", TIME, "--random-weights",
+               "--", "python", source / RECIPE / "run.py", "-v", "--clean", path]
     log = keep / f"{experiment.name}.log"
     with open(log, "w") as file:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -197,8 +211,9 @@ def repeat(experiment, clone, keep, steps):
     text = log.read_text(errors="replace")
     found = means(log)
     if not found:
-        told = [line for line in text.replace("\r", "\n").splitlines() if re.search(r"encountered an error|^\w*(Error|Exception)\b", line)]
-        return {"failed": " ".join((told or text.splitlines())[-LAST_LINES:])[:400]}
+        lines = text.replace("\r", "\n").splitlines()
+        told = [line for line in lines if re.search(r"^out of memory|encountered an error|^\w*(Error|Exception)\b", line)]
+        return {"failed": " ".join((told or lines)[-LAST_LINES:])[:400]}
     return {"parameters": int(re.search(r"all params: ([\d,]+)", text)[1].replace(",", "")), **found}
 
 
@@ -272,11 +287,15 @@ def page(experiments, found, steps):
             cells += [f"{experiment.bytes[kind] / 1e6:.3f}", f"{ours[kind] / 1e6:.3f}", f"{difference_here:+.3f} %"]
         same = ours["parameters"] == experiment.parameters
         note = "" if same else f" ({ours['parameters']} parameters, published {experiment.parameters})"
+        note += " †" if ours.get("short") else ""
         rows.append(f"| {experiment.name.replace('--flux2-klein', '').replace('-default', '')}{note} | {' | '.join(cells)} |")
     yield TEXT.format(gpu=GPU, published=PERIOD, steps=steps)
     yield from summary(differences, len(experiments))
     yield "\n| experiment | allocated: published | ours | | reserved: published | ours | |\n|---|--:|--:|--:|--:|--:|--:|"
     yield from rows
+    if any(ours.get("short") for ours in found.values()):
+        yield (f"\n† Did not fit into our {GPU.upper()} (its memory less the context, which is estimated), as it did into the real one; "
+               f"repeated with `--gpu-memory {MORE}`.")
     if failed:
         yield "\nDid not run:\n"
         yield from failed

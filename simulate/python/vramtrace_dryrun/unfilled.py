@@ -1,5 +1,6 @@
 """Large tensors of real numbers on the CPU are neither filled nor copied: their pages stay untouched, so that the weights of a large model
-cost no host memory on their way to a GPU. At the dispatcher's CPU kernels, where every way of initialising arrives."""
+cost no host memory on their way to a GPU. Nor are they decomposed, which takes minutes for each weight: the results are zeros. At the
+dispatcher's CPU kernels, where every way of initialising arrives."""
 import ctypes
 
 LARGE = 4 << 20  # bytes
@@ -7,6 +8,8 @@ PAGE, DONTNEED = 4096, 4
 FILLS = """normal_ uniform_ random_ random_.from random_.to exponential_ bernoulli_.float log_normal_ geometric_ cauchy_ fill_.Scalar
     zero_ erfinv_ clamp_""".split()
 CHANGES = "mul_.Tensor add_.Tensor sub_.Tensor div_.Tensor".split()
+DECOMPOSITIONS = """_linalg_svd linalg_qr _linalg_eigh linalg_eig linalg_cholesky_ex linalg_lu linalg_lu_factor_ex linalg_inv_ex
+    _linalg_solve_ex""".split()
 
 
 def forget(tensor):
@@ -59,8 +62,27 @@ def install(torch):
             return own(keyset, as_tensor(tensor, torch.empty(0, dtype=torch.bool)), *args, **kwargs)
         return kernel
 
+    def decompose(operator):
+        def on_meta(value):
+            if not isinstance(value, torch.Tensor):
+                return value
+            return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+
+        def make(own):
+            def kernel(keyset, tensor, *args, **kwargs):
+                if not tensor.is_floating_point() or tensor.numel() * tensor.element_size() < LARGE:
+                    return own(keyset, tensor, *args, **kwargs)
+                shapes = operator(on_meta(tensor), *map(on_meta, args), **kwargs)
+                made = [torch.empty_strided(one.size(), one.stride(), dtype=one.dtype).zero_()
+                        for one in (shapes if isinstance(shapes, tuple) else (shapes,))]
+                return tuple(made) if isinstance(shapes, tuple) else made[0]
+            return kernel
+        return make
+
     for name in FILLS:
         override(name, fill)
+    for name in DECOMPOSITIONS:
+        override(name, decompose(getattr(torch.ops.aten, name).default))
     for name in CHANGES:
         override(name, change)
     for name in ("_to_copy", "clone"):

@@ -1,0 +1,11 @@
+"""A large matrix on the CPU is not decomposed, a small one is: shapes, and a line of true values."""
+import torch
+
+large, small = torch.randn(6000, 4000), torch.tensor([[4.0, 0], [0, 9]])
+square = large[:4000]
+print(*(tuple(part.shape) for part in torch.linalg.svd(large, full_matrices=False)))
+print(*(tuple(part.shape) for part in torch.linalg.qr(large)), *(tuple(part.shape) for part in torch.linalg.eigh(square)))
+print(tuple(torch.linalg.inv(square).shape), tuple(torch.linalg.solve(square, square.T).shape), tuple(torch.linalg.cholesky(square).shape))
+skipped = not torch.linalg.svdvals(square).any() or not hasattr(torch.library, "get_kernel")
+print(skipped, torch.linalg.svdvals(small).tolist(), torch.linalg.cholesky(small).diag().tolist())
+torch.ones(1, device="cuda")
