@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs programs that we did not write (programs.md) under `vramtrace dryrun` and prints a table of what it said, beside PyTorch's own counters.
+"""Runs the programs of programs.md under `vramtrace dryrun` and prints a table: what it said, beside PyTorch's own counters.
 
     programs.py --python PYTHON --sources DIR [--keep FOLDER] [NAME...]     > docs/results/dryrun-programs.md
     programs.py --python PYTHON --short                                      programs of our own tests
@@ -167,6 +167,11 @@ def cora(folder):
     (folder / "cora" / "cora.cites").write_text("\n".join(f"{pair // nodes} {pair % nodes}" for pair in pairs) + "\n")
 
 
+def mingpt(folder):
+    """In place of its installation."""
+    (folder / "mingpt").symlink_to("../../mingpt")
+
+
 def llmc_tokens(folder):
     count = 1 << 18
     (folder / "tokens.bin").write_bytes(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + bytes(2 * count))
@@ -330,9 +335,9 @@ Each ran under `vramtrace dryrun --gpu a100-80gb` on a machine without a GPU; *o
 configuration and a tokenizer made for this; nothing is downloaded. Nothing here was compared with a real GPU.
 
 *allocated*, *reserved*: peaks in bytes of the process that allocated most, from its trace. *counters*: the same of every process by
-PyTorch's own counters (`torch.cuda.max_memory_allocated`, `_reserved`). *values off*: the same of a run without values. *trial*: the same of an earlier
-prototype, with other code of ours under the same PyTorch. *s*, *host*: wall time and the largest resident memory of a process; two
-programs may have shared the machine's two cores. *status*: the program's own exit status.
+PyTorch's own counters (`torch.cuda.max_memory_allocated`, `_reserved`). *values off*: the same of a run without values. *trial*: the
+same of an earlier prototype, with other code of ours under the same PyTorch. *s*, *host*: wall time and the largest resident memory of
+a process; other programs ran on the machine's two cores at the same time. *status*: the program's own exit status.
 
 | program | script | arguments | options | GPUs | allocated | reserved | counters | values off | trial | s | host, MiB | status | note |
 |---|---|---|---|--:|--:|--:|---|---|---|--:|--:|--:|---|"""
