@@ -19,7 +19,12 @@ PARTS = {
     "huggingface_hub.constants": ["hub"],
     "huggingface_hub.file_download": ["hub"],
     "datasets.load": ["fake_data"],
+    "evaluate.loading": ["fake_data"],
+    "timm.models._builder": ["weights"],
+    "torchvision.datasets.cifar": ["fake_data"],
     "torchvision.datasets.folder": ["fake_data"],
+    "torchvision.datasets.mnist": ["fake_data"],
+    "torchvision.models._api": ["weights"],
     "numpy": ["fake_data"],
 }
 

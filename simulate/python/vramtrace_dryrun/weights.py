@@ -73,12 +73,50 @@ def install_diffusers(torch, modeling_utils):
     modeling_utils.ModelMixin.from_pretrained = from_pretrained
 
 
+class Left(dict):
+    """In place of a state that was not read: a model that loads it stays as it is."""
+
+
+def install_torchvision(torch, api):
+    own, own_load = api.WeightsEnum.get_state_dict, torch.nn.Module.load_state_dict
+
+    def get_state_dict(self, *args, **kwargs):
+        if os.path.exists(os.path.join(torch.hub.get_dir(), "checkpoints", os.path.basename(self.url))):
+            return own(self, *args, **kwargs)
+        say(f"{self} are random weights")
+        return Left()
+
+    @functools.wraps(own_load)
+    def load_state_dict(self, state_dict, *args, **kwargs):
+        return None if isinstance(state_dict, Left) else own_load(self, state_dict, *args, **kwargs)
+
+    api.WeightsEnum.get_state_dict, torch.nn.Module.load_state_dict = get_state_dict, load_state_dict
+
+
+def install_timm(builder):
+    own = builder.load_pretrained
+
+    @functools.wraps(own)
+    def load_pretrained(model, pretrained_cfg=None, *args, **kwargs):
+        config = pretrained_cfg or getattr(model, "pretrained_cfg", None) or {}
+        read = config.get if isinstance(config, dict) else lambda name: getattr(config, name, None)
+        if read("file") or read("state_dict"):
+            return own(model, pretrained_cfg, *args, **kwargs)
+        say(f"{type(model).__name__} has random weights")
+
+    builder.load_pretrained = load_pretrained
+
+
 def install(modeling_utils):
     if not setting("RANDOM_WEIGHTS"):
         return
     import torch
     if modeling_utils.__name__.startswith("diffusers"):
         return install_diffusers(torch, modeling_utils)
+    if modeling_utils.__name__.startswith("torchvision"):
+        return install_torchvision(torch, modeling_utils)
+    if modeling_utils.__name__.startswith("timm"):
+        return install_timm(modeling_utils)
     own = modeling_utils.PreTrainedModel.from_pretrained.__func__
 
     @classmethod
