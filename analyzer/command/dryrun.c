@@ -2,6 +2,9 @@
  * does. */
 #include "command/dryrun.h"
 #include "command/dryrun_answer.h"
+#include "command/dryrun_changes.h"
+#include "command/dryrun_like.h"
+#include "command/dryrun_trials.h"
 #include "command/output.h"
 #include "command/run.h"
 #include "command/temporary.h"
@@ -24,6 +27,7 @@
 #endif
 #define AUDIT "libvramtrace_simulation.so"
 #define MOST_GPUS 16
+#define AMPLE_BYTES "1099511627776" /* more than any program asks for */
 
 static const struct vt_gpu gpus[] = {
 #define X(key, name, memory_mib, context_mib, ...) {#key, name, memory_mib, context_mib},
@@ -32,7 +36,7 @@ static const struct vt_gpu gpus[] = {
 };
 #define GPU_COUNT (sizeof gpus / sizeof *gpus)
 
-enum kind { GPU, SIZE, NUMBER, TIME, SWITCH, FLAG };
+enum kind { GPU, SIZE, NUMBER, TIME, SWITCH, FLAG, LIKE, TRY, ADVISE, FIT, JSON };
 static const struct option {
     const char *name, *value;
     enum kind kind;
@@ -48,11 +52,15 @@ static struct {
     const struct vt_gpu *gpu;
     int gpu_count;
     unsigned limit_s;
-    bool given[OPTION_COUNT];
+    bool given[OPTION_COUNT], is_like;
+    struct vt_like like;
     char rooms[64]; /* a folder of this run: what its processes share */
 } chosen;
 
 static struct vt_runner runner;
+static int begin_trial(bool ample);
+static int start_trials(char **words);
+static struct vt_trials trials = {.begin = begin_trial};
 
 /* ---- Options ---- */
 
@@ -123,6 +131,20 @@ static int choose_gpu(const char *text)
     return 0;
 }
 
+/* The recorded GPU, or one of its size. */
+static int choose_gpu_alike(void)
+{
+    char text[64];
+
+    for (size_t i = 1; i < GPU_COUNT; i++)
+        if (!strcmp(gpus[i].name, chosen.like.gpu_name))
+            return choose_gpu(gpus[i].key);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)chosen.like.total_bytes);
+    if (chosen.like.total_bytes)
+        vt_run_set("VRAMTRACE_STANDIN_MEMORY", text, false);
+    return 0;
+}
+
 /* "90s", "10m", "1h", "90": seconds, 0 = not one. */
 static unsigned seconds_of(const char *text)
 {
@@ -148,6 +170,7 @@ static int set_option(const struct option *option, const char *value)
 {
     struct vt_amount amount;
     char bytes[32];
+    int result;
 
     chosen.given[option - options] = true;
     switch (option->kind) {
@@ -173,6 +196,26 @@ static int set_option(const struct option *option, const char *value)
         if (strcmp(value, "on") && strcmp(value, "off"))
             return vt_wrong_use("%s takes on or off, not '%s'", option->name, value);
         break;
+    case LIKE:
+        chosen.is_like = true;
+        result = vt_like_read(value, &chosen.like);
+        runner.words = chosen.like.words;
+        return result;
+    case TRY:
+        if (!strcmp(value, "help")) {
+            vt_print_changes(stdout);
+            exit(0);
+        }
+        return vt_trials_add(&trials, value);
+    case ADVISE:
+        trials.advise = true;
+        return 0;
+    case FIT:
+        trials.fit = value;
+        return value[0] ? 0 : vt_wrong_use("%s needs a name, such as batch_size", option->name);
+    case JSON:
+        trials.json_path = value;
+        return 0;
     case FLAG:
         break;
     }
@@ -189,7 +232,7 @@ static bool parse_option(char **words, int count, int *i, int *result)
 
         if (strlen(option->name) != length || memcmp(option->name, words[*i], length))
             continue;
-        if (option->kind == FLAG)
+        if (!option->value[0])
             *result =
                 words[*i][length] ? vt_wrong_use("%s takes no value", option->name) : set_option(option, "1");
         else if (words[*i][length])
@@ -267,7 +310,12 @@ static int prepare(char **words)
         if (!chosen.given[i] && options[i].initial[0] &&
             !(options[i].kind != GPU && options[i].variable[0] && getenv(options[i].variable)))
             result = set_option(&options[i], options[i].initial);
-    result = result ? result : make_rooms();
+    if (!result && chosen.is_like && !chosen.given[0])
+        result = choose_gpu_alike();
+    if (vt_trials_are_wanted(&trials))
+        runner.start = start_trials;
+    else
+        result = result ? result : make_rooms();
     if (result)
         return result;
     runner.limit_s = chosen.limit_s;
@@ -294,7 +342,24 @@ static int prepare(char **words)
 
 static void answer(const struct vt_run_trace *traces, size_t count, const struct vt_run_end *end)
 {
-    vt_dryrun_answer(chosen.gpu, traces, count, end);
+    const struct vt_dry_outcome outcome =
+        vt_dryrun_answer(chosen.gpu, traces, count, end, vt_trials_say_nothing() ? NULL : stderr);
+
+    if (chosen.is_like && outcome.told && !vt_trials_say_nothing())
+        vt_like_compare(&chosen.like, outcome.used_bytes, stderr);
+    vt_trials_note(&outcome, chosen.rooms);
+}
+
+static int begin_trial(bool ample)
+{
+    if (ample)
+        vt_run_set("VRAMTRACE_STANDIN_MEMORY", AMPLE_BYTES, true);
+    return make_rooms();
+}
+
+static int start_trials(char **words)
+{
+    return vt_trials_run(&trials, &runner, words);
 }
 
 int vt_command_dryrun(struct vt_arguments *arguments, struct vt_output *output)

@@ -5,6 +5,7 @@
 #include "command/output.h"
 #include "command/run_wait.h"
 
+#include "findings/advice.h"
 #include "findings/findings.h"
 
 #include <inttypes.h>
@@ -235,24 +236,68 @@ static void print_end(const struct part *part, const struct vt_run_end *end, siz
     fputc('\n', out);
 }
 
-void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces, size_t count,
-                      const struct vt_run_end *end)
+/* ---- What could be tried ---- */
+
+static void propose(struct vt_dry_outcome *outcome, const char *change, const char *module)
+{
+    char text[sizeof outcome->proposals[0]];
+
+    if (!change[0])
+        return;
+    snprintf(text, sizeof text, "%s%s", change, change[strlen(change) - 1] == '=' ? module : "");
+    for (size_t i = 0; i < VT_PROPOSALS; i++) {
+        if (!strcmp(outcome->proposals[i], text))
+            return;
+        if (!outcome->proposals[i][0]) {
+            strcpy(outcome->proposals[i], text);
+            return;
+        }
+    }
+}
+
+/* The findings name changes; where memory ran out or is reserved and unused, the allocator's settings and the
+ * batch are tried, too. */
+static void propose_all(struct vt_dry_outcome *outcome, const struct part *part)
+{
+    const struct vt_advices *advices = &part->device->advices;
+    const struct vt_device_report *device = part->device;
+
+    for (size_t i = 0; i < advices->count; i++)
+        propose(outcome, vt_change_of_advice(advices->items[i].kind), advices->items[i].module);
+    if (device->reserved_peak_bytes > device->peak.state.used_bytes + device->peak.state.used_bytes / 20)
+        propose(outcome, "alloc:expandable_segments", "");
+}
+
+struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces,
+                                       size_t count, const struct vt_run_end *end, FILE *out)
 {
     struct parts parts = {.count = 0};
+    struct vt_dry_outcome outcome = {.told = false};
 
     vt_heap_prepare();
     read_traces(&parts, traces, count);
     if (parts.worst) {
-        print_verdict(gpu, &parts, stderr);
-        print_peak(&parts, stderr);
-        print_categories(parts.worst, stderr);
-        print_advice(parts.worst, stderr);
-        print_end(parts.worst, end, count, stderr);
-    } else {
+        const struct vt_device_report *device = parts.worst->device;
+
+        outcome = (struct vt_dry_outcome){.told = true,
+                                          .ran_out = parts.worst->ran_out,
+                                          .used_bytes = device->peak.state.used_bytes,
+                                          .needed_bytes = parts.worst->needed_bytes,
+                                          .total_bytes = device->total_bytes};
+        propose_all(&outcome, parts.worst);
+    }
+    if (parts.worst && out) {
+        print_verdict(gpu, &parts, out);
+        print_peak(&parts, out);
+        print_categories(parts.worst, out);
+        print_advice(parts.worst, out);
+        print_end(parts.worst, end, count, out);
+    } else if (out) {
         vt_say("no GPU memory was allocated");
     }
     for (size_t i = 0; i < count; i++)
         vt_unload(&parts.loaded[i]);
     free(parts.loaded);
     free(parts.items);
+    return outcome;
 }

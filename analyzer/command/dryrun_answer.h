@@ -2,7 +2,9 @@
 #ifndef VT_COMMAND_DRYRUN_ANSWER_H
 #define VT_COMMAND_DRYRUN_ANSWER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "command/run_line.h"
 
@@ -11,9 +13,18 @@ struct vt_gpu {
     int memory_mib, context_mib;
 };
 
-/* Prints on stderr whether it fits, how much is needed, what holds it and what would help. `count` traces, of
- * one GPU each. */
-void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces, size_t count,
-                      const struct vt_run_end *end);
+#define VT_PROPOSALS 8u
+
+/* Of the GPU that needs most. Has no pointers: it is passed between processes. */
+struct vt_dry_outcome {
+    bool told, ran_out;
+    uint64_t used_bytes, needed_bytes, total_bytes; /* at most: in use, and with all that is reserved */
+    char proposals[VT_PROPOSALS][160];              /* changes that its findings propose, "" = none more */
+};
+
+/* Prints on stderr whether it fits, how much is needed, what holds it and what would help, if `out` is not
+ * NULL. `count` traces, of one GPU each. */
+struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces,
+                                       size_t count, const struct vt_run_end *end, FILE *out);
 
 #endif

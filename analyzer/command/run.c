@@ -334,8 +334,9 @@ static void end_alike(void)
 }
 
 /* Stays to print the last line; if none is wanted, becomes the command. */
-static int start_command(const struct vt_runner *runner, char **words, bool records)
+int vt_run_start(const struct vt_runner *runner, char **words)
 {
+    const bool records = is_on("VRAMTRACE_ENABLE", true);
     const bool silent = !runner->say && (!records || is_on("VRAMTRACE_QUIET", false) || vt_run_is_inner());
     int list = silent ? -1 : vt_run_make_list(), result;
 
@@ -376,7 +377,7 @@ static int run_words(const struct vt_runner *runner, bool out_given, char **word
         return EXIT_NOT_FOUND;
     }
     result = runner->prepare ? runner->prepare(words) : 0;
-    return result ? result : start_command(runner, words, records);
+    return result ? result : runner->start ? runner->start(words) : vt_run_start(runner, words);
 }
 
 int vt_run_command(const struct vt_runner *runner, struct vt_arguments *arguments, struct vt_output *output)
@@ -399,11 +400,11 @@ int vt_run_command(const struct vt_runner *runner, struct vt_arguments *argument
         if (result)
             return result;
     }
-    if (i >= count)
+    if (i >= count && !runner->words)
         return vt_wrong_use("which command? vramtrace %s [OPTIONS] COMMAND...", runner->command->name);
-    if (!strcmp(words[i], "-m") && i + 1 == count)
+    if (i < count && !strcmp(words[i], "-m") && i + 1 == count)
         return vt_wrong_use("-m needs a value: -m MODULE");
-    return run_words(runner, out_given, words + i);
+    return run_words(runner, out_given, i < count ? words + i : runner->words);
 }
 
 int vt_command_run(struct vt_arguments *arguments, struct vt_output *output)

@@ -23,7 +23,12 @@ struct vt_runner {
     void (*end)(void); /* when the command has ended */
     void (*print_help)(FILE *out);
     unsigned limit_s;
+    char **words; /* the command, if none is given; NULL = one must be */
+    /* Instead of vt_run_start: may call it more than once, each time in a child. NULL = none */
+    int (*start)(char **words);
 };
+/* Starts the command and waits for it. The exit status; does not return if the command was killed. */
+int vt_run_start(const struct vt_runner *runner, char **words);
 int vt_run_command(const struct vt_runner *runner, struct vt_arguments *arguments, struct vt_output *output);
 /* Sets an environment variable of the command. */
 void vt_run_set(const char *name, const char *value, bool overwrite);

@@ -79,7 +79,7 @@ struct vt_reserved_unused vt_reserved_unused_at(const struct vt_report *report, 
 }
 
 static void (*const finders[])(struct vt_adviser *) = {
-#define VT_ADVICE(id, name, find) find,
+#define VT_ADVICE(id, name, find, change) find,
 #include "findings/findings.def"
 };
 

@@ -31,10 +31,10 @@ struct vt_remedy {
 };
 
 enum vt_advice_kind {
-#define VT_ADVICE(id, name, find) VT_ADVICE_##id,
+#define VT_ADVICE(id, name, find, change) VT_ADVICE_##id,
 #include "findings/findings.def"
 };
-#define VT_ADVICE(id, name, find) void find(struct vt_adviser *adviser);
+#define VT_ADVICE(id, name, find, change) void find(struct vt_adviser *adviser);
 #define VT_REMEDY(id, what, how) extern const struct vt_remedy vt_remedy_##id;
 #include "findings/findings.def"
 

@@ -1,6 +1,6 @@
 """What a dry run changes inside the program's Python, each part after the import of the module that it is about.
 
-Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA. A part that fails says so
+Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA, _TRY. A part that fails says so
 in a line on stderr, and the program goes on without it."""
 import contextlib
 import importlib
@@ -13,8 +13,8 @@ import warnings
 
 # By module: the parts that change it, in order.
 PARTS = {
-    "torch": ["unfilled", "values", "limits"],
-    "transformers.modeling_utils": ["weights"],
+    "torch": ["unfilled", "values", "limits", "changes"],
+    "transformers.modeling_utils": ["weights", "changes"],
     "diffusers.models.modeling_utils": ["weights"],
     "huggingface_hub.constants": ["hub"],
     "huggingface_hub.file_download": ["hub"],

@@ -1,0 +1,71 @@
+"""dryrun --try, --advise and --fit: a change from outside saves what the same edit by hand saves, to the byte, by PyTorch's counters."""
+import json
+import re
+
+import pytest
+
+import trials
+from dry import PROGRAMS, PYTHON, dry
+from helpers import run
+
+SHORT = ("foreach=off", "need_weights=off", "no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,bf16,fused=on,zero_grad=early,batch=8")
+
+
+def test_changes_equal_edits(tmp_path):
+    for changes, (trial, hand) in trials.compare(tmp_path, SHORT).items():
+        assert trial == hand, changes
+
+
+def test_advice_is_tried_until_it_fits(tmp_path):
+    told = tmp_path / "told.json"
+    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad"], "--gpu-memory", "900MiB", "--advise", "--json", told)
+    found = {trial["changes"]: trial for trial in json.loads(told.read_text())["trials"]}
+    assert not found[""]["fits"] and found[""]["needed_bytes"] > found[""]["total_bytes"]
+    best = [name for name, trial in found.items() if trial["best"]]
+    assert best and best[0] and found[best[0]]["fits"], done.error
+    assert f"✓ fits with {best[0]}: " in done.error
+    alone = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad"], "--gpu-memory", "900MiB", "--try", best[0], "--json", told)
+    assert json.loads(told.read_text())["trials"][1]["fits"], alone.error
+
+
+def test_the_largest_batch_that_fits(tmp_path):
+    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad", "batch=4"], "--gpu-memory", "1GiB", "--fit", "batch")
+    assert done.status == 0, done.error
+    size = int(re.search(r"✓ batch=(\d+) is the largest that fits: ", done.error)[1])
+    for batch, verdict in ((size, True), (size + 1, False)):
+        by_hand = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad", f"batch={batch}"], "--gpu-memory", "1GiB")
+        assert (by_hand.status == 0) == verdict, by_hand.error
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--try", "chekpoint=a"], ["no change 'chekpoint'", "did you mean checkpoint"]),
+    (["--try", "foreach"], ["'foreach' is not a change: foreach=off"]),
+    (["--try", "batch=0"], ["'batch=0' is not a change"]),
+    (["--try", "arg:x"], ["'arg:x' is not a change"]),
+    (["--try"], ["--try needs a value"]),
+    (["--fit", ""], ["--fit needs a name"])])
+def test_wrong_changes_are_refused(tmp_path, options, words):
+    done = dry(tmp_path, [], *options)
+    assert done.status == 2 and all(word in done.error for word in words), done.error
+
+
+def test_what_finds_nothing_to_change_says_so(tmp_path):
+    script = tmp_path / "one.py"
+    script.write_text("import torch\nx = torch.ones(1 << 20, device='cuda')\nprint('end')\n")
+    told = tmp_path / "told.json"
+    done = dry(tmp_path, [PYTHON, script], "--json", told, "--try", "foreach=off,checkpoint=a.*", "--try", "env:A=b", "-o", f"{tmp_path}/kept/")
+    first, second, third = json.loads(told.read_text())["trials"]
+    assert second["note"] == "foreach: nothing to change; checkpoint: nothing to change" and third["note"] == ""
+    assert first["needed_bytes"] == second["needed_bytes"] and done.output == "end\n"
+
+
+def test_like_a_recorded_run(tmp_path):
+    """Recorded without values and to its end; the command, the GPU and the allocator's settings come from the trace."""
+    recorded = tmp_path / "recorded.vrt"
+    ran = run([PYTHON, PROGRAMS / "trials.py", "batch=32"], trace=recorded, VRAMTRACE_STANDIN_GPU="l40s",
+              PYTORCH_ALLOC_CONF="expandable_segments:True")
+    done = dry(tmp_path, [], "--like", recorded)
+    assert done.status == 0 and done.gpu == "NVIDIA L40S", done.error
+    assert done.output == ran.stdout, "allocated and reserved"
+    told = re.search(r"recorded: (\S+ \S+) in use at its peak; here (\S+ \S+) \(([+-][\d.]+) %\)", done.error)
+    assert told and abs(float(told[3])) <= 1, done.error
