@@ -8,7 +8,8 @@ import trials
 from dry import PROGRAMS, PYTHON, dry
 from helpers import run
 
-SHORT = ("foreach=off", "need_weights=off", "no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,bf16,fused=on,zero_grad=early,batch=8")
+SHORT = ("foreach=off", "need_weights=off", "no_grad=evaluate,checkpoint=blocks.*,bf16",
+         "no_grad=evaluate,bf16,fused=on,zero_grad=early,batch=8")
 
 
 def test_changes_equal_edits(tmp_path):
@@ -53,7 +54,7 @@ def test_what_finds_nothing_to_change_says_so(tmp_path):
     script = tmp_path / "one.py"
     script.write_text("import torch\nx = torch.ones(1 << 20, device='cuda')\nprint('end')\n")
     told = tmp_path / "told.json"
-    done = dry(tmp_path, [PYTHON, script], "--json", told, "--try", "foreach=off,checkpoint=a.*", "--try", "env:A=b", "-o", f"{tmp_path}/kept/")
+    done = dry(tmp_path, [PYTHON, script], "--json", told, "--try", "foreach=off,checkpoint=a.*", "--try", "env:A=b")
     first, second, third = json.loads(told.read_text())["trials"]
     assert second["note"] == "foreach: nothing to change; checkpoint: nothing to change" and third["note"] == ""
     assert first["needed_bytes"] == second["needed_bytes"] and done.output == "end\n"

@@ -45,7 +45,8 @@ def main():
         found = compare(folder, sys.argv[1:] or ALL)
     print("| changes | allocated: less by trial | by hand | reserved: less by trial | by hand | |\n|---|--:|--:|--:|--:|---|")
     for changes, (trial, hand) in found.items():
-        print(f"| `{changes}` | {trial[0]:,} | {hand[0]:,} | {trial[1]:,} | {hand[1]:,} | {'equal' if trial == hand else '**not equal**'} |")
+        same = "equal" if trial == hand else "**not equal**"
+        print(f"| `{changes}` | {trial[0]:,} | {hand[0]:,} | {trial[1]:,} | {hand[1]:,} | {same} |")
     return any(trial != hand for trial, hand in found.values())
 
 

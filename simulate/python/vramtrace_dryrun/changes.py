@@ -200,8 +200,9 @@ def zero_grad(torch, roots, value):
     register_optimizer_step_post_hook(after)
 
 
-OPTIMIZERS = {"adamw8bit": "bitsandbytes.optim AdamW8bit", "adam8bit": "bitsandbytes.optim Adam8bit", "lion8bit": "bitsandbytes.optim Lion8bit",
-              "pagedadamw8bit": "bitsandbytes.optim PagedAdamW8bit", "adafactor": "torch.optim Adafactor", "sgd": "torch.optim SGD"}
+OPTIMIZERS = {"adamw8bit": "bitsandbytes.optim AdamW8bit", "adam8bit": "bitsandbytes.optim Adam8bit",
+              "lion8bit": "bitsandbytes.optim Lion8bit", "pagedadamw8bit": "bitsandbytes.optim PagedAdamW8bit",
+              "adafactor": "torch.optim Adafactor", "sgd": "torch.optim SGD"}
 
 
 def optimizer(torch, roots, value):
