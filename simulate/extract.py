@@ -151,24 +151,34 @@ def c_headers(folder):
     return folder
 
 
+def include_folders(packages, scratch):
+    return [*sorted({path.parent for path in packages.rglob("include/*.h")}), c_headers(scratch)]
+
+
+def kinds(stem, folders):
+    """{name: letters, or None: not known} of the functions that a library's headers declare."""
+    headers = [header for header in HEADERS[stem] if any((place / header).exists() for place in folders)]
+    told = prototypes(headers, folders) if headers else {}
+    questions = {(kind, False) for name, (returned, parts) in told.items() for kind, array in [*parts, (returned, False)]
+                 if not kind.endswith("*") and kind != "void"}
+    questions |= {(kind, True) for _, parts in told.values() for kind, array in parts if is_answer(kind, array)}
+    sizes = measure(headers, folders, sorted(questions))
+    return {name: letters(returned, parts, sizes) for name, (returned, parts) in told.items()}
+
+
 def main():
     tables = collections.defaultdict(lambda: collections.defaultdict(dict))  # library: name: release: letters
     nodes, scratch = collections.defaultdict(dict), tempfile.TemporaryDirectory()
     for argument in sys.argv[1:]:
         release, _, folder = argument.partition("=")
         used, packages = imported(pathlib.Path(folder)), pathlib.Path(folder) / "nvidia"
-        folders = [*sorted({path.parent for path in packages.rglob("include/*.h")}), c_headers(pathlib.Path(scratch.name))]
+        folders = include_folders(packages, pathlib.Path(scratch.name))
         for stem, (soname, symbols) in libraries(packages, used).items():
-            headers = [header for header in HEADERS[stem] if any((place / header).exists() for place in folders)]
-            told = prototypes(headers, folders) if headers else {}
-            questions = {(kind, False) for name, (returned, parts) in told.items() for kind, array in [*parts, (returned, False)]
-                         if not kind.endswith("*") and kind != "void"}
-            questions |= {(kind, True) for _, parts in told.values() for kind, array in parts if is_answer(kind, array)}
-            sizes = measure(headers, folders, sorted(questions))
+            told = kinds(stem, folders)
             versions = collections.Counter(version for version, _ in symbols.values())
             nodes[stem][release] = soname, versions.most_common(1)[0][0] if versions else ""
             for name, (version, size) in symbols.items():
-                known = f"x({size})" if size else letters(told[name][0], told[name][1], sizes) if name in told else None
+                known = f"x({size})" if size else told.get(name)
                 tables[stem][name][release] = (known or "i()") + (f" @{version}" if version != nodes[stem][release][1] else "")
     for stem, names in sorted(tables.items()):
         lines = [f"library {release} {soname} {version}".rstrip() for release, (soname, version) in sorted(nodes[stem].items())]
@@ -191,4 +201,5 @@ def main():
         print(f"{stem}: {len(names)} functions, {unknown} without a prototype, {len(lines)} lines")
 
 
-main()
+if __name__ == "__main__":
+    main()
