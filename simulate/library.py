@@ -6,7 +6,8 @@
 
 A function returns 0 and answers through each pointer that is not const: a block of its own where a handle is asked for, which ends
 with the function that destroys it, else zeros.
-That is all that programs look at, but for the few in libraries.c and in the sources named after a library."""
+That is all that programs look at, but for the few in libraries.c and in the sources named after a library.
+Where zero is not what NVIDIA's library would answer and nothing better is known, the trace says so: NOT_KNOWN."""
 import collections
 import pathlib
 import re
@@ -17,6 +18,18 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 RETURNED = {"i": "long", "v": "void", "t": "const char *"}
 TYPES = {"i": "long", "f": "float", "d": "double", "c": "float _Complex", "z": "double _Complex", "p": "void *", "h": "void **"}
+
+# Functions of a library whose answer of 0 is too low: what the simulated memory lacks then.
+NOT_KNOWN = {
+    "cudnn": {r"cudnn(Get|Find)Convolution\w+(WorkspaceSize|Algorithm\w*)": "workspaces of cuDNN's convolutions",
+              r"cudnnGet\w*Normalization\w+(WorkspaceSize|ReserveSpaceSize)": "workspaces of cuDNN's batch norms",
+              r"cudnnGetCTCLossWorkspaceSize\w*": "workspaces of cuDNN's CTC loss"},
+    "cusolver": {r"\w+_bufferSize\w*|\w+Buffer[sS]ize": "cuSOLVER's work areas"},
+    "cusolverMg": {r"\w+_bufferSize": "cuSOLVER's work areas"},
+    "cusparse": {r"\w+_(bufferSize\w*|workEstimation|estimateMemory)": "cuSPARSE's work areas"},
+    "cusparseLt": {r"cusparseLtMatmulGetWorkspace": "cuSPARSELt's work areas"},
+    "nvshmem_host": {r"nvshmemx?_\w*init\w*|nvshmemid_hostlib_init_attr": "NVSHMEM's heap"},
+}
 
 
 def read(name):
@@ -58,10 +71,12 @@ def by_hand(name, path):
 
 
 def source(functions, name, own):
-    lines = ["#include <stdlib.h>", "#include <string.h>", '#define STUB __attribute__((visibility("default")))',
+    lines = ["#include <stdlib.h>", "#include <string.h>", f'#include "{HERE}/lacks.h"', '#define STUB __attribute__((visibility("default")))',
              "static inline void give(void **answer) { if (answer) *answer = calloc(1, 64); }",
              "static inline void take(void **handle) { if (handle) free(*handle); }",
              "static inline void clear(void *answer, size_t bytes) { if (answer) memset(answer, 0, bytes); }"]
+    lacks = {what: f"lacks_{i}" for i, what in enumerate(NOT_KNOWN.get(name, {}).values())}
+    lines += [f'static void {told}(void) {{ STANDIN_LACKS_ONCE("{what}"); }}' for what, told in lacks.items()]
     creates = any("Create" in function for function in functions)  # cuSPARSELt fills what its caller has
     for function, (letters, _) in sorted(functions.items()):
         if function in own:
@@ -75,6 +90,7 @@ def source(functions, name, own):
         acts = [f"give(a{i});" if letter == "h" else f"clear(a{i}, {letter[1:]});" for i, letter in answers]
         if "Destroy" in function and parameters in (["p"], ["h"]) and creates:
             acts = ["free(a0);" if parameters == ["p"] else "take(a0);"]
+        acts += [f"{lacks[what]}();" for pattern, what in NOT_KNOWN.get(name, {}).items() if re.fullmatch(pattern, function)]
         end = {"i": "return 0;", "v": "", "t": f'return "simulated {name}";'}[returned]
         lines.append(f"STUB {RETURNED[returned]} {function}({typed});")
         lines.append(f"STUB {RETURNED[returned]} {function}({typed}) {{ {' '.join([*acts, end])} }}")
