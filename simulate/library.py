@@ -71,7 +71,8 @@ def by_hand(name, path):
 
 
 def source(functions, name, own):
-    lines = ["#include <stdlib.h>", "#include <string.h>", f'#include "{HERE}/lacks.h"', '#define STUB __attribute__((visibility("default")))',
+    lines = ["#include <stdlib.h>", "#include <string.h>", f'#include "{HERE}/lacks.h"',
+             '#define STUB __attribute__((visibility("default")))',
              "static inline void give(void **answer) { if (answer) *answer = calloc(1, 64); }",
              "static inline void take(void **handle) { if (handle) free(*handle); }",
              "static inline void clear(void *answer, size_t bytes) { if (answer) memset(answer, 0, bytes); }"]
