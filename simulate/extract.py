@@ -166,6 +166,23 @@ def kinds(stem, folders):
     return {name: letters(returned, parts, sizes) for name, (returned, parts) in told.items()}
 
 
+def version(stem, folders):
+    """As 13.4.1, or of a library that counts by one number, 26; None: its headers do not say."""
+    name = re.sub("LT$|MG$", "", stem[3:].upper()) if stem != "libcusparseLt" else "CUSPARSELT"
+    told = [f"{name}_VER_MAJOR.{name}_VER_MINOR.{name}_VER_PATCH", f"{name}_MAJOR.{name}_MINOR.{name}_PATCH",
+            f"{name}_MAJOR.{name}_MINOR.{name}_PATCHLEVEL", f"{name}_API_VERSION"]
+    told += ["CUDART_VERSION"] if stem in ("libnvrtc", "libnvJitLink") else []
+    headers = [*HEADERS[stem], "cuda_runtime_api.h"]
+    text = "".join(f"#include <{header}>\n" for header in headers if any((place / header).exists() for place in folders))
+    text += "".join(f'"said" {parts.replace(".", " ")}\n' for parts in told)
+    command = ["gcc", "-E", "-P", "-w", *(f"-I{folder}" for folder in folders), "-"]
+    text = subprocess.run(command, input=text, capture_output=True, text=True).stdout
+    for said in re.findall(r'^"said" ([\d ]+)$', text, re.M):
+        number = said.split()
+        return ".".join(number) if name not in ("NVRTC", "NVJITLINK") else f"{int(number[0]) // 1000}.{int(number[0]) % 1000 // 10}.0"
+    return None
+
+
 def main():
     tables = collections.defaultdict(lambda: collections.defaultdict(dict))  # library: name: release: letters
     nodes, scratch = collections.defaultdict(dict), tempfile.TemporaryDirectory()
@@ -175,13 +192,15 @@ def main():
         folders = include_folders(packages, pathlib.Path(scratch.name))
         for stem, (soname, symbols) in libraries(packages, used).items():
             told = kinds(stem, folders)
-            versions = collections.Counter(version for version, _ in symbols.values())
-            nodes[stem][release] = soname, versions.most_common(1)[0][0] if versions else ""
-            for name, (version, size) in symbols.items():
+            versions = collections.Counter(node for node, _ in symbols.values())
+            node = versions.most_common(1)[0][0] if versions else ""
+            nodes[stem][release] = soname, node, version(stem, folders)
+            for name, (own, size) in symbols.items():
                 known = f"x({size})" if size else told.get(name)
-                tables[stem][name][release] = (known or "i()") + (f" @{version}" if version != nodes[stem][release][1] else "")
+                tables[stem][name][release] = (known or "i()") + (f" @{own}" if own != node else "")
     for stem, names in sorted(tables.items()):
-        lines = [f"library {release} {soname} {version}".rstrip() for release, (soname, version) in sorted(nodes[stem].items())]
+        lines = [f"library {release} {soname} {node or '-'} {number or ''}".rstrip(" -")
+                 for release, (soname, node, number) in sorted(nodes[stem].items())]
         groups = collections.defaultdict(list)
         releases = sorted(nodes[stem])
         for name, by in names.items():

@@ -33,12 +33,13 @@ NOT_KNOWN = {
 
 
 def read(name):
-    """({release: (file, version)}, [(letters, function, version, releases)])"""
+    """({release: (file, version node, version)}, [(letters, function, version node, releases)])"""
     nodes, functions, letters, version = {}, [], "", None
     for line in (HERE / "prototypes" / f"{name}.def").read_text().splitlines():
         words = line.split()
         if words[0] == "library":
-            nodes[words[1]] = words[2], words[3] if len(words) > 3 else ""
+            node, *number = [*words[3:], "", ""][:2]
+            nodes[words[1]] = words[2], node.strip("-"), number[0]
             continue
         if not line.startswith(" "):
             letters, words = words[0], words[1:]
@@ -70,7 +71,26 @@ def by_hand(name, path):
     return set(definition.findall(part[1] if part else text))
 
 
-def source(functions, name, own):
+def version_of(name, file):
+    """Of the newest release whose library has this name: [13, 4, 1], or where a library counts by one number, [26]."""
+    return [int(part) for node in read(name)[0].values() if node[0] == file for part in node[2].split(".") if part][-3:]
+
+
+def told_version(function, letters, parts):
+    """What a function answers that asks for the version; None: another function."""
+    if re.fullmatch(r"\w+GetVersion(_v2)?", function) and parts:
+        scale = 10000 if function.startswith("cublas") else 1000
+        number = parts[0] if len(parts) == 1 else parts[0] * scale + parts[1] * 100 + parts[2]
+        last = letters.count(",")
+        return f"return {number};" if letters == "i()" else f"*(int *)a{last} = {number}; return 0;" if letters.endswith("o4)") else None
+    if len(parts) == 3 and function.endswith("GetProperty") and letters == "i(i,o4)":
+        return f"*(int *)a1 = a0 >= 0 && a0 < 3 ? ((const int[]){{{', '.join(map(str, parts))}}})[a0] : 0; return 0;"
+    if len(parts) == 3 and function in ("nvrtcVersion", "nvJitLinkVersion"):
+        return f"*(int *)a0 = {parts[0]}; *(int *)a1 = {parts[1]}; return 0;"
+    return None
+
+
+def source(functions, name, own, parts):
     lines = ["#include <stdlib.h>", "#include <string.h>", f'#include "{HERE}/lacks.h"',
              '#define STUB __attribute__((visibility("default")))',
              "static inline void give(void **answer) { if (answer) *answer = calloc(1, 64); }",
@@ -92,7 +112,9 @@ def source(functions, name, own):
         if "Destroy" in function and parameters in (["p"], ["h"]) and creates:
             acts = ["free(a0);" if parameters == ["p"] else "take(a0);"]
         acts += [f"{lacks[what]}();" for pattern, what in NOT_KNOWN.get(name, {}).items() if re.fullmatch(pattern, function)]
-        end = {"i": "return 0;", "v": "", "t": f'return "simulated {name}";'}[returned]
+        told = told_version(function, letters, parts)
+        acts = [] if told else acts
+        end = told or {"i": "return 0;", "v": "", "t": f'return "simulated {name}";'}[returned]
         lines.append(f"STUB {RETURNED[returned]} {function}({typed});")
         lines.append(f"STUB {RETURNED[returned]} {function}({typed}) {{ {' '.join([*acts, end])} }}")
     return "\n".join(lines) + "\n"
@@ -109,7 +131,7 @@ def build(name, file, path, output, compiler):
     functions = of_file(name, file)
     with tempfile.TemporaryDirectory() as folder:
         generated, script = pathlib.Path(folder) / "library.c", pathlib.Path(folder) / "library.map"
-        generated.write_text(source(functions, name, by_hand(name, path)))
+        generated.write_text(source(functions, name, by_hand(name, path), version_of(name, file)))
         script.write_text(versions(functions, file))
         subprocess.run([*compiler, "-shared", "-fPIC", "-O1", "-w", "-fvisibility=hidden", f"-DSTANDIN_lib{name}", f"-Wl,-soname,{file}",
                         f"-Wl,--version-script={script}", "-o", output, generated, path], check=True)
@@ -119,7 +141,7 @@ def main():
     what, *arguments = sys.argv[1:]
     if what == "list":
         for path in sorted((HERE / "prototypes").glob("*.def")):
-            for file in sorted({file for file, _ in read(path.stem)[0].values()}):
+            for file in sorted({file for file, *_ in read(path.stem)[0].values()}):
                 print(file, path.stem)
     else:
         name, file, by_hand_path, output, *compiler = arguments

@@ -283,9 +283,12 @@ static int prepare(char **words)
     text = vt_print_text("%s/python", folder);
     prepend("PYTHONPATH", text);
     free(text);
-    text = vt_print_text("simulated: %s, values %s", chosen.gpu->key, getenv("VRAMTRACE_DRYRUN_VALUES"));
+    text = vt_print_text("simulated: %s, values off", chosen.gpu->key); /* "on" once PyTorch's are computed */
     vt_run_set("VRAMTRACE_STANDIN_MARK", text, true);
     free(text);
+    /* Else the whole GPU is in use from the start, whatever is needed. */
+    vt_run_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false", false);
+    vt_run_set("TF_FORCE_GPU_ALLOW_GROWTH", "true", false);
     vt_run_set("VRAMTRACE_STANDIN_COPY", "1MiB",
                false); /* as what is computed, so that large models take no memory */
     free(folder);

@@ -247,10 +247,11 @@ class Values:
 def install(torch):
     if setting("VALUES", "on") == "off" or not torch.version.cuda:
         return
+    told, mark = "on", os.environ.get("VRAMTRACE_STANDIN_MARK", "")
     try:
         install.values = Values(torch)
         install.values.install()
     except Exception as error:  # a PyTorch that cannot
-        mark = os.environ.get("VRAMTRACE_STANDIN_MARK", "")
-        os.environ["VRAMTRACE_STANDIN_MARK"] = mark.replace("values on", f"values off with PyTorch {torch.__version__}")
+        told = f"off with PyTorch {torch.__version__}"
         say(f"values are not computed with PyTorch {torch.__version__}: {error}")
+    os.environ["VRAMTRACE_STANDIN_MARK"] = mark.replace("values off", f"values {told}")
