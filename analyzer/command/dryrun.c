@@ -3,6 +3,7 @@
 #include "command/dryrun.h"
 #include "command/dryrun_answer.h"
 #include "command/output.h"
+#include "command/rooms.h"
 #include "command/run.h"
 #include "command/temporary.h"
 
@@ -231,15 +232,9 @@ static char *find_simulation(void)
 /* Ranks of one job meet in it: NCCL's messages, and what each process has of a GPU. */
 static int make_rooms(void)
 {
-    const char *places[] = {"/dev/shm", "/tmp"};
     char *shared;
 
-    for (size_t i = 0; i < 2 && !chosen.rooms[0]; i++) {
-        snprintf(chosen.rooms, sizeof chosen.rooms, "%s/vramtrace-dryrun-XXXXXX", places[i]);
-        if (!mkdtemp(chosen.rooms))
-            chosen.rooms[0] = '\0';
-    }
-    if (!chosen.rooms[0])
+    if (!vt_rooms_make(chosen.rooms, sizeof chosen.rooms))
         return vt_wrong_use("cannot make a folder in /dev/shm or /tmp: %s", strerror(errno));
     shared = vt_print_text("%s/gpus", chosen.rooms);
     vt_run_set("VRAMTRACE_STANDIN_ROOMS", chosen.rooms, true);
