@@ -27,7 +27,8 @@ RANDOM = ("native_dropout", "bernoulli", "multinomial", "rand", "normal", "unifo
 COUNTED = {"nonzero": lambda result: result.shape[0], "masked_select": lambda result: result.shape[0],
            "repeat_interleave": lambda result: result.shape[0], "_unique2": lambda result: result[0].shape[0],
            "unique_dim": lambda result: result[0].shape[0], "unique_consecutive": lambda result: result[0].shape[0],
-           "bincount": lambda result: result.shape[0] - 1}
+           "bincount": lambda result: result.shape[0] - 1, "_coalesce": lambda result: result._nnz()}
+OF_SPARSE = ("_coalesce",)  # at the key SparseCUDA
 INDEXED = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
 ANSWERS = 4  # copies to the host that an operator may make to learn a size
 
@@ -77,6 +78,9 @@ class Values:
         if isinstance(value, self.torch.Tensor):
             if value.device.type != "cuda":
                 return value
+            if value.layout is self.torch.sparse_coo:
+                parts = [self.to_cpu(part, left) for part in (value._indices(), value._values())]
+                return self.aten._sparse_coo_tensor_unsafe.default(*parts, value.size(), is_coalesced=value.is_coalesced())
             if not self.is_plain(value):
                 raise NotSmall
             left[0] -= value.numel() * value.element_size()
@@ -98,7 +102,7 @@ class Values:
 
     def tensors(self, result):
         if isinstance(result, self.torch.Tensor):
-            return [result]
+            return [result] if result.layout is not self.torch.sparse_coo else [result._indices(), result._values()]
         return [tensor for item in result for tensor in self.tensors(item)] if isinstance(result, (list, tuple)) else []
 
     # ---- Computing
@@ -153,7 +157,7 @@ class Values:
         try:
             count, computed = self.count_of(name, operator, args, kwargs)
         except Exception: # not small
-            count = 0 if name in COUNTED else None
+            count = args[0]._nnz() if name in OF_SPARSE else 0 if name in COUNTED else None
         if count is not None:
             self.answer(count, ANSWERS)
         return computed
@@ -231,15 +235,16 @@ class Values:
         library = self.library = torch.library.Library("aten", "IMPL")
         for full in torch._C._dispatch_get_all_op_names():
             namespace, _, name = full.partition("::")
-            if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, "CUDA") or has(full, "CompositeImplicitAutograd"):
+            key = "SparseCUDA" if name in OF_SPARSE else "CUDA"
+            if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, key) or has(full, "CompositeImplicitAutograd"):
                 continue
             base, _, overload = name.partition(".")
             operator = getattr(getattr(self.aten, base, None), overload or "default", None)
             if operator is None or any(r.alias_info is not None and not r.alias_info.is_write for r in operator._schema.returns):
                 continue  # a view
             if self.at_cuda:
-                own = torch.library.get_kernel(full, "CUDA").call_boxed
-                library.impl(name, self.kernel(operator, own), "CUDA", with_keyset=True, allow_override=True)
+                own = torch.library.get_kernel(full, key).call_boxed
+                library.impl(name, self.kernel(operator, own), key, with_keyset=True, allow_override=True)
             elif not has(full, "BackendSelect"):
                 library.impl(name, self.kernel(operator, operator._handle.redispatch_boxed), "BackendSelect", with_keyset=True)
 
