@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 
-from . import say, setting
+from . import say, setting, unfilled
 
 # Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
 SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
@@ -47,6 +47,7 @@ class Values:
         self.thread = threading.local()
         self.at_cuda = hasattr(torch.library, "get_kernel")
         self.below = None if self.at_cuda else torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+        self.instead = {} if self.at_cuda else unfilled.instead(torch)
         folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
         self.around = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
         self.around.restype, self.around.argtypes = ctypes.py_object, [ctypes.py_object] * 3
@@ -176,7 +177,8 @@ class Values:
         counted = LARGE and (name in COUNTED or name in INDEXED)
         to_host = operator in (self.aten.copy_.default, self.aten._to_copy.default, self.aten._copy_from.default)
         spots = [(i + 1, a.name) for i, a in enumerate(schema.arguments) if str(a.type) in ("Tensor", "Optional[Tensor]")]
-        numbers = (int, float, bool, complex)
+        numbers, instead = (int, float, bool, complex), self.instead.get(schema.name.split("::")[1] + (
+            f".{schema.overload_name}" if schema.overload_name else ""))
 
         def unwrapped(args, kwargs):
             """A number that C++ had wrapped into a tensor arrives as a Python number."""
@@ -190,6 +192,8 @@ class Values:
 
         def before(args, kwargs):
             changed = None
+            if instead and (result := instead(*args[1:], **(kwargs or {}))) is not None:
+                return (result,)
             if not self.at_cuda:
                 changed = args, kwargs = (args[0] & self.below, *args[1:]), kwargs or {}
             for i, key in spots:
