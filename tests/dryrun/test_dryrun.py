@@ -167,7 +167,7 @@ def test_a_measured_trace_beside_a_simulated_one(tmp_path):
     assert told[1].startswith("A is simulated (h100-80gb, values on), B was measured")
 
 
-LAUNCHERS = {"torchrun": ["torch.distributed.run", "--nproc-per-node", "2"],
+LAUNCHERS = {"torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
              "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
                             "--mixed_precision", "no", "--dynamo_backend", "no"]}
 

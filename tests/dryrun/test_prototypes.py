@@ -77,6 +77,7 @@ def committed(name):
 @pytest.mark.parametrize("name", sorted(stem[3:] for stem, headers in extract.HEADERS.items()
                                         if headers and stem != "libcurand"))  # PyTorch does not load curand
 def test_kinds_of_parameters(name, folders):
+    assert library.read(name)[0][RELEASE][2] == (extract.version(f"lib{name}", folders) or "")
     told, ours = extract.kinds(f"lib{name}", folders), committed(name)
     assert {function: letters for function, (letters, _) in ours.items() if function in told} == {
         function: letters or "i()" for function, letters in told.items() if function in ours}

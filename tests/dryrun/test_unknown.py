@@ -34,6 +34,7 @@ def test_attention_of_another_library(tmp_path):
 
 
 def test_communicators_are_counted(tmp_path):
-    done = dry(tmp_path, [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "4", SCRIPT, "groups"], "--gpu", "h100-80gb:4")
+    launcher = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    done = dry(tmp_path, [*launcher, SCRIPT, "groups"], "--gpu", "h100-80gb:4")
     assert done.status == 0, done.error
     assert lacks(done) == ["NCCL's buffers of a communicator × 2"]
