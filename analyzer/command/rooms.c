@@ -36,12 +36,12 @@ static bool hold(const char *folder)
 static bool is_left(const char *path)
 {
     struct stat status;
+    char owner[512];
     int file;
     bool left;
 
     if (lstat(path, &status) || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
         return false;
-    char owner[512];
     snprintf(owner, sizeof owner, "%s/" OWNER, path);
     file = open(owner, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     left = file >= 0 && !flock(file, LOCK_EX | LOCK_NB);
