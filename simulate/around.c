@@ -23,10 +23,13 @@ object *PyTuple_Pack(ptrdiff_t count, ...);
 void PyErr_Fetch(object **type, object **value, object **traceback);
 void PyErr_Restore(object *type, object *value, object *traceback);
 void PyErr_WriteUnraisable(object *where);
+ptrdiff_t PyTuple_Size(object *tuple);
 void Py_DecRef(object *one);
+void Py_IncRef(object *one);
 extern object _Py_NoneStruct;
 
-/* self: (before, function, after). before(args, kwargs) gives (args, kwargs) to call the function with;
+/* self: (before, function, after). before(args, kwargs) gives (args, kwargs) to call the function with, or
+ * (result,) that is given back without a call, or None;
  * after(result, args, kwargs) is called in any case, with None if the function raised. */
 static object *call(object *self, object *args, object *kwargs)
 {
@@ -36,6 +39,12 @@ static object *call(object *self, object *args, object *kwargs)
     object *both = PyObject_CallFunctionObjArgs(before, args, kwargs ? kwargs : none, NULL);
     if (both == NULL)
         return NULL;
+    if (both != none && PyTuple_Size(both) == 1) {
+        object *instead = PyTuple_GetItem(both, 0);
+        Py_IncRef(instead);
+        Py_DecRef(both);
+        return instead;
+    }
     if (both != none) {
         args = PyTuple_GetItem(both, 0);
         kwargs = PyTuple_GetItem(both, 1);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lacks.h"
+
 #pragma GCC visibility push(default)
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
@@ -29,6 +31,24 @@ int cudnnGetProperty(int part, int *value) /* XLA compares, too */
     *value = version_part(part);
     return 0;
 }
+/* The operations of its graph interface tell what a plan is for. */
+int cudnnBackendCreateDescriptor(int type, void **descriptor)
+{
+    enum {
+        CONVOLUTION_FORWARD = 10,
+        CONVOLUTION_BACKWARD_DATA = 12,
+        MATMUL = 19,
+        SDPA_FORWARD = 41,
+        SDPA_BACKWARD = 43
+    };
+    if (type >= CONVOLUTION_FORWARD && type <= CONVOLUTION_BACKWARD_DATA)
+        STANDIN_LACKS_ONCE("workspaces of cuDNN's convolutions");
+    else if (type == MATMUL || type == SDPA_FORWARD || type == SDPA_BACKWARD)
+        STANDIN_LACKS_ONCE("workspaces of cuDNN's attention");
+    *descriptor = calloc(1, 64);
+    return *descriptor ? 0 : 2000; /* CUDNN_STATUS_BAD_PARAM and its kin */
+}
+
 /* One heuristic result, engines of any number that cudnn-frontend names, and plans without workspace of their
  * own. PyTorch's attention goes through cudnn-frontend, which adds what the graph of the backward pass needs
  * between its kernels: dQ in fp32 and the sums of the softmax's rows. What cuDNN's own engines ask beyond

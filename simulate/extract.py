@@ -151,27 +151,56 @@ def c_headers(folder):
     return folder
 
 
+def include_folders(packages, scratch):
+    return [*sorted({path.parent for path in packages.rglob("include/*.h")}), c_headers(scratch)]
+
+
+def kinds(stem, folders):
+    """{name: letters, or None: not known} of the functions that a library's headers declare."""
+    headers = [header for header in HEADERS[stem] if any((place / header).exists() for place in folders)]
+    told = prototypes(headers, folders) if headers else {}
+    questions = {(kind, False) for name, (returned, parts) in told.items() for kind, array in [*parts, (returned, False)]
+                 if not kind.endswith("*") and kind != "void"}
+    questions |= {(kind, True) for _, parts in told.values() for kind, array in parts if is_answer(kind, array)}
+    sizes = measure(headers, folders, sorted(questions))
+    return {name: letters(returned, parts, sizes) for name, (returned, parts) in told.items()}
+
+
+def version(stem, folders):
+    """As 13.4.1, or of a library that counts by one number, 26; None: its headers do not say."""
+    name = re.sub("LT$|MG$", "", stem[3:].upper()) if stem != "libcusparseLt" else "CUSPARSELT"
+    told = [f"{name}_VER_MAJOR.{name}_VER_MINOR.{name}_VER_PATCH", f"{name}_MAJOR.{name}_MINOR.{name}_PATCH",
+            f"{name}_MAJOR.{name}_MINOR.{name}_PATCHLEVEL", f"{name}_API_VERSION"]
+    told += ["CUDART_VERSION"] if stem in ("libnvrtc", "libnvJitLink") else []
+    headers = [*HEADERS[stem], "cuda_runtime_api.h"]
+    text = "".join(f"#include <{header}>\n" for header in headers if any((place / header).exists() for place in folders))
+    text += "".join(f'"said" {parts.replace(".", " ")}\n' for parts in told)
+    command = ["gcc", "-E", "-P", "-w", *(f"-I{folder}" for folder in folders), "-"]
+    text = subprocess.run(command, input=text, capture_output=True, text=True).stdout
+    for said in re.findall(r'^"said" ([\d ]+)$', text, re.M):
+        number = said.split()
+        return ".".join(number) if name not in ("NVRTC", "NVJITLINK") else f"{int(number[0]) // 1000}.{int(number[0]) % 1000 // 10}.0"
+    return None
+
+
 def main():
     tables = collections.defaultdict(lambda: collections.defaultdict(dict))  # library: name: release: letters
     nodes, scratch = collections.defaultdict(dict), tempfile.TemporaryDirectory()
     for argument in sys.argv[1:]:
         release, _, folder = argument.partition("=")
         used, packages = imported(pathlib.Path(folder)), pathlib.Path(folder) / "nvidia"
-        folders = [*sorted({path.parent for path in packages.rglob("include/*.h")}), c_headers(pathlib.Path(scratch.name))]
+        folders = include_folders(packages, pathlib.Path(scratch.name))
         for stem, (soname, symbols) in libraries(packages, used).items():
-            headers = [header for header in HEADERS[stem] if any((place / header).exists() for place in folders)]
-            told = prototypes(headers, folders) if headers else {}
-            questions = {(kind, False) for name, (returned, parts) in told.items() for kind, array in [*parts, (returned, False)]
-                         if not kind.endswith("*") and kind != "void"}
-            questions |= {(kind, True) for _, parts in told.values() for kind, array in parts if is_answer(kind, array)}
-            sizes = measure(headers, folders, sorted(questions))
-            versions = collections.Counter(version for version, _ in symbols.values())
-            nodes[stem][release] = soname, versions.most_common(1)[0][0] if versions else ""
-            for name, (version, size) in symbols.items():
-                known = f"x({size})" if size else letters(told[name][0], told[name][1], sizes) if name in told else None
-                tables[stem][name][release] = (known or "i()") + (f" @{version}" if version != nodes[stem][release][1] else "")
+            told = kinds(stem, folders)
+            versions = collections.Counter(node for node, _ in symbols.values())
+            node = versions.most_common(1)[0][0] if versions else ""
+            nodes[stem][release] = soname, node, version(stem, folders)
+            for name, (own, size) in symbols.items():
+                known = f"x({size})" if size else told.get(name)
+                tables[stem][name][release] = (known or "i()") + (f" @{own}" if own != node else "")
     for stem, names in sorted(tables.items()):
-        lines = [f"library {release} {soname} {version}".rstrip() for release, (soname, version) in sorted(nodes[stem].items())]
+        lines = [f"library {release} {soname} {node or '-'} {number or ''}".rstrip(" -")
+                 for release, (soname, node, number) in sorted(nodes[stem].items())]
         groups = collections.defaultdict(list)
         releases = sorted(nodes[stem])
         for name, by in names.items():
@@ -191,4 +220,5 @@ def main():
         print(f"{stem}: {len(names)} functions, {unknown} without a prototype, {len(lines)} lines")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@
 #include "command/dryrun_like.h"
 #include "command/dryrun_trials.h"
 #include "command/output.h"
+#include "command/rooms.h"
 #include "command/run.h"
 #include "command/temporary.h"
 
@@ -274,15 +275,9 @@ static char *find_simulation(void)
 /* Ranks of one job meet in it: NCCL's messages, and what each process has of a GPU. */
 static int make_rooms(void)
 {
-    const char *places[] = {"/dev/shm", "/tmp"};
     char *shared;
 
-    for (size_t i = 0; i < 2 && !chosen.rooms[0]; i++) {
-        snprintf(chosen.rooms, sizeof chosen.rooms, "%s/vramtrace-dryrun-XXXXXX", places[i]);
-        if (!mkdtemp(chosen.rooms))
-            chosen.rooms[0] = '\0';
-    }
-    if (!chosen.rooms[0])
+    if (!vt_rooms_make(chosen.rooms, sizeof chosen.rooms))
         return vt_wrong_use("cannot make a folder in /dev/shm or /tmp: %s", strerror(errno));
     shared = vt_print_text("%s/gpus", chosen.rooms);
     vt_run_set("VRAMTRACE_STANDIN_ROOMS", chosen.rooms, true);
@@ -331,9 +326,12 @@ static int prepare(char **words)
     text = vt_print_text("%s/python", folder);
     prepend("PYTHONPATH", text);
     free(text);
-    text = vt_print_text("simulated: %s, values %s", chosen.gpu->key, getenv("VRAMTRACE_DRYRUN_VALUES"));
+    text = vt_print_text("simulated: %s, values off", chosen.gpu->key); /* "on" once PyTorch's are computed */
     vt_run_set("VRAMTRACE_STANDIN_MARK", text, true);
     free(text);
+    /* Else the whole GPU is in use from the start, whatever is needed. */
+    vt_run_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false", false);
+    vt_run_set("TF_FORCE_GPU_ALLOW_GROWTH", "true", false);
     vt_run_set("VRAMTRACE_STANDIN_COPY", "1MiB",
                false); /* as what is computed, so that large models take no memory */
     free(folder);

@@ -20,6 +20,7 @@
  * measurements behind them. */
 #define RESERVED_PART 0.01
 #define CONTEXT_PART 0.25
+#define LACKS "not simulated: " /* as in simulate/lacks.h */
 
 /* A GPU of a process. */
 struct part {
@@ -220,6 +221,33 @@ static void print_advice(const struct part *part, FILE *out)
     }
 }
 
+/* What the simulated libraries said that they do not know, each once, with how often if more. */
+static void print_lacks(const struct vt_report *report, FILE *out)
+{
+    const char *join = "  not included: ";
+    bool any = false;
+
+    for (size_t i = 0; i < report->mark_count; i++) {
+        const char *name = report->marks[i].name;
+        size_t before = 0, count = 0;
+
+        if (strncmp(name, LACKS, strlen(LACKS)) != 0)
+            continue;
+        for (size_t k = 0; k < report->mark_count; k++)
+            if (!strcmp(report->marks[k].name, name))
+                before += k < i, count++;
+        if (before)
+            continue;
+        fprintf(out, "%s%s", join, name + strlen(LACKS));
+        if (count > 1)
+            fprintf(out, " × %zu", count);
+        join = " · ";
+        any = true;
+    }
+    if (any)
+        fputc('\n', out);
+}
+
 static void print_end(const struct part *part, const struct vt_run_end *end, size_t traces, FILE *out)
 {
     const struct vt_report *report = part->loaded->report;
@@ -291,6 +319,7 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
         print_peak(&parts, out);
         print_categories(parts.worst, out);
         print_advice(parts.worst, out);
+        print_lacks(parts.worst->loaded->report, out);
         print_end(parts.worst, end, count, out);
     } else if (out) {
         vt_say("no GPU memory was allocated");

@@ -48,8 +48,8 @@ static void notice_runtime(void)
     static unsigned lookups;
     if (__atomic_add_fetch(&lookups, 1, __ATOMIC_RELAXED) == SURELY_A_RUNTIME &&
         getenv("VRAMTRACE_SIMULATION") != NULL)
-        fputs("vramtrace dryrun: a library of this program has NVIDIA's CUDA runtime inside (as CuPy, JAX, "
-              "TensorFlow and ONNX Runtime have), "
+        fputs("vramtrace dryrun: a library of this program has NVIDIA's CUDA runtime inside (as CuPy and RMM "
+              "have), "
               "which needs a real driver: what uses it cannot run here\n",
               stderr);
 }

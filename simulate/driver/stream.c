@@ -1,5 +1,6 @@
 /* Streams and events. Everything asked for is done when the call returns, so nothing is ever pending. A
  * stream can be captured, into a graph that knows of memory nodes only. */
+#include "../lacks.h"
 #include "standin.h"
 
 #include <stdlib.h>
@@ -343,6 +344,7 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
     REQUIRE(pMilliseconds != NULL && hStart != NULL && hEnd != NULL);
     if (!hStart->recorded || !hEnd->recorded)
         return CUDA_ERROR_INVALID_HANDLE;
+    STANDIN_LACKS_ONCE("what is chosen by times of kernels (cudnn.benchmark, autotuning)");
     double seconds = (double)(hEnd->time.tv_sec - hStart->time.tv_sec);
     *pMilliseconds = (float)(seconds * 1e3 + (double)(hEnd->time.tv_nsec - hStart->time.tv_nsec) * 1e-6);
     return CUDA_SUCCESS;

@@ -74,6 +74,12 @@ def test_recurrent_networks(tmp_path):
     assert done.output.endswith("packed torch.Size([25, 16])\n") and done.status == 0
 
 
+def test_elements_of_sparse_tensors_that_meet(tmp_path):
+    """The size of the result depends on values: it was read from memory that nobody had written."""
+    done = python(tmp_path, "sparse_counts.py")
+    assert done.status == 0 and done.output.splitlines() == ["3 [[0, 1, 2], [2, 0, 1]] [4.0, 7.0, 4.0]", "0"], done.error
+
+
 def test_large_matrices_are_not_decomposed(tmp_path):
     done = python(tmp_path, "decomposed.py")
     assert done.output.splitlines() == [
@@ -161,7 +167,7 @@ def test_a_measured_trace_beside_a_simulated_one(tmp_path):
     assert told[1].startswith("A is simulated (h100-80gb, values on), B was measured")
 
 
-LAUNCHERS = {"torchrun": ["torch.distributed.run", "--nproc-per-node", "2"],
+LAUNCHERS = {"torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
              "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
                             "--mixed_precision", "no", "--dynamo_backend", "no"]}
 

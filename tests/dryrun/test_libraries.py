@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -70,9 +71,36 @@ def test_children_inherit_it(own, tmp_path):
 
 
 def test_nothing_is_left_behind(tmp_path):
-    before = set(os.listdir("/dev/shm"))
-    dry(tmp_path, ["true"])
-    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("vramtrace-dryrun")]
+    folder = dry(tmp_path, ["sh", "-c", "test -d $VRAMTRACE_STANDIN_ROOMS && echo $VRAMTRACE_STANDIN_ROOMS"]).output.strip()
+    assert folder and not os.path.exists(folder)
+
+
+def begin(said):
+    """A dry run that goes on, the number of its command, and its folder."""
+    script = f"echo $$ $VRAMTRACE_STANDIN_ROOMS >{said}.part; mv {said}.part {said}; exec sleep 99"
+    process = subprocess.Popen([PROGRAM, "dryrun", "sh", "-c", script], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    while not said.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process, *said.read_text().split()
+
+
+def test_the_next_removes_what_a_killed_one_left(tmp_path):
+    """But not the folder of one that still runs."""
+    lives, _, kept = begin(tmp_path / "lives")
+    killed, command, left = begin(tmp_path / "killed")
+    try:
+        killed.kill()
+        killed.wait()
+        while os.path.exists(f"/proc/{command}"):  # it is killed with it
+            time.sleep(0.01)
+        assert os.path.isdir(left)
+        dry(tmp_path, ["true"])
+        assert not os.path.exists(left) and os.path.isdir(kept)
+    finally:
+        lives.terminate()
+        lives.wait()
+    assert not os.path.exists(kept)
 
 
 @pytest.mark.parametrize("words,told", [

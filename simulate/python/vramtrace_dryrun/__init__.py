@@ -16,6 +16,7 @@ PARTS = {
     "torch": ["unfilled", "values", "limits", "changes"],
     "transformers.modeling_utils": ["weights", "changes"],
     "diffusers.models.modeling_utils": ["weights"],
+    "jax._src.hardware_utils": ["jax_plugin"],
     "huggingface_hub.constants": ["hub"],
     "huggingface_hub.file_download": ["hub"],
     "datasets.load": ["fake_data"],

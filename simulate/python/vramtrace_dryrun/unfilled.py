@@ -1,6 +1,6 @@
 """Large tensors of real numbers on the CPU are neither filled nor copied: their pages stay untouched, so that the weights of a large model
 cost no host memory on their way to a GPU. Nor are they decomposed, which takes minutes for each weight: the results are zeros. At the
-dispatcher's CPU kernels, where every way of initialising arrives."""
+dispatcher's CPU kernels, where every way of initialising arrives; in older PyTorch at BackendSelect, together with values."""
 import ctypes
 
 LARGE = 4 << 20  # bytes
@@ -20,70 +20,79 @@ def forget(tensor):
         ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), DONTNEED)
 
 
+def instead(torch):
+    """{operator: what gives its result for large tensors, None for others}"""
+    def large(tensor):
+        return (isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.is_floating_point()
+                and tensor.numel() * tensor.element_size() >= LARGE)
+
+    def fill(tensor, *args, **kwargs):
+        if not large(tensor) or not tensor.is_contiguous():
+            return None
+        forget(tensor)
+        return tensor
+
+    def change(tensor, *args, **kwargs):
+        return tensor if large(tensor) and tensor.is_contiguous() else None
+
+    def copy(tensor, *args, **kwargs):
+        if not large(tensor) or not tensor.is_contiguous():
+            return None
+        device, dtype = kwargs.get("device") or tensor.device, kwargs.get("dtype") or tensor.dtype
+        if device.type == "cpu" and dtype.is_floating_point:
+            return torch.empty(tensor.shape, dtype=dtype)
+        return None
+
+    def copy_into(tensor, other, *args, **kwargs):
+        return tensor if large(tensor) and tensor.is_contiguous() and large(other) else None
+
+    def on_meta(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+
+    def decompose(operator):
+        def kernel(tensor, *args, **kwargs):
+            if not large(tensor):
+                return None
+            shapes = operator(on_meta(tensor), *map(on_meta, args), **kwargs)
+            made = [torch.empty_strided(one.size(), one.stride(), dtype=one.dtype).zero_()
+                    for one in (shapes if isinstance(shapes, tuple) else (shapes,))]
+            return tuple(made) if isinstance(shapes, tuple) else made[0]
+        return kernel
+
+    # _to_copy has a kernel at BackendSelect already: what it calls.
+    copies = {"clone": copy, "_to_copy": copy} if hasattr(torch.library, "get_kernel") else {"clone": copy, "copy_": copy_into}
+    return {**copies, **dict.fromkeys(FILLS, fill), **dict.fromkeys(CHANGES, change),
+            **{name: decompose(getattr(torch.ops.aten, name).default) for name in DECOMPOSITIONS if hasattr(torch.ops.aten, name)}}
+
+
 def install(torch):
     if not hasattr(torch.library, "get_kernel"):
-        return
+        return  # values.py asks at its own kernels
     library = torch.library.Library("aten", "IMPL")
     install.library = library  # registered as long as it lives
-
-    def large(tensor):
-        return (isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() * tensor.element_size() >= LARGE
-                and tensor.is_contiguous())
 
     def as_tensor(value, like):
         """A number that C++ had wrapped arrives as a Python number."""
         return value if isinstance(value, torch.Tensor) else torch.scalar_tensor(value, dtype=torch.result_type(like, value))
 
-    def override(name, make):
+    def override(name, ours):
         try:
-            own = torch.library.get_kernel(f"aten::{name}", "CPU")
+            own = torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed
         except RuntimeError:
             return
-        library.impl(name, make(own.call_boxed), "CPU", with_keyset=True, allow_override=True)
 
-    def fill(own):
         def kernel(keyset, tensor, *args, **kwargs):
-            if not large(tensor):
-                return own(keyset, tensor, *args, **kwargs)
-            forget(tensor)
-            return tensor
-        return kernel
+            result = ours(tensor, *args, **kwargs)
+            if result is not None:
+                return result
+            if name in CHANGES:
+                args = (as_tensor(args[0], tensor), *args[1:])
+            elif not isinstance(tensor, torch.Tensor):
+                tensor = as_tensor(tensor, torch.empty(0, dtype=torch.bool))
+            return own(keyset, tensor, *args, **kwargs)
+        library.impl(name, kernel, "CPU", with_keyset=True, allow_override=True)
 
-    def change(own):
-        def kernel(keyset, tensor, other, *args, **kwargs):
-            return tensor if large(tensor) else own(keyset, tensor, as_tensor(other, tensor), *args, **kwargs)
-        return kernel
-
-    def copy(own):
-        def kernel(keyset, tensor, *args, **kwargs):
-            device, dtype = kwargs.get("device"), kwargs.get("dtype")
-            if large(tensor) and (device is None or device.type == "cpu") and (dtype is None or dtype.is_floating_point):
-                return torch.empty(tensor.shape, dtype=dtype or tensor.dtype)
-            return own(keyset, as_tensor(tensor, torch.empty(0, dtype=torch.bool)), *args, **kwargs)
-        return kernel
-
-    def decompose(operator):
-        def on_meta(value):
-            if not isinstance(value, torch.Tensor):
-                return value
-            return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-
-        def make(own):
-            def kernel(keyset, tensor, *args, **kwargs):
-                if not tensor.is_floating_point() or tensor.numel() * tensor.element_size() < LARGE:
-                    return own(keyset, tensor, *args, **kwargs)
-                shapes = operator(on_meta(tensor), *map(on_meta, args), **kwargs)
-                made = [torch.empty_strided(one.size(), one.stride(), dtype=one.dtype).zero_()
-                        for one in (shapes if isinstance(shapes, tuple) else (shapes,))]
-                return tuple(made) if isinstance(shapes, tuple) else made[0]
-            return kernel
-        return make
-
-    for name in FILLS:
-        override(name, fill)
-    for name in DECOMPOSITIONS:
-        override(name, decompose(getattr(torch.ops.aten, name).default))
-    for name in CHANGES:
-        override(name, change)
-    for name in ("_to_copy", "clone"):
-        override(name, copy)
+    for name, ours in instead(torch).items():
+        override(name, ours)

@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 
-from . import say, setting
+from . import say, setting, unfilled
 
 # Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
 SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
@@ -27,7 +27,8 @@ RANDOM = ("native_dropout", "bernoulli", "multinomial", "rand", "normal", "unifo
 COUNTED = {"nonzero": lambda result: result.shape[0], "masked_select": lambda result: result.shape[0],
            "repeat_interleave": lambda result: result.shape[0], "_unique2": lambda result: result[0].shape[0],
            "unique_dim": lambda result: result[0].shape[0], "unique_consecutive": lambda result: result[0].shape[0],
-           "bincount": lambda result: result.shape[0] - 1}
+           "bincount": lambda result: result.shape[0] - 1, "_coalesce": lambda result: result._nnz()}
+OF_SPARSE = ("_coalesce",)  # at the key SparseCUDA
 INDEXED = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
 ANSWERS = 4  # copies to the host that an operator may make to learn a size
 
@@ -46,6 +47,7 @@ class Values:
         self.thread = threading.local()
         self.at_cuda = hasattr(torch.library, "get_kernel")
         self.below = None if self.at_cuda else torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+        self.instead = {} if self.at_cuda else unfilled.instead(torch)
         folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
         self.around = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
         self.around.restype, self.around.argtypes = ctypes.py_object, [ctypes.py_object] * 3
@@ -77,6 +79,9 @@ class Values:
         if isinstance(value, self.torch.Tensor):
             if value.device.type != "cuda":
                 return value
+            if value.layout is self.torch.sparse_coo:
+                parts = [self.to_cpu(part, left) for part in (value._indices(), value._values())]
+                return self.aten._sparse_coo_tensor_unsafe.default(*parts, value.size(), is_coalesced=value.is_coalesced())
             if not self.is_plain(value):
                 raise NotSmall
             left[0] -= value.numel() * value.element_size()
@@ -98,7 +103,7 @@ class Values:
 
     def tensors(self, result):
         if isinstance(result, self.torch.Tensor):
-            return [result]
+            return [result] if result.layout is not self.torch.sparse_coo else [result._indices(), result._values()]
         return [tensor for item in result for tensor in self.tensors(item)] if isinstance(result, (list, tuple)) else []
 
     # ---- Computing
@@ -153,7 +158,7 @@ class Values:
         try:
             count, computed = self.count_of(name, operator, args, kwargs)
         except Exception: # not small
-            count = 0 if name in COUNTED else None
+            count = args[0]._nnz() if name in OF_SPARSE else 0 if name in COUNTED else None
         if count is not None:
             self.answer(count, ANSWERS)
         return computed
@@ -172,7 +177,8 @@ class Values:
         counted = LARGE and (name in COUNTED or name in INDEXED)
         to_host = operator in (self.aten.copy_.default, self.aten._to_copy.default, self.aten._copy_from.default)
         spots = [(i + 1, a.name) for i, a in enumerate(schema.arguments) if str(a.type) in ("Tensor", "Optional[Tensor]")]
-        numbers = (int, float, bool, complex)
+        numbers, instead = (int, float, bool, complex), self.instead.get(schema.name.split("::")[1] + (
+            f".{schema.overload_name}" if schema.overload_name else ""))
 
         def unwrapped(args, kwargs):
             """A number that C++ had wrapped into a tensor arrives as a Python number."""
@@ -186,6 +192,8 @@ class Values:
 
         def before(args, kwargs):
             changed = None
+            if instead and (result := instead(*args[1:], **(kwargs or {}))) is not None:
+                return (result,)
             if not self.at_cuda:
                 changed = args, kwargs = (args[0] & self.below, *args[1:]), kwargs or {}
             for i, key in spots:
@@ -231,15 +239,16 @@ class Values:
         library = self.library = torch.library.Library("aten", "IMPL")
         for full in torch._C._dispatch_get_all_op_names():
             namespace, _, name = full.partition("::")
-            if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, "CUDA") or has(full, "CompositeImplicitAutograd"):
+            key = "SparseCUDA" if name in OF_SPARSE else "CUDA"
+            if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, key) or has(full, "CompositeImplicitAutograd"):
                 continue
             base, _, overload = name.partition(".")
             operator = getattr(getattr(self.aten, base, None), overload or "default", None)
             if operator is None or any(r.alias_info is not None and not r.alias_info.is_write for r in operator._schema.returns):
                 continue  # a view
             if self.at_cuda:
-                own = torch.library.get_kernel(full, "CUDA").call_boxed
-                library.impl(name, self.kernel(operator, own), "CUDA", with_keyset=True, allow_override=True)
+                own = torch.library.get_kernel(full, key).call_boxed
+                library.impl(name, self.kernel(operator, own), key, with_keyset=True, allow_override=True)
             elif not has(full, "BackendSelect"):
                 library.impl(name, self.kernel(operator, operator._handle.redispatch_boxed), "BackendSelect", with_keyset=True)
 
@@ -247,10 +256,11 @@ class Values:
 def install(torch):
     if setting("VALUES", "on") == "off" or not torch.version.cuda:
         return
+    told, mark = "on", os.environ.get("VRAMTRACE_STANDIN_MARK", "")
     try:
         install.values = Values(torch)
         install.values.install()
     except Exception as error:  # a PyTorch that cannot
-        mark = os.environ.get("VRAMTRACE_STANDIN_MARK", "")
-        os.environ["VRAMTRACE_STANDIN_MARK"] = mark.replace("values on", f"values off with PyTorch {torch.__version__}")
+        told = f"off with PyTorch {torch.__version__}"
         say(f"values are not computed with PyTorch {torch.__version__}: {error}")
+    os.environ["VRAMTRACE_STANDIN_MARK"] = mark.replace("values off", f"values {told}")

@@ -6,6 +6,6 @@ square = large[:4000]
 print(*(tuple(part.shape) for part in torch.linalg.svd(large, full_matrices=False)))
 print(*(tuple(part.shape) for part in torch.linalg.qr(large)), *(tuple(part.shape) for part in torch.linalg.eigh(square)))
 print(tuple(torch.linalg.inv(square).shape), tuple(torch.linalg.solve(square, square.T).shape), tuple(torch.linalg.cholesky(square).shape))
-skipped = not torch.linalg.svdvals(square).any() or not hasattr(torch.library, "get_kernel")
+skipped = not torch.linalg.svdvals(square).any()
 print(skipped, torch.linalg.svdvals(small).tolist(), torch.linalg.cholesky(small).diag().tolist())
 torch.ones(1, device="cuda")

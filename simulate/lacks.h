@@ -1,0 +1,23 @@
+/* What the simulation does not know, told by a mark in the trace of the process that asked for it; the answer
+ * of `vramtrace dryrun` reads it. Threads: any. */
+#ifndef STANDIN_LACKS_H
+#define STANDIN_LACKS_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "../include/vramtrace/api.h"
+
+#define LACKS "not simulated: " /* as in analyzer/command/dryrun_answer.c */
+
+/* Each time: what is counted. */
+#define STANDIN_LACKS(what) (getenv("VRAMTRACE_STANDIN_MARK") ? VRAMTRACE_MARK(LACKS what) : 0)
+
+#define STANDIN_LACKS_ONCE(what)                                                                             \
+    do {                                                                                                     \
+        static atomic_flag told = ATOMIC_FLAG_INIT;                                                          \
+        if (!atomic_flag_test_and_set(&told))                                                                \
+            (void)STANDIN_LACKS(what);                                                                       \
+    } while (0)
+
+#endif
