@@ -225,10 +225,27 @@ class Values:
                 thread.inside = False
         return self.around(before, own, after)
 
+    def coalesce(self, own):
+        """The sum of a sparse tensor's equal entries: how many different ones there are, all if that is not small."""
+        def kernel(keyset, tensor):
+            indices = tensor._indices()
+            count = indices.shape[1]
+            if indices.numel() * indices.element_size() <= LARGE:
+                count = self.view(indices).unique(dim=1).shape[1]
+            self.answer(count, ANSWERS)
+            try:
+                return own(keyset, tensor)
+            finally:
+                self.answer(0, 0)
+        return kernel
+
     def install(self):
         torch = self.torch
         has, computed = torch._C._dispatch_has_kernel_for_dispatch_key, torch._C._dispatch_has_computed_kernel_for_dispatch_key
         library = self.library = torch.library.Library("aten", "IMPL")
+        if self.at_cuda and LARGE:
+            own = torch.library.get_kernel("aten::_coalesce", "SparseCUDA").call_boxed
+            library.impl("_coalesce", self.coalesce(own), "SparseCUDA", with_keyset=True, allow_override=True)
         for full in torch._C._dispatch_get_all_op_names():
             namespace, _, name = full.partition("::")
             if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, "CUDA") or has(full, "CompositeImplicitAutograd"):
