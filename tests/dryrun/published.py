@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
 import published_inputs as inputs  # noqa: E402
+import published_others as others  # noqa: E402
 import published_page as pages  # noqa: E402
 from helpers import PROGRAM, made_here  # noqa: E402
 
@@ -53,10 +54,11 @@ class Images:
 
 
 class Texts:
-    """Windows of ten steps, after each of which the script empties the cache: the longer half of an average bucket, just after what
-    is read before the training, then the shorter half, the longer again, one that does not count, and the one of the longest sample."""
+    """Windows of ten steps, after each of which the script empties the cache: the longer half of an average bucket, its shorter half,
+    and the longer half of one that has the longest sample. What it reads before the training is short here: 100 articles leave blocks
+    that make the first of 500 windows smaller."""
     folder, page = "method_comparison/MetaMathQA", pages.Texts
-    period, window, steps = 250, 10, 50
+    period, window, steps = 250, 10, 30
     packages, others = ("torch", "transformers", "datasets", "bitsandbytes"), ("accelerate",)
     settings = {"PYTHONOPTIMIZE": "1"}  # it asserts that the model knows English
     to_the_end = True
@@ -72,9 +74,10 @@ class Texts:
         largest = re.search(r"^accelerator memory max: (\d+)MB", text, re.M)
         if len(means) < self.steps // self.window or not largest:
             return None
-        first, short, long = (window for _, window in means[:3])
-        windows = self.period // self.window
-        return {**{kind: int((first[kind] + windows // 2 * (short[kind] + long[kind])) / windows) for kind in first},
+        long, short = (window for _, window in means[:2])
+        short_ones = self.period // self.window // 2
+        long_ones = self.period // self.window - short_ones
+        return {**{kind: (long_ones * long[kind] + short_ones * short[kind]) // (long_ones + short_ones) for kind in long},
                 "largest": int(largest[1]) << 20}
 
 
@@ -241,6 +244,9 @@ def main():
             experiments = published(options.peft, task, options.names)
             found = results(task, experiments, options.peft, options.keep, options.kept)
             lines += pages.part(task, experiments, found, GPU, MORE, task.fitted)
+    if options.others or everything:
+        executable = None if options.kept else python(options.keep, others.PACKAGES, others.MORE)
+        lines += others.part(others.results(options.keep, executable, options.kept))
     print("\n".join(lines))
 
 

@@ -92,8 +92,8 @@ def write_images(folder, count):
 
 
 def lengths(spread=SPREAD):
-    """Tokens of three buckets, each from long to short: one as all buckets are on average, one with its longer half only, and one that
-    has the longest sample (what is expected of it: the mean of many draws)."""
+    """Tokens of two buckets, each from long to short: one as all buckets are on average, and one that has the longest sample (what is
+    expected of it: the mean of many draws)."""
     rng, shape = random.Random(0), spread ** -2
     whole, longest = [], []
     for _ in range(DRAWS):
@@ -102,8 +102,7 @@ def lengths(spread=SPREAD):
         whole += buckets
         longest.append(max(buckets, key=lambda bucket: bucket[0]))
     average, longest = ([round(statistics.fmean(column)) for column in zip(*of)] for of in (whole, longest))
-    half = BUCKET // 2
-    return [average, average[:half] + average[half:half + 1] * half, longest]
+    return [average, longest]
 
 
 def write_texts(folder, template, buckets):
@@ -114,7 +113,7 @@ def write_texts(folder, template, buckets):
     question = [{"question": "x" * 200, "answer": "#### 1"}] * QUESTIONS
     for name, rows in {"meta-math/MetaMathQA/train.jsonl": samples, "openai/gsm8k/train.jsonl": question,
                        "openai/gsm8k/test.jsonl": question,
-                       "HuggingFaceFW/finewiki/train.jsonl": [{"text": "z" * 2 * LONGEST}] * ARTICLES}.items():
+                       "HuggingFaceFW/finewiki/train.jsonl": [{"text": "zz"}] * ARTICLES}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
