@@ -212,12 +212,13 @@ def means(log):
 
 
 def results(task, experiments, clone, keep, only_kept):
-    """{name: result}; those in FOLDER are not repeated, unless they failed."""
+    """{name: result}; those in FOLDER are not repeated, unless they failed or had fewer steps."""
     file = keep / f"{task.__class__.__name__.lower()}.jsonl"
     lines = map(json.loads, file.read_text().splitlines() if file.exists() else [])
-    found = {line["name"]: line for line in lines if line["steps"] == task.steps}
+    found = {line["name"]: line for line in sorted(lines, key=lambda line: ("failed" not in line, line["steps"]))}
     for experiment in experiments:
-        if not only_kept and "failed" in found.get(experiment.name, {"failed": "not run"}):
+        last = found.get(experiment.name, {"failed": "not run"})
+        if not only_kept and ("failed" in last or last["steps"] < task.steps):
             line = {"name": experiment.name, "steps": task.steps, **repeat(experiment, clone, keep)}
             print(json.dumps(line), file=sys.stderr, flush=True)
             found[experiment.name] = line

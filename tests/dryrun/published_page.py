@@ -40,12 +40,13 @@ def summary(kinds, differences, total):
             yield f"| {kind} | {statistics.median(sizes):.3f} % | {max(sizes):.3f} % | {within} |"
 
 
-def row(experiment, ours, kinds, fitted):
+def row(experiment, ours, kinds, fitted, steps):
     """(differences, line)"""
     differences = {kind: difference(ours[kind], experiment.bytes[kind]) for kind in kinds}
     cells = [f"{experiment.bytes[kind] / 1e6:.3f} | {ours[kind] / 1e6:.3f} | {differences[kind]:+.3f} %" for kind in kinds]
     same = ours["parameters"] == experiment.parameters
     note = "" if same else f" ({ours['parameters']} parameters, published {experiment.parameters})"
+    note += "" if ours["steps"] == steps else f" ({ours['steps']} steps)"
     note += " †" if ours.get("short") else ""
     name = experiment.name.replace("--flux2-klein", "").replace("--llama-3.2-3B", "").removesuffix("-default")
     return differences, f"| {name}{' *' if experiment.name in fitted else ''}{note} | {' | '.join(cells)} |"
@@ -62,7 +63,7 @@ def part(task, experiments, found, gpu, more, fitted=()):
         elif ours.get("failed"):
             failed.append(f"- {experiment.name}: {ours['failed']}")
         else:
-            one, line = row(experiment, ours, page.kinds, fitted)
+            one, line = row(experiment, ours, page.kinds, fitted, task.steps)
             lines.append(line)
             if experiment.name not in fitted:
                 for kind, value in one.items():

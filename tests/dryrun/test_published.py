@@ -53,19 +53,19 @@ def test_results_are_read(clone, tmp_path):
 
 def test_page(clone):
     task = published.Images(8)
-    found = {"a--two": {"allocated": 1001, "reserved": 2080, "parameters": 7},
-             "b--one": {"allocated": 1000, "reserved": 1999, "parameters": 8, "short": True}, "c--three": {"failed": "why"}}
+    found = {"a--two": {"allocated": 1001, "reserved": 2080, "parameters": 7, "steps": 8},
+             "b--one": {"allocated": 1000, "reserved": 1999, "parameters": 8, "short": True, "steps": 3}, "c--three": {"failed": "why"}}
     text = "\n".join(pages.part(task, published.published(clone, task, []), found, "l40s", "64GiB"))
     assert "| allocated | 0.050 % | 0.100 % | 2 of 3 | 2 of 3 | 2 of 3 | 2 of 3 |" in text
     assert "| reserved | 2.025 % | 4.000 % | 1 of 3 | 1 of 3 | 1 of 3 | 2 of 3 |" in text
     assert "| a--two | 0.001 | 0.001 | +0.100 % | 0.002 | 0.002 | +4.000 % |" in text
-    assert "| b--one (8 parameters, published 7) † |" in text and "- c--three: why" in text and "Not run" not in text
+    assert "| b--one (8 parameters, published 7) (3 steps) † |" in text and "- c--three: why" in text and "Not run" not in text
 
 
 def test_fitted_rows_do_not_count(clone):
     task = published.Texts()
     experiments = published.published(clone, task, [])
-    found = {name: {"allocated": 1000, "reserved": 2000, "largest": 4000, "parameters": 7} for name in task.fitted}
+    found = {name: {"allocated": 1000, "reserved": 2000, "largest": 4000, "parameters": 7, "steps": 30} for name in task.fitted}
     text = "\n".join(pages.part(task, experiments, found, "l40s", "64GiB", task.fitted))
     assert text.count(" * |") == 2 and "Not run: x--y." in text and "of 1 |" not in text
 

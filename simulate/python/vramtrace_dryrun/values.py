@@ -228,7 +228,11 @@ class Values:
     def coalesce(self, own):
         """The sum of a sparse tensor's equal entries: how many different ones there are, all if that is not small."""
         def kernel(keyset, tensor):
+            if not self.at_cuda:
+                keyset &= self.below
             indices = tensor._indices()
+            if indices.device.type != "cuda":
+                return own(keyset, tensor)
             count = indices.shape[1]
             if indices.numel() * indices.element_size() <= LARGE:
                 count = self.view(indices).unique(dim=1).shape[1]
@@ -243,9 +247,12 @@ class Values:
         torch = self.torch
         has, computed = torch._C._dispatch_has_kernel_for_dispatch_key, torch._C._dispatch_has_computed_kernel_for_dispatch_key
         library = self.library = torch.library.Library("aten", "IMPL")
-        if self.at_cuda and LARGE:
+        if LARGE and self.at_cuda:
             own = torch.library.get_kernel("aten::_coalesce", "SparseCUDA").call_boxed
             library.impl("_coalesce", self.coalesce(own), "SparseCUDA", with_keyset=True, allow_override=True)
+        elif LARGE:
+            own = self.aten._coalesce.default._handle.redispatch_boxed
+            library.impl("_coalesce", self.coalesce(own), "BackendSelect", with_keyset=True)
         for full in torch._C._dispatch_get_all_op_names():
             namespace, _, name = full.partition("::")
             if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, "CUDA") or has(full, "CompositeImplicitAutograd"):
