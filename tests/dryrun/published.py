@@ -1,105 +1,84 @@
 #!/usr/bin/env python3
 """Repeats measurements that others published, of real GPUs, under `vramtrace dryrun`, and prints both.
 
-    published.py --peft CLONE --keep FOLDER [--steps N] [--jobs N] [NAME...]
+    published.py --peft CLONE --keep FOLDER [--images] [--texts] [--others] [--steps N] [NAME...]
 
-The page is a table. CLONE: a clone of github.com/huggingface/peft, with its history; its
-folder method_comparison has fine-tunings of an L40S with the bytes allocated and reserved. Each is repeated by its own script, at
-its own commit, with its own releases of torch, transformers and diffusers from PyPI; the models are random, the images noise. FOLDER
-keeps checkouts, virtual environments (6 GB each) and results: the command goes on where it was ended. NAME: patterns of experiments'
-names. Needs VRAMTRACE_BUILD (tests/helpers.py).
+The page is a table for each part, all three unless some are named. Images and texts: fine-tunings of an L40S in CLONE, a clone of
+github.com/huggingface/peft with its history (method_comparison). Each is repeated by its own script, at its own commit, with its own
+releases of torch, transformers and others from PyPI; models are random, images noise, texts letters. Others: published_others.py.
+FOLDER keeps checkouts, virtual environments (6 GB each) and results: the command goes on where it was ended; --kept only reads them.
+NAME: patterns of experiments' names. Needs VRAMTRACE_BUILD (tests/helpers.py).
 """
 import argparse
-import concurrent.futures
 import fnmatch
 import functools
 import json
 import os
 import pathlib
-import random
 import re
 import signal
-import statistics
 import subprocess
 import sys
-import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
+import published_inputs as inputs  # noqa: E402
+import published_others as others  # noqa: E402
+import published_page as pages  # noqa: E402
 from helpers import PROGRAM, made_here  # noqa: E402
 
-RECIPE = "method_comparison/image-gen"
-GPU = "l40s"
-MORE = "64GiB" # of the simulated card, where its own memory is not enough
+GPU, MORE = "l40s", "64GiB"  # MORE: of the simulated card, where its own memory is not enough
 TIME = "60m"
-PERIOD = 100  # steps of the published means
 LAST_LINES = 3  # of a program that failed
-# Of the published results: packages and their names on PyPI.
-PACKAGES = ("torch", "transformers", "diffusers", "datasets")
-OTHERS = ("accelerate", "torchvision", "sentencepiece")
-
-# ---- The model, from its configuration: FLUX.2-klein-base-4B and DINOv2-base
-
-CHARACTERS = [chr(code) for code in range(33, 127)] + [chr(code) for code in range(256, 418)]  # a token for each byte
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-CHAT = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-TOKENIZER = {
-    "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "post_processor": None,
-    "added_tokens": [{"id": len(CHARACTERS) + i, "content": token, "single_word": False, "lstrip": False, "rstrip": False,
-                      "normalized": False, "special": True} for i, token in enumerate(SPECIAL)],
-    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True},
-    "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True},
-    "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "",
-              "fuse_unk": False, "byte_fallback": False, "vocab": {token: i for i, token in enumerate(CHARACTERS)}, "merges": []}}
-FILES = {
-    "black-forest-labs/FLUX.2-klein-base-4B": {
-        "model_index.json": {
-            "_class_name": "Flux2KleinPipeline", "is_distilled": False, "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
-            "text_encoder": ["transformers", "Qwen3ForCausalLM"], "tokenizer": ["transformers", "Qwen2TokenizerFast"],
-            "transformer": ["diffusers", "Flux2Transformer2DModel"], "vae": ["diffusers", "AutoencoderKLFlux2"]},
-        "scheduler/scheduler_config.json": {
-            "_class_name": "FlowMatchEulerDiscreteScheduler", "num_train_timesteps": 1000, "shift": 3.0, "use_dynamic_shifting": True},
-        "text_encoder/config.json": {
-            "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151936, "hidden_size": 2560,
-            "intermediate_size": 9728, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
-            "max_position_embeddings": 40960, "rope_theta": 1000000, "tie_word_embeddings": True, "torch_dtype": "bfloat16"},
-        "tokenizer/tokenizer.json": TOKENIZER,
-        "tokenizer/tokenizer_config.json": {
-            "tokenizer_class": "Qwen2Tokenizer", "chat_template": CHAT, "eos_token": SPECIAL[2], "pad_token": SPECIAL[0],
-            "model_max_length": 131072},
-        "tokenizer/vocab.json": TOKENIZER["model"]["vocab"],
-        "tokenizer/merges.txt": "#version: 0.2\n",
-        "transformer/config.json": {
-            "_class_name": "Flux2Transformer2DModel", "num_layers": 5, "num_single_layers": 20, "num_attention_heads": 24,
-            "joint_attention_dim": 7680, "guidance_embeds": False},
-        "vae/config.json": {"_class_name": "AutoencoderKLFlux2"}},
-    "facebook/dinov2-base": {
-        "config.json": {
-            "architectures": ["Dinov2Model"], "model_type": "dinov2", "hidden_size": 768, "num_hidden_layers": 12,
-            "num_attention_heads": 12, "image_size": 518, "patch_size": 14, "torch_dtype": "float32"},
-        "preprocessor_config.json": {
-            "image_processor_type": "BitImageProcessor", "crop_size": {"height": 224, "width": 224}, "do_center_crop": True,
-            "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.485, 0.456, 0.406],
-            "image_std": [0.229, 0.224, 0.225], "resample": 3, "rescale_factor": 0.00392156862745098, "size": {"shortest_edge": 256}}}}
-IMAGES, IMAGE = "peft-internal-testing/cat-image-dataset", 512
 
 
-def write_models(folder):
-    """What the scripts load by its name on the hub, as folders below FOLDER."""
-    for model, files in FILES.items():
-        for name, content in files.items():
-            path = folder / model / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content if isinstance(content, str) else json.dumps(content))
+class Images:
+    """100 steps of one shape, and nothing after them."""
+    folder, page = "method_comparison/image-gen", pages.Images
+    period = 100  # steps of the published means
+    packages, others = ("torch", "transformers", "diffusers", "datasets"), ("accelerate", "torchvision", "sentencepiece")
+    settings, to_the_end, fitted = {}, False, ()
+
+    def __init__(self, steps=period):
+        self.steps = steps
+
+    def parameters(self):
+        return {"max_steps": self.steps, "eval_steps": self.steps, "num_inference_steps": 1}
+
+    def write(self, folder, defaults):
+        inputs.write_images(folder, len(defaults["instance_prompts"]))
+
+    def read(self, means, text):
+        return means[0][1] if means else None
 
 
-def write_images(folder, count):
-    rng, folder = random.Random(1), folder / IMAGES / "train"
-    folder.mkdir(parents=True, exist_ok=True)
-    for i in range(count):
-        (folder / f"{i:02d}.ppm").write_bytes(b"P6\n%d %d\n255\n" % (IMAGE, IMAGE) + rng.randbytes(3 * IMAGE * IMAGE))
+class Texts:
+    """Windows of ten steps, after each of which the script empties the cache: the longer half of an average bucket, its shorter half,
+    and the longer half of one that has the longest sample. What it reads before the training is short here: 100 articles leave blocks
+    that make the first of 500 windows smaller."""
+    folder, page = "method_comparison/MetaMathQA", pages.Texts
+    period, window, steps = 250, 10, 30
+    packages, others = ("torch", "transformers", "datasets", "bitsandbytes"), ("accelerate",)
+    settings = {"PYTHONOPTIMIZE": "1"}  # it asserts that the model knows English
+    to_the_end = True
+    fitted = ("ln_tuning--llama-3.2-3B-default", "lora--llama-3.2-3B-rank32")  # the spread of lengths
+
+    def parameters(self):
+        return {"max_steps": self.steps, "eval_steps": self.window, "generation_kwargs": {"max_length": 800, "max_new_tokens": 1}}
+
+    def write(self, folder, defaults):
+        inputs.write_texts(folder, defaults["query_template"], inputs.lengths())
+
+    def read(self, means, text):
+        largest = re.search(r"^accelerator memory max: (\d+)MB", text, re.M)
+        if len(means) < self.steps // self.window or not largest:
+            return None
+        long, short = (window for _, window in means[:2])
+        short_ones = self.period // self.window // 2
+        long_ones = self.period // self.window - short_ones
+        return {**{kind: (long_ones * long[kind] + short_ones * short[kind]) // (long_ones + short_ones) for kind in long},
+                "largest": int(largest[1]) << 20}
 
 
 # ---- Published
@@ -107,20 +86,22 @@ def write_images(folder, count):
 class Published:
     """A result in the clone."""
 
-    def __init__(self, clone, path):
-        self.clone, self.name = clone, pathlib.Path(path).stem
+    def __init__(self, clone, task, path):
+        self.clone, self.task, self.name = clone, task, pathlib.Path(path).stem
         result = json.loads(git(clone, "show", f"HEAD:{path}"))
-        first = result["train_info"]["metrics"][0]
-        assert first["step"] == PERIOD, self.name
-        self.bytes = {"allocated": first["mem allocated avg"], "reserved": first["mem reserved avg"]}
-        self.parameters = result["train_info"]["num_total_params"]
+        trained = result["train_info"]
+        first = trained["metrics"][0]
+        assert first["step"] == task.period, self.name
+        self.bytes = {"allocated": first["mem allocated avg"], "reserved": first["mem reserved avg"],
+                      "largest": trained["accelerator_memory_max"]}
+        self.parameters = trained["num_total_params"]
         packages = result["meta_info"]["package_info"]
         self.commit = packages["peft-commit-hash"]
-        self.packages = [f"{name}=={packages[f'{name}-version'].partition('+')[0]}" for name in PACKAGES]
+        self.packages = [f"{name}=={packages[f'{name}-version'].partition('+')[0]}" for name in task.packages]
 
     def files(self, folder):
         """Of the experiment, from FOLDER, or from the clone's newest commit if it was added later than it was run."""
-        path = f"{RECIPE}/experiments/{self.name.replace('--', '/', 1)}/"
+        path = f"{self.task.folder}/experiments/{self.name.replace('--', '/', 1)}/"
         if folder.exists():
             return {file.name: file.read_text() for file in folder.iterdir()}
         return {pathlib.Path(name).name: git(self.clone, "show", f"HEAD:{name}")
@@ -134,22 +115,23 @@ def git(folder, *arguments):
     return subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def published(clone, wanted):
-    paths = git(clone, "ls-tree", "--name-only", "HEAD", f"{RECIPE}/results/").splitlines()
+def published(clone, task, wanted):
+    paths = git(clone, "ls-tree", "--name-only", "HEAD", f"{task.folder}/results/").splitlines()
     names = {path: pathlib.Path(path).stem for path in paths if path.endswith(".json")}
-    return [Published(clone, path) for path, name in names.items() if not wanted or any(fnmatch.fnmatch(name, one) for one in wanted)]
+    return [Published(clone, task, path) for path, name in sorted(names.items())
+            if not wanted or any(fnmatch.fnmatch(name, one) for one in wanted)]
 
 
 # ---- Repeated
 
 @functools.cache
-def python(keep, packages):
-    """A virtual environment with PACKAGES."""
+def python(keep, packages, others):
+    """A virtual environment with PACKAGES and OTHERS."""
     folder = keep / "-".join(["venv", *(package.replace("==", "-") for package in packages)])
     done = folder / "done"
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([folder / "bin" / "pip", "install", "-q", *packages, *OTHERS], check=True, stdout=sys.stderr)
+        subprocess.run([folder / "bin" / "pip", "install", "-q", *packages, *others], check=True, stdout=sys.stderr)
         done.touch()
     return folder / "bin" / "python"
 
@@ -162,8 +144,8 @@ def checkout(clone, keep, commit):
     return folder.resolve()
 
 
-def working_folder(keep, source, experiment, steps):
-    """Where the script runs: with its experiment, which is shortened, and with the models and images under their names."""
+def working_folder(keep, source, experiment):
+    """Where the script runs: with its experiment, which is shortened, and with models and data under their names."""
     folder = keep / "run" / experiment.name
     inside = folder / "experiments" / experiment.name.replace("--", "/", 1)
     inside.mkdir(parents=True, exist_ok=True)
@@ -171,45 +153,46 @@ def working_folder(keep, source, experiment, steps):
         (inside / name).write_text(text)
     parameters = inside / "training_params.json"
     own = json.loads(parameters.read_text()) if parameters.exists() else {}
-    parameters.write_text(json.dumps({**own, "max_steps": steps, "eval_steps": steps, "num_inference_steps": 1}))
-    write_models(folder)
-    write_images(folder, len(json.loads((source / "default_training_params.json").read_text())["instance_prompts"]))
+    parameters.write_text(json.dumps({**own, **experiment.task.parameters()}))
+    inputs.write_models(folder)
+    experiment.task.write(folder, json.loads((source / "default_training_params.json").read_text()))
     return folder, inside.relative_to(folder)
 
 
-def repeat(experiment, clone, keep, steps):
-    """What our run says: {allocated, reserved, parameters}, or {failed}. `short`: the card was too small, and was made larger."""
-    result = run(experiment, clone, keep, steps)
+def repeat(experiment, clone, keep):
+    """What our run says: {allocated, reserved, ..., parameters}, or {failed}. `short`: the card was too small, and was made larger."""
+    result = run(experiment, clone, keep)
     if "out of memory" in result.get("failed", ""):
-        result = {**run(experiment, clone, keep, steps, "--gpu-memory", MORE), "short": True}
+        result = {**run(experiment, clone, keep, "--gpu-memory", MORE), "short": True}
     return result
 
 
-def run(experiment, clone, keep, steps, *more):
-    source = checkout(clone, keep, experiment.commit)
-    executable = python(keep, tuple(experiment.packages))
-    folder, path = working_folder(keep, source / RECIPE, experiment, steps)
+def run(experiment, clone, keep, *more):
+    task, source = experiment.task, checkout(clone, keep, experiment.commit)
+    executable = python(keep, tuple(experiment.packages), task.others)
+    script = source / task.folder / "run.py"
+    folder, path = working_folder(keep, script.parent, experiment)
     environment = {**os.environ, "PATH": f"{executable.parent}:{os.environ['PATH']}", "PYTHONPATH": str(source / "src"),
-                   "HF_HUB_OFFLINE": "1", "HF_HOME": str(keep.resolve() / "home"), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1",
-                   "VRAMTRACE_INSPECT": "0", "VRAMTRACE_OUT": "trace.vrt"}
-    command = [PROGRAM, "dryrun", "--gpu", GPU, *more, "--batches", "0", "--steps", str(steps + 1), "--time", TIME, "--random-weights",
-               "--", "python", source / RECIPE / "run.py", "-v", "--clean", path]
+                   "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder.resolve() / "home"), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1",
+                   "VRAMTRACE_INSPECT": "0", "VRAMTRACE_OUT": "trace.vrt", **task.settings}
+    command = [PROGRAM, "dryrun", "--gpu", GPU, *more, "--batches", "0", "--steps", str(task.steps + 1), "--time", TIME,
+               "--random-weights", "--", "python", script, "-v", "--clean", path]
     log = keep / f"{experiment.name}.log"
     with open(log, "w") as file:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                    start_new_session=True)
         try:
-            while process.poll() is None and not means(log):
+            while process.poll() is None and (task.to_the_end or not task.read(means(log), "")):
                 try:
                     process.wait(1)
                 except subprocess.TimeoutExpired:
                     pass
-        finally: # the rest of the script, images of the trained model, is not asked for
+        finally:  # the rest of the script, images of the trained model, is not asked for
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
     text = log.read_text(errors="replace")
-    found = means(log)
+    found = task.read(means(log), text)
     if not found:
         lines = text.replace("\r", "\n").splitlines()
         told = [line for line in lines if re.search(r"^out of memory|encountered an error|^\w*(Error|Exception)\b", line)]
@@ -218,105 +201,54 @@ def run(experiment, clone, keep, steps, *more):
 
 
 def means(log):
-    """The line of the script after the first period."""
+    """[(step, {allocated, reserved})]: the script's line after each period."""
+    found = []
     for line in log.read_text(errors="replace").splitlines():
         line = line[max(line.find('{"step"'), 0):]  # a bar of progress may be in front
         if line.startswith('{"step"') and line.endswith("}") and "mem allocated" in line:
             told = json.loads(line)
-            return {"steps": int(told["step"]), "allocated": int(told["mem allocated"]), "reserved": int(told["mem reserved"])}
-    return None
-
-
-def results(experiments, clone, keep, steps, jobs):
-    """{name: result}; those in FOLDER are not repeated, unless they failed."""
-    file, lock = keep / "results.jsonl", threading.Lock()
-    lines = file.read_text().splitlines() if file.exists() else []
-    found = {line["name"]: line for line in map(json.loads, lines) if line.get("steps") == steps}
-
-    def add(experiment):
-        line = {"name": experiment.name, **repeat(experiment, clone, keep, steps)}
-        print(json.dumps(line), file=sys.stderr, flush=True)
-        with lock, open(file, "a") as out:
-            found[experiment.name] = line
-            out.write(json.dumps(line) + "\n")
-
-    missing = [experiment for experiment in experiments if experiment.name not in found]
-    for experiment in missing: # one after the other
-        checkout(clone, keep, experiment.commit)
-        python(keep, tuple(experiment.packages))
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(add, missing))
+            found.append((int(told["step"]), {kind: int(told[f"mem {kind}"]) for kind in ("allocated", "reserved")}))
     return found
 
 
-# ---- The page
-
-KINDS = ("allocated", "reserved")
-TEXT = """Fine-tunings of FLUX.2-klein-base-4B on a real NVIDIA L40S, published by huggingface/peft (`method_comparison/image-gen`), and
-the same scripts under `vramtrace dryrun --gpu {gpu}` with the published releases of the packages, random weights and images of noise.
-MB (1e6 bytes): means of what the script reads after each of its first {published} steps ({steps} here), less what was reserved before
-the model was made. No number of these runs was used to make the simulation.
-"""
-BOUNDS = (0.1, 0.2, 1, 5)  # percent
-
-
-def difference(ours, published):
-    return (ours / published - 1) * 100
-
-
-def summary(differences, total):
-    yield "| | median | largest | " + " | ".join(f"within {bound} %" for bound in BOUNDS) + " |"
-    yield "|---|--:|--:|" + "--:|" * len(BOUNDS)
-    for kind in KINDS:
-        sizes = [abs(value) for value in differences[kind]]
-        within = " | ".join(f"{sum(size <= bound for size in sizes)} of {total}" for bound in BOUNDS)
-        yield f"| {kind} | {statistics.median(sizes):.3f} % | {max(sizes):.3f} % | {within} |"
-
-
-def page(experiments, found, steps):
-    differences, rows, failed = {kind: [] for kind in KINDS}, [], []
+def results(task, experiments, clone, keep, only_kept):
+    """{name: result}; those in FOLDER are not repeated, unless they failed or had fewer steps."""
+    file = keep / f"{task.__class__.__name__.lower()}.jsonl"
+    lines = map(json.loads, file.read_text().splitlines() if file.exists() else [])
+    found = {line["name"]: line for line in sorted(lines, key=lambda line: ("failed" not in line, line["steps"]))}
     for experiment in experiments:
-        ours = found[experiment.name]
-        if ours.get("failed"):
-            failed.append(f"- {experiment.name}: {ours['failed']}")
-            continue
-        cells = []
-        for kind in KINDS:
-            difference_here = difference(ours[kind], experiment.bytes[kind])
-            differences[kind].append(difference_here)
-            cells += [f"{experiment.bytes[kind] / 1e6:.3f}", f"{ours[kind] / 1e6:.3f}", f"{difference_here:+.3f} %"]
-        same = ours["parameters"] == experiment.parameters
-        note = "" if same else f" ({ours['parameters']} parameters, published {experiment.parameters})"
-        note += " †" if ours.get("short") else ""
-        rows.append(f"| {experiment.name.replace('--flux2-klein', '').replace('-default', '')}{note} | {' | '.join(cells)} |")
-    yield TEXT.format(gpu=GPU, published=PERIOD, steps=steps)
-    yield from summary(differences, len(experiments))
-    yield "\n| experiment | allocated: published | ours | | reserved: published | ours | |\n|---|--:|--:|--:|--:|--:|--:|"
-    yield from rows
-    if any(ours.get("short") for ours in found.values()):
-        yield (f"\n† Did not fit into our {GPU.upper()} (its memory less the context, which is estimated), as it did into the real one; "
-               f"repeated with `--gpu-memory {MORE}`.")
-    if failed:
-        yield "\nDid not run:\n"
-        yield from failed
-    yield "\nReleases:\n"
-    for versions in dict.fromkeys(experiment.versions() for experiment in experiments):
-        yield f"- {versions}: {sum(experiment.versions() == versions for experiment in experiments)}"
+        last = found.get(experiment.name, {"failed": "not run"})
+        if not only_kept and ("failed" in last or last["steps"] < task.steps):
+            line = {"name": experiment.name, "steps": task.steps, **repeat(experiment, clone, keep)}
+            print(json.dumps(line), file=sys.stderr, flush=True)
+            found[experiment.name] = line
+            with open(file, "a") as out:
+                out.write(json.dumps(line) + "\n")
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--peft", type=pathlib.Path, required=True)
     parser.add_argument("--keep", type=pathlib.Path, required=True)
-    parser.add_argument("--steps", type=int, default=PERIOD)
-    parser.add_argument("--jobs", type=int, default=1)
+    for name in ("images", "texts", "others"):
+        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--steps", type=int, default=Images.period)
+    parser.add_argument("--kept", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
-    experiments = published(options.peft, options.names)
-    found = results(experiments, options.peft, options.keep, options.steps, options.jobs)
-    print(made_here("Published measurements, repeated by a dry run", "tests/dryrun/published.py --peft CLONE --keep FOLDER"))
-    print("\n".join(page(experiments, found, options.steps)))
+    everything = not (options.images or options.texts or options.others)
+    lines = [made_here("Published measurements, repeated by a dry run", "tests/dryrun/published.py --peft CLONE --keep FOLDER")]
+    for wanted, task in ((options.images, Images(options.steps)), (options.texts, Texts())):
+        if wanted or everything:
+            experiments = published(options.peft, task, options.names)
+            found = results(task, experiments, options.peft, options.keep, options.kept)
+            lines += pages.part(task, experiments, found, GPU, MORE, task.fitted)
+    if options.others or everything:
+        executable = None if options.kept else python(options.keep, others.PACKAGES, others.MORE)
+        lines += others.part(others.results(options.keep, executable, options.kept))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Large tensors of real numbers on the CPU are neither filled nor copied: their pages stay untouched, so that the weights of a large model
-cost no host memory on their way to a GPU. Nor are they decomposed, which takes minutes for each weight: the results are zeros. At the
-dispatcher's CPU kernels, where every way of initialising arrives; in older PyTorch at BackendSelect, together with values."""
+cost no host memory on their way to a GPU. Nor are they decomposed or multiplied into large ones, which takes minutes for each weight: the
+results are zeros. At the dispatcher's CPU kernels, where every way of initialising arrives; in older PyTorch at BackendSelect, together
+with values."""
 import ctypes
 
 LARGE = 4 << 20  # bytes
@@ -10,6 +11,7 @@ FILLS = """normal_ uniform_ random_ random_.from random_.to exponential_ bernoul
 CHANGES = "mul_.Tensor add_.Tensor sub_.Tensor div_.Tensor".split()
 DECOMPOSITIONS = """_linalg_svd linalg_qr _linalg_eigh linalg_eig linalg_cholesky_ex linalg_lu linalg_lu_factor_ex linalg_inv_ex
     _linalg_solve_ex""".split()
+PRODUCTS = {"mm": slice(2), "bmm": slice(2), "addmm": slice(1, 3), "baddbmm": slice(1, 3)}  # where their factors are
 
 
 def forget(tensor):
@@ -51,11 +53,16 @@ def instead(torch):
             return value
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
 
-    def decompose(operator):
-        def kernel(tensor, *args, **kwargs):
-            if not large(tensor):
+    def skip(name, factors=None):
+        """Nothing is computed if the first argument is large, or FACTORS and what they make."""
+        operator = getattr(torch.ops.aten, name).default
+
+        def kernel(*args, **kwargs):
+            if not all(map(large, args[factors or slice(1)])):
                 return None
-            shapes = operator(on_meta(tensor), *map(on_meta, args), **kwargs)
+            shapes = operator(*map(on_meta, args), **kwargs)
+            if factors and shapes.numel() * shapes.element_size() < LARGE:
+                return None
             made = [torch.empty_strided(one.size(), one.stride(), dtype=one.dtype).zero_()
                     for one in (shapes if isinstance(shapes, tuple) else (shapes,))]
             return tuple(made) if isinstance(shapes, tuple) else made[0]
@@ -64,7 +71,8 @@ def instead(torch):
     # _to_copy has a kernel at BackendSelect already: what it calls.
     copies = {"clone": copy, "_to_copy": copy} if hasattr(torch.library, "get_kernel") else {"clone": copy, "copy_": copy_into}
     return {**copies, **dict.fromkeys(FILLS, fill), **dict.fromkeys(CHANGES, change),
-            **{name: decompose(getattr(torch.ops.aten, name).default) for name in DECOMPOSITIONS if hasattr(torch.ops.aten, name)}}
+            **{name: skip(name) for name in DECOMPOSITIONS if hasattr(torch.ops.aten, name)},
+            **{name: skip(name, factors) for name, factors in PRODUCTS.items()}}
 
 
 def install(torch):

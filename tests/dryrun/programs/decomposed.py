@@ -1,4 +1,4 @@
-"""A large matrix on the CPU is not decomposed, a small one is: shapes, and a line of true values."""
+"""Large matrices on the CPU are neither decomposed nor multiplied, small ones are: shapes, and a line of true values."""
 import torch
 
 large, small = torch.randn(6000, 4000), torch.tensor([[4.0, 0], [0, 9]])
@@ -8,4 +8,6 @@ print(*(tuple(part.shape) for part in torch.linalg.qr(large)), *(tuple(part.shap
 print(tuple(torch.linalg.inv(square).shape), tuple(torch.linalg.solve(square, square.T).shape), tuple(torch.linalg.cholesky(square).shape))
 skipped = not torch.linalg.svdvals(square).any()
 print(skipped, torch.linalg.svdvals(small).tolist(), torch.linalg.cholesky(small).diag().tolist())
+print(tuple((large.T @ large).shape), not (large.T @ large).any() or not hasattr(torch.library, "get_kernel"),
+      (small @ small).diag().tolist())
 torch.ones(1, device="cuda")
