@@ -11,6 +11,9 @@ Nothing is downloaded. Each program runs twice, with values and with --values of
 import argparse
 import concurrent.futures
 import dataclasses
+import gzip
+import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -28,6 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
 import helpers  # noqa: E402
+from dry import sequence  # noqa: E402
 from helpers import made_here, report  # noqa: E402
 
 GPU, TIME, WITHOUT_VALUES_TIME = "a100-80gb", "8m", "3m"
@@ -301,31 +305,44 @@ class Runner:
         traces, counters, measured = temporary / "traces", temporary / "counters", temporary / "measured"
         gpu = f"{GPU}:{program.gpus()}" if program.gpus() > 1 else GPU
         command = [helpers.PROGRAM, "dryrun", "--gpu", gpu, "--time", time, *shlex.split(program.options),
-                   *(["--values", "off"] if values == "off" else []), "-o", f"{traces}/", *program.command(self.python)]
+                   "-o", f"{traces}/", *program.command(self.python)]
         ours = ("VRAMTRACE_", "LD_", "PYTHONPATH")
         environment = {name: value for name, value in helpers.ENVIRONMENT.items() if not name.startswith(ours)}
         environment.update(PYTHONPATH=str(temporary / "hook"), PROGRAMS_COUNTERS=str(counters), LANG="C.UTF-8", HF_HUB_OFFLINE="1",
                            HF_HOME=str(temporary / "hub"), XDG_CACHE_HOME=str(temporary / "cache"), TOKENIZERS_PARALLELISM="false",
-                           PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}", WANDB_MODE="offline", OMP_NUM_THREADS="1")
+                           VRAMTRACE_DRYRUN_VALUES=values, PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}", WANDB_MODE="offline", OMP_NUM_THREADS="1")
         with open(kept / "output", "w") as output:
             subprocess.run([sys.executable, "-c", START, measured, *map(str, command)], cwd=folder, env=environment, stdout=output,
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         found = json.loads(measured.read_text())
         found["counted"] = sorted([int(n) for n in line.split()] for line in counters.read_text().splitlines()) if counters.exists() else []
-        found["recorded"] = sorted(peaks(traces))
+        found["recorded"], found["sequences"] = [], []
+        for number, (peaks, changed) in enumerate(sorted((sorted(peaks), changed) for peaks, changed in processes(traces))):
+            found["recorded"] = sorted(found["recorded"] + peaks)
+            found["sequences"].append([sum(kind == "alloc" for kind, *_ in changed), hashlib.sha256(repr(changed).encode()).hexdigest()])
+            with gzip.open(kept / f"{number}.gz", "wt") as file:
+                file.writelines(" ".join(map(str, change)) + "\n" for change in changed)
         return found
 
 
-def peaks(traces):
-    """[allocated, reserved] of each device of each process that used one."""
+def processes(traces):
+    """Of each process that used a device: [[allocated, reserved] of each], and each change of device memory by PyTorch and the driver."""
     for trace in sorted(traces.glob("**/*.vrt")) if traces.exists() else ():
         try:
             devices = report(trace, "--at", "reserved", "--top", "1")["devices"]
         except AssertionError:  # a process that used none
             continue
-        for device in devices:
-            if device["at"]["segment_bytes"]:
-                yield [device["peak"]["block_bytes"], device["at"]["segment_bytes"]]
+        peaks = [[device["peak"]["block_bytes"], device["at"]["segment_bytes"]] for device in devices if device["at"]["segment_bytes"]]
+        if peaks:
+            yield peaks, sequence(changes(trace))
+
+
+def changes(trace):
+    command = [helpers.PROGRAM, "info", "--events", "--json", trace]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=helpers.ENVIRONMENT) as told:
+        for event in map(json.loads, told.stdout):
+            if event["kind"] in ("alloc", "free") and "host" not in event["flags"]:  # pinned memory: a thread of the loader's own
+                yield event["kind"], event["layer"], event["device"], event["bytes"]
 
 
 # ---- The table

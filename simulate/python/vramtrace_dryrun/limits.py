@@ -1,12 +1,13 @@
 """Ends long loops early: a DataLoader after some batches, the program after some steps of its optimizer.
 
 The first two passes over a DataLoader have VRAMTRACE_DRYRUN_BATCHES batches, later ones a single one: what comes between epochs, and
-after the last, is reached. Without a DataLoader the program ends after three steps, or VRAMTRACE_DRYRUN_STEPS."""
+after the last, is reached. A loop that begins its loader anew for ever ends after a hundred steps. Without a DataLoader the program ends
+after three steps, or VRAMTRACE_DRYRUN_STEPS."""
 import functools
 
 from . import say, setting
 
-FULL_PASSES, STEPS_WITHOUT_LOADER = 2, 3
+FULL_PASSES, STEPS_WITHOUT_LOADER, STEPS_WITH_LOADER = 2, 3, 100
 
 
 class Short:
@@ -50,8 +51,8 @@ def install(torch):
         if id(optimizer) != state["first"]: # of several optimizers, each step steps the first once
             return
         state["steps"] += 1
-        most = steps or (0 if used["loader"] else STEPS_WITHOUT_LOADER)
-        if most and state["steps"] >= most:
+        most = steps or (STEPS_WITH_LOADER if used["loader"] else STEPS_WITHOUT_LOADER)
+        if state["steps"] >= most:
             say(f"ended after {most} step{'s' if most > 1 else ''} of {type(optimizer).__name__}")
             raise SystemExit(0)
 
