@@ -306,7 +306,8 @@ CUresult cuEventDestroy(CUevent hEvent)
     return cuEventDestroy_v2(hEvent);
 }
 
-/* To other processes. All work ends at once, so an event of another process has happened whenever it is asked. */
+/* To other processes. All work ends at once, so an event of another process has happened whenever it is
+ * asked. */
 CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
     CONTEXT_CALL();

@@ -78,7 +78,13 @@ def test_a_loader_ends_early_and_what_follows_is_reached(tmp_path):
 
 def test_a_loader_that_begins_anew_for_ever(tmp_path):
     done = python(tmp_path, "loops.py", "anew")
-    assert done.status == 0 and "ended after 100 steps of SGD" in done.error, done.error
+    assert done.status == 0 and "ended after 30 steps of SGD" in done.error, done.error
+
+
+def test_gradients_of_several_batches_are_added_up(tmp_path):
+    done = python(tmp_path, "loops.py", "added")
+    assert done.output.splitlines() == ["epoch 0: 16 batches, 2 steps, 3 evaluated", "epoch 1: 1 batches, 0 steps, 1 evaluated",
+                                        "epoch 2: 1 batches, 0 steps, 1 evaluated", "end"], done.error
 
 
 def test_workers_of_a_loader(tmp_path):

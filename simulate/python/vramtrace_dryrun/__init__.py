@@ -3,6 +3,8 @@
 Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA. A part that fails says so
 in a line on stderr, and the program goes on without it."""
 import contextlib
+import ctypes
+import functools
 import importlib
 import importlib.abc
 import importlib.metadata
@@ -20,6 +22,7 @@ PARTS = {
     "huggingface_hub.file_download": ["hub"],
     "datasets.load": ["fake_data"],
     "evaluate.loading": ["fake_data"],
+    "tiktoken.load": ["fake_data"],
     "timm.models._builder": ["weights"],
     "torchvision.datasets.cifar": ["fake_data"],
     "torchvision.datasets.folder": ["fake_data"],
@@ -35,6 +38,15 @@ def setting(name, default=""):
 
 def say(text):
     print(f"vramtrace dryrun: {text}", file=sys.stderr)
+
+
+@functools.lru_cache(None)
+def around():
+    """(before, function, after) -> a function that calls them in turn, without a Python frame of ours around `function`."""
+    folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
+    function = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
+    function.restype, function.argtypes = ctypes.py_object, [ctypes.py_object] * 3
+    return function
 
 
 def after(module):

@@ -2,6 +2,7 @@
 transforms and its tokenizer."""
 import os
 import random
+import sys
 import tempfile
 
 from . import say, setting
@@ -36,10 +37,13 @@ KNOWN = {
     "wikitext": {"text": "text"},
 }
 OTHERWISE = {"text": "text", "label": "class"}
+# In a program that has one of these modules, an unknown name is that of images.
+OF_IMAGES = ("diffusers", "timm")
 # What a metric of evaluate returns, if not its name alone.
 METRICS = {"glue": ("accuracy", "f1"), "rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum"), "squad": ("exact_match", "f1"),
            "sacrebleu": ("score",), "seqeval": ("overall_precision", "overall_recall", "overall_f1", "overall_accuracy"),
            "mean_iou": ("mean_iou", "mean_accuracy", "overall_accuracy")}
+TOKENS = {"vocab": 50256, "r50k_base": 50256, "p50k_base": 50280, "cl100k_base": 100256, "o200k_base": 199998}
 SPLITS = ("train", "validation", "test")
 
 
@@ -99,7 +103,8 @@ def make(path, name, split, kwargs):
     found, rng = described(path, name, kwargs), random.Random(1)
     plain = f"{path} {name or ''}".lower().replace("_", "").replace("-", "")
     key = next((key for key in KNOWN if key in plain), None)
-    columns = KNOWN.get(key, OTHERWISE)
+    images = any(name in sys.modules for name in OF_IMAGES)
+    columns = KNOWN.get(key, {"image": "image", **OTHERWISE} if images else OTHERWISE)
     if found:
         features, splits = found
         count = IMAGE_ROWS if any(isinstance(feature, datasets.Image) for feature in features.values()) else ROWS
@@ -226,8 +231,26 @@ def install_metrics(loading):
     loading.load = load
 
 
+def install_tokens(load):
+    """Tables of tiktoken: as many tokens as the real ones have; a text is one token a byte."""
+    def or_made_up(own):
+        def ranks(file, *args, **kwargs):
+            try:
+                return own(file, *args, **kwargs)
+            except Exception:
+                name = os.path.basename(file).partition(".")[0]
+                if name not in TOKENS:
+                    raise
+                say(f"{file} is made up: {TOKENS[name]} tokens")
+                return {bytes([i]) if i < 256 else f"token {i}".encode(): i for i in range(TOKENS[name])}
+        return ranks
+    load.load_tiktoken_bpe = or_made_up(load.load_tiktoken_bpe)
+    load.data_gym_to_mergeable_bpe_ranks = or_made_up(load.data_gym_to_mergeable_bpe_ranks)
+
+
 INSTALL = {"datasets.load": install_datasets, "torchvision.datasets.folder": install_folders, "torchvision.datasets.mnist": install_mnist,
-           "torchvision.datasets.cifar": install_cifar, "evaluate.loading": install_metrics, "numpy": install_memmap}
+           "torchvision.datasets.cifar": install_cifar, "evaluate.loading": install_metrics, "numpy": install_memmap,
+           "tiktoken.load": install_tokens}
 
 
 def install(module):

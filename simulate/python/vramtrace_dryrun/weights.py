@@ -122,14 +122,19 @@ def install(modeling_utils):
     @classmethod
     @functools.wraps(own)
     def from_pretrained(cls, path, *args, config=None, **kwargs):
+        name = path
         if path is not None and not has_weights(str(path)):
             from transformers import PretrainedConfig
             if not isinstance(config, PretrainedConfig):
                 config = cls.config_class.from_pretrained(config or path, **{key: kwargs[key] for key in OF_CONFIG if key in kwargs})
             say(f"{cls.__name__} has random weights: {path} is made from its configuration")
             path = make_folder(torch, cls, config)
-            for name in OF_FILES:
-                kwargs.pop(name, None)
-        return own(cls, path, *args, config=config, **kwargs)
+            for one in OF_FILES:
+                kwargs.pop(one, None)
+        loaded = own(cls, path, *args, config=config, **kwargs)
+        if path is not name:  # programs look there for the tokenizer
+            model = loaded[0] if isinstance(loaded, tuple) else loaded
+            model.name_or_path = model.config.name_or_path = str(name)
+        return loaded
 
     modeling_utils.PreTrainedModel.from_pretrained = from_pretrained
