@@ -97,6 +97,12 @@ def test_tensors_of_the_gpu_in_other_processes(tmp_path):
     assert done.output.split("\n")[:2] == ["torch.Size([1000, 1000]) cuda:0", "end"] and done.status == 0, done.error
 
 
+def test_large_tensors_are_holes_in_files(tmp_path):
+    done = python(tmp_path, "saved.py")
+    lines = done.output.splitlines()
+    assert lines and all(line.endswith("(16777216,) [3.0, 4.0, 5.0] 64 True") for line in lines), done.error
+
+
 @pytest.mark.parametrize("options,steps", [((), 3), (("--steps", "5"), 5)])
 def test_a_loop_without_a_loader_ends_after_steps(options, steps, tmp_path):
     done = python(tmp_path, "loops.py", "steps", options=options)

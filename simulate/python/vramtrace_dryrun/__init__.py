@@ -5,6 +5,7 @@ in a line on stderr, and the program goes on without it."""
 import contextlib
 import ctypes
 import functools
+import glob
 import importlib
 import importlib.abc
 import importlib.metadata
@@ -15,7 +16,8 @@ import warnings
 
 # By module: the parts that change it, in order.
 PARTS = {
-    "torch": ["unfilled", "values", "limits"],
+    "torch": ["unfilled", "values", "limits", "saving"],
+    "safetensors.torch": ["saving"],
     "transformers.modeling_utils": ["weights"],
     "diffusers.models.modeling_utils": ["weights"],
     "huggingface_hub.constants": ["hub"],
@@ -60,10 +62,13 @@ def after(module):
 
 
 def tell_cudnn():
-    """PyTorch wants the cuDNN that it was built with: that of the package beside it."""
+    """PyTorch wants the cuDNN that it was built with: that of the package beside it, or of conda's or the system's libraries."""
     for name in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", importlib.metadata.version(name))
+    for folder in (f"{sys.prefix}/lib", "/usr/lib/x86_64-linux-gnu"):
+        for path in glob.glob(f"{folder}/libcudnn.so.*.*.*"):
+            os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", path.partition(".so.")[2])
 
 
 class Loader(importlib.abc.Loader):

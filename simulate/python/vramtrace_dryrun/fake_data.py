@@ -7,7 +7,7 @@ import tempfile
 
 from . import say, setting
 
-ROWS, IMAGE_ROWS, WORDS, CLASSES, IMAGE = 1024, 256, 120, 10, 256
+ROWS, IMAGE_ROWS, WORDS, SENTENCE, CLASSES, IMAGE = 1024, 256, 120, 40, 10, 256
 # Columns of data sets that many programs name. Kinds: see `value`.
 KNOWN = {
     "alpaca": {"instruction": "text", "input": "text", "output": "text", "text": "text"},
@@ -16,14 +16,15 @@ KNOWN = {
     "capybara": {"messages": "messages"},
     "cifar": {"img": "image", "label": "class"},
     "cnndailymail": {"article": "text", "highlights": "text", "id": "text"},
+    "deepmath": {"prompt": "question", "solution": "text"},
     "dolly": {"instruction": "text", "context": "text", "response": "text"},
     "food101": {"image": "image", "label": "class"},
-    "glue cola": {"sentence": "text", "label": "class", "idx": "number"},
-    "glue mnli": {"premise": "text", "hypothesis": "text", "label": "class", "idx": "number"},
-    "glue qnli": {"question": "text", "sentence": "text", "label": "class", "idx": "number"},
-    "glue qqp": {"question1": "text", "question2": "text", "label": "class", "idx": "number"},
-    "glue sst2": {"sentence": "text", "label": "class", "idx": "number"},
-    "glue": {"sentence1": "text", "sentence2": "text", "label": "class", "idx": "number"},
+    "glue cola": {"sentence": "sentence", "label": "class", "idx": "number"},
+    "glue mnli": {"premise": "sentence", "hypothesis": "sentence", "label": "class", "idx": "number"},
+    "glue qnli": {"question": "sentence", "sentence": "sentence", "label": "class", "idx": "number"},
+    "glue qqp": {"question1": "sentence", "question2": "sentence", "label": "class", "idx": "number"},
+    "glue sst2": {"sentence": "sentence", "label": "class", "idx": "number"},
+    "glue": {"sentence1": "sentence", "sentence2": "sentence", "label": "class", "idx": "number"},
     "gsm8k": {"question": "text", "answer": "text"},
     "guanaco": {"text": "text"},
     "imagenet": {"image": "image", "label": "class"},
@@ -57,11 +58,13 @@ def image(rng):
 
 
 def value(kind, rng, row):
-    if kind == "messages":
-        return [{"role": role, "content": words(rng)} for role in ("user", "assistant")]
+    if kind in ("messages", "question"):  # of a row, all begin with the same
+        question = {"role": "user", "content": words(random.Random(row))}
+        return [question, {"role": "assistant", "content": words(rng)}] if kind == "messages" else [question]
     if kind == "answers":
         return {"text": [words(rng, 4)], "answer_start": [0]}
-    return {"text": lambda: words(rng), "class": lambda: rng.randint(0, 1), "number": lambda: row, "image": lambda: image(rng)}[kind]()
+    return {"text": lambda: words(rng), "sentence": lambda: words(rng, SENTENCE), "class": lambda: rng.randint(0, 1),
+            "number": lambda: row, "image": lambda: image(rng)}[kind]()
 
 
 def of_feature(feature, rng, row):
@@ -234,10 +237,11 @@ def install_metrics(loading):
 def install_tokens(load):
     """Tables of tiktoken: as many tokens as the real ones have; a text is one token a byte."""
     def or_made_up(own):
-        def ranks(file, *args, **kwargs):
+        def ranks(*args, **kwargs):
             try:
-                return own(file, *args, **kwargs)
+                return own(*args, **kwargs)
             except Exception:
+                file = next(iter((*args, *kwargs.values())))
                 name = os.path.basename(file).partition(".")[0]
                 if name not in TOKENS:
                     raise

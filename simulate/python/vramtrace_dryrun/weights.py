@@ -2,32 +2,17 @@
 weights are a safetensors file with a true header and a hole for the data, so that loading goes its real way."""
 import atexit
 import functools
-import json
 import os
 import shutil
-import struct
 import tempfile
 
 from . import say, setting
+from .saving import write_sparse
 
-DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32", "int16": "I16",
-          "int8": "I8", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 # What from_pretrained passes on to the loading of a configuration.
 OF_CONFIG = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder", "trust_remote_code")
 # What tells it which files of the hub to read.
 OF_FILES = ("revision", "subfolder", "variant", "force_download", "use_safetensors")
-
-
-def write_sparse(path, tensors):
-    header, end = {"__metadata__": {"format": "pt"}}, 0
-    for name, tensor in tensors.items():
-        begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": DTYPES[str(tensor.dtype).partition(".")[2]], "shape": list(tensor.shape), "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(8 + len(text) + end)
 
 
 def temporary_folder():
