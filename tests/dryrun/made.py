@@ -46,7 +46,7 @@ def bsds300(folder):
 
 def classes(folder):
     """A folder of images: train and val, two classes."""
-    for part, count in (("train", 160), ("val", 80)):
+    for part, count in (("train", 200), ("val", 80)):
         for number in range(count):
             picture(folder / "images" / part / f"class{number % 2}" / f"{number}.png", 256, 256)
 

@@ -12,7 +12,6 @@ import argparse
 import concurrent.futures
 import dataclasses
 import gzip
-import hashlib
 import itertools
 import json
 import os
@@ -154,10 +153,9 @@ class Runner:
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         found = json.loads(measured.read_text())
         found["counted"] = sorted([int(n) for n in line.split()] for line in counters.read_text().splitlines()) if counters.exists() else []
-        found["recorded"], found["sequences"] = [], []
+        found["recorded"] = []
         for number, (peaks, changed) in enumerate(sorted((sorted(peaks), changed) for peaks, changed in processes(traces))):
             found["recorded"] = sorted(found["recorded"] + peaks)
-            found["sequences"].append([sum(kind == "alloc" for kind, *_ in changed), hashlib.sha256(repr(changed).encode()).hexdigest()])
             with gzip.open(kept / f"{number}.gz", "wt") as file:
                 file.writelines(" ".join(map(str, change)) + "\n" for change in changed)
         return found
@@ -191,11 +189,11 @@ configuration and a tokenizer made for this; nothing is downloaded. Nothing here
 
 *allocated*, *reserved*: peaks in bytes of the process that allocated most, from its trace. *counters*: the same of every process by
 PyTorch's own counters (`torch.cuda.max_memory_allocated`, `_reserved`). *values off*: a run without values; "equal" is each allocation
-and each free of device memory in each process, in their order (frees between two allocations in any order). Where values decide
-sizes and so the two differ, a run with the values' kernels in place that compute nothing is compared with the one without.
-*trial*: peaks of an earlier prototype, with other code of ours under the same PyTorch, after as many batches as it had. *s*, *host*:
-wall time and the largest resident memory of a process; other programs ran on the machine's two cores at the same time, so times are
-upper bounds. *status*: the program's own exit status.
+and each free of device memory in each process, in their order (frees between two allocations in any order; what is freed as Python
+ends is left aside). Where values decide sizes and so the two differ, a run with the values' kernels in place that compute nothing is
+compared with the one without. *trial*: peaks of an earlier prototype, with other code of ours under the same PyTorch, after as many
+batches as it had. *s*, *host*: wall time and the largest resident memory of a process; other programs ran on the machine's two cores
+at the same time, so times are upper bounds. *status*: the program's own exit status.
 
 | program | script | arguments | options | GPUs | allocated | reserved | counters | values off | trial | s | host, MiB | status | note |
 |---|---|---|---|--:|--:|--:|---|---|---|--:|--:|--:|---|"""
@@ -225,29 +223,28 @@ def last_error(output):
     return errors[-1][:160].replace("|", "\\|") if errors else ""
 
 
-def first_difference(runner, program, on):
-    """Of the process that allocated most."""
-    one, other = (gzip.open(runner.keep / program.name / values / f"{len(on['sequences']) - 1}.gz", "rt") for values in ("on", "off"))
-    with one, other:
-        allocations = 0
-        for mine, theirs in itertools.zip_longest(one, other):
-            allocations += (mine or "").startswith("alloc")
-            if mine != theirs:
-                return allocations
-    return None
-
-
 class Row:
     """A program, and what was found in its runs."""
 
     def __init__(self, runner, program):
         self.runner, self.program, self.on, self.off, self.nothing = runner, program, runner.run(program), None, None
 
+    def history(self, kept):
+        """Of each process, the one that allocated most last: each change of memory, but for what is freed as Python ends."""
+        found = []
+        for path in sorted((self.runner.keep / self.program.name / kept).glob("*.gz"), key=lambda path: int(path.stem)):
+            with gzip.open(path, "rt") as file:
+                changes = file.read().splitlines()
+            while changes and changes[-1].startswith("free"):
+                changes.pop()
+            found.append(changes)
+        return found
+
     def run_without(self):
         if not self.on["recorded"]:
             return self
         self.off = self.runner.run(self.program, "off", WITHOUT_VALUES_TIME)
-        if self.ends() and self.off["sequences"] != self.on["sequences"]:
+        if self.ends() and self.history("off") != self.history("on"):
             self.nothing = self.runner.run(self.program, "nothing", WITHOUT_VALUES_TIME)
         return self
 
@@ -260,13 +257,14 @@ class Row:
     def without_values(self):
         if not self.ends():
             return "does not end" if self.off["status"] == 124 else f"ends with {self.off['status']}"
-        count = max(count for count, _ in self.on["sequences"])
-        if self.off["sequences"] == self.on["sequences"]:
+        on, off = self.history("on"), self.history("off")
+        count = sum(change.startswith("alloc") for change in on[-1])
+        if on == off:
             return f"equal: {count:,} allocations"
-        told = differs(self.most(), max(self.off["recorded"], default=[0, 0])).replace("equal", "peaks equal")
-        told += f"; from allocation {first_difference(self.runner, self.program, self.on):,} of {count:,} on"
-        same = self.nothing["sequences"] == self.off["sequences"]
-        return f"{told}; with nothing computed {'equal' if same else '**differs**'}"
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(on[-1], off[-1]))
+        first = sum(mine.startswith("alloc") for mine, _ in same)
+        told = f"{differs(self.most(), max(self.off['recorded'])).replace('equal', 'peaks equal')}; after allocation {first:,} of {count:,}"
+        return f"{told}; with nothing computed {'equal' if self.history('nothing') == off else '**differs**'}"
 
     def trial(self):
         figures, _, options = self.program.trial.partition(" --")
